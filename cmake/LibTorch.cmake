@@ -1,0 +1,28 @@
+# LibTorch by hand: the headers and three libraries of the PyPI wheel (or of COLOSSAL_LIBTORCH).
+# find_package(Torch) would add junk rpaths and, in CUDA wheels, ask for a whole toolkit.
+set(COLOSSAL_LIBTORCH "$ENV{COLOSSAL_LIBTORCH}" CACHE PATH
+    "A LibTorch folder (with include/ and lib/); default: the project's virtual environment")
+if(NOT COLOSSAL_LIBTORCH)
+  file(GLOB candidates ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+  list(GET candidates 0 COLOSSAL_LIBTORCH)
+endif()
+if(NOT EXISTS ${COLOSSAL_LIBTORCH}/include/ATen/ATen.h)
+  message(FATAL_ERROR "No LibTorch at '${COLOSSAL_LIBTORCH}': run tools/setup, or give -DCOLOSSAL_LIBTORCH=DIR")
+endif()
+
+set(torch_lib ${COLOSSAL_LIBTORCH}/lib)
+add_library(colossal_torch INTERFACE)
+target_include_directories(colossal_torch SYSTEM INTERFACE
+  ${COLOSSAL_LIBTORCH}/include ${COLOSSAL_LIBTORCH}/include/torch/csrc/api/include)
+target_compile_definitions(colossal_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+target_link_directories(colossal_torch INTERFACE ${torch_lib})
+set(torch_libraries torch torch_cpu c10)
+if(COLOSSAL_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  list(APPEND torch_libraries torch_cuda c10_cuda)
+  target_compile_definitions(colossal_torch INTERFACE USE_C10D_NCCL)
+  target_link_libraries(colossal_torch INTERFACE CUDA::cudart)
+endif()
+list(TRANSFORM torch_libraries PREPEND -l)
+target_link_libraries(colossal_torch INTERFACE
+  -Wl,--push-state,--no-as-needed ${torch_libraries} -Wl,--pop-state -Wl,-rpath,${torch_lib})

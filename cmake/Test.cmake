@@ -1,0 +1,28 @@
+find_package(GTest REQUIRED)
+
+# colossal_test(FOLDER SOURCES ... LAYERS ... [LIBRARIES ...] [NO_TORCH])
+#
+# One binary a folder, test_FOLDER. Suites whose name starts with "Slow" run with --all only.
+function(colossal_test folder)
+  cmake_parse_arguments(ARG "NO_TORCH" "" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
+  list(TRANSFORM ARG_LAYERS PREPEND colossal_)
+  set(target test_${folder})
+  add_executable(${target} ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE ${ARG_LAYERS} ${ARG_LIBRARIES} colossal_flags GTest::gmock GTest::gtest_main)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${target} PRIVATE COLOSSAL_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    COLOSSAL_TEST_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  if(NOT ARG_NO_TORCH)
+    target_link_libraries(${target} PRIVATE colossal_torch)
+  endif()
+  add_test(NAME ${folder} COMMAND ${target} --gtest_filter=-Slow* --gtest_brief=1)
+  set_tests_properties(${folder} PROPERTIES LABELS fast TIMEOUT 600)
+  foreach(source ${ARG_SOURCES})
+    file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/${source} slow REGEX "TEST(_F|_P)?\\(Slow")
+    if(slow)
+      add_test(NAME ${folder}_slow COMMAND ${target} --gtest_filter=Slow* --gtest_brief=1)
+      set_tests_properties(${folder}_slow PROPERTIES LABELS slow TIMEOUT 3600)
+      break()
+    endif()
+  endforeach()
+endfunction()

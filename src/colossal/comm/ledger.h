@@ -1,0 +1,58 @@
+// What a rank sent, by mesh axis and by reason, in two columns:
+//   law   computed from the call (docs/laws.md): what the algorithm must send
+//   wire  counted where bytes leave: the backend's sends, copies into memory that a peer reads
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+namespace colossal::comm {
+
+// Why bytes travel. The names in ledgers, metrics and reports are those of reason_name().
+enum class Reason {
+  gradient,
+  parameter,
+  tensor,
+  sequence,
+  expert,
+  stage,
+  control,
+  data,
+  checkpoint,
+  rendezvous,
+};
+const char* reason_name(Reason reason);
+
+struct Traffic {
+  int64_t calls = 0;
+  int64_t law_bytes = 0;
+  int64_t wire_bytes = 0;
+  bool operator==(const Traffic&) const = default;
+};
+
+// Thread-safe: collectives may run on a communication thread.
+class Ledger {
+ public:
+  struct Key {
+    std::string axis;  // "dp", "tp", ..., or joined: "dp+sp"
+    Reason reason;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  void book(const std::string& axis, Reason reason, int64_t law_bytes);
+  void book_wire(const std::string& axis, Reason reason, int64_t bytes);
+
+  std::map<Key, Traffic> entries() const;
+  // Sum over reasons, leaving out checkpoint and rendezvous: the metric `bytes_sent`.
+  std::map<std::string, Traffic> by_axis() const;
+  void reset();
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Key, Traffic> entries_;
+};
+
+}  // namespace colossal::comm

@@ -1,0 +1,65 @@
+// All ranks of a job and what joins them. A World makes Groups; it is passed explicitly, so several
+// worlds may live in one process (ranks as threads, in tests).
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/group.h"
+
+namespace colossal::comm {
+
+class World {
+ public:
+  virtual ~World() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const char* backend() const = 0;
+
+  // A group of these global ranks, in this order; `ranks` must contain this rank. Collective over
+  // them: all call it with the same arguments, in the same order as their other groups.
+  virtual Group group(const std::string& axis, const std::vector<int>& ranks) = 0;
+
+  // This rank's ledger, shared by all its groups.
+  Ledger& ledger() { return *ledger_; }
+
+  // Ends every collective of this world, under way or to come, with a CommError that gives
+  // `why`; local to this rank (its peers see a lost connection). Called when a rank fails, so that
+  // no thread is left waiting.
+  virtual void abort(const std::string& why) = 0;
+
+ protected:
+  std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+};
+
+// One rank alone: groups of size 1.
+std::unique_ptr<World> single_world();
+
+// Ranks as threads of this process; one world for each. Copies into the peers' memory are the wire.
+std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::milliseconds timeout);
+
+// Rank `rank` of `size` ranks that exist only here: tensors may be on meta, calls are booked (law),
+// nothing moves and every sum is left as it is.
+std::unique_ptr<World> dry_world(int rank, int size);
+
+// How real processes find each other: rank 0 (or the launcher) serves a TCP store at address:port.
+struct Rendezvous {
+  int rank = 0;
+  int size = 1;
+  std::string address = "127.0.0.1";
+  int port = 0;
+  int listen_fd = -1;          // rank 0: an already bound and listening socket for the store, or -1
+  bool store_is_served = false;  // true: somebody else (torchrun's agent) serves the store
+  std::string interface_address = "127.0.0.1";  // where this rank's data sockets bind
+  std::string prefix;            // of the store's keys: distinct for each attempt of a job
+};
+
+// backend: "gloo", "nccl" or "auto" (nccl where built and a GPU is there for each rank, else gloo).
+// Throws CommError naming the address when the others do not come within `timeout`.
+std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
+                               std::chrono::milliseconds timeout);
+
+}  // namespace colossal::comm

@@ -1,0 +1,27 @@
+#include "colossal/booster/control.h"
+
+#include <ATen/ops/empty.h>
+
+namespace colossal {
+
+ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group) {
+  constexpr int64_t kFields = 5;
+  const auto parameters = static_cast<int64_t>(mine.used.size());
+  at::Tensor message = at::empty({kFields + parameters}, at::kDouble);
+  double* data = message.mutable_data_ptr<double>();
+  data[0] = mine.loss_sum;
+  data[1] = mine.token_count;
+  data[2] = mine.squared_norm;
+  data[3] = mine.non_finite;
+  data[4] = mine.stop_requested;
+  std::copy(mine.used.begin(), mine.used.end(), data + kFields);
+  comm::all_reduce(message, group, comm::Reason::control);
+  return {.loss_sum = data[0],
+          .token_count = data[1],
+          .squared_norm = data[2],
+          .non_finite = data[3],
+          .stop_requested = data[4],
+          .used = {data + kFields, data + kFields + parameters}};
+}
+
+}  // namespace colossal

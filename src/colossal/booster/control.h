@@ -1,0 +1,23 @@
+// The one wait of a step: after the gradients, before the update, all ranks add up what they must
+// agree on, and so decide alike.
+#pragma once
+
+#include <vector>
+
+#include "colossal/comm/group.h"
+
+namespace colossal {
+
+struct ControlMessage {
+  double loss_sum = 0;
+  double token_count = 0;      // labels that counted
+  double squared_norm = 0;     // of the gradients, each element counted once
+  double non_finite = 0;       // ranks that saw a loss or gradient that is not finite
+  double stop_requested = 0;   // ranks that were asked to stop
+  std::vector<double> used;    // for each parameter: ranks that had a gradient for it
+};
+
+// Sums over `group`; one all-reduce of 8 * (5 + parameters) bytes, booked as `control`.
+ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group);
+
+}  // namespace colossal

@@ -1,0 +1,122 @@
+#include "colossal/booster/engine.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+
+
+namespace colossal {
+namespace {
+
+memory::ChunkOptions chunk_options(const EngineConfig& config) {
+  return {.working = config.precision.compute,
+          .master = config.precision.master,
+          .gradient = config.precision.gradient,
+          .handles_used = config.handles_used};
+}
+
+int64_t per_sequence(const at::Tensor& tensor) { return tensor.numel() / tensor.size(0); }
+
+}  // namespace
+
+NonFiniteError::NonFiniteError(int64_t step, const std::string& what)
+    : Error(fmt::format("step {}: {} is not finite; no rank has updated", step, what)), step(step) {}
+
+Engine::Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
+               const EngineConfig& config)
+    : loss_(std::move(loss)),
+      context_(context),
+      config_(config),
+      optimizer_(optim::make_optimizer(config.optimizer)),
+      schedule_(config.schedule, config.optimizer.learning_rate, config.total_steps),
+      chunks_(std::move(parameters), context, *optimizer_, chunk_options(config)) {}
+
+nn::StepContext Engine::context_for(const data::Batch& batch, bool training) const {
+  const int64_t sequence = batch.inputs.dim() > 1 ? batch.inputs.size(1) : 1;
+  nn::StepContext context =
+      nn::make_step_context(batch.inputs.size(0), sequence, context_.device());
+  context.seed = config_.seed;
+  context.step = steps_done_;
+  context.training = training;
+  context.sample_ids = batch.sample_ids;
+  return context;
+}
+
+void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control) {
+  const LossSum loss = loss_(batch, context_for(batch, /*training=*/true));
+  torch::autograd::backward({loss.sum}, {at::full({}, upstream, loss.sum.options())});
+  control.token_count += static_cast<double>(loss.count);
+  if (!loss.sum.is_meta()) control.loss_sum += loss.sum.item<double>();
+}
+
+StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop_requested) {
+  COLOSSAL_CHECK(!micro_batches.empty(), "a step of {} micro-batches", micro_batches.size());
+  const data::Batch& first = micro_batches.front();
+  // Known before any label is seen, and equal on all ranks; the update corrects by the true count.
+  const int64_t slots = config_.global_batch * per_sequence(first.labels);
+  ControlMessage mine;
+  mine.stop_requested = stop_requested ? 1 : 0;
+  chunks_.begin_step();
+  for (const data::Batch& batch : micro_batches) {
+    chunks_.begin_micro_batch(&batch == &micro_batches.back());
+    run_micro_batch(batch, 1.0 / static_cast<double>(slots), mine);
+    chunks_.end_micro_batch();
+  }
+  chunks_.finish_reduction();
+  mine.squared_norm = chunks_.squared_gradient_norm();
+  mine.non_finite = std::isfinite(mine.squared_norm) && std::isfinite(mine.loss_sum) ? 0 : 1;
+  mine.used = chunks_.used();
+  const ControlMessage all = reduce_control(mine, context_.world_group());
+  if (all.non_finite > 0) refuse_non_finite(mine);
+
+  StepResult result;
+  result.step = ++steps_done_;
+  result.stop_requested = all.stop_requested > 0;
+  result.tokens = config_.global_batch * per_sequence(first.inputs);
+  result.learning_rate = schedule_.learning_rate(result.step);
+  if (all.token_count == 0) {
+    result.skipped = true;
+    return result;
+  }
+  const double correction = static_cast<double>(slots) / all.token_count;
+  result.loss = all.loss_sum / all.token_count;
+  result.grad_norm = std::sqrt(all.squared_norm) * correction;
+  // torch.nn.utils.clip_grad_norm_'s coefficient.
+  const double clip = config_.gradient_clip > 0
+                          ? std::min(1.0, config_.gradient_clip / (result.grad_norm + 1e-6))
+                          : 1.0;
+  std::vector<bool> used;
+  for (double ranks : all.used) used.push_back(ranks > 0);
+  chunks_.update({.learning_rate = result.learning_rate,
+                  .weight_decay = config_.optimizer.weight_decay,
+                  .gradient_scale = correction * clip},
+                 used);
+  return result;
+}
+
+// All ranks come here together: each names its first bad tensor, and all report the same one.
+void Engine::refuse_non_finite(const ControlMessage& mine) {
+  std::string what = chunks_.first_non_finite_gradient();
+  if (!what.empty()) what = "the gradient of " + what;
+  if (!std::isfinite(mine.loss_sum)) what = "the loss";
+  for (const std::string& found :
+       comm::gather_bytes(what, context_.world_group(), comm::Reason::control)) {
+    if (!found.empty()) throw NonFiniteError(steps_done_ + 1, found);
+  }
+  throw NonFiniteError(steps_done_ + 1, "a sum of gradients");
+}
+
+Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batches) {
+  at::NoGradGuard no_grad;
+  ControlMessage mine;
+  for (const data::Batch& batch : micro_batches) {
+    if (batch.inputs.size(0) == 0) continue;
+    const LossSum loss = loss_(batch, context_for(batch, /*training=*/false));
+    mine.loss_sum += loss.sum.item<double>();
+    mine.token_count += static_cast<double>(loss.count);
+  }
+  const ControlMessage all = reduce_control(mine, context_.world_group());
+  return {all.loss_sum, all.token_count};
+}
+
+}  // namespace colossal

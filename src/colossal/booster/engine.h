@@ -1,0 +1,98 @@
+// A model made trainable at a layout: step() is one optimizer update over the global batch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/booster/control.h"
+#include "colossal/booster/precision.h"
+#include "colossal/data/batch.h"
+#include "colossal/memory/chunk_engine.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/nn/step_context.h"
+#include "colossal/optim/optimizer.h"
+#include "colossal/optim/schedule.h"
+
+namespace colossal {
+
+// Loss of a micro-batch: the sum over the labels that count, and how many these are. The gradient
+// is that of the mean over the global batch, whatever the micro-batches and ranks.
+struct LossSum {
+  at::Tensor sum;  // a scalar with a graph
+  int64_t count = 0;
+};
+using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
+
+struct EngineConfig {
+  optim::OptimizerConfig optimizer;
+  optim::ScheduleConfig schedule;
+  int64_t total_steps = 1;       // where the schedule ends
+  int64_t global_batch = 1;      // sequences of a step, over all replicas
+  double gradient_clip = 1.0;    // largest global norm; 0: none
+  uint64_t seed = 0;             // of initial weights and dropout
+  Precision precision;
+  bool handles_used = true;      // false for a foreign module: see memory::ChunkOptions
+};
+
+struct StepResult {
+  int64_t step = 0;           // updates done, this one included
+  double loss = 0;            // mean over the global batch, before the update
+  double grad_norm = 0;       // of the mean's gradient, before clipping
+  double learning_rate = 0;   // used
+  int64_t tokens = 0;         // inputs of the global batch
+  bool skipped = false;       // no label counted: nothing moved
+  bool stop_requested = false;  // by any rank
+};
+
+// A loss or gradient that is not finite. No rank has updated: the state is that before the step.
+class NonFiniteError : public Error {
+ public:
+  NonFiniteError(int64_t step, const std::string& what);
+  int64_t step;
+};
+
+class Engine {
+ public:
+  Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
+         const EngineConfig& config);
+
+  // `micro_batches`: this replica's share of the global batch, in order, a forward each; at least
+  // one. Collective over all ranks. stop_requested: this rank was asked to stop; the result tells
+  // all ranks. Throws NonFiniteError.
+  StepResult step(const std::vector<data::Batch>& micro_batches, bool stop_requested = false);
+
+  // Sum of losses and count over all replicas' micro-batches, without updates; they may be empty.
+  // Collective.
+  struct Evaluation {
+    double loss_sum = 0;
+    double count = 0;
+    double mean() const { return count > 0 ? loss_sum / count : 0; }
+  };
+  Evaluation evaluate(const std::vector<data::Batch>& micro_batches);
+
+  int64_t steps_done() const { return steps_done_; }
+  void set_steps_done(int64_t steps) { steps_done_ = steps; }
+  memory::ChunkEngine& chunks() { return chunks_; }
+  const EngineConfig& config() const { return config_; }
+  const ParallelContext& context() const { return context_; }
+
+ private:
+  nn::StepContext context_for(const data::Batch& micro_batch, bool training) const;
+  void run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control);
+  void refuse_non_finite(const ControlMessage& control);
+
+  LossFunction loss_;
+  const ParallelContext& context_;
+  EngineConfig config_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::Schedule schedule_;
+  memory::ChunkEngine chunks_;
+  int64_t steps_done_ = 0;
+};
+
+}  // namespace colossal

@@ -1,0 +1,105 @@
+#include "colossal/booster/job.h"
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+
+namespace colossal {
+namespace {
+
+constexpr int64_t kDefaultSequence = 256;
+
+int size_of(const char* key, int64_t value) {
+  constexpr int64_t kMaximum = 1 << 20;
+  if (value < 1 || value > kMaximum) {
+    throw ConfigError(fmt::format("parallel.{} = {}: a size is from 1 to {}", key, value, kMaximum));
+  }
+  return static_cast<int>(value);
+}
+
+// Axes for which the families have no layers: refused here, with the layout that keeps the ranks.
+void refuse_axis(const char* key, int size, int ranks) {
+  if (size == 1) return;
+  throw ConfigError(fmt::format(
+      "parallel.{} = {}: models train over replicas (dp) only; nearest layout for {} ranks: dp = {}, {} = 1",
+      key, size, ranks, ranks, key));
+}
+
+Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
+  Strategy strategy;
+  strategy.pp = size_of("pp", config.pp);
+  strategy.sp = size_of("sp", config.sp);
+  strategy.tp = size_of("tp", config.tp);
+  strategy.ep = size_of("ep", config.ep);
+  if (config.dp) strategy.dp = size_of("dp", *config.dp);
+  refuse_axis("pp", strategy.pp, ranks);
+  refuse_axis("sp", strategy.sp, ranks);
+  refuse_axis("tp", strategy.tp, ranks);
+  refuse_axis("ep", strategy.ep, ranks);
+  strategy = resolve_strategy(strategy, config.dp.has_value(), ranks);
+  const int64_t zero = config.zero.value_or(strategy.dp * strategy.sp > 1 ? 1 : 0);
+  if (zero < 0 || zero > 1) {
+    throw ConfigError(fmt::format(
+        "parallel.zero = {}: stages are 0 (nothing sharded) and 1 (optimizer state sharded); nearest: zero = 1",
+        zero));
+  }
+  strategy.zero = static_cast<int>(zero);
+  return strategy;
+}
+
+int64_t resolve_sequence(const DataConfig& data, const models::ModelFacts& facts) {
+  const int64_t sequence =
+      data.sequence_length.value_or(std::min(kDefaultSequence, facts.positions));
+  if (sequence < 1 || sequence > facts.positions) {
+    throw ConfigError(fmt::format("data.sequence_length = {}: the model has {} positions; use 1 to {}",
+                                  sequence, facts.positions, facts.positions));
+  }
+  return sequence;
+}
+
+int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
+  if (train.global_batch < 1) {
+    throw ConfigError(fmt::format("train.global_batch = {}: at least 1 sequence", train.global_batch));
+  }
+  if (train.global_batch % strategy.dp != 0) {
+    const int64_t below = train.global_batch / strategy.dp * strategy.dp;
+    const int64_t above = below + strategy.dp;
+    throw ConfigError(fmt::format(
+        "train.global_batch = {} does not divide by dp = {}; nearest: global_batch = {}",
+        train.global_batch, strategy.dp,
+        below > 0 && train.global_batch - below <= above - train.global_batch ? below : above));
+  }
+  return train.global_batch / strategy.dp;
+}
+
+}  // namespace
+
+Job resolve_job(const RunConfig& config, const Machine& machine) {
+  Job job{.config = config,
+          .strategy = resolve_parallel(config.parallel, machine.ranks),
+          .model = {},
+          .precision = {}};
+  models::ModelRequest request = config.model;
+  request.dropout = config.train.dropout.value_or(-1);
+  job.model = models::resolve_model(request);
+  job.sequence_length = resolve_sequence(config.data, job.model.facts);
+  job.share = resolve_share(config.train, job.strategy);
+  job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);
+  const int64_t micro_batches = (job.share + job.micro_batch - 1) / job.micro_batch;
+  job.precision = resolve_precision(config.precision, machine.bf16_instructions, micro_batches);
+  job.threads = static_cast<int>(config.train.threads.value_or(
+      std::max(1, machine.cores / std::max(1, machine.local_ranks))));
+  return job;
+}
+
+EngineConfig engine_config(const Job& job) {
+  return {.optimizer = job.config.optimizer,
+          .schedule = job.config.scheduler,
+          .total_steps = job.config.train.steps,
+          .global_batch = job.config.train.global_batch,
+          .gradient_clip = job.config.train.gradient_clip,
+          .seed = static_cast<uint64_t>(job.config.train.seed),
+          .precision = job.precision};
+}
+
+}  // namespace colossal

@@ -1,0 +1,37 @@
+// A run after validation: all that was left open is resolved, all that cannot work is refused, and
+// nothing has been allocated yet.
+#pragma once
+
+#include <cstdint>
+
+#include "colossal/booster/engine.h"
+#include "colossal/booster/run_config.h"
+#include "colossal/mesh/strategy.h"
+#include "colossal/models/families.h"
+
+namespace colossal {
+
+struct Job {
+  RunConfig config;
+  Strategy strategy;
+  models::ModelSpecification model;
+  int64_t sequence_length = 0;
+  int64_t share = 0;        // sequences of a step for each replica
+  int64_t micro_batch = 0;  // sequences of a forward
+  Precision precision;
+  int threads = 1;          // of each rank
+};
+
+struct Machine {
+  int ranks = 1;        // in all
+  int local_ranks = 1;  // on this host
+  int cores = 1;        // of this host
+  bool bf16_instructions = false;
+};
+
+// Throws ConfigError naming the settings that do not go together and the nearest that do.
+Job resolve_job(const RunConfig& config, const Machine& machine);
+
+EngineConfig engine_config(const Job& job);
+
+}  // namespace colossal

@@ -1,0 +1,83 @@
+#include "colossal/booster/metrics.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+
+namespace colossal {
+namespace {
+
+nlohmann::ordered_json to_json(const StepMetrics& metrics) {
+  nlohmann::ordered_json line = {
+      {"step", metrics.step},
+      {"loss", metrics.loss},
+      {"grad_norm", metrics.grad_norm},
+      {"learning_rate", metrics.learning_rate},
+      {"tokens", metrics.tokens},
+      {"tokens_per_second", static_cast<double>(metrics.tokens) / metrics.step_seconds},
+      {"step_seconds", metrics.step_seconds},
+      {"model_flops_utilization", metrics.model_flops_utilization},
+      {"memory_peak_bytes", metrics.memory_peak_bytes},
+      {"bytes_sent", metrics.bytes_sent},
+      {"skipped", metrics.skipped}};
+  if (metrics.validation_loss) line["validation_loss"] = *metrics.validation_loss;
+  return line;
+}
+
+std::vector<report::Scalar> to_scalars(const StepMetrics& metrics) {
+  std::vector<report::Scalar> scalars{
+      {"train/loss", metrics.loss},
+      {"train/grad_norm", metrics.grad_norm},
+      {"train/learning_rate", metrics.learning_rate},
+      {"speed/tokens_per_second", static_cast<double>(metrics.tokens) / metrics.step_seconds},
+      {"speed/model_flops_utilization", metrics.model_flops_utilization},
+      {"memory/peak_bytes", static_cast<double>(metrics.memory_peak_bytes)}};
+  for (const auto& [axis, bytes] : metrics.bytes_sent) {
+    scalars.push_back({"bytes_sent/" + axis, static_cast<double>(bytes)});
+  }
+  if (metrics.validation_loss) scalars.push_back({"validation/loss", *metrics.validation_loss});
+  return scalars;
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard) {
+  if (directory.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  path_ = directory / "metrics.jsonl";
+  file_.open(path_, std::ios::app);
+  if (!file_) {
+    throw IoError(fmt::format("cannot write {}: {}; log.directory must be a folder that can be written",
+                              path_.string(), std::strerror(errno)));
+  }
+  if (tensorboard) events_ = std::make_unique<report::TensorBoardWriter>(directory);
+}
+
+MetricsLog::~MetricsLog() = default;
+
+void MetricsLog::write(const StepMetrics& metrics) {
+  if (path_.empty()) return;
+  file_ << to_json(metrics).dump() << '\n' << std::flush;
+  if (!file_) {
+    complain(std::strerror(errno));
+    file_.clear();
+  }
+  if (!events_) return;
+  try {
+    events_->write_scalars(metrics.step, to_scalars(metrics));
+  } catch (const IoError& error) {
+    complain(error.what());
+  }
+}
+
+void MetricsLog::complain(const std::string& reason) {
+  if (complained_) return;
+  complained_ = true;
+  log::warn("training goes on, but metrics are lost: cannot write {}: {}", path_.string(), reason);
+}
+
+}  // namespace colossal

@@ -1,0 +1,111 @@
+#include "colossal/booster/run_config.h"
+
+namespace colossal {
+namespace {
+
+void describe_model(ConfigSchema& schema, models::ModelRequest& model) {
+  schema.add("model.preset", &model.preset, "a model by name, with random weights");
+  schema.add("model.path", &model.path,
+             "a Hugging Face folder: config.json, and weights where *.safetensors are there");
+  schema.open_section("model", &model.overrides, "any field of config.json, overridden");
+}
+
+void describe_data(ConfigSchema& schema, DataConfig& data) {
+  schema.add("data.train", &data.train, "files to learn from: paths or globs, ** for subfolders");
+  schema.add("data.validation", &data.validation, "files to evaluate on");
+  schema.add("data.tokenizer", &data.tokenizer, "\"bytes\", or the path of a tokenizer.json");
+  schema.add("data.sequence_length", &data.sequence_length, "inputs of a sample",
+             {.unit = "tokens", .minimum = 1, .unset = "the model's positions, at most 256"});
+  schema.add("data.seed", &data.seed, "of the order of samples");
+  schema.add("data.cache", &data.cache, "folder that keeps corpora tokenized; empty: in memory");
+  schema.add("data.invalid", &data.invalid, "files that are not UTF-8, for a tokenizer that needs it");
+}
+
+void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.dp", &parallel.dp, "replicas",
+             {.unit = "ranks", .minimum = 1, .unset = "what the ranks leave"});
+  schema.add("parallel.pp", &parallel.pp, "pipeline stages", {.unit = "ranks", .minimum = 1});
+  schema.add("parallel.sp", &parallel.sp, "parts of a sequence", {.unit = "ranks", .minimum = 1});
+  schema.add("parallel.tp", &parallel.tp, "parts of a tensor", {.unit = "ranks", .minimum = 1});
+  schema.add("parallel.ep", &parallel.ep, "parts of the experts", {.unit = "ranks", .minimum = 1});
+  schema.add("parallel.zero", &parallel.zero,
+             "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state)",
+             {.unset = "1 with several replicas"});
+  schema.add("parallel.backend", &parallel.backend, "what joins the ranks",
+             {.choices = {"auto", "gloo", "nccl"}});
+  schema.add("parallel.timeout", &parallel.timeout, "longest wait for a collective");
+}
+
+void describe_learning(ConfigSchema& schema, RunConfig& config) {
+  schema.add("precision.compute", &config.precision.compute,
+             "type of weights and activations; auto: bf16 where the CPU multiplies it, else fp32",
+             {.choices = {"auto", "fp32", "bf16", "fp64"}});
+  schema.add("precision.gradients", &config.precision.gradients,
+             "type in which gradients accumulate and travel; auto: bf16 with one micro-batch, fp32 "
+             "with more",
+             {.choices = {"auto", "fp32", "bf16", "fp64"}});
+  optim::OptimizerConfig& optimizer = config.optimizer;
+  schema.add("optimizer.name", &optimizer.name, "update rule", {.choices = {"adamw"}});
+  schema.add("optimizer.learning_rate", &optimizer.learning_rate, "peak", {.minimum = 0});
+  schema.add("optimizer.weight_decay", &optimizer.weight_decay,
+             "on parameters of two or more dims", {.minimum = 0});
+  schema.add("optimizer.betas", &optimizer.betas, "decay of the two moments");
+  schema.add("optimizer.eps", &optimizer.eps, "added to the root of the second moment",
+             {.minimum = 0});
+  schema.add("scheduler.name", &config.scheduler.name, "shape of the learning rate",
+             {.choices = {"cosine", "linear", "constant"}});
+  schema.add("scheduler.warmup_steps", &config.scheduler.warmup_steps, "linear rise at the start",
+             {.unit = "steps", .minimum = 0});
+  schema.add("scheduler.minimum_ratio", &config.scheduler.minimum_ratio,
+             "learning rate at the end, as a part of the peak", {.minimum = 0, .maximum = 1});
+}
+
+void describe_train(ConfigSchema& schema, TrainConfig& train) {
+  schema.add("train.steps", &train.steps, "updates in all, resumed ones included",
+             {.unit = "steps", .minimum = 1});
+  schema.add("train.global_batch", &train.global_batch, "samples of an update, over all ranks",
+             {.unit = "sequences", .minimum = 1});
+  schema.add("train.micro_batch", &train.micro_batch, "samples of a forward, on each replica",
+             {.unit = "sequences", .minimum = 1, .unset = "a replica's whole share"});
+  schema.add("train.gradient_clip", &train.gradient_clip, "largest global norm; 0: none",
+             {.minimum = 0});
+  schema.add("train.seed", &train.seed, "of initial weights and dropout");
+  schema.add("train.dropout", &train.dropout, "all dropout probabilities",
+             {.minimum = 0, .maximum = 0.999, .unset = "the model's"});
+  schema.add("train.threads", &train.threads, "compute threads of each rank",
+             {.minimum = 1, .unset = "cores / local ranks"});
+  schema.add("train.evaluate_every", &train.evaluate_every,
+             "between evaluations on data.validation; 0: only at the end",
+             {.unit = "steps", .minimum = 0});
+}
+
+void describe_output(ConfigSchema& schema, RunConfig& config) {
+  schema.add("checkpoint.directory", &config.checkpoint.directory,
+             "where checkpoints go; empty: none are written");
+  schema.add("checkpoint.every", &config.checkpoint.every, "between checkpoints; 0: only at the end",
+             {.unit = "steps", .minimum = 0});
+  schema.add("checkpoint.keep", &config.checkpoint.keep, "newest checkpoints that stay",
+             {.minimum = 1});
+  schema.add("checkpoint.resume", &config.checkpoint.resume,
+             "from the newest checkpoint in the directory: if there is one, never, or else fail",
+             {.choices = {"auto", "never", "must"}});
+  schema.add("log.directory", &config.log.directory,
+             "where metrics.jsonl, report.html and events go; empty: none are written");
+  schema.add("log.every", &config.log.every, "between progress lines where there is no terminal",
+             {.unit = "steps", .minimum = 1});
+  schema.add("log.tensorboard", &config.log.tensorboard, "also write TensorBoard events");
+  schema.add("log.report", &config.log.report, "also write report.html");
+}
+
+}  // namespace
+
+void describe(ConfigSchema& schema, RunConfig& config) {
+  describe_model(schema, config.model);
+  describe_data(schema, config.data);
+  describe_parallel(schema, config.parallel);
+  describe_learning(schema, config);
+  describe_train(schema, config.train);
+  describe_output(schema, config);
+}
+
+}  // namespace colossal

@@ -1,0 +1,78 @@
+// Everything that a run.toml may say, with defaults. What it means: docs of each key in describe().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "colossal/base/config_schema.h"
+#include "colossal/booster/precision.h"
+#include "colossal/data/tokenize.h"
+#include "colossal/mesh/strategy.h"
+#include "colossal/models/families.h"
+#include "colossal/optim/optimizer.h"
+#include "colossal/optim/schedule.h"
+
+namespace colossal {
+
+struct DataConfig {
+  std::vector<std::string> train;
+  std::vector<std::string> validation;
+  std::string tokenizer = "bytes";
+  std::optional<int64_t> sequence_length;  // unset: the model's positions, at most 256
+  int64_t seed = 0;
+  std::string cache;
+  data::InvalidFiles invalid = data::InvalidFiles::error;
+};
+
+struct ParallelConfig {
+  std::optional<int64_t> dp;  // unset: what the ranks leave
+  int64_t pp = 1, sp = 1, tp = 1, ep = 1;
+  std::optional<int64_t> zero;  // unset: 1 with several data ranks
+  std::string backend = "auto";
+  std::chrono::milliseconds timeout{300'000};
+};
+
+struct TrainConfig {
+  int64_t steps = 1000;
+  int64_t global_batch = 16;
+  std::optional<int64_t> micro_batch;  // unset: a replica's whole share
+  double gradient_clip = 1.0;
+  int64_t seed = 0;
+  std::optional<double> dropout;     // unset: the model's
+  std::optional<int64_t> threads;    // unset: cores / local ranks
+  int64_t evaluate_every = 0;
+};
+
+struct CheckpointConfig {
+  std::string directory;
+  int64_t every = 0;
+  int64_t keep = 2;
+  std::string resume = "auto";
+};
+
+struct LogConfig {
+  std::string directory;
+  int64_t every = 10;
+  bool tensorboard = false;
+  bool report = true;
+};
+
+struct RunConfig {
+  models::ModelRequest model;
+  DataConfig data;
+  ParallelConfig parallel;
+  PrecisionConfig precision;
+  optim::OptimizerConfig optimizer;
+  optim::ScheduleConfig scheduler;
+  TrainConfig train;
+  CheckpointConfig checkpoint;
+  LogConfig log;
+};
+
+// Binds every key to its place in `config`, which must outlive `schema`.
+void describe(ConfigSchema& schema, RunConfig& config);
+
+}  // namespace colossal

@@ -1,0 +1,121 @@
+#include "colossal/booster/run_monitor.h"
+
+#include <ATen/ops/zeros.h>
+
+#include "colossal/base/log.h"
+#include "colossal/base/machine.h"
+#include "colossal/base/units.h"
+#include "colossal/booster/run_summary.h"
+#include "colossal/ops/gemm_rate.h"
+
+namespace colossal {
+namespace {
+
+constexpr std::chrono::milliseconds kGemmMeasurement{100};
+
+}  // namespace
+
+RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
+                       const TrainingData& data)
+    : job_(job),
+      context_(context),
+      engine_(engine),
+      data_(data),
+      writes_(context.rank() == 0),
+      sent_before_(sent_so_far()) {
+  if (writes_) log_ = std::make_unique<MetricsLog>(job.config.log.directory, job.config.log.tensorboard);
+}
+
+// All ranks at once, as they compute: cores that share a clock or a cache count for what they give.
+void RunMonitor::measure_gemm_rate() {
+  at::Tensor rate = at::empty({1}, at::kDouble);
+  rate.fill_(ops::measure_gemm_rate(job_.precision.compute, kGemmMeasurement));
+  comm::all_reduce(rate, context_.world_group(), comm::Reason::metrics);
+  gemm_flops_ = rate.item<double>();
+}
+
+void RunMonitor::start(int64_t steps_done) {
+  measure_gemm_rate();
+  sent_before_ = sent_so_far();
+  if (!writes_) return;
+  log::info("{}", describe_run(job_, context_, engine_, gemm_flops_));
+  progress_ = std::make_unique<ProgressLine>("training", steps_done, job_.config.train.steps, "steps");
+}
+
+void RunMonitor::begin_step() { step_start_ = Clock::now(); }
+
+std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
+  std::map<std::string, int64_t> sent;
+  for (const auto& [axis, traffic] : context_.world().ledger().by_axis()) {
+    sent[axis] = traffic.law_bytes;
+  }
+  return sent;
+}
+
+void RunMonitor::end_step(const StepResult& result, std::optional<double> validation_loss) {
+  flush();
+  const double seconds = std::chrono::duration<double>(Clock::now() - step_start_).count();
+  const double flops = static_cast<double>(result.tokens) *
+                       job_.model.facts.flops_per_token(job_.sequence_length);
+  pending_ = StepMetrics{.step = result.step,
+                         .loss = result.loss,
+                         .grad_norm = result.grad_norm,
+                         .learning_rate = result.learning_rate,
+                         .tokens = result.tokens,
+                         .step_seconds = seconds,
+                         .model_flops_utilization = flops / seconds / gemm_flops_,
+                         .skipped = result.skipped,
+                         .validation_loss = validation_loss};
+  exchange();
+  if (writes_) show(*pending_);
+}
+
+// Memory and bytes of every rank, gathered behind the next step's back: its line is written once
+// they are here, so that no step waits for it.
+void RunMonitor::exchange() {
+  const std::map<std::string, int64_t> sent = sent_so_far();
+  const comm::Group& group = context_.world_group();
+  const auto figures = static_cast<int64_t>(sent.size()) + 1;
+  figures_ = at::zeros({group.size() * figures}, at::kLong);
+  int64_t* mine = figures_.mutable_data_ptr<int64_t>() + group.rank() * figures;
+  *mine++ = machine::peak_resident_bytes();
+  for (const auto& [axis, bytes] : sent) {
+    *mine++ = bytes - sent_before_[axis];
+    pending_->bytes_sent[axis] = 0;
+  }
+  sent_before_ = sent;
+  const std::vector<int64_t> counts(group.size(), figures);
+  figures_gathered_ = comm::all_gather_async(figures_, counts, group, comm::Reason::metrics);
+}
+
+void RunMonitor::flush() {
+  if (!pending_) return;
+  figures_gathered_.wait();
+  const int64_t* figure = figures_.const_data_ptr<int64_t>();
+  for (int rank = 0; rank < context_.world_group().size(); ++rank) {
+    pending_->memory_peak_bytes = std::max(pending_->memory_peak_bytes, *figure++);
+    for (auto& [axis, bytes] : pending_->bytes_sent) bytes = std::max(bytes, *figure++);
+  }
+  if (writes_) log_->write(*pending_);
+  pending_.reset();
+}
+
+void RunMonitor::show(const StepMetrics& metrics) {
+  std::string text = fmt::format(
+      "loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", metrics.loss,
+      metrics.validation_loss ? fmt::format(" (validation {:.4f})", *metrics.validation_loss) : "",
+      format_rate(static_cast<double>(metrics.tokens) / metrics.step_seconds, "tokens/s"),
+      100 * metrics.model_flops_utilization, format_bytes(machine::peak_resident_bytes()));
+  progress_->update(metrics.step, text);
+}
+
+void RunMonitor::finish() {
+  flush();
+  if (!writes_) return;
+  progress_->finish();
+  if (job_.config.log.report && !job_.config.log.directory.empty()) {
+    write_report(job_, context_, engine_, gemm_flops_);
+  }
+}
+
+}  // namespace colossal

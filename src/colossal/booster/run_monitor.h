@@ -1,0 +1,55 @@
+// What people see of a run: the progress line, metrics.jsonl, TensorBoard events, report.html.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "colossal/base/progress.h"
+#include "colossal/booster/engine.h"
+#include "colossal/booster/job.h"
+#include "colossal/booster/metrics.h"
+#include "colossal/booster/training_data.h"
+
+namespace colossal {
+
+class RunMonitor {
+ public:
+  // Collective over all ranks, as all members are; rank 0 writes.
+  RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
+             const TrainingData& data);
+
+  void start(int64_t steps_done);
+  void begin_step();
+  void end_step(const StepResult& result, std::optional<double> validation_loss);
+  // Writes what is known so far; before a checkpoint, so that no checkpoint is ahead of the metrics.
+  void flush();
+  void finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void measure_gemm_rate();
+  void exchange();
+  void show(const StepMetrics& metrics);
+  std::map<std::string, int64_t> sent_so_far() const;
+
+  const Job& job_;
+  const ParallelContext& context_;
+  Engine& engine_;
+  const TrainingData& data_;
+  bool writes_ = false;  // rank 0
+  double gemm_flops_ = 0;  // FLOP/s of all ranks' threads together, in the compute type
+  Clock::time_point step_start_;
+  std::map<std::string, int64_t> sent_before_;  // at the end of the step before
+  std::optional<StepMetrics> pending_;          // of the last step, not yet written
+  at::Tensor figures_;                          // [ranks, figures]: memory and bytes of each rank
+  comm::Work figures_gathered_;
+  std::unique_ptr<MetricsLog> log_;
+  std::unique_ptr<ProgressLine> progress_;
+};
+
+}  // namespace colossal

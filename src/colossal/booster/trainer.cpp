@@ -1,0 +1,199 @@
+#include "colossal/booster/trainer.h"
+
+#include "colossal/base/log.h"
+#include "colossal/base/units.h"
+#include "colossal/booster/run_monitor.h"
+#include "colossal/booster/training_data.h"
+#include "colossal/checkpoint/checkpoint.h"
+#include "colossal/checkpoint/weights.h"
+#include "colossal/models/families.h"
+#include "colossal/nn/dense_builder.h"
+
+namespace colossal {
+namespace {
+
+constexpr int kStateVersion = 1;
+
+LossFunction language_model_loss(models::LanguageModel& model) {
+  return [&model](const data::Batch& batch, const nn::StepContext& context) {
+    // The corpus ignores no label.
+    return LossSum{model.loss_sum(batch.inputs, batch.labels, context), batch.labels.numel()};
+  };
+}
+
+// The checkpoint that this run goes on from, if any.
+std::optional<std::filesystem::path> find_start(const Job& job, const ParallelContext& context) {
+  const CheckpointConfig& config = job.config.checkpoint;
+  if (config.directory.empty() || config.resume == "never") return std::nullopt;
+  const auto found = checkpoint::find_newest(config.directory, context);
+  if (!found && config.resume == "must") {
+    throw ConfigError(fmt::format(
+        "checkpoint.resume = \"must\", but {} holds no whole checkpoint; use \"auto\" to start anew",
+        config.directory));
+  }
+  return found;
+}
+
+// What "auto" chose for the run so far stays, whatever this machine would choose.
+Job keep_choices(Job job, const std::optional<std::filesystem::path>& start) {
+  if (!start) return job;
+  const nlohmann::json state = checkpoint::read_state(*start);
+  PrecisionConfig precision = job.config.precision;
+  if (precision.compute == "auto") precision.compute = state.at("precision").at("compute");
+  if (precision.gradients == "auto") precision.gradients = state.at("precision").at("gradients");
+  job.precision = resolve_precision(precision, /*bf16_instructions=*/false, 1);
+  return job;
+}
+
+class Trainer {
+ public:
+  Trainer(const Job& job, const ParallelContext& context, const TrainingHooks& hooks,
+          const std::optional<std::filesystem::path>& start)
+      : job_(job),
+        hooks_(hooks),
+        context_(context),
+        data_(job, context_),
+        model_(models::build_model(job.model, build_)),
+        engine_(build_.parameters(), language_model_loss(*model_), context_, engine_config(job)),
+        monitor_(job, context_, engine_, data_) {
+    if (start) {
+      resume(*start);
+    } else if (!job_.model.weights.empty()) {
+      load_weights();
+    } else {
+      engine_.chunks().initialise(engine_.config().seed);
+    }
+  }
+
+  TrainingSummary run() {
+    monitor_.start(engine_.steps_done());
+    data::BatchLoader loader = data_.training_loader(engine_.steps_done());
+    while (engine_.steps_done() < job_.config.train.steps && !summary_.stopped) {
+      step(loader.next());
+    }
+    finish();
+    return summary_;
+  }
+
+ private:
+  void load_weights() {
+    memory::ChunkEngine& chunks = engine_.chunks();
+    checkpoint::read_weights(
+        job_.model.weights, chunks.parameters(), description().hugging_face_name,
+        [&](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
+          chunks.load(parameter, begin, values);
+        });
+    log::info("weights from {}", job_.model.weights.string());
+  }
+
+  void resume(const std::filesystem::path& path) {
+    const nlohmann::json state = checkpoint::load(path, engine_.chunks(), description());
+    engine_.set_steps_done(state.at("step"));
+    data_.check_resumed(state.at("data"));
+    log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
+  }
+
+  void step(const std::vector<data::Batch>& micro_batches) {
+    monitor_.begin_step();
+    StepResult result;
+    try {
+      result = engine_.step(micro_batches, hooks_.stop_requested());
+    } catch (const NonFiniteError&) {
+      if (!job_.config.checkpoint.directory.empty()) save();
+      throw;
+    }
+    summary_.steps = result.step;
+    summary_.loss = result.loss;
+    summary_.stopped = result.stop_requested;
+    const int64_t every = job_.config.train.evaluate_every;
+    const bool last = result.step == job_.config.train.steps || result.stop_requested;
+    std::optional<double> validation_loss;
+    if (data_.has_validation() && (last || (every > 0 && result.step % every == 0))) {
+      validation_loss = summary_.validation_loss = evaluate();
+    }
+    monitor_.end_step(result, validation_loss);
+    const int64_t save_every = job_.config.checkpoint.every;
+    if (!last && save_every > 0 && result.step % save_every == 0) summary_.saved = save();
+  }
+
+  void finish() {
+    const bool moved = summary_.steps > 0;
+    if (moved && !job_.config.checkpoint.directory.empty()) summary_.saved = save();
+    if (!moved) summary_.steps = engine_.steps_done();
+    monitor_.finish();
+  }
+
+  double evaluate() {
+    Engine::Evaluation sum;
+    data::BatchLoader loader = data_.validation_loader();
+    for (int64_t step = 0; step < data_.num_validation_steps(); ++step) {
+      const Engine::Evaluation part = engine_.evaluate(loader.next());
+      sum.loss_sum += part.loss_sum;
+      sum.count += part.count;
+    }
+    return sum.mean();
+  }
+
+  // A save that fails is told, and training goes on.
+  bool save() {
+    monitor_.flush();
+    try {
+      const auto path =
+          checkpoint::save(job_.config.checkpoint.directory, engine_.steps_done(),
+                           job_.config.checkpoint.keep, engine_.chunks(), context_, description());
+      log::info("saved {}", path.string());
+      return true;
+    } catch (const IoError& error) {
+      log::error("checkpoint of step {} failed, older ones are intact: {}", engine_.steps_done(),
+                 error.what());
+      return false;
+    }
+  }
+
+  checkpoint::Description description() const {
+    checkpoint::Description description;
+    description.model_config = job_.model.config;
+    description.model_config["bos_token_id"] = data_.tokenizer().end_of_text();
+    description.model_config["eos_token_id"] = data_.tokenizer().end_of_text();
+    description.model_config["dtype"] = torch_name(job_.precision.compute);
+    description.hugging_face_name = [this](const std::string& parameter) {
+      return models::hugging_face_name(job_.model, parameter);
+    };
+    description.files = data_.tokenizer().files();
+    description.state = {{"version", kStateVersion},
+                         {"step", engine_.steps_done()},
+                         {"seed", engine_.config().seed},
+                         {"data", data_.state()},
+                         {"precision",
+                          {{"compute", type_name(job_.precision.compute)},
+                           {"gradients", type_name(job_.precision.gradient)}}},
+                         {"threads", job_.threads},
+                         {"ranks", context_.world().size()}};
+    return description;
+  }
+
+  static const char* torch_name(at::ScalarType type) {
+    return type == at::kBFloat16 ? "bfloat16" : type == at::kDouble ? "float64" : "float32";
+  }
+
+  const Job& job_;
+  const TrainingHooks& hooks_;
+  const ParallelContext& context_;
+  TrainingData data_;
+  nn::DenseBuilder build_;
+  std::unique_ptr<models::LanguageModel> model_;
+  Engine engine_;
+  RunMonitor monitor_;
+  TrainingSummary summary_;
+};
+
+}  // namespace
+
+TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks) {
+  const ParallelContext context(world, job.strategy);
+  const auto start = find_start(job, context);
+  const Job kept = keep_choices(job, start);
+  return Trainer(kept, context, hooks, start).run();
+}
+
+}  // namespace colossal

@@ -1,0 +1,31 @@
+// The training loop: data, steps, evaluation, checkpoints, and what people see of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "colossal/booster/job.h"
+#include "colossal/comm/world.h"
+
+namespace colossal {
+
+struct TrainingHooks {
+  // Asked once a step: true ends the run after this step, with a checkpoint.
+  std::function<bool()> stop_requested = [] { return false; };
+};
+
+struct TrainingSummary {
+  int64_t steps = 0;
+  double loss = 0;                         // of the last step
+  std::optional<double> validation_loss;
+  bool stopped = false;                    // on request, before train.steps
+  bool saved = true;                       // false: the last checkpoint failed
+};
+
+// Runs `job` as one of the ranks of `world`, to its end. Throws ConfigError, IoError, CommError,
+// NonFiniteError (after saving the state before that step).
+TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks);
+
+}  // namespace colossal

@@ -1,0 +1,185 @@
+#include "colossal/checkpoint/checkpoint.h"
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/checkpoint/file_plan.h"
+#include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/checkpoint/together.h"
+#include "colossal/io/checkpoint_directory.h"
+#include "colossal/io/json.h"
+
+namespace colossal::checkpoint {
+namespace {
+
+constexpr int64_t kShardBytes = int64_t{4} << 30;
+constexpr int64_t kSlabBytes = int64_t{64} << 20;
+
+// Rank 0's part of the beginning: the folder, every file at its full size, headers, small files.
+io::DirectoryWriter create(const std::filesystem::path& path, const FilePlan& plan,
+                           const Description& description, const memory::ChunkEngine& chunks) {
+  io::remove_stale_temporaries(path.parent_path());
+  io::DirectoryWriter writer = io::DirectoryWriter::create(path);
+  for (const FilePlan::PlannedFile& file : plan.files()) {
+    writer.create_file(file.name, file.plan.file_bytes);
+    writer.write(file.name, 0, std::as_bytes(std::span(file.plan.header)));
+  }
+  nlohmann::json state = description.state;
+  state["optimizer"] = chunks.optimizer().name();
+  state["update_counts"] = chunks.update_counts();
+  writer.write_file("config.json", description.model_config.dump(2) + "\n");
+  writer.write_file("model.safetensors.index.json", plan.index_json());
+  writer.write_file(kStateFile, state.dump(2) + "\n");
+  for (const auto& [name, content] : description.files) writer.write_file(name, content);
+  return writer;
+}
+
+void write_tensor(io::DirectoryWriter& writer, const FilePlan& plan, const std::string& name,
+                  int64_t begin, const at::Tensor& values) {
+  const FilePlan::Position position = plan.find(name, begin);
+  const std::span<const std::byte> bytes = bytes_of(values);
+  for (size_t done = 0; done < bytes.size(); done += kSlabBytes) {
+    writer.write(*position.file, position.offset + static_cast<int64_t>(done),
+                 bytes.subspan(done, std::min<size_t>(kSlabBytes, bytes.size() - done)));
+  }
+}
+
+void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
+                  const memory::ChunkEngine& chunks, const NameOf& name_of) {
+  const std::vector<std::string> states = chunks.optimizer().state_names();
+  const bool masters = chunks.options().master != chunks.options().working;
+  chunks.for_each_written_piece([&](const memory::OwnedPiece& piece) {
+    const std::string& name = piece.parameter->name;
+    const int64_t begin = piece.elements.begin;
+    write_tensor(writer, plan, name_of(name), begin, piece.working);
+    if (!piece.parameter->trainable) return;
+    if (masters) write_tensor(writer, plan, FilePlan::master_name(name), begin, piece.master);
+    for (size_t i = 0; i < states.size(); ++i) {
+      write_tensor(writer, plan, FilePlan::state_name(states[i], name), begin, piece.state[i]);
+    }
+  });
+}
+
+void check_model(const std::filesystem::path& checkpoint, const nlohmann::json& wanted) {
+  const nlohmann::json found = io::read_json(checkpoint / "config.json");
+  std::string differences;
+  for (const auto& [field, value] : wanted.items()) {
+    // Dropout, token ids and the type of storage do not change what the weights are.
+    if (field.ends_with("_pdrop") || field.ends_with("_token_id") || field == "dtype") continue;
+    const nlohmann::json other = found.value(field, nlohmann::json());
+    if (other == value) continue;
+    differences += fmt::format("{}{} = {} here, {} there", differences.empty() ? "" : "; ", field,
+                               value.dump(), other.dump());
+  }
+  if (!differences.empty()) {
+    throw ConfigError(fmt::format(
+        "{} is a checkpoint of another model ({}); use another checkpoint.directory, or "
+        "checkpoint.resume = \"never\"",
+        checkpoint.string(), differences));
+  }
+}
+
+// Masters where the checkpoint has them: working weights are their rounding.
+void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsReader& states,
+                 memory::ChunkEngine& chunks, const NameOf& name_of) {
+  const auto take = [&](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
+    chunks.load(parameter, begin, values);
+  };
+  read_weights(checkpoint, chunks.parameters(), name_of, take);
+  for (const nn::ParameterHandle& parameter : chunks.parameters()) {
+    const io::TensorEntry* entry = states.find(FilePlan::master_name(parameter->name));
+    if (entry) read_tensor(states, *entry, *parameter, take);
+  }
+}
+
+void load_state(const io::SafetensorsReader& states, const memory::ChunkEngine& chunks) {
+  const std::vector<std::string> names = chunks.optimizer().state_names();
+  chunks.for_each_held_piece([&](const memory::OwnedPiece& piece) {
+    for (size_t i = 0; i < piece.state.size(); ++i) {
+      const std::string name = FilePlan::state_name(names[i], piece.parameter->name);
+      const io::TensorEntry* entry = states.find(name);
+      if (!entry || entry->shape != piece.parameter->shape) {
+        throw ConfigError(fmt::format("{}: no tensor \"{}\" of shape [{}]", states.path().string(),
+                                      name, fmt::join(piece.parameter->shape, ", ")));
+      }
+      const at::ScalarType type = tensor_type(entry->type);
+      const at::Tensor values = at::empty({piece.elements.size()}, type);
+      states.read(*entry, piece.elements.begin * static_cast<int64_t>(c10::elementSize(type)),
+                  writable_bytes_of(values));
+      piece.state[i].copy_(values);
+    }
+  });
+}
+
+}  // namespace
+
+std::filesystem::path save(const std::filesystem::path& directory, int64_t step, int64_t keep,
+                           memory::ChunkEngine& chunks, const ParallelContext& context,
+                           const Description& description) {
+  chunks.synchronize();
+  const comm::Group& world = context.world_group();
+  const std::filesystem::path path = directory / io::checkpoint_name(step);
+  const FilePlan plan(chunks, description.hugging_face_name, kShardBytes);
+  std::optional<io::DirectoryWriter> writer;
+  // A failure anywhere below throws on every rank; rank 0's writer then discards what it made.
+  const std::string temporary = together(world, [&]() -> std::string {
+                                  if (world.rank() != 0) return "";
+                                  writer.emplace(create(path, plan, description, chunks));
+                                  return writer->temporary_path().string();
+                                }).front();
+  const std::vector<std::string> written = together(world, [&] {
+    if (world.rank() != 0) writer.emplace(io::DirectoryWriter::join(temporary));
+    write_pieces(*writer, plan, chunks, description.hugging_face_name);
+    writer->sync();
+    return writer->written().to_json();
+  });
+  together(world, [&]() -> std::string {
+    if (world.rank() != 0) return "";
+    io::Manifest manifest;
+    for (const std::string& part : written) manifest.add(io::Manifest::parse(part, "a rank"));
+    writer->publish(std::move(manifest));
+    io::prune(directory, keep);
+    return "";
+  });
+  return path;
+}
+
+std::optional<std::filesystem::path> find_newest(const std::filesystem::path& directory,
+                                                 const ParallelContext& context) {
+  const comm::Group& world = context.world_group();
+  const std::string found = together(world, [&]() -> std::string {
+                              if (world.rank() != 0) return "";
+                              io::remove_stale_temporaries(directory);
+                              std::vector<io::Checkpoint> all = io::list_checkpoints(directory);
+                              for (auto it = all.rbegin(); it != all.rend(); ++it) {
+                                const auto damage = io::verify_directory(it->path);
+                                if (damage.empty()) return it->path.string();
+                                log::warn("{} is damaged and passed over: {}", it->path.string(),
+                                          damage.front().what);
+                              }
+                              return "";
+                            }).front();
+  if (found.empty()) return std::nullopt;
+  return found;
+}
+
+nlohmann::json read_state(const std::filesystem::path& checkpoint) {
+  return io::read_json(checkpoint / kStateFile);
+}
+
+nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
+                    const Description& description) {
+  check_model(checkpoint, description.model_config);
+  nlohmann::json state = read_state(checkpoint);
+  if (state.value("optimizer", "") != chunks.optimizer().name()) {
+    throw ConfigError(fmt::format("{} was trained with optimizer.name = {}, this run has \"{}\"",
+                                  checkpoint.string(), state.value("optimizer", nlohmann::json()).dump(),
+                                  chunks.optimizer().name()));
+  }
+  const io::SafetensorsReader states(checkpoint / kOptimizerFile);
+  load_values(checkpoint, states, chunks, description.hugging_face_name);
+  load_state(states, chunks);
+  chunks.set_update_counts(state.at("update_counts"));
+  return state;
+}
+
+}  // namespace colossal::checkpoint

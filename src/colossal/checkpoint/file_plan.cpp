@@ -1,0 +1,80 @@
+#include "colossal/checkpoint/file_plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "colossal/base/error.h"
+#include "colossal/checkpoint/tensor_bytes.h"
+
+namespace colossal::checkpoint {
+namespace {
+
+// transformers refuses files without it.
+const io::SafetensorsMetadata kMetadata{{"format", "pt"}};
+
+std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine& chunks,
+                                                       const NameOf& name_of, int64_t shard_bytes) {
+  const io::ScalarType type = file_type(chunks.options().working);
+  std::vector<std::vector<io::TensorSpec>> shards(1);
+  int64_t filled = 0;
+  for (const nn::ParameterHandle& parameter : chunks.parameters()) {
+    const int64_t bytes = parameter->numel() * io::scalar_type_bytes(type);
+    if (filled > 0 && filled + bytes > shard_bytes) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    filled += bytes;
+    shards.back().push_back({name_of(parameter->name), type, parameter->shape});
+  }
+  return shards;
+}
+
+std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks) {
+  const memory::ChunkOptions& options = chunks.options();
+  const io::ScalarType type = file_type(options.master);
+  std::vector<io::TensorSpec> tensors;
+  for (const nn::ParameterHandle& parameter : chunks.parameters()) {
+    if (!parameter->trainable) continue;
+    if (options.master != options.working) {
+      tensors.push_back({FilePlan::master_name(parameter->name), type, parameter->shape});
+    }
+    for (const std::string& state : chunks.optimizer().state_names()) {
+      tensors.push_back({FilePlan::state_name(state, parameter->name), type, parameter->shape});
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+FilePlan::FilePlan(const memory::ChunkEngine& chunks, const NameOf& name_of, int64_t shard_bytes) {
+  const auto shards = weight_shards(chunks, name_of, shard_bytes);
+  weight_files_ = shards.size();
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    const std::string name =
+        fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards.size());
+    files_.push_back({name, io::plan_safetensors(shards[shard], kMetadata)});
+    for (const io::TensorEntry& entry : files_.back().plan.entries) weight_bytes_ += entry.bytes();
+  }
+  files_.push_back({kOptimizerFile, io::plan_safetensors(state_tensors(chunks), kMetadata)});
+}
+
+FilePlan::Position FilePlan::find(const std::string& tensor, int64_t begin) const {
+  for (const PlannedFile& file : files_) {
+    for (const io::TensorEntry& entry : file.plan.entries) {
+      if (entry.name != tensor) continue;
+      return {&file.name, file.plan.position(entry) + begin * io::scalar_type_bytes(entry.type)};
+    }
+  }
+  COLOSSAL_CHECK(false, "no tensor {} in the plan", tensor);
+}
+
+std::string FilePlan::index_json() const {
+  nlohmann::ordered_json map = nlohmann::ordered_json::object();
+  for (size_t i = 0; i < weight_files_; ++i) {
+    for (const io::TensorEntry& entry : files_[i].plan.entries) map[entry.name] = files_[i].name;
+  }
+  return nlohmann::ordered_json{{"metadata", {{"total_size", weight_bytes_}}}, {"weight_map", map}}
+      .dump(2);
+}
+
+}  // namespace colossal::checkpoint

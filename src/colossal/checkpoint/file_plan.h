@@ -1,0 +1,49 @@
+// Which bytes of which file of a checkpoint belong to which tensor: the same on every rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "colossal/checkpoint/weights.h"
+#include "colossal/io/safetensors.h"
+#include "colossal/memory/chunk_engine.h"
+
+namespace colossal::checkpoint {
+
+inline constexpr const char* kOptimizerFile = "training_state/optimizer.safetensors";
+inline constexpr const char* kStateFile = "training_state/state.json";
+
+class FilePlan {
+ public:
+  // Weights in shards of at most `shard_bytes` (a larger tensor has one alone), then the state.
+  FilePlan(const memory::ChunkEngine& chunks, const NameOf& name_of, int64_t shard_bytes);
+
+  struct PlannedFile {
+    std::string name;
+    io::SafetensorsPlan plan;
+  };
+  const std::vector<PlannedFile>& files() const { return files_; }
+
+  // Where element `begin` of a tensor lies: the file and the byte offset in it.
+  struct Position {
+    const std::string* file;
+    int64_t offset;
+  };
+  Position find(const std::string& tensor, int64_t begin) const;
+
+  std::string index_json() const;  // model.safetensors.index.json
+
+  // Names of the state of a parameter in kOptimizerFile.
+  static std::string master_name(const std::string& parameter) { return "master." + parameter; }
+  static std::string state_name(const std::string& state, const std::string& parameter) {
+    return state + "." + parameter;
+  }
+
+ private:
+  std::vector<PlannedFile> files_;
+  size_t weight_files_ = 0;
+  int64_t weight_bytes_ = 0;
+};
+
+}  // namespace colossal::checkpoint

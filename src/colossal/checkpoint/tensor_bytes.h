@@ -1,0 +1,21 @@
+// Between LibTorch's tensors and bytes in files.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <span>
+
+#include "colossal/io/scalar_type.h"
+
+namespace colossal::checkpoint {
+
+io::ScalarType file_type(at::ScalarType type);
+// Throws ConfigError for types that no model weight has (fp8, complex ...).
+at::ScalarType tensor_type(io::ScalarType type);
+
+// The memory of a contiguous CPU tensor.
+std::span<const std::byte> bytes_of(const at::Tensor& tensor);
+std::span<std::byte> writable_bytes_of(const at::Tensor& tensor);
+
+}  // namespace colossal::checkpoint

@@ -1,0 +1,16 @@
+// File work of all ranks that succeeds or fails for all of them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/group.h"
+
+namespace colossal::checkpoint {
+
+// Runs `work` on each rank of the group; returns what each returned, in rank order. When any of
+// them threw, every rank throws IoError naming the ranks and their reasons. Collective.
+std::vector<std::string> together(const comm::Group& group, const std::function<std::string()>& work);
+
+}  // namespace colossal::checkpoint

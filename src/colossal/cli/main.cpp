@@ -1,0 +1,59 @@
+// colossal: trains, generates, checks, launches. See command.h for exit codes.
+#include <c10/util/Exception.h>
+
+#include <new>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/cli/command.h"
+
+namespace colossal::cli {
+namespace {
+
+enum ExitCode { kFailed = 1, kBadUsage = 2, kRankDied = 3 };
+
+int run(int argc, char** argv) {
+  int exit_code = 0;
+  CLI::App app("Colossal trains, fine-tunes, aligns and serves large models in parallel.", "colossal");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  add_train(app, exit_code);
+  add_generate(app, exit_code);
+  add_check(app, exit_code);
+  add_run(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadUsage;
+  }
+  return exit_code;
+}
+
+// LibTorch's messages carry C++ stack traces; what a user can use is their first line.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int run_and_report(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const ConfigError& error) {
+    log::error("{}", error.what());
+    return kBadUsage;
+  } catch (const CommError& error) {
+    log::error("{}", error.what());
+    return kRankDied;
+  } catch (const Error& error) {
+    log::error("{}", error.what());
+  } catch (const std::bad_alloc&) {
+    log::error("out of memory; a smaller train.micro_batch or data.sequence_length needs less");
+  } catch (const c10::Error& error) {
+    log::error("the tensor library failed: {}", first_line(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    log::error("failed: {}", first_line(error.what()));
+  }
+  return kFailed;
+}
+
+}  // namespace
+}  // namespace colossal::cli
+
+int main(int argc, char** argv) { return colossal::cli::run_and_report(argc, argv); }

@@ -1,0 +1,34 @@
+// Which parameter lies where: flat buffers ("chunks") that are communicated and updated whole.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "colossal/nn/parameter.h"
+
+namespace colossal::memory {
+
+// A parameter within a chunk; offsets in elements.
+struct Slot {
+  nn::ParameterHandle parameter;
+  int64_t offset = 0;
+  int64_t numel = 0;
+};
+
+struct ChunkPlan {
+  std::vector<Slot> slots;  // in order of use
+  int64_t numel = 0;        // of the buffer; slots start at multiples of 64 bytes
+  bool decayed = false;     // optimizer group: with weight decay or without
+  bool trainable = true;    // frozen parameters sit apart: no gradient, no state, no traffic
+  int64_t first_use = 0;    // index in order of use of the first slot
+};
+
+// Packs `parameters` (in order of use) into chunks of about `chunk_bytes`. A parameter is never cut;
+// a larger one has a chunk of its own. Weight decay is for parameters of two or more dims.
+std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t element_bytes,
+                                   int64_t chunk_bytes);
+
+// Elements to which slots and the parts of ranks are aligned: 64 bytes.
+int64_t alignment_elements(int64_t element_bytes);
+
+}  // namespace colossal::memory

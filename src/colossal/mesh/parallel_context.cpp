@@ -1,0 +1,26 @@
+#include "colossal/mesh/parallel_context.h"
+
+#include "colossal/base/error.h"
+
+namespace colossal {
+
+ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, at::Device device)
+    : world_(world), strategy_(strategy), mesh_(strategy), device_(device) {
+  COLOSSAL_CHECK(strategy.world_size() == world.size(), "strategy of {} ranks, world of {}",
+                 strategy.world_size(), world.size());
+  const std::vector<Axis> all(std::begin(kAxes), std::end(kAxes));
+  std::vector<std::vector<Axis>> wanted{all, {Axis::dp, Axis::sp}};
+  for (Axis axis : kAxes) wanted.push_back({axis});
+  for (const auto& axes : wanted) {
+    const std::string name = mesh_.joined_name(axes);
+    if (!groups_.contains(name)) {
+      groups_.emplace(name, world.group(name, mesh_.ranks_along(world.rank(), axes)));
+    }
+  }
+}
+
+const comm::Group& ParallelContext::group(const std::vector<Axis>& axes) const {
+  return groups_.at(mesh_.joined_name(axes));
+}
+
+}  // namespace colossal

@@ -1,0 +1,45 @@
+// A strategy made live: the mesh and a group for each axis. Passed explicitly, never global.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/group.h"
+#include "colossal/comm/world.h"
+#include "colossal/mesh/device_mesh.h"
+
+namespace colossal {
+
+class ParallelContext {
+ public:
+  // Collective over all ranks of `world`, which must outlive this.
+  ParallelContext(comm::World& world, const Strategy& strategy, at::Device device = at::kCPU);
+
+  const Strategy& strategy() const { return strategy_; }
+  const DeviceMesh& mesh() const { return mesh_; }
+  at::Device device() const { return device_; }
+  comm::World& world() const { return world_; }
+  int rank() const { return world_.rank(); }
+  int coordinate(Axis axis) const { return mesh_.coordinate(rank(), axis); }
+
+  // Ranks along one axis.
+  const comm::Group& group(Axis axis) const { return group(std::vector<Axis>{axis}); }
+  // Ranks that hold the same parameters and see other data: dp and sp.
+  const comm::Group& data_group() const { return group({Axis::dp, Axis::sp}); }
+  // All ranks.
+  const comm::Group& world_group() const { return group({Axis::pp, Axis::dp, Axis::sp, Axis::tp}); }
+
+ private:
+  const comm::Group& group(const std::vector<Axis>& axes) const;
+
+  comm::World& world_;
+  Strategy strategy_;
+  DeviceMesh mesh_;
+  at::Device device_;
+  std::map<std::string, comm::Group> groups_;  // by joined name: one group for the same ranks
+};
+
+}  // namespace colossal

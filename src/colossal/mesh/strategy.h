@@ -1,0 +1,33 @@
+// The layout of a job as a plain value: how many ranks along each axis, and what they share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace colossal {
+
+// From the outermost to the innermost: neighbours in rank are neighbours along tp.
+enum class Axis { pp, dp, sp, tp };
+inline constexpr Axis kAxes[] = {Axis::pp, Axis::dp, Axis::sp, Axis::tp};
+const char* axis_name(Axis axis);
+
+struct Strategy {
+  int pp = 1;  // pipeline stages
+  int dp = 1;  // replicas
+  int sp = 1;  // parts of a sequence
+  int tp = 1;  // parts of a tensor
+  int ep = 1;  // parts of the experts: divides dp * sp * tp, does not multiply
+
+  // ZeRO (Rajbhandari et al. 2020): what is sharded over the ranks that hold the same parameters.
+  // 0: nothing; 1: the optimizer's state.
+  int zero = 0;
+
+  int size(Axis axis) const;
+  int world_size() const { return pp * dp * sp * tp; }
+};
+
+// Completes and checks the sizes for `ranks` ranks; dp_given: false infers dp from the rest. Throws
+// ConfigError naming the settings, what they come to and the nearest sizes that fit.
+Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks);
+
+}  // namespace colossal

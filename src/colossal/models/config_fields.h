@@ -1,0 +1,29 @@
+// Reads and checks fields of a config.json.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace colossal::models {
+
+// Every function throws ConfigError that names the field, what was found and what would do.
+class ConfigFields {
+ public:
+  explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
+
+  int64_t required_size(const std::string& name, int64_t maximum) const;
+  // `fallback` where the field is absent or null.
+  int64_t optional_size(const std::string& name, int64_t fallback, int64_t maximum) const;
+  double number(const std::string& name, double fallback, double minimum, double maximum) const;
+  bool flag(const std::string& name, bool fallback) const;
+  std::string text(const std::string& name, const std::string& fallback) const;
+  // For settings of which only some values are computed here.
+  void require(const std::string& name, const nlohmann::json& supported) const;
+
+ private:
+  const nlohmann::json* find(const std::string& name) const;
+  const nlohmann::json& json_;
+};
+
+}  // namespace colossal::models

@@ -1,0 +1,20 @@
+#include "colossal/nn/blocks.h"
+
+namespace colossal::nn {
+
+Blocks::Blocks(int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make) {
+  blocks_.reserve(count);
+  for (int64_t index = 0; index < count; ++index) blocks_.push_back(make(index));
+}
+
+at::Tensor Blocks::forward(const at::Tensor& input, const StepContext& context) {
+  at::Tensor x = input;
+  for (int64_t index = 0; index < size(); ++index) {
+    Block& block = *blocks_[index];
+    x = context.block_runner ? context.block_runner->run(index, block, x, context)
+                             : block.forward(x, context);
+  }
+  return x;
+}
+
+}  // namespace colossal::nn

@@ -1,0 +1,39 @@
+// A model's repeated blocks. The model never loops over them: the engine decides how one runs
+// (recompute, offload, prefetch, on which pipeline stage) by giving a BlockRunner in the context.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "colossal/nn/step_context.h"
+
+namespace colossal::nn {
+
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
+};
+
+class BlockRunner {
+ public:
+  virtual ~BlockRunner() = default;
+  virtual at::Tensor run(int64_t index, Block& block, const at::Tensor& x,
+                         const StepContext& context) = 0;
+};
+
+class Blocks {
+ public:
+  Blocks() = default;
+  Blocks(int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
+  at::Tensor forward(const at::Tensor& x, const StepContext& context);
+  int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
+
+ private:
+  std::vector<std::unique_ptr<Block>> blocks_;
+};
+
+}  // namespace colossal::nn

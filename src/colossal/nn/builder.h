@@ -1,0 +1,85 @@
+// Makes the layers that a model asks for by name. Alone it makes dense ones; parallel/ and adapters/
+// have builders that make sharded and decorated ones. A model never knows which it got.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "colossal/nn/layers.h"
+
+namespace colossal::nn {
+
+// Which dimension of a stored weight comes first. out_in: Y = X W^T (torch.nn.Linear). in_out: Y = X W
+// (transformers' Conv1D, so that GPT-2's files hold the weights as we do).
+enum class WeightOrder { out_in, in_out };
+
+struct LinearOptions {
+  int64_t in_features = 0;
+  int64_t out_features = 0;
+  bool bias = true;
+  WeightOrder order = WeightOrder::out_in;
+  Initializer initializer = Initializer::normal(0.02);
+};
+
+struct NormOptions {
+  int64_t features = 0;
+  double epsilon = 1e-5;
+};
+
+struct EmbeddingOptions {
+  int64_t vocabulary = 0;
+  int64_t features = 0;
+  Initializer initializer = Initializer::normal(0.02);
+};
+
+struct AttentionOptions {
+  int64_t layer = 0;  // index of the block: which of a cache's layers is ours
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_size = 0;
+  double scale = 0;  // of the scores; usually 1 / sqrt(head_size)
+  double dropout = 0;
+};
+
+class Builder {
+ public:
+  virtual ~Builder() = default;
+
+  virtual std::unique_ptr<Embedding> embedding(const std::string& name,
+                                               const EmbeddingOptions& options) = 0;
+  // options.vocabulary: the number of positions.
+  virtual std::unique_ptr<PositionEmbedding> position_embedding(
+      const std::string& name, const EmbeddingOptions& options) = 0;
+  virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
+  virtual std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) = 0;
+  virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
+  virtual std::unique_ptr<Attention> attention(const std::string& name,
+                                               const AttentionOptions& options) = 0;
+  virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
+                                                          const EmbeddingOptions& options) = 0;
+  // A head whose table is that of the embedding made before as `embedding_name`.
+  virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(
+      const std::string& embedding_name, const EmbeddingOptions& options) = 0;
+
+  virtual const ParameterList& parameters() const = 0;
+
+  // While it lives, names are within `name`: "blocks.3" + "up" + "weight".
+  class Scope {
+   public:
+    Scope(Builder& builder, const std::string& name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Builder& builder_;
+  };
+  [[nodiscard]] Scope scope(const std::string& name) { return Scope(*this, name); }
+
+ protected:
+  virtual void enter(const std::string& name) = 0;
+  virtual void leave() = 0;
+};
+
+}  // namespace colossal::nn

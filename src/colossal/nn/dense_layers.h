@@ -1,0 +1,85 @@
+// The dense layers behind DenseBuilder. Activations are [batch, sequence, features].
+#pragma once
+
+#include <string>
+
+#include "colossal/nn/builder.h"
+
+namespace colossal::nn {
+
+class DenseEmbedding : public Embedding {
+ public:
+  explicit DenseEmbedding(ParameterHandle weight) : weight_(std::move(weight)) {}
+  at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override;
+
+ private:
+  ParameterHandle weight_;
+};
+
+class DensePositionEmbedding : public PositionEmbedding {
+ public:
+  explicit DensePositionEmbedding(ParameterHandle weight) : weight_(std::move(weight)) {}
+  at::Tensor forward(const StepContext& context) override;
+
+ private:
+  ParameterHandle weight_;
+};
+
+class DenseLinear : public Linear {
+ public:
+  DenseLinear(ParameterHandle weight, ParameterHandle bias, WeightOrder order)
+      : weight_(std::move(weight)), bias_(std::move(bias)), order_(order) {}
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
+
+ private:
+  ParameterHandle weight_;
+  ParameterHandle bias_;  // empty: none
+  WeightOrder order_;
+};
+
+class DenseLayerNorm : public Norm {
+ public:
+  DenseLayerNorm(ParameterHandle weight, ParameterHandle bias, double epsilon)
+      : weight_(std::move(weight)), bias_(std::move(bias)), epsilon_(epsilon) {}
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
+
+ private:
+  ParameterHandle weight_;
+  ParameterHandle bias_;
+  double epsilon_;
+};
+
+class DenseDropout : public Dropout {
+ public:
+  DenseDropout(std::string stream, double probability)
+      : stream_(std::move(stream)), probability_(probability) {}
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
+
+ private:
+  std::string stream_;  // names the random numbers: distinct for each layer
+  double probability_;
+};
+
+class DenseAttention : public Attention {
+ public:
+  DenseAttention(std::string stream, const AttentionOptions& options)
+      : stream_(std::move(stream)), options_(options) {}
+  at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
+
+ private:
+  std::string stream_;
+  AttentionOptions options_;
+};
+
+class DenseVocabularyHead : public VocabularyHead {
+ public:
+  explicit DenseVocabularyHead(ParameterHandle weight) : weight_(std::move(weight)) {}
+  at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                      const StepContext& context) override;
+  at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override;
+
+ private:
+  ParameterHandle weight_;
+};
+
+}  // namespace colossal::nn

@@ -1,0 +1,30 @@
+#include "colossal/nn/key_value_cache.h"
+
+#include <ATen/ops/empty.h>
+
+#include "colossal/base/error.h"
+
+namespace colossal::nn {
+
+KeyValueCache::KeyValueCache(int64_t layers, int64_t capacity)
+    : layers_(layers), capacity_(capacity) {}
+
+std::pair<at::Tensor, at::Tensor> KeyValueCache::append(int64_t index, const at::Tensor& keys,
+                                                        const at::Tensor& values) {
+  Layer& layer = layers_.at(index);
+  if (!layer.keys.defined()) {
+    auto shape = keys.sizes().vec();
+    shape[2] = capacity_;
+    layer.keys = at::empty(shape, keys.options());
+    layer.values = at::empty(shape, values.options());
+  }
+  const int64_t added = keys.size(2);
+  COLOSSAL_CHECK(layer.length + added <= capacity_, "length {} + {} capacity {}", layer.length,
+                 added, capacity_);
+  layer.keys.narrow(2, layer.length, added).copy_(keys);
+  layer.values.narrow(2, layer.length, added).copy_(values);
+  layer.length += added;
+  return {layer.keys.narrow(2, 0, layer.length), layer.values.narrow(2, 0, layer.length)};
+}
+
+}  // namespace colossal::nn

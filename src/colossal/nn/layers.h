@@ -1,0 +1,71 @@
+// The interfaces of which models are made. A Builder decides what stands behind them.
+//
+// What an activation looks like between layers (its sizes, what part of it is here) is known to
+// layers only. A model passes activations from one to the next and does elementwise work on them,
+// nothing else. Dense layers use [batch, sequence, features].
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "colossal/nn/parameter.h"
+#include "colossal/nn/step_context.h"
+
+namespace colossal::nn {
+
+class Linear {
+ public:
+  virtual ~Linear() = default;
+  // [.., in_features] -> [.., out_features]
+  virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
+};
+
+class Norm {
+ public:
+  virtual ~Norm() = default;
+  virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
+};
+
+class Dropout {
+ public:
+  virtual ~Dropout() = default;
+  virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
+};
+
+// The start of a model.
+class Embedding {
+ public:
+  virtual ~Embedding() = default;
+  // tokens [batch, sequence] int64 -> activation
+  virtual at::Tensor forward(const at::Tensor& tokens, const StepContext& context) = 0;
+};
+
+// A learned vector for each position of the context, as an activation to add.
+class PositionEmbedding {
+ public:
+  virtual ~PositionEmbedding() = default;
+  virtual at::Tensor forward(const StepContext& context) = 0;
+};
+
+// Self-attention between the projections.
+class Attention {
+ public:
+  virtual ~Attention() = default;
+  // Fused queries, keys and values, [.., (heads + 2 * kv_heads) * head_size] -> [.., heads * head_size]
+  virtual at::Tensor forward(const at::Tensor& qkv, const StepContext& context) = 0;
+};
+
+// The end of a language model: the product with the vocabulary.
+class VocabularyHead {
+ public:
+  virtual ~VocabularyHead() = default;
+  // Sum of the cross-entropies of labels [batch, sequence] (-100: ignored), a scalar in fp32 (fp64
+  // in an fp64 model); the logits are never held whole.
+  virtual at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                              const StepContext& context) = 0;
+  // Logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary], of the last position.
+  virtual at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) = 0;
+};
+
+}  // namespace colossal::nn

@@ -1,0 +1,35 @@
+// What a forward pass must know beyond its activations. Every layer takes it; it is what keeps
+// dropout, packing and generation independent of the layout.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace colossal::nn {
+
+class BlockRunner;
+class KeyValueCache;
+
+struct StepContext {
+  uint64_t seed = 0;
+  int64_t step = 0;       // updates done before this one: part of every random number's key
+  bool training = false;  // dropout acts in training only
+
+  int64_t batch = 0;     // sequences in this micro-batch on this rank
+  int64_t sequence = 0;  // positions of each
+  // Global numbers of the sequences, [batch]: a sample draws the same mask wherever it is computed.
+  std::vector<int64_t> sample_ids;
+  // Position of each column in its sequence, [sequence] int64; starts beyond 0 when generating.
+  at::Tensor positions;
+
+  KeyValueCache* cache = nullptr;       // generating: past keys and values
+  BlockRunner* block_runner = nullptr;  // how repeated blocks run; null: one after the other
+};
+
+// Positions [begin, begin + sequence) on `device`, and ids 0 .. batch-1.
+StepContext make_step_context(int64_t batch, int64_t sequence, at::Device device,
+                              int64_t begin = 0);
+
+}  // namespace colossal::nn

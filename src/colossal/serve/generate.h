@@ -1,0 +1,27 @@
+// Autoregressive generation with a key/value cache.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "colossal/models/language_model.h"
+#include "colossal/serve/sampler.h"
+
+namespace colossal::serve {
+
+struct GenerateOptions {
+  int64_t max_new_tokens = 100;
+  SamplingOptions sampling;
+  int32_t end_of_text = -1;    // stops there, the token not given out; -1: never
+};
+
+// Calls `emit` with each new token as it is drawn. Stops at max_new_tokens, at end_of_text, or when
+// the model's positions are used up. Returns how many were emitted. Throws ConfigError for a prompt
+// that is empty or leaves no position, or has a token outside the vocabulary.
+int64_t generate(models::LanguageModel& model, const models::ModelFacts& facts,
+                 std::span<const int32_t> prompt, const GenerateOptions& options,
+                 const std::function<void(int32_t)>& emit);
+
+}  // namespace colossal::serve

@@ -1,0 +1,69 @@
+// Known cost: bytes of a step equal the laws (docs/laws.md), reason by reason.
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test {
+namespace {
+
+int64_t total_parameters(const TinyTraining& training) {
+  return models::gpt2::facts(training.model).parameters;
+}
+
+struct Sent {
+  int64_t gradient = 0, parameter = 0, control = 0, parameters_in_model = 0;
+};
+
+Sent sent_by_all(const TinyTraining& training, int ranks) {
+  const TinyResult result = train_tiny(training, ranks);
+  Sent sent;
+  for (const auto& traffic : result.traffic) {
+    for (const auto& [key, bytes] : traffic) {
+      EXPECT_EQ(key.axis, "dp");
+      EXPECT_EQ(bytes.law_bytes, bytes.wire_bytes) << comm::reason_name(key.reason);
+      switch (key.reason) {
+        case comm::Reason::gradient: sent.gradient += bytes.law_bytes; break;
+        case comm::Reason::parameter: sent.parameter += bytes.law_bytes; break;
+        case comm::Reason::control: sent.control += bytes.law_bytes; break;
+        default: ADD_FAILURE() << "unexpected traffic: " << comm::reason_name(key.reason);
+      }
+    }
+  }
+  sent.parameters_in_model = static_cast<int64_t>(result.weights.size());
+  return sent;
+}
+
+// With hidden sizes that are multiples of 8 fp64 elements nothing is padded, and the laws give whole
+// numbers: over all ranks an all-reduce of M sends 2 (n-1) M, a reduce-scatter (n-1) M.
+TinyTraining unpadded(int zero, int64_t micro_batch) {
+  TinyTraining training;
+  training.model.vocab_size = 64;
+  training.model.n_embd = 24;
+  training.model.n_inner = 48;
+  training.zero = zero;
+  training.micro_batch = micro_batch;
+  training.steps = 2;
+  return training;
+}
+
+TEST(BytesOfAStep, EqualTheLaws) {
+  for (int ranks : {1, 2, 3, 4}) {
+    for (int zero : {0, 1}) {
+      for (int64_t micro_batch : {0, 1}) {  // accumulation changes nothing: gradients leave once
+        const TinyTraining training = unpadded(zero, micro_batch);
+        const int64_t model_bytes = 8 * total_parameters(training);
+        const int64_t others = ranks - 1;
+        const Sent sent = sent_by_all(training, ranks);
+        const int64_t gradient = (zero == 0 ? 2 : 1) * others * model_bytes;
+        const int64_t parameter = zero == 0 ? 0 : others * model_bytes;
+        const int64_t control = 2 * others * 8 * (5 + sent.parameters_in_model);
+        EXPECT_EQ(sent.gradient, training.steps * gradient) << ranks << " ranks, stage " << zero;
+        EXPECT_EQ(sent.parameter, training.steps * parameter) << ranks << " ranks, stage " << zero;
+        EXPECT_EQ(sent.control, training.steps * control) << ranks << " ranks, stage " << zero;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colossal::test

@@ -1,0 +1,61 @@
+// Models do elementwise work on activations, nothing else: under a builder whose activations lie
+// about their shape the loss and every gradient stay the same.
+#include "tests/support/lying_builder.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "colossal/models/gpt2/model.h"
+#include "colossal/ops/random.h"
+
+namespace colossal::models {
+namespace {
+
+const gpt2::Config kConfig{.vocab_size = 61,
+                           .n_positions = 16,
+                           .n_embd = 24,
+                           .n_layer = 2,
+                           .n_head = 3,
+                           .embd_pdrop = 0.1,
+                           .attn_pdrop = 0.1,
+                           .resid_pdrop = 0.1};
+
+struct Outcome {
+  double loss;
+  std::vector<at::Tensor> gradients;
+};
+
+Outcome run(nn::Builder& build) {
+  gpt2::Model model(build, kConfig);
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    parameter->tensor = at::empty(parameter->shape, at::kDouble);
+    ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0, 0.2);
+    parameter->tensor.set_requires_grad(true);
+  }
+  nn::StepContext context = nn::make_step_context(3, 7, at::kCPU);
+  context.training = true;
+  const at::Tensor tokens = at::arange(21).view({3, 7}).mul(5).remainder(61);
+  const at::Tensor loss = model.loss_sum(tokens, tokens.add(1), context);
+  torch::autograd::backward({loss}, {});
+  Outcome outcome{loss.item<double>(), {}};
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    outcome.gradients.push_back(parameter->tensor.grad());
+  }
+  return outcome;
+}
+
+TEST(LyingBuilder, Gpt2ComputesTheSame) {
+  nn::DenseBuilder dense;
+  test::LyingBuilder lying;
+  const Outcome expected = run(dense);
+  const Outcome found = run(lying);
+  EXPECT_NEAR(found.loss, expected.loss, 1e-10 * expected.loss);
+  ASSERT_EQ(found.gradients.size(), expected.gradients.size());
+  for (size_t i = 0; i < expected.gradients.size(); ++i) {
+    EXPECT_LE((found.gradients[i] - expected.gradients[i]).norm().item<double>(), 1e-10)
+        << dense.parameters()[i]->name;
+  }
+}
+
+}  // namespace
+}  // namespace colossal::models

@@ -1,0 +1,101 @@
+#include "tests/support/lying_builder.h"
+
+namespace colossal::test {
+namespace {
+
+at::Tensor lie(const at::Tensor& x) { return x.flip({0}).permute({2, 1, 0}).contiguous(); }
+at::Tensor truth(const at::Tensor& x) { return x.permute({2, 1, 0}).flip({0}).contiguous(); }
+
+// Any layer from activation to activation.
+template <typename Layer>
+class Lying : public Layer {
+ public:
+  explicit Lying(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {}
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) override {
+    return lie(layer_->forward(truth(x), context));
+  }
+
+ private:
+  std::unique_ptr<Layer> layer_;
+};
+
+class LyingEmbedding : public nn::Embedding {
+ public:
+  explicit LyingEmbedding(std::unique_ptr<nn::Embedding> layer) : layer_(std::move(layer)) {}
+  at::Tensor forward(const at::Tensor& tokens, const nn::StepContext& context) override {
+    return lie(layer_->forward(tokens, context));
+  }
+
+ private:
+  std::unique_ptr<nn::Embedding> layer_;
+};
+
+class LyingPositions : public nn::PositionEmbedding {
+ public:
+  explicit LyingPositions(std::unique_ptr<nn::PositionEmbedding> layer)
+      : layer_(std::move(layer)) {}
+  at::Tensor forward(const nn::StepContext& context) override {
+    return lie(layer_->forward(context));
+  }
+
+ private:
+  std::unique_ptr<nn::PositionEmbedding> layer_;
+};
+
+class LyingHead : public nn::VocabularyHead {
+ public:
+  explicit LyingHead(std::unique_ptr<nn::VocabularyHead> layer) : layer_(std::move(layer)) {}
+  at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                      const nn::StepContext& context) override {
+    return layer_->loss_sum(truth(x), labels, context);
+  }
+  at::Tensor logits(const at::Tensor& x, const nn::StepContext& context, bool last_only) override {
+    return layer_->logits(truth(x), context, last_only);
+  }
+
+ private:
+  std::unique_ptr<nn::VocabularyHead> layer_;
+};
+
+}  // namespace
+
+std::unique_ptr<nn::Embedding> LyingBuilder::embedding(const std::string& name,
+                                                       const nn::EmbeddingOptions& options) {
+  return std::make_unique<LyingEmbedding>(DenseBuilder::embedding(name, options));
+}
+
+std::unique_ptr<nn::PositionEmbedding> LyingBuilder::position_embedding(
+    const std::string& name, const nn::EmbeddingOptions& options) {
+  return std::make_unique<LyingPositions>(DenseBuilder::position_embedding(name, options));
+}
+
+std::unique_ptr<nn::Linear> LyingBuilder::linear(const std::string& name,
+                                                 const nn::LinearOptions& options) {
+  return std::make_unique<Lying<nn::Linear>>(DenseBuilder::linear(name, options));
+}
+
+std::unique_ptr<nn::Norm> LyingBuilder::layer_norm(const std::string& name,
+                                                   const nn::NormOptions& options) {
+  return std::make_unique<Lying<nn::Norm>>(DenseBuilder::layer_norm(name, options));
+}
+
+std::unique_ptr<nn::Dropout> LyingBuilder::dropout(const std::string& name, double probability) {
+  return std::make_unique<Lying<nn::Dropout>>(DenseBuilder::dropout(name, probability));
+}
+
+std::unique_ptr<nn::Attention> LyingBuilder::attention(const std::string& name,
+                                                       const nn::AttentionOptions& options) {
+  return std::make_unique<Lying<nn::Attention>>(DenseBuilder::attention(name, options));
+}
+
+std::unique_ptr<nn::VocabularyHead> LyingBuilder::vocabulary_head(
+    const std::string& name, const nn::EmbeddingOptions& options) {
+  return std::make_unique<LyingHead>(DenseBuilder::vocabulary_head(name, options));
+}
+
+std::unique_ptr<nn::VocabularyHead> LyingBuilder::tied_vocabulary_head(
+    const std::string& embedding_name, const nn::EmbeddingOptions& options) {
+  return std::make_unique<LyingHead>(DenseBuilder::tied_vocabulary_head(embedding_name, options));
+}
+
+}  // namespace colossal::test

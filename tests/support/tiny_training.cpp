@@ -1,0 +1,163 @@
+#include "tests/support/tiny_training.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/models/gpt2/model.h"
+#include "colossal/nn/dense_builder.h"
+#include "tests/support/run_ranks.h"
+
+namespace colossal::test {
+namespace {
+
+uint64_t hash(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+EngineConfig engine_config(const TinyTraining& training) {
+  EngineConfig config;
+  config.optimizer.learning_rate = training.learning_rate;
+  config.schedule.name = "constant";
+  config.total_steps = training.steps;
+  config.global_batch = training.global_batch;
+  config.seed = 7;
+  config.precision = {.compute = training.compute,
+                      .master = training.compute == at::kDouble ? at::kDouble : at::kFloat,
+                      .gradient = training.gradient};
+  return config;
+}
+
+// Puts this rank's pieces into whole tensors that all ranks share.
+void collect(std::map<std::string, at::Tensor>& whole, const memory::OwnedPiece& piece,
+             const at::Tensor& values) {
+  at::Tensor& tensor = whole[piece.parameter->name];
+  if (!tensor.defined()) tensor = at::zeros(piece.parameter->shape, at::kDouble);
+  tensor.view(-1).narrow(0, piece.elements.begin, piece.elements.size()).copy_(values);
+}
+
+std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t step, int64_t begin,
+                                       int64_t count) {
+  const int64_t micro = training.micro_batch > 0 ? training.micro_batch : count;
+  std::vector<data::Batch> batches;
+  for (int64_t row = 0; row < count; row += micro) {
+    batches.push_back(tiny_batch(training, step, begin + row, std::min(micro, count - row)));
+  }
+  return batches;
+}
+
+void run_rank(const TinyTraining& training, comm::World& world, TinyResult& result,
+              std::mutex& mutex) {
+  const ParallelContext context(world, Strategy{.dp = world.size(), .zero = training.zero});
+  nn::DenseBuilder build;
+  models::gpt2::Model model(build, training.model);
+  Engine engine(
+      build.parameters(),
+      [&](const data::Batch& batch, const nn::StepContext& step) {
+        return LossSum{model.loss_sum(batch.inputs, batch.labels, step),
+                       (batch.labels >= 0).sum().item<int64_t>()};
+      },
+      context, engine_config(training));
+  engine.chunks().initialise(engine.config().seed);
+  for (const nn::ParameterHandle& parameter : engine.chunks().parameters()) {
+    const auto found = training.initial.find(parameter->name);
+    if (found != training.initial.end()) {
+      engine.chunks().load(*parameter, 0, found->second.contiguous().view(-1));
+    }
+  }
+  world.ledger().reset();
+  const int64_t share = training.global_batch / world.size();
+  for (int64_t step = 0; step < training.steps; ++step) {
+    const StepResult done = engine.step(micro_batches(training, step, world.rank() * share, share));
+    if (world.rank() == 0) {
+      result.losses.push_back(done.loss);
+      result.grad_norms.push_back(done.grad_norm);
+    }
+  }
+  engine.chunks().synchronize();
+  const std::lock_guard lock(mutex);
+  result.traffic[world.rank()] = world.ledger().entries();
+  engine.chunks().for_each_written_piece([&](const memory::OwnedPiece& piece) {
+    collect(result.weights, piece, piece.master);
+    collect(result.gradients, piece, piece.gradient);
+  });
+}
+
+}  // namespace
+
+models::gpt2::Config tiny_config(double dropout) {
+  return {.vocab_size = 97,
+          .n_positions = 16,
+          .n_embd = 36,
+          .n_layer = 2,
+          .n_head = 3,
+          .n_inner = 52,
+          .embd_pdrop = dropout,
+          .attn_pdrop = dropout,
+          .resid_pdrop = dropout};
+}
+
+data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
+  data::Batch batch;
+  batch.inputs = at::empty({count, training.sequence}, at::kLong);
+  batch.labels = at::empty({count, training.sequence}, at::kLong);
+  auto inputs = batch.inputs.accessor<int64_t, 2>();
+  auto labels = batch.labels.accessor<int64_t, 2>();
+  const auto vocabulary = static_cast<uint64_t>(training.model.vocab_size);
+  for (int64_t row = 0; row < count; ++row) {
+    const int64_t in_step = begin + row;
+    const int64_t id = (training.one_batch ? 0 : step * training.global_batch) + in_step;
+    batch.sample_ids.push_back(step * training.global_batch + in_step);
+    const auto token = [&](int64_t position) {
+      return static_cast<int64_t>(hash(static_cast<uint64_t>(id * 1000 + position)) % vocabulary);
+    };
+    for (int64_t position = 0; position < training.sequence; ++position) {
+      inputs[row][position] = token(position);
+      labels[row][position] =
+          training.ignored && training.ignored(in_step, position) ? -100 : token(position + 1);
+    }
+  }
+  return batch;
+}
+
+TinyResult train_tiny(const TinyTraining& training, int ranks) {
+  TinyResult result;
+  result.traffic.resize(ranks);
+  std::mutex mutex;
+  run_ranks(ranks, [&](comm::World& world) { run_rank(training, world, result, mutex); });
+  return result;
+}
+
+void expect_same(const TinyResult& result, const TinyResult& reference, double tolerance,
+                 const TinyTraining& training) {
+  ASSERT_EQ(result.losses.size(), reference.losses.size());
+  for (size_t step = 0; step < reference.losses.size(); ++step) {
+    EXPECT_LE(std::abs(result.losses[step] - reference.losses[step]),
+              tolerance * std::abs(reference.losses[step]))
+        << "loss of step " << step + 1;
+  }
+  double all_gradients = 0;
+  for (const auto& [name, gradient] : reference.gradients) {
+    all_gradients += gradient.square().sum().item<double>();
+  }
+  for (const auto& [name, gradient] : reference.gradients) {
+    const double norm = gradient.norm().item<double>();
+    EXPECT_LE((result.gradients.at(name) - gradient).norm().item<double>(),
+              tolerance * std::max(norm, 1e-3 * std::sqrt(all_gradients)))
+        << "gradient of " << name;
+  }
+  const auto steps = static_cast<double>(training.steps);
+  for (const auto& [name, weight] : reference.weights) {
+    const double norm = weight.norm().item<double>();
+    const double allowed =
+        norm + steps * training.learning_rate * std::sqrt(static_cast<double>(weight.numel()));
+    EXPECT_LE((result.weights.at(name) - weight).norm().item<double>(), tolerance * allowed)
+        << "weight " << name;
+  }
+}
+
+}  // namespace colossal::test

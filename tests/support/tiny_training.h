@@ -1,0 +1,55 @@
+// Short trainings of a small GPT-2 at any layout, and their comparison within contract tolerances.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "colossal/booster/engine.h"
+#include "colossal/comm/world.h"
+#include "colossal/models/gpt2/config.h"
+
+namespace colossal::test {
+
+// Sizes that divide by nothing convenient.
+models::gpt2::Config tiny_config(double dropout = 0);
+
+struct TinyTraining {
+  models::gpt2::Config model = tiny_config();
+  int zero = 0;
+  int64_t steps = 3;
+  int64_t global_batch = 12;
+  int64_t micro_batch = 0;
+  int64_t sequence = 10;
+  at::ScalarType compute = at::kDouble;
+  at::ScalarType gradient = at::kDouble;
+  double learning_rate = 1e-2;
+  bool one_batch = false;  // every step sees the same samples, in the same order
+  std::map<std::string, at::Tensor> initial;  // weights by our names; empty: from the seed
+  // Labels for which this holds are ignored.
+  std::function<bool(int64_t sample, int64_t position)> ignored;
+};
+
+// Gathered over ranks: whole tensors by parameter name.
+struct TinyResult {
+  std::vector<double> losses;
+  std::vector<double> grad_norms;
+  std::map<std::string, at::Tensor> gradients;  // of the last step, of the mean loss
+  std::map<std::string, at::Tensor> weights;    // after it
+  std::vector<std::map<comm::Ledger::Key, comm::Traffic>> traffic;  // by rank, of all steps
+};
+
+// The samples of a step: tokens and targets by hashing, equal at every layout.
+data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count);
+
+// Trains on `ranks` ranks as threads.
+TinyResult train_tiny(const TinyTraining& training, int ranks);
+
+// contract.md's tolerances; `steps` and `learning_rate` scale the weights'.
+void expect_same(const TinyResult& result, const TinyResult& reference, double tolerance,
+                 const TinyTraining& training);
+
+}  // namespace colossal::test

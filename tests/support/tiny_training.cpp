@@ -113,6 +113,7 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
     const int64_t id = (training.one_batch ? 0 : step * training.global_batch) + in_step;
     batch.sample_ids.push_back(step * training.global_batch + in_step);
     const auto token = [&](int64_t position) {
+      if (training.tokens.defined()) return training.tokens[in_step][position].item<int64_t>();
       return static_cast<int64_t>(hash(static_cast<uint64_t>(id * 1000 + position)) % vocabulary);
     };
     for (int64_t position = 0; position < training.sequence; ++position) {

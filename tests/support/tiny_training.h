@@ -28,6 +28,7 @@ struct TinyTraining {
   at::ScalarType gradient = at::kDouble;
   double learning_rate = 1e-2;
   bool one_batch = false;  // every step sees the same samples, in the same order
+  at::Tensor tokens;       // [global batch, sequence + 1]: every step sees these; undefined: hashed
   std::map<std::string, at::Tensor> initial;  // weights by our names; empty: from the seed
   // Labels for which this holds are ignored.
   std::function<bool(int64_t sample, int64_t position)> ignored;

@@ -78,6 +78,7 @@ class Engine {
   int64_t steps_done() const { return steps_done_; }
   void set_steps_done(int64_t steps) { steps_done_ = steps; }
   memory::ChunkEngine& chunks() { return chunks_; }
+  const memory::ChunkEngine& chunks() const { return chunks_; }
   const EngineConfig& config() const { return config_; }
   const ParallelContext& context() const { return context_; }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "colossal/booster/engine.h"
 #include "colossal/booster/run_config.h"
@@ -20,6 +22,7 @@ struct Job {
   int64_t micro_batch = 0;  // sequences of a forward
   Precision precision;
   int threads = 1;          // of each rank
+  std::set<std::string> given_keys;  // what the user set, for the report
 };
 
 struct Machine {

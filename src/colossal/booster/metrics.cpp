@@ -1,5 +1,6 @@
 #include "colossal/booster/metrics.h"
 
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -10,35 +11,40 @@
 namespace colossal {
 namespace {
 
-nlohmann::ordered_json to_json(const StepMetrics& metrics) {
+nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
   nlohmann::ordered_json line = {
       {"step", metrics.step},
       {"loss", metrics.loss},
       {"grad_norm", metrics.grad_norm},
       {"learning_rate", metrics.learning_rate},
-      {"tokens", metrics.tokens},
-      {"tokens_per_second", static_cast<double>(metrics.tokens) / metrics.step_seconds},
+      {"tokens", static_cast<int64_t>(metrics.tokens)},
+      {"tokens_per_second", metrics.tokens_per_second},
       {"step_seconds", metrics.step_seconds},
       {"model_flops_utilization", metrics.model_flops_utilization},
-      {"memory_peak_bytes", metrics.memory_peak_bytes},
-      {"bytes_sent", metrics.bytes_sent},
+      {"memory_peak_bytes", static_cast<int64_t>(metrics.memory_peak_bytes)},
+      {"bytes_sent", nlohmann::ordered_json::object()},
       {"skipped", metrics.skipped}};
-  if (metrics.validation_loss) line["validation_loss"] = *metrics.validation_loss;
+  for (const auto& [axis, bytes] : metrics.bytes_sent) {
+    line["bytes_sent"][axis] = static_cast<int64_t>(bytes);
+  }
+  if (!std::isnan(metrics.validation_loss)) line["validation_loss"] = metrics.validation_loss;
   return line;
 }
 
-std::vector<report::Scalar> to_scalars(const StepMetrics& metrics) {
+std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
   std::vector<report::Scalar> scalars{
       {"train/loss", metrics.loss},
       {"train/grad_norm", metrics.grad_norm},
       {"train/learning_rate", metrics.learning_rate},
-      {"speed/tokens_per_second", static_cast<double>(metrics.tokens) / metrics.step_seconds},
+      {"speed/tokens_per_second", metrics.tokens_per_second},
       {"speed/model_flops_utilization", metrics.model_flops_utilization},
-      {"memory/peak_bytes", static_cast<double>(metrics.memory_peak_bytes)}};
+      {"memory/peak_bytes", metrics.memory_peak_bytes}};
   for (const auto& [axis, bytes] : metrics.bytes_sent) {
-    scalars.push_back({"bytes_sent/" + axis, static_cast<double>(bytes)});
+    scalars.push_back({"bytes_sent/" + axis, bytes});
   }
-  if (metrics.validation_loss) scalars.push_back({"validation/loss", *metrics.validation_loss});
+  if (!std::isnan(metrics.validation_loss)) {
+    scalars.push_back({"validation/loss", metrics.validation_loss});
+  }
   return scalars;
 }
 
@@ -59,7 +65,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard)
 
 MetricsLog::~MetricsLog() = default;
 
-void MetricsLog::write(const StepMetrics& metrics) {
+void MetricsLog::write(const report::StepMetrics& metrics) {
   if (path_.empty()) return;
   file_ << to_json(metrics).dump() << '\n' << std::flush;
   if (!file_) {

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
+
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
@@ -57,15 +59,18 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   const double seconds = std::chrono::duration<double>(Clock::now() - step_start_).count();
   const double flops = static_cast<double>(result.tokens) *
                        job_.model.facts.flops_per_token(job_.sequence_length);
-  pending_ = StepMetrics{.step = result.step,
-                         .loss = result.loss,
-                         .grad_norm = result.grad_norm,
-                         .learning_rate = result.learning_rate,
-                         .tokens = result.tokens,
-                         .step_seconds = seconds,
-                         .model_flops_utilization = flops / seconds / gemm_flops_,
-                         .skipped = result.skipped,
-                         .validation_loss = validation_loss};
+  pending_.emplace();
+  pending_->step = result.step;
+  pending_->loss = result.loss;
+  pending_->grad_norm = result.grad_norm;
+  pending_->learning_rate = result.learning_rate;
+  pending_->tokens = static_cast<double>(result.tokens);
+  pending_->tokens_per_second = pending_->tokens / seconds;
+  pending_->step_seconds = seconds;
+  pending_->model_flops_utilization = flops / seconds / gemm_flops_;
+  pending_->memory_peak_bytes = 0;
+  pending_->skipped = result.skipped;
+  if (validation_loss) pending_->validation_loss = *validation_loss;
   exchange();
   if (writes_) show(*pending_);
 }
@@ -93,20 +98,25 @@ void RunMonitor::flush() {
   figures_gathered_.wait();
   const int64_t* figure = figures_.const_data_ptr<int64_t>();
   for (int rank = 0; rank < context_.world_group().size(); ++rank) {
-    pending_->memory_peak_bytes = std::max(pending_->memory_peak_bytes, *figure++);
-    for (auto& [axis, bytes] : pending_->bytes_sent) bytes = std::max(bytes, *figure++);
+    pending_->memory_peak_bytes =
+        std::max(pending_->memory_peak_bytes, static_cast<double>(*figure++));
+    for (auto& [axis, bytes] : pending_->bytes_sent) {
+      bytes = std::max(bytes, static_cast<double>(*figure++));
+    }
   }
   if (writes_) log_->write(*pending_);
   pending_.reset();
 }
 
-void RunMonitor::show(const StepMetrics& metrics) {
-  std::string text = fmt::format(
-      "loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", metrics.loss,
-      metrics.validation_loss ? fmt::format(" (validation {:.4f})", *metrics.validation_loss) : "",
-      format_rate(static_cast<double>(metrics.tokens) / metrics.step_seconds, "tokens/s"),
-      100 * metrics.model_flops_utilization, format_bytes(machine::peak_resident_bytes()));
-  progress_->update(metrics.step, text);
+void RunMonitor::show(const report::StepMetrics& metrics) {
+  const std::string validation = std::isnan(metrics.validation_loss)
+                                     ? ""
+                                     : fmt::format(" (validation {:.4f})", metrics.validation_loss);
+  progress_->update(
+      metrics.step,
+      fmt::format("loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", metrics.loss, validation,
+                  format_rate(metrics.tokens_per_second, "tokens/s"),
+                  100 * metrics.model_flops_utilization, format_bytes(machine::peak_resident_bytes())));
 }
 
 void RunMonitor::finish() {
@@ -114,7 +124,7 @@ void RunMonitor::finish() {
   if (!writes_) return;
   progress_->finish();
   if (job_.config.log.report && !job_.config.log.directory.empty()) {
-    write_report(job_, context_, engine_, gemm_flops_);
+    write_report(job_, context_, gemm_flops_);
   }
 }
 

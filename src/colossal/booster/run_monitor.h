@@ -34,7 +34,7 @@ class RunMonitor {
 
   void measure_gemm_rate();
   void exchange();
-  void show(const StepMetrics& metrics);
+  void show(const report::StepMetrics& metrics);
   std::map<std::string, int64_t> sent_so_far() const;
 
   const Job& job_;
@@ -45,7 +45,7 @@ class RunMonitor {
   double gemm_flops_ = 0;  // FLOP/s of all ranks' threads together, in the compute type
   Clock::time_point step_start_;
   std::map<std::string, int64_t> sent_before_;  // at the end of the step before
-  std::optional<StepMetrics> pending_;          // of the last step, not yet written
+  std::optional<report::StepMetrics> pending_;  // of the last step, not yet written
   at::Tensor figures_;                          // [ranks, figures]: memory and bytes of each rank
   comm::Work figures_gathered_;
   std::unique_ptr<MetricsLog> log_;

@@ -13,7 +13,6 @@ std::string describe_run(const Job& job, const ParallelContext& context, const E
                          double gemm_flops);
 
 // LOG_DIR/report.html, from LOG_DIR/metrics.jsonl. Throws IoError.
-void write_report(const Job& job, const ParallelContext& context, const Engine& engine,
-                  double gemm_flops);
+void write_report(const Job& job, const ParallelContext& context, double gemm_flops);
 
 }  // namespace colossal

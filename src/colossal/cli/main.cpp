@@ -10,10 +10,8 @@
 namespace colossal::cli {
 namespace {
 
-enum ExitCode { kFailed = 1, kBadUsage = 2, kRankDied = 3 };
-
 int run(int argc, char** argv) {
-  int exit_code = 0;
+  int exit_code = kDone;
   CLI::App app("Colossal trains, fine-tunes, aligns and serves large models in parallel.", "colossal");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
@@ -24,7 +22,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadUsage;
+    return app.exit(error) == 0 ? kDone : kBadUsage;
   }
   return exit_code;
 }

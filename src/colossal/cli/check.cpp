@@ -1,0 +1,99 @@
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <thread>
+
+#include "colossal/base/machine.h"
+#include "colossal/base/units.h"
+#include "colossal/cli/command.h"
+#include "colossal/comm/loopback.h"
+#include "colossal/comm/world.h"
+#include "colossal/ops/cpu_features.h"
+#include "colossal/ops/gemm_rate.h"
+
+namespace colossal::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void print(const char* name, const std::string& value) { fmt::print("  {:<22} {}\n", name, value); }
+
+void print_machine() {
+  fmt::print("machine\n");
+  print("host", machine::host_name());
+  print("CPU", machine::cpu_model_name());
+  print("cores", std::to_string(machine::available_cores()));
+  print("memory", fmt::format("{}, {} available", format_bytes(machine::total_memory_bytes()),
+                              format_bytes(machine::available_memory_bytes())));
+  print("instructions", ops::instruction_set_name());
+  print("bf16 products", ops::has_bf16_instructions() ? "yes: precision.compute = \"auto\" is bf16"
+                                                     : "no: precision.compute = \"auto\" is fp32");
+  print("LibTorch", TORCH_VERSION);
+  print("backends", fmt::format("gloo{}", comm::nccl_available() ? ", nccl" : " (built without nccl)"));
+}
+
+void print_gemm_rates() {
+  const int cores = machine::available_cores();
+  fmt::print("\nmatrix products, GFLOP/s      1 thread   {} threads\n", cores);
+  const std::pair<const char*, at::ScalarType> types[] = {
+      {"bf16", at::kBFloat16}, {"fp32", at::kFloat}, {"fp64", at::kDouble}};
+  for (const auto& [name, type] : types) {
+    double rates[2];
+    for (int i = 0; i < 2; ++i) {
+      at::set_num_threads(i == 0 ? 1 : cores);
+      rates[i] = ops::measure_gemm_rate(type, std::chrono::milliseconds(200)) / 1e9;
+    }
+    fmt::print("  {:<22} {:>11.0f} {:>11.0f}\n", name, rates[0], rates[1]);
+  }
+}
+
+// Seconds of an all-reduce of `bytes` bytes of fp32 between the ranks of `worlds`: the best of several.
+double all_reduce_seconds(std::vector<std::unique_ptr<comm::World>>& worlds, int64_t bytes) {
+  double best = 1e9;
+  std::vector<std::jthread> threads;
+  for (auto& world : worlds) {
+    threads.emplace_back([&world, &best, bytes] {
+      at::set_num_threads(1);
+      const comm::Group group = world->group("dp", {0, 1});
+      const at::Tensor tensor = at::zeros({bytes / 4}, at::kFloat);
+      for (int repeat = 0; repeat < 10; ++repeat) {
+        comm::barrier(group);
+        const Clock::time_point start = Clock::now();
+        comm::all_reduce(tensor, group, comm::Reason::gradient);
+        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        if (group.rank() == 0) best = std::min(best, seconds);
+      }
+    });
+  }
+  threads.clear();
+  return best;
+}
+
+void print_link_rates() {
+  fmt::print("\nlinks, all-reduce over 2 ranks     4 KiB      16 MiB\n");
+  const std::chrono::seconds timeout(20);
+  const auto report = [](const char* name, std::vector<std::unique_ptr<comm::World>> worlds) {
+    const double small = all_reduce_seconds(worlds, 4 << 10);
+    const double large = all_reduce_seconds(worlds, 16 << 20);
+    fmt::print("  {:<22} {:>10.0f} us {:>6.2f} GB/s\n", name, small * 1e6, (16 << 20) / large / 1e9);
+  };
+  report("gloo, loopback", comm::loopback_worlds(2, "gloo", timeout));
+  report("threads", comm::local_worlds(2, timeout));
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand(
+      "check", "What this machine is, what works on it, and how fast it multiplies and sends");
+  command->callback([] {
+    print_machine();
+    print_gemm_rates();
+    print_link_rates();
+  });
+}
+
+}  // namespace colossal::cli

@@ -1,0 +1,105 @@
+// Against an independent oracle: transformers' GPT-2 with torch.optim.AdamW on the same batches.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/checkpoint/weights.h"
+#include "colossal/io/safetensors.h"
+#include "colossal/models/families.h"
+#include "colossal/models/gpt2/weights.h"
+#include "colossal/nn/dense_builder.h"
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+at::Tensor read(const io::SafetensorsReader& file, const std::string& name, at::ScalarType type) {
+  const io::TensorEntry* entry = file.find(name);
+  COLOSSAL_CHECK(entry, "no {} in {}", name, file.path().string());
+  const at::Tensor tensor = at::empty(entry->shape, type);
+  file.read(*entry, 0, checkpoint::writable_bytes_of(tensor));
+  return tensor;
+}
+
+struct Oracle {
+  fs::path directory;
+  at::ScalarType type;
+  int64_t steps;
+
+  Oracle(const std::string& type_name, at::ScalarType type, int64_t steps)
+      : directory(fs::path(testing::TempDir()) / ("oracle_" + type_name + std::to_string(getpid()))),
+        type(type),
+        steps(steps) {
+    fs::create_directories(directory);
+    const std::string source = COLOSSAL_TEST_SOURCE_DIR;
+    const std::string command =
+        fmt::format("{0}/.venv/bin/python {0}/tests/booster/transformers_oracle.py {1} {2} {3} "
+                    "2> {1}/log || (cat {1}/log >&2; exit 1)",
+                    source, directory.string(), type_name, steps);
+    if (std::system(command.c_str()) != 0) throw IoError("the oracle failed: " + command);
+  }
+  ~Oracle() { fs::remove_all(directory); }
+};
+
+void expect_like_oracle(const Oracle& oracle, double tolerance) {
+  const io::SafetensorsReader result(oracle.directory / "result.safetensors");
+  const io::SafetensorsReader batch(oracle.directory / "batch.safetensors");
+  TinyTraining training;
+  training.steps = oracle.steps;
+  training.learning_rate = 3e-3;
+  training.compute = training.gradient = oracle.type;
+  training.tokens = read(batch, "tokens", at::kLong);
+  nn::DenseBuilder names;
+  const models::gpt2::Model model(names, training.model);
+  checkpoint::load_for_inference(oracle.directory / "model", names.parameters(),
+                                 models::gpt2::hugging_face_name, oracle.type);
+  TinyResult expected;
+  const at::Tensor losses = read(result, "losses", at::kDouble);
+  expected.losses.assign(losses.const_data_ptr<double>(),
+                         losses.const_data_ptr<double>() + losses.numel());
+  TinyResult first;
+  for (const nn::ParameterHandle& parameter : names.parameters()) {
+    const std::string theirs = models::gpt2::hugging_face_name(parameter->name);
+    training.initial[parameter->name] = parameter->tensor;
+    expected.weights[parameter->name] = read(result, "weight." + theirs, oracle.type).to(at::kDouble);
+    first.gradients[parameter->name] =
+        read(result, "first_gradient." + theirs, oracle.type).to(at::kDouble);
+  }
+  for (const auto& [ranks, zero] : std::vector<std::pair<int, int>>{{1, 0}, {2, 0}, {3, 1}, {4, 1}}) {
+    training.zero = zero;
+    training.micro_batch = ranks == 3 ? 3 : 0;
+    SCOPED_TRACE(fmt::format("{} ranks, stage {}", ranks, zero));
+    training.steps = oracle.steps;
+    expect_same(train_tiny(training, ranks), expected, tolerance, training);
+    training.steps = 1;
+    first.losses = {expected.losses.front()};
+    expect_same(train_tiny(training, ranks), first, tolerance, training);
+  }
+}
+
+TEST(TransformersOracle, Fp64) { expect_like_oracle(Oracle("float64", at::kDouble, 50), 1e-9); }
+
+TEST(TransformersOracle, Fp32) { expect_like_oracle(Oracle("float32", at::kFloat, 50), 1e-4); }
+
+TEST(TransformersOracle, LogitsOfALoadedCheckpoint) {
+  const Oracle oracle("float32", at::kFloat, 1);
+  const io::SafetensorsReader result(oracle.directory / "result.safetensors");
+  const io::SafetensorsReader batch(oracle.directory / "batch.safetensors");
+  const auto specification = models::resolve_model({.path = (oracle.directory / "model").string()});
+  nn::DenseBuilder build;
+  const auto model = models::build_model(specification, build);
+  checkpoint::load_for_inference(specification.weights, build.parameters(),
+                                 models::gpt2::hugging_face_name, at::kFloat);
+  at::NoGradGuard no_grad;
+  const at::Tensor tokens = read(batch, "tokens", at::kLong).narrow(1, 0, 10);
+  const at::Tensor logits = model->logits(tokens, nn::make_step_context(12, 10, at::kCPU));
+  const at::Tensor expected = read(result, "first_logits", at::kFloat);
+  EXPECT_LE((logits - expected).abs().max().item<double>(), 1e-5);
+}
+
+}  // namespace
+}  // namespace colossal::test

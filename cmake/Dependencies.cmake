@@ -9,3 +9,11 @@ pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
+
+# LibTorch's wheel brings the headers of another version of fmt, without its library. Debian's must be
+# found first, everywhere, or two versions would meet in one program.
+get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include-first)
+file(CREATE_LINK ${fmt_include}/fmt ${CMAKE_BINARY_DIR}/include-first/fmt SYMBOLIC)
+target_include_directories(colossal_flags INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/include-first>)

@@ -12,10 +12,10 @@ endif()
 
 set(torch_lib ${COLOSSAL_LIBTORCH}/lib)
 add_library(colossal_torch INTERFACE)
-target_include_directories(colossal_torch SYSTEM INTERFACE
-  ${COLOSSAL_LIBTORCH}/include ${COLOSSAL_LIBTORCH}/include/torch/csrc/api/include)
+# As options, so that an installed package may name a folder inside the source tree (.venv).
+target_compile_options(colossal_torch INTERFACE "SHELL:-isystem ${COLOSSAL_LIBTORCH}/include"
+  "SHELL:-isystem ${COLOSSAL_LIBTORCH}/include/torch/csrc/api/include")
 target_compile_definitions(colossal_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
-target_link_directories(colossal_torch INTERFACE ${torch_lib})
 set(torch_libraries torch torch_cpu c10)
 if(COLOSSAL_CUDA)
   find_package(CUDAToolkit REQUIRED)
@@ -24,5 +24,5 @@ if(COLOSSAL_CUDA)
   target_link_libraries(colossal_torch INTERFACE CUDA::cudart)
 endif()
 list(TRANSFORM torch_libraries PREPEND -l)
-target_link_libraries(colossal_torch INTERFACE
+target_link_libraries(colossal_torch INTERFACE -L${torch_lib}
   -Wl,--push-state,--no-as-needed ${torch_libraries} -Wl,--pop-state -Wl,-rpath,${torch_lib})

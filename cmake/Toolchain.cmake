@@ -25,7 +25,7 @@ endif()
 
 add_library(colossal_flags INTERFACE)
 target_compile_options(colossal_flags INTERFACE -fPIC -Wall -Wextra -Wnon-virtual-dtor
-  -Woverloaded-virtual -Werror -Winvalid-pch -Werror=invalid-pch -fno-semantic-interposition)
+  -Woverloaded-virtual -Wno-missing-field-initializers -Werror -Winvalid-pch -Werror=invalid-pch -fno-semantic-interposition)
 target_include_directories(colossal_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
 find_program(MOLD mold)

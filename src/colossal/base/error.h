@@ -45,8 +45,8 @@ class InternalError : public Error {
 
 // For what no input can break. Prints the condition, the place, and the values given as a format
 // string with arguments: COLOSSAL_CHECK(a == b, "a {} b {}", a, b).
-#define COLOSSAL_CHECK(condition, ...)                                                      \
-  do {                                                                                      \
-    if (!(condition))                                                                       \
+#define COLOSSAL_CHECK(condition, ...)                                                            \
+  do {                                                                                            \
+    if (!(condition))                                                                             \
       ::colossal::raise_internal_error(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -115,7 +115,7 @@ void RunMonitor::show(const report::StepMetrics& metrics) {
   progress_->update(
       metrics.step,
       fmt::format("loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", metrics.loss, validation,
-                  format_rate(metrics.tokens_per_second, "tokens/s"),
+                  format_rate(metrics.tokens_per_second, "tokens"),
                   100 * metrics.model_flops_utilization, format_bytes(machine::peak_resident_bytes())));
 }
 

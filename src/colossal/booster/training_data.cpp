@@ -66,12 +66,13 @@ nlohmann::json TrainingData::state() const {
 }
 
 void TrainingData::check_resumed(const nlohmann::json& saved) const {
-  for (const auto& [field, value] : state().items()) {
-    if (saved.value(field, nlohmann::json()) != value) {
-      log::warn("the checkpoint was trained with data {} = {}, this run has {}: batches differ from "
-                "those of an undisturbed run",
-                field, saved.value(field, nlohmann::json()).dump(), value.dump());
-    }
+  const nlohmann::json here = state();
+  for (const auto& [field, value] : here.items()) {
+    const nlohmann::json there = saved.value(field, nlohmann::json());
+    if (there == value) continue;
+    log::warn("the checkpoint was trained with data {} = {}, this run has {}: batches differ from those "
+              "of an undisturbed run",
+              field, there.dump(), value.dump());
   }
 }
 

@@ -1,15 +1,18 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include <chrono>
 #include <cstdio>
-#include <exception>
+#include <future>
 #include <thread>
 
+#include "colossal/base/error.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
 #include "colossal/cli/command.h"
-#include "colossal/comm/loopback.h"
 #include "colossal/comm/world.h"
 #include "colossal/ops/cpu_features.h"
 #include "colossal/ops/gemm_rate.h"
@@ -28,11 +31,10 @@ void print_machine() {
   print("cores", std::to_string(machine::available_cores()));
   print("memory", fmt::format("{}, {} available", format_bytes(machine::total_memory_bytes()),
                               format_bytes(machine::available_memory_bytes())));
-  print("instructions", ops::instruction_set_name());
+  print("instructions", ops::name_of(ops::widest_instruction_set()));
   print("bf16 products", ops::has_bf16_instructions() ? "yes: precision.compute = \"auto\" is bf16"
                                                      : "no: precision.compute = \"auto\" is fp32");
   print("LibTorch", TORCH_VERSION);
-  print("backends", fmt::format("gloo{}", comm::nccl_available() ? ", nccl" : " (built without nccl)"));
 }
 
 void print_gemm_rates() {
@@ -72,6 +74,31 @@ double all_reduce_seconds(std::vector<std::unique_ptr<comm::World>>& worlds, int
   return best;
 }
 
+// Two ranks as threads that talk as processes would, over loopback.
+std::vector<std::unique_ptr<comm::World>> loopback_worlds(std::chrono::milliseconds timeout) {
+  sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t length = sizeof(address);
+  const int listening = ::socket(AF_INET, SOCK_STREAM, 0);
+  if (::bind(listening, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      ::listen(listening, 8) != 0 ||
+      ::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    throw IoError("no socket can listen on 127.0.0.1");
+  }
+  std::vector<std::future<std::unique_ptr<comm::World>>> coming;
+  for (int rank = 0; rank < 2; ++rank) {
+    coming.push_back(std::async(std::launch::async, [=] {
+      return comm::connect({.rank = rank,
+                            .size = 2,
+                            .port = ntohs(address.sin_port),
+                            .listen_fd = rank == 0 ? listening : -1},
+                           "gloo", timeout);
+    }));
+  }
+  std::vector<std::unique_ptr<comm::World>> worlds;
+  for (auto& world : coming) worlds.push_back(world.get());
+  return worlds;
+}
+
 void print_link_rates() {
   fmt::print("\nlinks, all-reduce over 2 ranks     4 KiB      16 MiB\n");
   const std::chrono::seconds timeout(20);
@@ -80,7 +107,7 @@ void print_link_rates() {
     const double large = all_reduce_seconds(worlds, 16 << 20);
     fmt::print("  {:<22} {:>10.0f} us {:>6.2f} GB/s\n", name, small * 1e6, (16 << 20) / large / 1e9);
   };
-  report("gloo, loopback", comm::loopback_worlds(2, "gloo", timeout));
+  report("gloo, loopback", loopback_worlds(timeout));
   report("threads", comm::local_worlds(2, timeout));
 }
 

@@ -10,7 +10,7 @@
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/cpu_features.h"
 #include "colossal/serve/generate.h"
-#include "colossal/text/detokenizer.h"
+#include "colossal/text/streaming_decoder.h"
 #include "colossal/text/tokenizer.h"
 
 namespace colossal::cli {
@@ -39,15 +39,15 @@ void generate(const GenerateArguments& arguments) {
   serve::GenerateOptions options = arguments.options;
   options.end_of_text = tokenizer->end_of_text();
 
-  text::Detokenizer detokenizer(*tokenizer);
+  text::StreamingDecoder decoder(*tokenizer);
   const auto write = [](const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   };
   write(arguments.prompt);
   serve::generate(*model, specification.facts, tokenizer->encode(arguments.prompt), options,
-                  [&](int32_t token) { write(detokenizer.add(token)); });
-  write(detokenizer.finish() + "\n");
+                  [&](int32_t token) { write(decoder.push(token)); });
+  write(decoder.flush() + "\n");
 }
 
 }  // namespace

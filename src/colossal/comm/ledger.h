@@ -23,6 +23,7 @@ enum class Reason {
   data,
   checkpoint,
   rendezvous,
+  metrics,
 };
 const char* reason_name(Reason reason);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "colossal/comm/group.h"
+#include "colossal/comm/rendezvous.h"
 
 namespace colossal::comm {
 
@@ -44,18 +45,6 @@ std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::millisec
 // Rank `rank` of `size` ranks that exist only here: tensors may be on meta, calls are booked (law),
 // nothing moves and every sum is left as it is.
 std::unique_ptr<World> dry_world(int rank, int size);
-
-// How real processes find each other: rank 0 (or the launcher) serves a TCP store at address:port.
-struct Rendezvous {
-  int rank = 0;
-  int size = 1;
-  std::string address = "127.0.0.1";
-  int port = 0;
-  int listen_fd = -1;          // rank 0: an already bound and listening socket for the store, or -1
-  bool store_is_served = false;  // true: somebody else (torchrun's agent) serves the store
-  std::string interface_address = "127.0.0.1";  // where this rank's data sockets bind
-  std::string prefix;            // of the store's keys: distinct for each attempt of a job
-};
 
 // backend: "gloo", "nccl" or "auto" (nccl where built and a GPU is there for each rank, else gloo).
 // Throws CommError naming the address when the others do not come within `timeout`.

@@ -31,9 +31,10 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t 
     }
     if (!open[group]) {
       open[group] = chunks.size();
-      chunks.push_back({.decayed = group == 1,
-                        .trainable = group != 0,
-                        .first_use = static_cast<int64_t>(index)});
+      ChunkPlan& made = chunks.emplace_back();
+      made.decayed = group == 1;
+      made.trainable = group != 0;
+      made.first_use = static_cast<int64_t>(index);
     }
     ChunkPlan& chunk = chunks[*open[group]];
     chunk.slots.push_back({parameter, chunk.numel, numel});

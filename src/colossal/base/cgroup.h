@@ -1,0 +1,21 @@
+// What the control groups of this process allow it: containers and batch systems set these limits.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace colossal {
+
+// An empty field: no limit. Of nested groups the tightest limit counts.
+struct CgroupLimits {
+  std::optional<double> cores;               // CPU time per time
+  std::optional<int64_t> memory_bytes;       // may be resident at once
+  std::optional<int64_t> memory_free_bytes;  // of those, not yet used (page cache is free)
+};
+
+// Versions 1 and 2. Looks at proc/self/cgroup and sys/fs/cgroup below `root`; what cannot be read
+// limits nothing.
+CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
+
+}  // namespace colossal

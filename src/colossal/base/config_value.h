@@ -1,0 +1,278 @@
+// How the values of configuration keys are described, read and shown: ConfigType<T> for each type T
+// that a key can have. A new type is a new specialisation.
+//
+//   bool, int, int64_t, double, std::string
+//   std::chrono::milliseconds   "300s", "5m", "250ms", or a number of seconds
+//   ByteSize                    "12GiB", "64KiB", or a number of bytes
+//   an enumeration              its names, from a function config_names(E) that stands beside it
+//   std::vector<T>              a list
+//   std::map<std::string, T>    an inline table
+//   std::optional<T>            may be left to the program; KeyOptions::unset is the word for that
+//   std::variant<T, ...>        the first that fits; the one that takes any text must be the last
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/base/units.h"
+
+namespace colossal {
+
+struct KeyOptions {
+  std::string unit = {};  // "steps", "sequences": for people
+  // Of numbers, also within lists; of durations in seconds, of byte sizes in bytes.
+  std::optional<double> minimum = {};
+  std::optional<double> maximum = {};
+  std::vector<std::string> choices = {};  // the words that a text may be
+  std::string unset = "auto";             // how an std::optional without a value is written
+};
+
+struct TypeDescription {
+  std::string name;     // "integer", "list of texts"
+  std::string example;  // as TOML
+  std::vector<std::string> choices;
+  std::string limits;      // "at least 1", or ""
+  std::string unset = {};  // the word that leaves the value to the program, or ""
+};
+
+// Of another type than the key's.
+class WrongType : public ConfigError {
+ public:
+  WrongType() : ConfigError("wrong type") {}
+};
+
+// Of the right type; what() says the rule that it breaks: "must be at least 1".
+class BadValue : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
+
+template <class T>
+struct ConfigType;
+
+// What a flag's text says: the TOML value that it spells, or else just text.
+nlohmann::json toml_or_text(std::string_view text);
+// The items of "a, b" or of "[...]".
+std::vector<std::string> split_list(std::string_view text);
+// Throws BadValue naming the choices and the nearest.
+[[noreturn]] void refuse_word(const std::string& word, const std::vector<std::string>& choices);
+
+// What most types have in common.
+template <class T>
+struct PlainConfigType {
+  static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
+    return toml_or_text(flag);
+  }
+  static nlohmann::json show(const T& value) { return value; }
+};
+
+// describe: for help and messages.
+// parse:    a flag's text to what a file would hold, for read().
+// read:     throws WrongType or BadValue.
+// show:     the value as a file would hold it; read() gives it back.
+template <>
+struct ConfigType<bool> : PlainConfigType<bool> {
+  static TypeDescription describe(const KeyOptions& options);
+  static bool read(const nlohmann::json& found, const KeyOptions& options);
+};
+
+template <>
+struct ConfigType<int64_t> : PlainConfigType<int64_t> {
+  static TypeDescription describe(const KeyOptions& options);
+  static int64_t read(const nlohmann::json& found, const KeyOptions& options);
+};
+
+template <>
+struct ConfigType<int> : PlainConfigType<int> {
+  static TypeDescription describe(const KeyOptions& options);
+  static int read(const nlohmann::json& found, const KeyOptions& options);
+};
+
+template <>
+struct ConfigType<double> : PlainConfigType<double> {
+  static TypeDescription describe(const KeyOptions& options);
+  static double read(const nlohmann::json& found, const KeyOptions& options);
+};
+
+template <>
+struct ConfigType<std::string> : PlainConfigType<std::string> {
+  static TypeDescription describe(const KeyOptions& options);
+  static nlohmann::json parse(std::string_view flag, const KeyOptions& options);
+  static std::string read(const nlohmann::json& found, const KeyOptions& options);
+};
+
+template <>
+struct ConfigType<std::chrono::milliseconds> {
+  static TypeDescription describe(const KeyOptions& options);
+  static nlohmann::json parse(std::string_view flag, const KeyOptions& options);
+  static std::chrono::milliseconds read(const nlohmann::json& found, const KeyOptions& options);
+  static nlohmann::json show(std::chrono::milliseconds value);
+};
+
+template <>
+struct ConfigType<ByteSize> {
+  static TypeDescription describe(const KeyOptions& options);
+  static nlohmann::json parse(std::string_view flag, const KeyOptions& options);
+  static ByteSize read(const nlohmann::json& found, const KeyOptions& options);
+  static nlohmann::json show(ByteSize value);
+};
+
+// Beside the enumeration, in its namespace:
+//   inline std::vector<std::pair<std::string, TensorMode>> config_names(TensorMode) {
+//     return {{"1d", TensorMode::one_dim}, {"2d", TensorMode::two_dim}};
+//   }
+template <class E>
+requires std::is_enum_v<E>
+struct ConfigType<E> {
+  static TypeDescription describe(const KeyOptions&) {
+    std::vector<std::string> words;
+    for (const auto& [word, value] : config_names(E{})) words.push_back(word);
+    return {"word", fmt::format("\"{}\"", words.front()), words, {}};
+  }
+  static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
+    return std::string(flag);
+  }
+  static E read(const nlohmann::json& found, const KeyOptions& options) {
+    if (!found.is_string()) throw WrongType();
+    const auto text = found.get<std::string>();
+    for (const auto& [word, value] : config_names(E{})) {
+      if (word == text) return value;
+    }
+    refuse_word(text, describe(options).choices);
+  }
+  static nlohmann::json show(E value) {
+    for (const auto& [word, each] : config_names(E{})) {
+      if (each == value) return word;
+    }
+    return nullptr;
+  }
+};
+
+template <class T>
+struct ConfigType<std::vector<T>> {
+  static TypeDescription describe(const KeyOptions& options) {
+    const TypeDescription item = ConfigType<T>::describe(options);
+    return {fmt::format("list of {}s", item.name), fmt::format("[{0}, {0}]", item.example),
+            item.choices, item.limits};
+  }
+  static nlohmann::json parse(std::string_view flag, const KeyOptions& options) {
+    if (flag.starts_with('[')) return toml_or_text(flag);
+    nlohmann::json list = nlohmann::json::array();
+    for (const std::string& item : split_list(flag)) {
+      list.push_back(ConfigType<T>::parse(item, options));
+    }
+    return list;
+  }
+  static std::vector<T> read(const nlohmann::json& found, const KeyOptions& options) {
+    if (!found.is_array()) throw WrongType();
+    std::vector<T> list;
+    for (const nlohmann::json& item : found) list.push_back(ConfigType<T>::read(item, options));
+    return list;
+  }
+  static nlohmann::json show(const std::vector<T>& value) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const T& item : value) list.push_back(ConfigType<T>::show(item));
+    return list;
+  }
+};
+
+template <class T>
+struct ConfigType<std::map<std::string, T>> {
+  static TypeDescription describe(const KeyOptions& options) {
+    const TypeDescription item = ConfigType<T>::describe(options);
+    return {fmt::format("table of {}s", item.name), fmt::format("{{name = {}}}", item.example),
+            item.choices, item.limits};
+  }
+  static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
+    return toml_or_text(flag);
+  }
+  static std::map<std::string, T> read(const nlohmann::json& found, const KeyOptions& options) {
+    if (!found.is_object()) throw WrongType();
+    std::map<std::string, T> table;
+    for (const auto& [name, item] : found.items()) {
+      table.emplace(name, ConfigType<T>::read(item, options));
+    }
+    return table;
+  }
+  static nlohmann::json show(const std::map<std::string, T>& value) {
+    nlohmann::json table = nlohmann::json::object();
+    for (const auto& [name, item] : value) table[name] = ConfigType<T>::show(item);
+    return table;
+  }
+};
+
+template <class T>
+struct ConfigType<std::optional<T>> {
+  static TypeDescription describe(const KeyOptions& options) {
+    TypeDescription description = ConfigType<T>::describe(options);
+    description.unset = options.unset;
+    return description;
+  }
+  static nlohmann::json parse(std::string_view flag, const KeyOptions& options) {
+    if (flag == options.unset) return std::string(flag);
+    return ConfigType<T>::parse(flag, options);
+  }
+  static std::optional<T> read(const nlohmann::json& found, const KeyOptions& options) {
+    if (found.is_null() || found == options.unset) return std::nullopt;
+    return ConfigType<T>::read(found, options);
+  }
+  static nlohmann::json show(const std::optional<T>& value) {
+    return value ? ConfigType<T>::show(*value) : nlohmann::json();
+  }
+};
+
+template <class... Ts>
+struct ConfigType<std::variant<Ts...>> {
+  using Value = std::variant<Ts...>;
+
+  static TypeDescription describe(const KeyOptions& options) {
+    TypeDescription all;
+    for (const TypeDescription& each : {ConfigType<Ts>::describe(options)...}) {
+      all.name += (all.name.empty() ? "" : " or ") + each.name;
+      all.example = each.example;
+      if (all.limits.empty()) all.limits = each.limits;
+      all.choices.insert(all.choices.end(), each.choices.begin(), each.choices.end());
+    }
+    return all;
+  }
+  // Which alternative it is shows in read() only: what spells a TOML value may be any of them.
+  static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
+    return toml_or_text(flag);
+  }
+  static Value read(const nlohmann::json& found, const KeyOptions& options) {
+    std::optional<Value> value;
+    (try_read<Ts>(found, options, value), ...);
+    if (!value) throw WrongType();
+    return *std::move(value);
+  }
+  static nlohmann::json show(const Value& value) {
+    return std::visit(
+        [](const auto& held) { return ConfigType<std::decay_t<decltype(held)>>::show(held); },
+        value);
+  }
+
+ private:
+  template <class T>
+  static void try_read(const nlohmann::json& found, const KeyOptions& options,
+                       std::optional<Value>& value) {
+    if (value) return;
+    try {
+      value = ConfigType<T>::read(found, options);
+    } catch (const WrongType&) {  // the next one's turn
+    }
+  }
+};
+
+}  // namespace colossal

@@ -1,0 +1,86 @@
+// Counter-based random numbers. Each number is a pure function of a key and a counter, so any rank
+// draws just its own part of any tensor, in any order, and gets the bits that one rank alone gets.
+//
+// Generator: Philox4x32-10, J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011.
+//
+// Numbers of a tensor come in rows of up to 2^34 words. Words of a row lie in groups of 64: word w
+// is word (w / 16) % 4 of the Philox block with last counter word 16 * (w / 64) + w % 16. So 16
+// blocks computed side by side give four runs of 16 consecutive words, whatever the width of a
+// vector.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace colossal {
+
+struct RandomKey {
+  uint32_t low = 0;
+  uint32_t high = 0;
+  bool operator==(const RandomKey&) const = default;
+};
+
+struct RandomBlock {
+  uint32_t word[4];
+};
+
+struct RandomRow {
+  RandomKey key;
+  uint32_t name[3];  // the first three words of the counter
+};
+
+inline constexpr int64_t kRandomGroup = 64;  // words
+inline constexpr int64_t kRandomGroupBlocks = 16;
+
+// The functions of this header that are always inlined are also compiled for wider instruction sets
+// than the rest of the program; they must never leave a copy that another source would link to.
+
+[[gnu::always_inline]] inline RandomBlock philox(RandomKey key, RandomBlock counter) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t first = uint64_t{0xD2511F53} * counter.word[0];
+    const uint64_t second = uint64_t{0xCD9E8D57} * counter.word[2];
+    counter = {{static_cast<uint32_t>(second >> 32) ^ counter.word[1] ^ key.low,
+                static_cast<uint32_t>(second),
+                static_cast<uint32_t>(first >> 32) ^ counter.word[3] ^ key.high,
+                static_cast<uint32_t>(first)}};
+    key.low += 0x9E3779B9;
+    key.high += 0xBB67AE85;
+  }
+  return counter;
+}
+
+// words[0, 64) of one group of a row.
+[[gnu::always_inline]] inline void random_words(const RandomRow& row, uint32_t group,
+                                                uint32_t* words) {
+  for (uint32_t i = 0; i < kRandomGroupBlocks; ++i) {
+    const RandomBlock block =
+        philox(row.key, {{row.name[0], row.name[1], row.name[2],
+                          group * static_cast<uint32_t>(kRandomGroupBlocks) + i}});
+    words[i] = block.word[0];
+    words[i + 16] = block.word[1];
+    words[i + 32] = block.word[2];
+    words[i + 48] = block.word[3];
+  }
+}
+
+// 52 random bits as a double within (0, 1), never 0 or 1: exact, and exactly symmetric about 1/2.
+[[gnu::always_inline]] inline double open_uniform(uint32_t high, uint32_t low) {
+  const uint64_t bits = (uint64_t{high} << 20) | (low >> 12);
+  return (__builtin_bit_cast(double, uint64_t{0x3FF} << 52 | bits) - 1.0) + 0x1p-53;
+}
+
+// The key of a stream of numbers. Streams with different seeds, steps or names are independent.
+RandomKey random_key(uint64_t seed, uint64_t step, std::string_view stream);
+
+// A key of its own for each index within a stream (a head of an attention layer).
+RandomKey random_subkey(RandomKey key, uint64_t index);
+
+// The row of a stream that belongs to 96 bits of coordinates, as (sample, position).
+RandomRow random_row(RandomKey key, uint64_t major, uint32_t minor);
+
+// One number alone, named by two coordinates: uniform in [0, 1), and standard normal.
+double random_uniform(RandomKey key, uint64_t first, uint64_t second);
+double random_normal(RandomKey key, uint64_t first, uint64_t second);
+
+}  // namespace colossal

@@ -1,0 +1,77 @@
+#include "colossal/booster/run_summary.h"
+
+#include <filesystem>
+
+#include "colossal/base/machine.h"
+#include "colossal/base/units.h"
+#include "colossal/ops/cpu_features.h"
+#include "colossal/report/run_report.h"
+
+namespace colossal {
+namespace {
+
+std::string layout_text(const Job& job) {
+  return fmt::format("dp {} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
+                     job.strategy.dp, job.strategy.zero, job.config.train.global_batch,
+                     job.sequence_length, job.micro_batch);
+}
+
+std::string precision_text(const Precision& precision) {
+  return fmt::format("compute {}, masters {}, gradients {}", type_name(precision.compute),
+                     type_name(precision.master), type_name(precision.gradient));
+}
+
+std::vector<report::Setting> settings(const Job& job) {
+  RunConfig config = job.config;
+  ConfigSchema schema;
+  describe(schema, config);
+  std::vector<report::Setting> settings;
+  for (const ConfigSchema::Value& value : schema.values()) {
+    const size_t dot = value.key.find('.');
+    const bool given = job.given_keys.contains(value.key);
+    settings.push_back({value.key.substr(0, dot), value.key.substr(dot + 1), value.text,
+                        given ? "given" : "default"});
+  }
+  return settings;
+}
+
+}  // namespace
+
+std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
+                         double gemm_flops) {
+  const memory::ChunkEngine::StateBytes bytes = engine.chunks().state_bytes();
+  return fmt::format(
+      "{} parameters, {} layers of {} | {} on {} rank{} of {} thread{} | {}\n"
+      "           a rank holds {} of weights, {} of gradients, {} of optimizer state | GEMM {:.0f} GFLOP/s in all",
+      format_count(job.model.facts.parameters), job.model.facts.layers, job.model.facts.hidden,
+      layout_text(job), context.world().size(), context.world().size() == 1 ? "" : "s", job.threads,
+      job.threads == 1 ? "" : "s", precision_text(job.precision), format_bytes(bytes.parameters),
+      format_bytes(bytes.gradients), format_bytes(bytes.optimizer), gemm_flops / 1e9);
+}
+
+void write_report(const Job& job, const ParallelContext& context, double gemm_flops) {
+  const std::filesystem::path directory = job.config.log.directory;
+  const models::ModelFacts& facts = job.model.facts;
+  report::RunReport page;
+  page.title = directory.filename().string();
+  page.metrics = report::read_metrics(directory / "metrics.jsonl");
+  page.configuration = settings(job);
+  page.machine = {{"host", machine::host_name()},
+                  {"CPU", machine::cpu_model_name()},
+                  {"instructions", ops::name_of(ops::widest_instruction_set())},
+                  {"cores", std::to_string(machine::available_cores())},
+                  {"ranks", std::to_string(context.world().size())},
+                  {"backend", context.world().backend()},
+                  {"GEMM rate, all ranks", fmt::format("{:.0f} GFLOP/s", gemm_flops / 1e9)}};
+  page.model = {{"family", facts.family},
+                {"parameters", format_count(facts.parameters)},
+                {"layers", std::to_string(facts.layers)},
+                {"hidden size", std::to_string(facts.hidden)},
+                {"heads", std::to_string(facts.heads)},
+                {"vocabulary", format_count(facts.vocabulary)},
+                {"layout", layout_text(job)},
+                {"precision", precision_text(job.precision)}};
+  report::write_run_report(directory / "report.html", page);
+}
+
+}  // namespace colossal

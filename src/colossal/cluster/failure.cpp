@@ -1,0 +1,62 @@
+#include "colossal/cluster/failure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "colossal/base/error.h"
+
+namespace colossal::cluster {
+namespace {
+
+constexpr int kAnotherRankDied = 3;
+
+}  // namespace
+
+std::string Failure::describe() const {
+  return text.empty() ? fmt::format("{} {}", who, event)
+                      : fmt::format("{} {}: {}", who, event, text);
+}
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? "" : fmt::format("SIG{}", name);
+}
+
+void JobOutcome::add_local(Failure failure) {
+  ++local_failures_;
+  failures_.push_back(std::move(failure));
+}
+
+void JobOutcome::add_remote(Failure failure) {
+  failures_.push_back(std::move(failure));
+}
+
+const Failure& JobOutcome::cause() const {
+  COLOSSAL_CHECK(failed(), "no failure of {} ranks", num_local_ranks_);
+  const auto find = [this](auto matches) {
+    return std::find_if(failures_.begin(), failures_.end(), matches);
+  };
+  auto found = find([](const Failure& f) { return f.sudden; });
+  if (found == failures_.end()) {
+    found = find([](const Failure& f) { return f.exit_code != kAnotherRankDied; });
+  }
+  return found == failures_.end() ? failures_.front() : *found;
+}
+
+bool JobOutcome::all_alike() const {
+  return local_failures_ == num_local_ranks_ &&
+         std::all_of(failures_.begin(), failures_.end(), [this](const Failure& f) {
+           return !f.sudden && f.exit_code == failures_.front().exit_code;
+         });
+}
+
+std::string JobOutcome::message() const {
+  if (!all_alike()) return cause().describe();
+  const auto said = std::find_if(failures_.begin(), failures_.end(),
+                                 [](const Failure& f) { return !f.text.empty(); });
+  return said == failures_.end() ? "" : said->text;
+}
+
+}  // namespace colossal::cluster

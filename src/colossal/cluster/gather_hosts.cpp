@@ -1,0 +1,176 @@
+// How the launchers of a job find each other; see control_channel.h.
+#include <poll.h>
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/cluster/control_channel.h"
+#include "colossal/cluster/host_messages.h"
+#include "colossal/cluster/socket.h"
+#include "colossal/cluster/stop_request.h"
+
+namespace colossal::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds kRetry(100);
+
+bool stop_signal_came(SignalQueue& signals) {
+  const std::vector<int> came = signals.take();
+  return std::any_of(came.begin(), came.end(), [](int signal) {
+    return std::find(kStopSignals.begin(), kStopSignals.end(), signal) != kStopSignals.end();
+  });
+}
+
+// Until something happens to one of `fds` or `signals`, or a while has passed.
+void wait_for(std::vector<int> fds, const SignalQueue& signals) {
+  fds.push_back(signals.fd());
+  std::vector<pollfd> polled;
+  for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
+  poll(polled.data(), polled.size(), static_cast<int>(kRetry.count()));
+}
+
+bool passed(ControlChannel::Deadline deadline) {
+  return std::chrono::steady_clock::now() > deadline;
+}
+
+// Why a launcher that says `hello` cannot belong to our job, or "".
+std::string objection(const std::optional<Hello>& hello, const HostTable& hosts) {
+  if (!hello) return "it does not speak as a launcher of this version does";
+  if (hello->hosts != hosts.names || hello->ranks_per_host != hosts.ranks_per_host) {
+    return fmt::format(
+        "it was told {} ranks on each of --hosts={}, but {} was told {} on each of "
+        "--hosts={}; give all the same",
+        hello->ranks_per_host, fmt::join(hello->hosts, ","), hosts.names[0], hosts.ranks_per_host,
+        fmt::join(hosts.names, ","));
+  }
+  if (hello->index <= 0 || hello->index >= hosts.size()) {
+    return fmt::format("it says that it is host {} of {}", hello->index, hosts.size());
+  }
+  return "";
+}
+
+// Connections to the first host, of which each has yet to say which host it comes from.
+class Reception {
+ public:
+  Reception(const HostTable& hosts, int port)
+      : hosts_(hosts), listener_(bind_socket(hosts.own_address(), port)) {
+    listen_on(listener_);
+  }
+
+  std::vector<int> fds() const {
+    std::vector<int> fds{listener_.get()};
+    for (const LineSocket& guest : guests_) fds.push_back(guest.fd());
+    return fds;
+  }
+
+  void accept_all() {
+    while (FileDescriptor connection = accept_connection(listener_)) {
+      const std::string from = peer_address(connection);
+      const auto& known = hosts_.addresses;
+      if (std::find(known.begin(), known.end(), from) == known.end()) {
+        log::warn("refused a connection from {}, which is none of the job's hosts", from);
+      } else {
+        guests_.emplace_back(std::move(connection));
+      }
+    }
+  }
+
+  // Calls admit(index of the host, connection) for each that has said who it is. A guest that
+  // cannot belong to the job is told so; its mistake must not end a job that it only bumped into.
+  template <class Admit>
+  void greet(Admit admit) {
+    for (LineSocket& guest : guests_) {
+      const std::optional<std::string> line = guest.next_line();
+      if (!line) continue;
+      const std::optional<Hello> hello = parse_hello(*line);
+      if (const std::string reason = objection(hello, hosts_); !reason.empty()) {
+        log::warn("refused a launcher: {}", reason);
+        guest.send(refusal_line(reason));
+        guest = LineSocket();
+      } else {
+        admit(hello->index, std::exchange(guest, LineSocket()));
+      }
+    }
+    std::erase_if(guests_, [](const LineSocket& guest) { return !guest.is_open(); });
+  }
+
+ private:
+  const HostTable& hosts_;
+  FileDescriptor listener_;
+  std::vector<LineSocket> guests_;
+};
+
+}  // namespace
+
+std::optional<ControlChannel> ControlChannel::gather(const HostTable& hosts, int port,
+                                                     const JobStart& start, Deadline deadline,
+                                                     SignalQueue& signals) {
+  ControlChannel channel(hosts);
+  std::vector<Peer>& peers = channel.peers_;
+  const auto is_missing = [&](int index) {
+    return std::none_of(peers.begin(), peers.end(),
+                        [index](const Peer& peer) { return peer.index == index; });
+  };
+  Reception reception(hosts, port);
+  while (static_cast<int>(peers.size()) + 1 < hosts.size()) {
+    wait_for(reception.fds(), signals);
+    if (stop_signal_came(signals)) return std::nullopt;
+    reception.accept_all();
+    reception.greet([&](int index, LineSocket socket) {
+      if (is_missing(index)) {
+        peers.push_back({index, std::move(socket), false});
+      } else {
+        socket.send(refusal_line(fmt::format("one on {} has joined before", hosts.names[index])));
+      }
+    });
+    if (!passed(deadline)) continue;
+    std::vector<std::string> missing;
+    for (int i = 1; i < hosts.size(); ++i) {
+      if (is_missing(i)) missing.push_back(hosts.names[i]);
+    }
+    throw CommError(
+        fmt::format("no launcher came from host {}; start the same command there, and "
+                    "see that it can reach {} port {}",
+                    fmt::join(missing, ", "), hosts.own_address(), port));
+  }
+  channel.send_to_all_but(-1, to_line(start));
+  return channel;
+}
+
+std::optional<ControlChannel> ControlChannel::join(const HostTable& hosts, int port,
+                                                   JobStart* start, Deadline deadline,
+                                                   SignalQueue& signals) {
+  const std::string hello = to_line(Hello{hosts.own_index, hosts.names, hosts.ranks_per_host});
+  LineSocket socket;
+  while (true) {
+    if (!socket.is_open()) {
+      if (auto connection = try_connect(hosts.own_address(), hosts.addresses[0], port)) {
+        socket = LineSocket(std::move(connection));
+        socket.send(hello);
+      }
+    }
+    wait_for(socket.is_open() ? std::vector{socket.fd()} : std::vector<int>{}, signals);
+    if (stop_signal_came(signals)) return std::nullopt;
+    while (const auto line = socket.next_line()) {
+      if (const auto refusal = parse_refusal(*line)) {
+        throw ConfigError(
+            fmt::format("the launcher on {} refused this one: {}", hosts.names[0], *refusal));
+      }
+      if (const auto told = parse_start(*line)) {
+        *start = *told;
+        ControlChannel channel(hosts);
+        channel.peers_.push_back({0, std::move(socket), false});
+        return channel;
+      }
+    }
+    if (passed(deadline)) {
+      throw CommError(
+          fmt::format("the job was not started by the launcher on host {}, {} port {}; "
+                      "start the same command on all hosts",
+                      hosts.names[0], hosts.addresses[0], port));
+    }
+  }
+}
+
+}  // namespace colossal::cluster

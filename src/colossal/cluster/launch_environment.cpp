@@ -1,0 +1,210 @@
+#include "colossal/cluster/launch_environment.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+
+#include "colossal/base/error.h"
+#include "colossal/cluster/environment_values.h"
+#include "colossal/cluster/host_list.h"
+#include "colossal/cluster/launch_variables.h"
+#include "colossal/cluster/socket.h"
+
+namespace colossal::cluster {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+// Below the range from which the kernel draws ports for outgoing connections (32768).
+constexpr int kFirstDerivedPort = 20000;
+constexpr int kDerivedPorts = 12000;
+
+// The same on all ranks of a job and, mostly, different for two jobs on a host.
+int port_of_job(std::string_view job) {
+  // FNV-1a: std::hash may differ between the builds on two hosts.
+  uint64_t hash = 14695981039346656037ULL;
+  for (const unsigned char c : job) hash = (hash ^ c) * 1099511628211ULL;
+  return kFirstDerivedPort + static_cast<int>(hash % kDerivedPorts);
+}
+
+int hosts_of(const LaunchEnvironment& launch) {
+  return (launch.rendezvous.size + launch.local_size - 1) / launch.local_size;
+}
+
+// Where the ranks meet, if the launcher does not say: MASTER_ADDR and MASTER_PORT count when they
+// are set, on one host loopback and a port made from `job` do.
+void choose_meeting_point(const EnvironmentValues& values, const std::string& job,
+                          const std::string& first_host, LaunchEnvironment& launch) {
+  comm::Rendezvous& meeting = launch.rendezvous;
+  meeting.prefix = job;
+  meeting.port = values.number_or("MASTER_PORT", 1, 65535, port_of_job(job));
+  if (values.has("MASTER_ADDR")) {
+    meeting.address = values.text("MASTER_ADDR");
+  } else if (launch.num_hosts == 1) {
+    meeting.address = kLoopback;
+  } else if (!first_host.empty()) {
+    meeting.address = first_host;
+  } else {
+    throw ConfigError(fmt::format(
+        "{} started {} ranks on {} hosts, but does not say where they can meet; set MASTER_ADDR "
+        "to an address of rank 0's host and MASTER_PORT to a free port there (mpirun -x "
+        "MASTER_ADDR=... -x MASTER_PORT=...)",
+        launch.launcher, meeting.size, launch.num_hosts));
+  }
+}
+
+bool is_loopback_name(const std::string& host) {
+  return host == "localhost" || is_loopback(host);
+}
+
+// The address at which this host's data sockets bind: the one that faces the meeting point.
+std::string choose_interface(const EnvironmentValues& values, const LaunchEnvironment& launch) {
+  if (values.has(kInterfaceVariable)) return values.text(kInterfaceVariable);
+  const std::string& meeting = launch.rendezvous.address;
+  if (launch.num_hosts == 1 || is_loopback_name(meeting)) return kLoopback;
+  const std::string own = address_towards(resolve(meeting).front());
+  if (is_loopback(own)) {
+    throw ConfigError(fmt::format(
+        "the ranks are to meet at '{}', but on this host that name means {}, which other hosts "
+        "cannot reach; set MASTER_ADDR to an address on the network, or {} to this host's own",
+        meeting, own, kInterfaceVariable));
+  }
+  return own;
+}
+
+// Takes over the socket that our launcher bound for rank 0's store.
+int adopt_store_socket(const EnvironmentValues& values, int port) {
+  const int fd = values.number(kStoreVariable, 3, INT_MAX);
+  FileDescriptor socket(fd);
+  int is_stream = 0;
+  socklen_t size = sizeof is_stream;
+  const bool usable = getsockopt(fd, SOL_SOCKET, SO_TYPE, &is_stream, &size) == 0 &&
+                      is_stream == SOCK_STREAM && bound_port(socket) == port;
+  if (!usable) {
+    (void)socket.release();
+    throw ConfigError(fmt::format(
+        "environment variable {} is {}, which is no socket bound to MASTER_PORT {}; it is passed "
+        "by `colossal run` and may not be kept or copied",
+        kStoreVariable, fd, port));
+  }
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  listen_on(socket);
+  return socket.release();
+}
+
+// RANK and WORLD_SIZE: our own launcher, torchrun, or whoever else follows this convention.
+LaunchEnvironment read_torch_variables(const EnvironmentValues& values) {
+  LaunchEnvironment launch;
+  comm::Rendezvous& meeting = launch.rendezvous;
+  const bool ours = values.has(kJobVariable);
+  const bool torchrun = !ours && values.has("TORCHELASTIC_RUN_ID");
+  launch.launcher = ours ? "colossal run" : torchrun ? "torchrun" : "RANK and WORLD_SIZE";
+  values.read_rank("RANK", "WORLD_SIZE", &meeting.rank, &meeting.size);
+
+  if (meeting.size > 1 || values.has("MASTER_ADDR")) {
+    meeting.address = values.required_text("MASTER_ADDR");
+    meeting.port = values.number("MASTER_PORT", 1, 65535);
+  }
+  if (values.has("LOCAL_WORLD_SIZE")) {
+    values.read_rank("LOCAL_RANK", "LOCAL_WORLD_SIZE", &launch.local_rank, &launch.local_size);
+  } else if (is_loopback_name(meeting.address)) {
+    launch.local_rank = meeting.rank;
+    launch.local_size = meeting.size;
+  }
+  launch.num_hosts = values.number_or("GROUP_WORLD_SIZE", 1, INT_MAX, hosts_of(launch));
+
+  meeting.store_is_served = values.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (ours) meeting.prefix = values.text(kJobVariable);
+  if (torchrun) {
+    meeting.prefix = fmt::format("{}/{}", values.text("TORCHELASTIC_RUN_ID"),
+                                 values.text("TORCHELASTIC_RESTART_COUNT"));
+  }
+  if (ours && values.has(kStoreVariable)) {
+    meeting.listen_fd = adopt_store_socket(values, meeting.port);
+  }
+  if (ours && values.has(kErrorVariable)) {
+    launch.error_fd = values.number(kErrorVariable, 3, INT_MAX);
+    fcntl(launch.error_fd, F_SETFD, FD_CLOEXEC);
+  }
+  return launch;
+}
+
+LaunchEnvironment read_open_mpi(const EnvironmentValues& values) {
+  LaunchEnvironment launch{.launcher = "Open MPI"};
+  values.read_rank("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", &launch.rendezvous.rank,
+                   &launch.rendezvous.size);
+  values.read_rank("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", &launch.local_rank,
+                   &launch.local_size);
+  launch.num_hosts = hosts_of(launch);
+  const std::string job =
+      values.first_text({"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"});
+  choose_meeting_point(values, "mpirun/" + job, "", launch);
+  return launch;
+}
+
+LaunchEnvironment read_mpich(const EnvironmentValues& values) {
+  LaunchEnvironment launch{.launcher = "MPICH"};
+  values.read_rank("PMI_RANK", "PMI_SIZE", &launch.rendezvous.rank, &launch.rendezvous.size);
+  values.read_rank("MPI_LOCALRANKID", "MPI_LOCALNRANKS", &launch.local_rank, &launch.local_size);
+  launch.num_hosts = hosts_of(launch);
+  // Hydra names no job; its proxy is the parent of all ranks on a host.
+  choose_meeting_point(values, fmt::format("mpiexec/{}", getppid()), "", launch);
+  return launch;
+}
+
+LaunchEnvironment read_slurm(const EnvironmentValues& values) {
+  LaunchEnvironment launch{.launcher = "Slurm"};
+  values.read_rank("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", &launch.rendezvous.rank,
+                   &launch.rendezvous.size);
+  launch.num_hosts = values.number("SLURM_STEP_NUM_NODES", 1, INT_MAX);
+  const int host = values.number_or("SLURM_NODEID", 0, launch.num_hosts - 1, 0);
+  const auto hosts = expand_host_list(values.text("SLURM_STEP_NODELIST"));
+  const auto tasks = expand_counts(values.text("SLURM_STEP_TASKS_PER_NODE"));
+  if (tasks.size() != static_cast<size_t>(launch.num_hosts)) {
+    throw ConfigError(
+        fmt::format("SLURM_STEP_TASKS_PER_NODE '{}' is for {} hosts, but "
+                    "SLURM_STEP_NUM_NODES is {}",
+                    values.text("SLURM_STEP_TASKS_PER_NODE"), tasks.size(), launch.num_hosts));
+  }
+  launch.local_size = tasks[host];
+  launch.local_rank = values.number("SLURM_LOCALID", 0, launch.local_size - 1);
+  const std::string job =
+      fmt::format("slurm/{}.{}/{}", values.text("SLURM_JOB_ID"), values.text("SLURM_STEP_ID"),
+                  values.text("SLURM_RESTART_COUNT"));
+  choose_meeting_point(values, job, hosts.front(), launch);
+  return launch;
+}
+
+std::optional<LaunchEnvironment> read(const EnvironmentValues& values) {
+  if (values.has("RANK")) return read_torch_variables(values);
+  if (values.has("OMPI_COMM_WORLD_RANK")) return read_open_mpi(values);
+  if (values.has("PMI_RANK") && values.has("MPI_LOCALRANKID")) return read_mpich(values);
+  // A batch script, which runs once, has a SLURM_PROCID too, but no task count of a step.
+  if (values.has("SLURM_PROCID") && values.has("SLURM_STEP_NUM_TASKS")) return read_slurm(values);
+  return std::nullopt;
+}
+
+}  // namespace
+
+const char* process_environment(const char* name) {
+  return std::getenv(name);
+}
+
+std::optional<LaunchEnvironment> read_launch_environment(const EnvironmentReader& environment) {
+  const EnvironmentValues values(environment);
+  std::optional<LaunchEnvironment> launch = read(values);
+  if (launch) launch->rendezvous.interface_address = choose_interface(values, *launch);
+  return launch;
+}
+
+bool send_error(const LaunchEnvironment& environment, std::string_view message) {
+  if (environment.error_fd < 0) return false;
+  // The pipe is empty and larger than this, so the write neither blocks nor is torn.
+  const std::string_view kept = message.substr(0, kMaxErrorBytes);
+  return write(environment.error_fd, kept.data(), kept.size()) == static_cast<ssize_t>(kept.size());
+}
+
+}  // namespace colossal::cluster

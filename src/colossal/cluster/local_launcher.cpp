@@ -1,0 +1,73 @@
+#include "colossal/cluster/local_launcher.h"
+
+#include <unistd.h>
+
+#include <random>
+
+#include "colossal/base/error.h"
+#include "colossal/cluster/launch_variables.h"
+#include "colossal/cluster/socket.h"
+
+namespace colossal::cluster {
+namespace {
+
+std::string own_host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+std::string make_job_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTable& hosts,
+                                     const JobStart& start, int store_socket, OrphanGuard& guard) {
+  const int local_size = hosts.ranks_per_host;
+  std::vector<RankProcess> ranks;
+  for (int local_rank = 0; local_rank < local_size; ++local_rank) {
+    const int rank = hosts.own_index * local_size + local_rank;
+    RankCommand command{
+        .program = options.program,
+        .arguments = options.arguments,
+        .variables = {{"RANK", std::to_string(rank)},
+                      {"WORLD_SIZE", std::to_string(hosts.size() * local_size)},
+                      {"LOCAL_RANK", std::to_string(local_rank)},
+                      {"LOCAL_WORLD_SIZE", std::to_string(local_size)},
+                      {"GROUP_RANK", std::to_string(hosts.own_index)},
+                      {"GROUP_WORLD_SIZE", std::to_string(hosts.size())},
+                      {"MASTER_ADDR", hosts.addresses[0]},
+                      {"MASTER_PORT", std::to_string(start.store_port)},
+                      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                      {kStoreVariable, rank == 0 ? std::to_string(store_socket) : ""},
+                      {kInterfaceVariable, hosts.own_address()},
+                      {kJobVariable, start.job}},
+        .rank = rank,
+        .host = hosts.names[hosts.own_index]};
+    if (rank == 0) command.store_socket = store_socket;
+    ranks.emplace_back(command, guard);
+  }
+  return ranks;
+}
+
+int run_local_ranks(const LaunchOptions& options) {
+  if (options.num_ranks < 1) {
+    throw ConfigError(
+        fmt::format("number of ranks is {}; it must be 1 or more", options.num_ranks));
+  }
+  SignalQueue signals;
+  OrphanGuard guard;
+  const HostTable here{
+      .names = {own_host_name()}, .addresses = {"127.0.0.1"}, .ranks_per_host = options.num_ranks};
+  FileDescriptor store = bind_socket("127.0.0.1", 0);
+  if (options.listen_for_program) listen_on(store);
+  const JobStart start{bound_port(store), make_job_name()};
+  std::vector<RankProcess> ranks = start_ranks(options, here, start, store.get(), guard);
+  store.close();  // rank 0 holds it now, and alone
+  return Supervisor(std::move(ranks), ControlChannel(), signals, options.grace).run();
+}
+
+}  // namespace colossal::cluster

@@ -1,0 +1,44 @@
+// Ranks on this machine as child processes, as torchrun would start them: RANK, WORLD_SIZE,
+// LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+//
+// What a program must do to end well under it (one of ours; any other just runs):
+//   - read_launch_environment() first; it finds itself launched and does not launch again;
+//   - install_stop_handlers(), and look at stop_requested() each step;
+//   - hand its last message to send_error(), and print it itself only where that says false. The
+//     launcher prints one message however many ranks fail alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colossal/cluster/control_channel.h"
+#include "colossal/cluster/signal_queue.h"
+#include "colossal/cluster/supervisor.h"
+
+namespace colossal::cluster {
+
+struct LaunchOptions {
+  std::string program = {};  // a path, or a name to look up in PATH
+  std::vector<std::string> arguments = {};
+  int num_ranks = 1;
+  // The store's socket is listening before the first rank starts, so that no rank has to try twice.
+  // Only for programs that take it over (ours): others bind MASTER_PORT themselves, which a socket
+  // that is bound, but not listening, lets them do.
+  bool listen_for_program = true;
+  Grace grace = {};
+};
+
+// Starts the ranks, which meet on loopback only, at a port that was free and stays theirs; returns
+// the job's exit code (Supervisor::run) when the last process is gone. Throws ConfigError when the
+// program cannot be started. Must be called before this process has other threads.
+int run_local_ranks(const LaunchOptions& options);
+
+// The ranks of one host of `hosts`, each in place, but none watched yet. `store_socket` is rank
+// 0's, or -1 on the other hosts.
+std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTable& hosts,
+                                     const JobStart& start, int store_socket, OrphanGuard& guard);
+
+// A name that no other job of this time has.
+std::string make_job_name();
+
+}  // namespace colossal::cluster

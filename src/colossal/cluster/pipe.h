@@ -1,0 +1,14 @@
+// A pipe whose ends are close-on-exec.
+#pragma once
+
+#include "colossal/cluster/file_descriptor.h"
+
+namespace colossal::cluster {
+
+struct Pipe {
+  Pipe();  // throws IoError
+  FileDescriptor read_end;
+  FileDescriptor write_end;
+};
+
+}  // namespace colossal::cluster

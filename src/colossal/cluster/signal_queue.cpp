@@ -1,0 +1,48 @@
+#include "colossal/cluster/signal_queue.h"
+
+#include <sys/signalfd.h>
+
+#include "colossal/base/error.h"
+#include "colossal/cluster/stop_request.h"
+
+namespace colossal::cluster {
+namespace {
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  sigaction(signal, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+SignalQueue::SignalQueue() {
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGCHLD);
+  // A blocked signal is queued even if it is ignored, so the ignored ones are left out here.
+  for (const int signal : kStopSignals) {
+    if (!is_ignored(signal)) sigaddset(&mask, signal);
+  }
+  if (!is_ignored(SIGTSTP)) sigaddset(&mask, SIGTSTP);
+  sigprocmask(SIG_BLOCK, &mask, &mask_before_);
+  // Where the caller ignores it, the kernel would drop the exit status of our children.
+  std::signal(SIGCHLD, SIG_DFL);
+  fd_ = FileDescriptor(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+  COLOSSAL_CHECK(fd_, "signalfd gave {}", fd_.get());
+}
+
+SignalQueue::~SignalQueue() {
+  sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+std::vector<int> SignalQueue::take() {
+  std::vector<int> signals;
+  signalfd_siginfo info;
+  while (read(fd_.get(), &info, sizeof info) == sizeof info) {
+    signals.push_back(static_cast<int>(info.ssi_signo));
+  }
+  return signals;
+}
+
+}  // namespace colossal::cluster

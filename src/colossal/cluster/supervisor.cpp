@@ -1,0 +1,165 @@
+#include "colossal/cluster/supervisor.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "colossal/base/log.h"
+
+namespace colossal::cluster {
+
+Supervisor::Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, SignalQueue& signals,
+                       const Grace& grace)
+    : ranks_(std::move(ranks)),
+      channel_(std::move(channel)),
+      signals_(signals),
+      grace_(grace),
+      outcome_(static_cast<int>(ranks_.size())) {}
+
+int Supervisor::run() {
+  // Looks before it waits: ranks may have ended, and messages come, while others were started.
+  while (true) {
+    handle_signals();
+    handle_ends();
+    handle_messages();
+    handle_deadline();
+    if (finished()) break;
+    wait();
+  }
+  if (outcome_.failed() && !cause_named_) name_cause();
+  return exit_code();
+}
+
+void Supervisor::wait() {
+  std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
+  channel_.add_to(polled);
+  int milliseconds = -1;
+  if (deadline_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
+    milliseconds = static_cast<int>(std::max<int64_t>(0, left.count()));
+  }
+  poll(polled.data(), polled.size(), milliseconds);
+}
+
+void Supervisor::handle_signals() {
+  for (const int signal : signals_.take()) {
+    if (signal == SIGTSTP) {
+      suspend();
+    } else if (signal != SIGCHLD) {
+      handle_stop_signal(signal);
+    }
+  }
+}
+
+void Supervisor::handle_stop_signal(int signal) {
+  const bool insists = signal == SIGINT || signal == SIGTERM;
+  if (stop_signal_ == 0 && stage_ == Stage::running) {
+    stop_signal_ = signal;
+    log::info("{}: the ranks finish their step and save; once more ends them at once",
+              signal_name(signal));
+    channel_.send({HostMessage::Kind::stop, {}});
+    request_stop();
+  } else if (insists) {
+    if (stop_signal_ == 0) stop_signal_ = signal;
+    channel_.send({HostMessage::Kind::kill, {}});
+    kill_all();
+  }
+}
+
+void Supervisor::handle_messages() {
+  for (HostMessage& message : channel_.receive()) {
+    switch (message.kind) {
+      case HostMessage::Kind::stop:
+        request_stop();
+        break;
+      case HostMessage::Kind::kill:
+        kill_all();
+        break;
+      case HostMessage::Kind::failed:
+        outcome_.add_remote(std::move(message.failure));
+        begin_failing();
+        break;
+    }
+  }
+}
+
+void Supervisor::handle_ends() {
+  for (RankProcess& rank : ranks_) {
+    if (rank.ended() || !rank.check_ended()) continue;
+    if (std::optional<Failure> failure = rank.failure()) {
+      channel_.send({HostMessage::Kind::failed, *failure});
+      outcome_.add_local(std::move(*failure));
+      begin_failing();
+    }
+  }
+  if (all_ended() && !done_sent_) {
+    channel_.send_done();
+    done_sent_ = true;
+  }
+}
+
+void Supervisor::begin_failing() {
+  // An exit code alone may be what all ranks end with in a moment, so it is named later.
+  if (outcome_.cause().sudden && !cause_named_) name_cause();
+  if (stage_ != Stage::running) return;
+  stage_ = Stage::failing;
+  deadline_ = Clock::now() + grace_.by_themselves;
+}
+
+void Supervisor::handle_deadline() {
+  if (!deadline_ || Clock::now() < *deadline_) return;
+  if (stage_ == Stage::failing) {
+    if (!cause_named_) name_cause();
+    stage_ = Stage::terminated;
+    deadline_ = Clock::now() + grace_.after_sigterm;
+    send_to_ranks(SIGTERM);
+  } else {
+    kill_all();
+  }
+}
+
+void Supervisor::name_cause() {
+  cause_named_ = true;
+  if (const std::string message = outcome_.message(); !message.empty()) log::error("{}", message);
+}
+
+void Supervisor::request_stop() {
+  if (stop_sent_ || stage_ != Stage::running) return;
+  stop_sent_ = true;
+  send_to_ranks(SIGTERM);
+}
+
+void Supervisor::kill_all() {
+  stage_ = Stage::killed;
+  deadline_.reset();
+  send_to_ranks(SIGKILL);
+}
+
+void Supervisor::send_to_ranks(int signal) {
+  for (RankProcess& rank : ranks_) rank.send_signal(signal);
+}
+
+void Supervisor::suspend() {
+  send_to_ranks(SIGSTOP);
+  raise(SIGSTOP);
+  send_to_ranks(SIGCONT);
+}
+
+bool Supervisor::all_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const RankProcess& rank) { return rank.ended(); });
+}
+
+bool Supervisor::finished() const {
+  return all_ended() && (channel_.may_leave() || stage_ == Stage::killed);
+}
+
+int Supervisor::exit_code() const {
+  if (outcome_.failed()) return outcome_.cause().exit_code;
+  const bool ended_by_us = std::any_of(ranks_.begin(), ranks_.end(),
+                                       [](const RankProcess& rank) { return rank.ended_by_us(); });
+  return ended_by_us ? 128 + (stop_signal_ == 0 ? SIGTERM : stop_signal_) : 0;
+}
+
+}  // namespace colossal::cluster

@@ -1,0 +1,92 @@
+#include "colossal/comm/backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/base/units.h"
+
+namespace colossal::comm {
+namespace {
+
+const char* operation_name(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::all_to_all:
+      return "all_to_all";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::send:
+      return "send/receive";
+    case Operation::barrier:
+      return "barrier";
+  }
+  COLOSSAL_CHECK(false, "unknown operation {}", static_cast<int>(operation));
+}
+
+std::string describe(const Call& call, const std::string& of_type) {
+  std::string text = operation_name(call.operation);
+  if (call.operation == Operation::barrier) return text;
+  if (call.operation != Operation::all_to_all) text += " of " + format_bytes(call.bytes);
+  text += of_type;
+  if (call.root >= 0) text += fmt::format(" from rank {}", call.root);
+  return text + fmt::format(" ({})", reason_name(call.reason));
+}
+
+}  // namespace
+
+std::string describe(const Call& call) {
+  return describe(call, "");
+}
+
+std::string describe_fully(const Call& call) {
+  return describe(call, fmt::format(" of {}", c10::toString(call.type)));
+}
+
+std::string name_rank(const Membership& membership, int rank) {
+  const int global = membership.ranks[rank];
+  return global == rank ? fmt::format("rank {}", rank)
+                        : fmt::format("rank {} (global {})", rank, global);
+}
+
+std::string describe_caller(const Membership& membership) {
+  const int global = membership.ranks[membership.rank];
+  const std::string globally = global == membership.rank ? "" : fmt::format(" (global {})", global);
+  return fmt::format("rank {} of {} on axis \"{}\"{}", membership.rank, membership.size(),
+                     membership.axis, globally);
+}
+
+CallFailure mismatch(const Membership& membership, int rank, const std::string& call, int other,
+                     const std::string& other_call) {
+  return CallFailure(fmt::format("does not match: {} called {} while {} called {}",
+                                 name_rank(membership, rank), call, name_rank(membership, other),
+                                 other_call));
+}
+
+std::chrono::milliseconds Deadline::remaining() const {
+  using std::chrono::milliseconds;
+  const auto left = time_ - std::chrono::steady_clock::now();
+  return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(left));
+}
+
+CallFailure Deadline::failure(const std::string& reason) const {
+  return CallFailure(fmt::format("timed out after {}: {}", exact_duration(timeout_), reason));
+}
+
+// Clamped, because beyond 292 years the clock's nanoseconds do not fit 64 bits.
+Backend::Backend(Membership membership, std::shared_ptr<Ledger> ledger,
+                 std::chrono::milliseconds timeout)
+    : membership_(std::move(membership)),
+      ledger_(std::move(ledger)),
+      timeout_(std::min<std::chrono::milliseconds>(timeout, std::chrono::years(10))) {}
+
+void Backend::book_wire(const Call& call, int64_t bytes) {
+  if (bytes > 0) ledger_->book_wire(membership_.axis, call.reason, bytes);
+}
+
+}  // namespace colossal::comm

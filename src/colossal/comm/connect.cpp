@@ -1,0 +1,63 @@
+#include <unistd.h>
+
+#include <array>
+
+#include "colossal/base/error.h"
+#include "colossal/comm/gloo.h"
+#include "colossal/comm/nccl.h"
+#include "colossal/comm/store.h"
+#include "colossal/comm/world.h"
+
+namespace colossal::comm {
+namespace {
+
+void check_rendezvous(const Rendezvous& rendezvous, const std::string& backend) {
+  if (backend != "gloo" && backend != "nccl" && backend != "auto") {
+    throw ConfigError(fmt::format(
+        "no backend \"{}\" between processes: \"auto\", \"gloo\" and \"nccl\" are", backend));
+  }
+  if (rendezvous.rank < 0 || rendezvous.rank >= rendezvous.size) {
+    throw ConfigError(
+        fmt::format("rank {} of {} ranks: ranks count from 0", rendezvous.rank, rendezvous.size));
+  }
+  if (rendezvous.port <= 0 || rendezvous.port > 65535) {
+    throw ConfigError(fmt::format("rendezvous port {}: 1 to 65535 are", rendezvous.port));
+  }
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// This rank's place among those of its host.
+int local_rank(const std::vector<Arrival>& arrivals, int rank) {
+  int place = 0;
+  for (int other = 0; other < rank; ++other) place += arrivals[other].host == arrivals[rank].host;
+  return place;
+}
+
+// All ranks see the same arrivals, so all decide alike.
+bool each_rank_has_a_gpu(const std::vector<Arrival>& arrivals) {
+  for (int rank = 0; rank < static_cast<int>(arrivals.size()); ++rank) {
+    if (local_rank(arrivals, rank) >= arrivals[rank].gpus) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
+                               std::chrono::milliseconds timeout) {
+  check_rendezvous(rendezvous, backend);
+  StorePointer store = open_store(rendezvous, timeout);
+  const Arrival own{.host = host_name(), .gpus = nccl_devices()};
+  const std::vector<Arrival> arrivals = meet_all(*store, rendezvous, own, timeout);
+  if (backend == "gloo" || (backend == "auto" && !each_rank_has_a_gpu(arrivals))) {
+    return gloo_world(rendezvous, std::move(store), timeout);
+  }
+  return nccl_world(rendezvous, std::move(store), local_rank(arrivals, rendezvous.rank), timeout);
+}
+
+}  // namespace colossal::comm

@@ -1,0 +1,3 @@
+// All that is needed stands in context.h.
+#pragma once
+#include <gloo/context.h>

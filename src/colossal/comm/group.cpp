@@ -1,0 +1,294 @@
+#include "colossal/comm/group.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/comm/group_impl.h"
+#include "colossal/comm/law.h"
+#include "colossal/comm/sum.h"
+
+namespace colossal::comm {
+namespace {
+
+int64_t bytes_of(const at::Tensor& tensor) {
+  return static_cast<int64_t>(tensor.nbytes());
+}
+
+Call call_of(Operation operation, const at::Tensor& tensor, Reason reason) {
+  return {.operation = operation,
+          .reason = reason,
+          .type = tensor.scalar_type(),
+          .bytes = bytes_of(tensor)};
+}
+
+void check_tensor(const at::Tensor& tensor) {
+  COLOSSAL_CHECK(tensor.defined() && tensor.is_contiguous(), "collectives take contiguous tensors");
+}
+
+void check_counts(const at::Tensor& full, Counts counts, const Group& group) {
+  check_tensor(full);
+  COLOSSAL_CHECK(std::ssize(counts) == group.size(), "{} counts for {} ranks", counts.size(),
+                 group.size());
+  COLOSSAL_CHECK(total(counts) == full.numel(), "counts sum to {}, the tensor has {} elements",
+                 total(counts), full.numel());
+}
+
+void check_sum(const at::Tensor& from, const at::Tensor& into) {
+  COLOSSAL_CHECK(can_sum(from.scalar_type(), into.scalar_type()), "no sum of {} into {}",
+                 c10::toString(from.scalar_type()), c10::toString(into.scalar_type()));
+}
+
+void check_rank(int rank, const Group& group) {
+  COLOSSAL_CHECK(0 <= rank && rank < group.size(), "rank {} of a group of {}", rank, group.size());
+}
+
+// Runs on the thread that carries the call out. Every failure of a call passes here.
+template <typename Body>
+void carry_out(Group::Impl& impl, const Call& call, const Body& body) {
+  try {
+    body(*impl.backend);
+  } catch (const CallFailure& failure) {
+    const std::string what =
+        fmt::format("{}: {} {}", describe_caller(impl.membership), describe(call), failure.what());
+    impl.backend->close(what);
+    throw CommError(what);
+  }
+}
+
+template <typename Body>
+void issue(const Group& group, const Call& call, int64_t law_bytes, const Body& body) {
+  Group::Impl& impl = group.impl();
+  impl.ledger->book(impl.membership.axis, call.reason, law_bytes);
+  impl.queue.run([&] { carry_out(impl, call, body); });
+}
+
+// `input` is what the call reads.
+template <typename Body>
+Work issue_async(const Group& group, const Call& call, int64_t law_bytes, const at::Tensor& input,
+                 Body body) {
+  Group::Impl& impl = group.impl();
+  impl.ledger->book(impl.membership.axis, call.reason, law_bytes);
+  impl.backend->before_queueing(input);
+  return impl.queue.submit([&impl, call, body = std::move(body)] { carry_out(impl, call, body); });
+}
+
+void copy_unless_same(const at::Tensor& from, const at::Tensor& into) {
+  if (from.is_meta() || from.const_data_ptr() == into.const_data_ptr()) return;
+  const at::NoGradGuard no_grad;
+  into.copy_(from);
+}
+
+int64_t law_of_all_reduce(const at::Tensor& tensor, const Group& group) {
+  return law::all_reduce(tensor.numel(), group.size(), group.rank(), tensor.element_size());
+}
+
+void check_reduce_scatter(const at::Tensor& full, const at::Tensor& part, Counts counts,
+                          const Group& group) {
+  check_counts(full, counts, group);
+  check_tensor(part);
+  check_sum(full, part);
+  COLOSSAL_CHECK(part.numel() == counts[group.rank()], "part of {} elements, its count is {}",
+                 part.numel(), counts[group.rank()]);
+}
+
+}  // namespace
+
+Group::Group() : impl_(std::make_shared<Impl>()) {
+  impl_->membership.ranks = {0};
+  impl_->ledger = std::make_shared<Ledger>();
+}
+
+Group::Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+int Group::rank() const {
+  return impl_->membership.rank;
+}
+int Group::size() const {
+  return impl_->membership.size();
+}
+const std::string& Group::axis() const {
+  return impl_->membership.axis;
+}
+const std::vector<int>& Group::ranks() const {
+  return impl_->membership.ranks;
+}
+const char* Group::backend() const {
+  return impl_->backend_name;
+}
+Ledger& Group::ledger() const {
+  return *impl_->ledger;
+}
+
+Membership membership_of(const World& world, const std::string& axis,
+                         const std::vector<int>& ranks) {
+  for (int rank : ranks) {
+    COLOSSAL_CHECK(0 <= rank && rank < world.size(), "rank {} in a world of {}", rank,
+                   world.size());
+  }
+  COLOSSAL_CHECK(std::set(ranks.begin(), ranks.end()).size() == ranks.size(),
+                 "a rank is twice in a group on axis {}", axis);
+  const auto own = std::find(ranks.begin(), ranks.end(), world.rank());
+  COLOSSAL_CHECK(own != ranks.end(), "rank {} makes a group on axis {} without itself",
+                 world.rank(), axis);
+  return {.axis = axis, .ranks = ranks, .rank = static_cast<int>(own - ranks.begin())};
+}
+
+Group make_group(const World& world, std::shared_ptr<Ledger> ledger, const Membership& membership,
+                 const std::function<std::shared_ptr<Backend>()>& make_backend) {
+  auto impl = std::make_shared<Group::Impl>();
+  impl->membership = membership;
+  impl->ledger = std::move(ledger);
+  impl->backend_name = world.backend();
+  if (membership.size() > 1) impl->backend = make_backend();
+  return Group(std::move(impl));
+}
+
+void all_reduce(const at::Tensor& tensor, const Group& group, Reason reason) {
+  check_tensor(tensor);
+  check_sum(tensor, tensor);
+  if (group.size() == 1) return;
+  const Call call = call_of(Operation::all_reduce, tensor, reason);
+  issue(group, call, law_of_all_reduce(tensor, group),
+        [&](Backend& backend) { backend.all_reduce(call, tensor); });
+}
+
+Work all_reduce_async(const at::Tensor& tensor, const Group& group, Reason reason) {
+  check_tensor(tensor);
+  check_sum(tensor, tensor);
+  if (group.size() == 1) return {};
+  const Call call = call_of(Operation::all_reduce, tensor, reason);
+  return issue_async(group, call, law_of_all_reduce(tensor, group), tensor,
+                     [call, tensor](Backend& backend) { backend.all_reduce(call, tensor); });
+}
+
+void reduce_scatter(const at::Tensor& full, const at::Tensor& part, Counts counts,
+                    const Group& group, Reason reason) {
+  check_reduce_scatter(full, part, counts, group);
+  if (group.size() == 1) return copy_unless_same(full, part);
+  const Call call = call_of(Operation::reduce_scatter, full, reason);
+  issue(group, call, law::reduce_scatter(counts, group.rank(), full.element_size()),
+        [&](Backend& backend) { backend.reduce_scatter(call, full, part, counts); });
+}
+
+Work reduce_scatter_async(const at::Tensor& full, const at::Tensor& part, Counts counts,
+                          const Group& group, Reason reason) {
+  check_reduce_scatter(full, part, counts, group);
+  if (group.size() == 1) {
+    copy_unless_same(full, part);
+    return {};
+  }
+  const Call call = call_of(Operation::reduce_scatter, full, reason);
+  return issue_async(
+      group, call, law::reduce_scatter(counts, group.rank(), full.element_size()), full,
+      [call, full, part, counts = std::vector(counts.begin(), counts.end())](Backend& backend) {
+        backend.reduce_scatter(call, full, part, counts);
+      });
+}
+
+void all_gather(const at::Tensor& full, Counts counts, const Group& group, Reason reason) {
+  check_counts(full, counts, group);
+  if (group.size() == 1) return;
+  const Call call = call_of(Operation::all_gather, full, reason);
+  issue(group, call, law::all_gather(counts, group.rank(), full.element_size()),
+        [&](Backend& backend) { backend.all_gather(call, full, counts); });
+}
+
+Work all_gather_async(const at::Tensor& full, Counts counts, const Group& group, Reason reason) {
+  check_counts(full, counts, group);
+  if (group.size() == 1) return {};
+  const Call call = call_of(Operation::all_gather, full, reason);
+  return issue_async(group, call, law::all_gather(counts, group.rank(), full.element_size()), full,
+                     [call, full, counts = std::vector(counts.begin(), counts.end())](
+                         Backend& backend) { backend.all_gather(call, full, counts); });
+}
+
+void all_to_all(const at::Tensor& send, Counts send_counts, const at::Tensor& receive,
+                Counts receive_counts, const Group& group, Reason reason) {
+  check_counts(send, send_counts, group);
+  check_counts(receive, receive_counts, group);
+  COLOSSAL_CHECK(send.scalar_type() == receive.scalar_type(), "sends {}, receives {}",
+                 c10::toString(send.scalar_type()), c10::toString(receive.scalar_type()));
+  if (group.size() == 1) return copy_unless_same(send, receive);
+  Call call = call_of(Operation::all_to_all, send, reason);
+  call.bytes = 0;
+  issue(group, call, law::all_to_all(send_counts, group.rank(), send.element_size()),
+        [&](Backend& backend) {
+          backend.all_to_all(call, send, send_counts, receive, receive_counts);
+        });
+}
+
+void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason) {
+  check_tensor(tensor);
+  check_rank(root, group);
+  if (group.size() == 1) return;
+  Call call = call_of(Operation::broadcast, tensor, reason);
+  call.root = root;
+  issue(group, call,
+        law::broadcast(tensor.numel(), group.size(), group.rank(), root, tensor.element_size()),
+        [&](Backend& backend) { backend.broadcast(call, tensor, root); });
+}
+
+void send(const at::Tensor& tensor, int to, const Group& group, Reason reason) {
+  check_tensor(tensor);
+  check_rank(to, group);
+  COLOSSAL_CHECK(to != group.rank(), "rank {} sends to itself", to);
+  const Call call = call_of(Operation::send, tensor, reason);
+  issue(group, call, bytes_of(tensor), [&](Backend& backend) { backend.send(call, tensor, to); });
+}
+
+void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason) {
+  check_tensor(tensor);
+  check_rank(from, group);
+  COLOSSAL_CHECK(from != group.rank(), "rank {} receives from itself", from);
+  const Call call = call_of(Operation::send, tensor, reason);
+  Group::Impl& impl = group.impl();
+  impl.queue.run([&] {
+    carry_out(impl, call, [&](Backend& backend) { backend.receive(call, tensor, from); });
+  });
+}
+
+void barrier(const Group& group) {
+  if (group.size() == 1) return;
+  Group::Impl& impl = group.impl();
+  const Call call;
+  impl.queue.run([&] { carry_out(impl, call, [&](Backend& backend) { backend.barrier(call); }); });
+}
+
+std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason) {
+  const int n = group.size();
+  if (n == 1) return {bytes};
+  const at::Device device = group.impl().backend->device();
+
+  // Where nothing moves (a dry run), every rank is taken to give what this one gives.
+  at::Tensor sizes = at::full({n}, static_cast<int64_t>(bytes.size()),
+                              at::TensorOptions(at::kLong).device(device));
+  all_gather(sizes, std::vector<int64_t>(n, 1), group, reason);
+  sizes = sizes.cpu();
+  const std::vector<int64_t> counts(sizes.const_data_ptr<int64_t>(),
+                                    sizes.const_data_ptr<int64_t>() + n);
+  const std::vector<int64_t> offsets = offsets_of(counts);
+
+  at::Tensor all = at::empty({offsets.back()}, at::kByte);
+  auto* memory = all.mutable_data_ptr<uint8_t>();
+  for (int rank = 0; rank < n; ++rank) {
+    std::copy_n(bytes.data(), std::min<int64_t>(counts[rank], std::ssize(bytes)),
+                memory + offsets[rank]);
+  }
+  all = all.to(device);
+  all_gather(all, counts, group, reason);
+  all = all.cpu();
+
+  std::vector<std::string> gathered;
+  const auto* characters = reinterpret_cast<const char*>(all.const_data_ptr<uint8_t>());
+  for (int rank = 0; rank < n; ++rank) {
+    gathered.emplace_back(characters + offsets[rank], counts[rank]);
+  }
+  return gathered;
+}
+
+}  // namespace colossal::comm

@@ -1,0 +1,33 @@
+// What stands behind a Group, and how worlds make one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/backend.h"
+#include "colossal/comm/group.h"
+#include "colossal/comm/work_queue.h"
+#include "colossal/comm/world.h"
+
+namespace colossal::comm {
+
+struct Group::Impl {
+  Membership membership;
+  std::shared_ptr<Ledger> ledger;
+  const char* backend_name = "single";
+  std::shared_ptr<Backend> backend;  // none in a group of one rank
+  WorkQueue queue;                   // destroyed first: its calls use the backend
+};
+
+// This rank's place among `ranks`; broken invariant: it is not there, or a rank is outside of the
+// world or there twice.
+Membership membership_of(const World& world, const std::string& axis,
+                         const std::vector<int>& ranks);
+
+// Asks for a backend only for two ranks or more.
+Group make_group(const World& world, std::shared_ptr<Ledger> ledger, const Membership& membership,
+                 const std::function<std::shared_ptr<Backend>()>& make_backend);
+
+}  // namespace colossal::comm

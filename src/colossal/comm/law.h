@@ -1,0 +1,34 @@
+// What each collective must send: the first table of docs/laws.md. Bytes that rank `rank` of `n`
+// ranks sends, element counts in rank order. The ledger's column `law` is computed here and nowhere
+// else, and the algorithms do not look at it.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+namespace colossal::comm {
+
+using Counts = std::span<const int64_t>;
+
+inline int64_t total(Counts counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+// Parts as even as they go: the first numel % n have one element more.
+std::vector<int64_t> even_counts(int64_t numel, int n);
+
+// Where each part begins, and at the end their total: n + 1 values.
+std::vector<int64_t> offsets_of(Counts counts);
+
+namespace law {
+
+int64_t all_gather(Counts counts, int rank, int64_t element_bytes);
+int64_t reduce_scatter(Counts counts, int rank, int64_t element_bytes);
+int64_t all_reduce(int64_t numel, int n, int rank, int64_t element_bytes);
+int64_t all_to_all(Counts send_counts, int rank, int64_t element_bytes);
+int64_t broadcast(int64_t numel, int n, int rank, int root, int64_t element_bytes);
+
+}  // namespace law
+}  // namespace colossal::comm

@@ -1,0 +1,174 @@
+#include "colossal/comm/local_board.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "colossal/base/error.h"
+
+namespace colossal::comm {
+
+LocalBoard::LocalBoard(std::vector<int> ranks)
+    : names_{.axis = "", .ranks = std::move(ranks), .rank = 0},
+      size_(names_.size()),
+      seats_(size_),
+      arrived_(size_),
+      lost_(size_),
+      mailboxes_(size_ * size_) {}
+
+bool LocalBoard::count_in() {
+  if (++waiting_ < size_) return false;
+  waiting_ = 0;
+  std::fill(arrived_.begin(), arrived_.end(), false);
+  ++generation_;
+  changed_.notify_all();
+  return true;
+}
+
+// A few turns on the processor for the others are cheaper than being put to sleep and woken.
+void LocalBoard::spin_until_open(uint64_t generation) const {
+  constexpr int kTurns = 64;
+  for (int turn = 0; turn < kTurns && generation_ == generation; ++turn) std::this_thread::yield();
+}
+
+std::string LocalBoard::trouble(int rank, int peer) const {
+  if (!lost_[rank].empty()) return "was aborted: " + lost_[rank];
+  for (int other = 0; other < size_; ++other) {
+    if (lost_[other].empty() || (peer >= 0 && other != peer)) continue;
+    return fmt::format("lost {}: {}", name_rank(names_, other), lost_[other]);
+  }
+  return closed_;
+}
+
+std::string LocalBoard::missing_ranks() const {
+  std::string names;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!arrived_[rank]) names += (names.empty() ? "" : ", ") + name_rank(names_, rank);
+  }
+  return names;
+}
+
+void LocalBoard::arrive(int rank, Seat seat, const Deadline& deadline) {
+  std::unique_lock lock(mutex_);
+  if (const std::string why = trouble(rank, -1); !why.empty()) throw CallFailure(why);
+  seats_[rank] = std::move(seat);
+  arrived_[rank] = true;
+  const uint64_t generation = generation_;
+  if (!count_in()) {
+    lock.unlock();
+    spin_until_open(generation);
+    lock.lock();
+    const auto over = [&] { return generation_ != generation || !trouble(rank, -1).empty(); };
+    const bool in_time = changed_.wait_until(lock, deadline.time(), over);
+    if (generation_ == generation) {
+      if (!in_time) {
+        closed_ = deadline.failure(missing_ranks() + " did not arrive").what();
+        changed_.notify_all();
+      }
+      throw CallFailure(trouble(rank, -1));
+    }
+  }
+  lock.unlock();
+  check_calls_match(rank);
+}
+
+void LocalBoard::meet() {
+  std::unique_lock lock(mutex_);
+  const uint64_t generation = generation_;
+  if (count_in()) return;
+  lock.unlock();
+  spin_until_open(generation);
+  lock.lock();
+  changed_.wait(lock, [&] { return generation_ != generation; });
+}
+
+// Every rank comes to the same verdict: all look at all seats, from rank 0 on.
+void LocalBoard::check_calls_match(int rank) const {
+  const auto fail = [&](int one, int other) {
+    // The own call comes last where it is one of the two.
+    if (one == rank) std::swap(one, other);
+    throw mismatch(names_, one, describe_fully(seats_[one].call), other,
+                   describe_fully(seats_[other].call));
+  };
+  const Seat& first = seats_[0];
+  for (int other = 1; other < size_; ++other) {
+    const Seat& seat = seats_[other];
+    if (seat.call != first.call) fail(other, 0);
+    if (first.call.operation == Operation::all_to_all) continue;
+    if (seat.send_counts != first.send_counts) {
+      throw CallFailure(fmt::format("does not match: {} and {} gave different counts of parts",
+                                    name_rank(names_, 0), name_rank(names_, other)));
+    }
+  }
+  if (first.call.operation != Operation::all_to_all) return;
+  for (int from = 0; from < size_; ++from) {
+    for (int to = 0; to < size_; ++to) {
+      const int64_t sent = seats_[from].send_counts[to];
+      const int64_t expected = seats_[to].receive_counts[from];
+      if (sent == expected) continue;
+      throw CallFailure(fmt::format("does not match: {} sends {} elements to {}, which expects {}",
+                                    name_rank(names_, from), sent, name_rank(names_, to),
+                                    expected));
+    }
+  }
+}
+
+void LocalBoard::post(Mail& mail) {
+  const std::lock_guard lock(mutex_);
+  mailbox(mail.from, mail.to).push_back(&mail);
+  changed_.notify_all();
+}
+
+void LocalBoard::withdraw(Mail& mail) {
+  std::unique_lock lock(mutex_);
+  if (mail.state == Mail::posted) std::erase(mailbox(mail.from, mail.to), &mail);
+  changed_.wait(lock, [&] { return mail.state != Mail::taken; });
+}
+
+void LocalBoard::wait_delivered(Mail& mail, const Deadline& deadline) {
+  std::unique_lock lock(mutex_);
+  const auto over = [&] {
+    return mail.state != Mail::posted || !trouble(mail.from, mail.to).empty();
+  };
+  const bool in_time = changed_.wait_until(lock, deadline.time(), over);
+  if (mail.state == Mail::posted) {
+    if (in_time) throw CallFailure(trouble(mail.from, mail.to));
+    throw deadline.failure(name_rank(names_, mail.to) + " did not receive");
+  }
+  changed_.wait(lock, [&] { return mail.state == Mail::delivered; });
+}
+
+void LocalBoard::take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline) {
+  std::unique_lock lock(mutex_);
+  auto& box = mailbox(from, to);
+  const auto over = [&] { return !box.empty() || !trouble(to, from).empty(); };
+  const bool in_time = changed_.wait_until(lock, deadline.time(), over);
+  if (box.empty()) {
+    if (in_time) throw CallFailure(trouble(to, from));
+    throw deadline.failure(name_rank(names_, from) + " did not send");
+  }
+  Mail& mail = *box.front();
+  COLOSSAL_CHECK(mail.bytes == bytes, "message of {} B, expected {}", mail.bytes, bytes);
+  box.pop_front();
+  mail.state = Mail::taken;
+  lock.unlock();
+  std::memcpy(memory, mail.memory, bytes);
+  lock.lock();
+  mail.state = Mail::delivered;
+  changed_.notify_all();
+}
+
+void LocalBoard::lose(int rank, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (lost_[rank].empty()) lost_[rank] = why;
+  changed_.notify_all();
+}
+
+void LocalBoard::close(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (closed_.empty()) closed_ = "found its group closed by an earlier failure: " + why;
+  changed_.notify_all();
+}
+
+}  // namespace colossal::comm

@@ -1,0 +1,19 @@
+// Groups of GPUs. nccl.cpp is built with -DCOLOSSAL_CUDA=ON, no_nccl.cpp without.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "colossal/comm/rendezvous.h"
+#include "colossal/comm/store.h"
+#include "colossal/comm/world.h"
+
+namespace colossal::comm {
+
+int nccl_devices();  // GPUs that this process sees; 0 where NCCL is not built
+
+// `device`: the GPU of this rank. Throws ConfigError where NCCL is not built.
+std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,
+                                  std::chrono::milliseconds timeout);
+
+}  // namespace colossal::comm

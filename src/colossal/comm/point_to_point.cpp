@@ -1,0 +1,254 @@
+#include "colossal/comm/point_to_point.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "colossal/comm/sum.h"
+
+namespace colossal::comm {
+namespace {
+
+// Two slabs of each peer's part: one is summed while the next is received.
+constexpr int64_t kScratchBytes = int64_t{8} << 20;
+constexpr int64_t kLargestSlab = int64_t{1} << 20;
+constexpr int64_t kSmallestSlab = int64_t{64} << 10;  // wins over kScratchBytes above 64 ranks
+
+// Elements of a slab: the same on all ranks, as it depends on their number only.
+int64_t slab_elements(int ranks, int64_t element_bytes) {
+  const int64_t bytes = std::clamp(kScratchBytes / (2 * (ranks - 1)), kSmallestSlab, kLargestSlab);
+  return bytes / element_bytes;
+}
+
+std::byte* memory_of(const at::Tensor& tensor) {
+  return static_cast<std::byte*>(tensor.mutable_data_ptr());
+}
+
+}  // namespace
+
+Exchange PointToPointBackend::begin(const Call& call) {
+  return Exchange(*this, membership(), call, new_deadline());
+}
+
+void PointToPointBackend::end(const Call& call, Exchange& exchange) {
+  exchange.finish();
+  book_wire(call, exchange.bytes_sent());
+}
+
+std::vector<int> PointToPointBackend::peers() const {
+  std::vector<int> peers;
+  for (int step = 1; step < size(); ++step) peers.push_back((rank() + step) % size());
+  return peers;
+}
+
+void PointToPointBackend::greet_all(Exchange& exchange, Counts send_counts, Counts receive_counts,
+                                    int64_t element_bytes) {
+  for (int peer : peers()) {
+    exchange.expect(peer, receive_counts[peer] * element_bytes);
+    exchange.greet(peer, send_counts[peer] * element_bytes);
+  }
+}
+
+// Receives this rank's part from all peers, slab by slab.
+class PointToPointBackend::PartReceiver {
+ public:
+  PartReceiver(PointToPointBackend& backend, Exchange& exchange, int64_t count, int64_t slab,
+               int64_t element_bytes)
+      : backend_(backend),
+        exchange_(exchange),
+        count_(count),
+        slab_(slab),
+        element_bytes_(element_bytes) {
+    const int64_t bytes = 2 * (backend.size() - 1) * std::min(slab, count) * element_bytes;
+    if (std::ssize(backend.scratch_) < bytes) backend.scratch_.resize(bytes);
+  }
+
+  // Starts receiving the slab that begins at element `begin` of the part.
+  void post(int64_t begin) {
+    if (begin >= count_) return;
+    const int64_t bytes = std::min(slab_, count_ - begin) * element_bytes_;
+    std::vector<TransferPointer>& transfers = transfers_.emplace_back();
+    for (int peer : backend_.peers()) {
+      for (auto& transfer : exchange_.receive(place(begin, peer), bytes, peer)) {
+        transfers.push_back(std::move(transfer));
+      }
+    }
+  }
+
+  void wait_for_next() {
+    exchange_.wait(transfers_.front());
+    transfers_.pop_front();
+  }
+
+  std::byte* place(int64_t begin, int peer) const {
+    const int64_t slot =
+        (begin / slab_ % 2) * (backend_.size() - 1) + peer - (peer > backend_.rank());
+    return backend_.scratch_.data() + slot * std::min(slab_, count_) * element_bytes_;
+  }
+
+ private:
+  PointToPointBackend& backend_;
+  Exchange& exchange_;
+  int64_t count_;
+  int64_t slab_;
+  int64_t element_bytes_;
+  std::deque<std::vector<TransferPointer>> transfers_;
+};
+
+void PointToPointBackend::scatter_and_sum(Exchange& exchange, const at::Tensor& full, void* part,
+                                          at::ScalarType part_type, Counts counts) {
+  const int64_t element_bytes = full.element_size();
+  const int64_t part_element_bytes = c10::elementSize(part_type);
+  const int64_t slab = slab_elements(size(), element_bytes);
+  const std::vector<int64_t> offsets = offsets_of(counts);
+  const std::byte* full_memory = memory_of(full);
+  const int64_t own_count = counts[rank()];
+
+  PartReceiver receiver(*this, exchange, own_count, slab, element_bytes);
+  receiver.post(0);
+  // Slab by slab over all peers, as they receive them.
+  const int64_t largest = *std::max_element(counts.begin(), counts.end());
+  for (int64_t begin = 0; begin < largest; begin += slab) {
+    for (int peer : peers()) {
+      const int64_t elements = std::min(slab, counts[peer] - begin);
+      if (elements <= 0) continue;
+      exchange.send(full_memory + (offsets[peer] + begin) * element_bytes, elements * element_bytes,
+                    peer);
+    }
+  }
+  exchange.check_headers();
+
+  std::vector<const void*> sources(size());
+  for (int64_t begin = 0; begin < own_count; begin += slab) {
+    receiver.post(begin + slab);
+    receiver.wait_for_next();
+    for (int source = 0; source < size(); ++source) {
+      sources[source] = source == rank() ? full_memory + (offsets[rank()] + begin) * element_bytes
+                                         : receiver.place(begin, source);
+    }
+    sum_in_rank_order(sources, std::min(slab, own_count - begin), full.scalar_type(),
+                      static_cast<std::byte*>(part) + begin * part_element_bytes, part_type);
+  }
+}
+
+void PointToPointBackend::gather(Exchange& exchange, const at::Tensor& full, Counts counts) {
+  const int64_t element_bytes = full.element_size();
+  const std::vector<int64_t> offsets = offsets_of(counts);
+  std::byte* memory = memory_of(full);
+  std::vector<std::vector<TransferPointer>> receives;
+  for (int peer : peers()) {
+    receives.push_back(exchange.receive(memory + offsets[peer] * element_bytes,
+                                        counts[peer] * element_bytes, peer));
+    exchange.send(memory + offsets[rank()] * element_bytes, counts[rank()] * element_bytes, peer);
+  }
+  exchange.check_headers();
+  for (auto& transfers : receives) exchange.wait(transfers);
+}
+
+void PointToPointBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
+  const std::vector<int64_t> counts = even_counts(tensor.numel(), size());
+  const std::vector<int64_t> own(size(), counts[rank()]);
+  const int64_t own_begin = offsets_of(counts)[rank()];
+  Exchange exchange = begin(call);
+  greet_all(exchange, counts, own, tensor.element_size());
+  scatter_and_sum(exchange, tensor, memory_of(tensor) + own_begin * tensor.element_size(),
+                  tensor.scalar_type(), counts);
+  gather(exchange, tensor, counts);
+  end(call, exchange);
+}
+
+void PointToPointBackend::reduce_scatter(const Call& call, const at::Tensor& full,
+                                         const at::Tensor& part, Counts counts) {
+  const std::vector<int64_t> own(size(), counts[rank()]);
+  Exchange exchange = begin(call);
+  greet_all(exchange, counts, own, full.element_size());
+  scatter_and_sum(exchange, full, memory_of(part), part.scalar_type(), counts);
+  end(call, exchange);
+}
+
+void PointToPointBackend::all_gather(const Call& call, const at::Tensor& full, Counts counts) {
+  const std::vector<int64_t> own(size(), counts[rank()]);
+  Exchange exchange = begin(call);
+  greet_all(exchange, own, counts, full.element_size());
+  gather(exchange, full, counts);
+  end(call, exchange);
+}
+
+void PointToPointBackend::all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
+                                     const at::Tensor& receive, Counts receive_counts) {
+  const int64_t element_bytes = send.element_size();
+  const std::vector<int64_t> send_offsets = offsets_of(send_counts);
+  const std::vector<int64_t> receive_offsets = offsets_of(receive_counts);
+  const std::byte* from = memory_of(send);
+  std::byte* into = memory_of(receive);
+
+  Exchange exchange = begin(call);
+  greet_all(exchange, send_counts, receive_counts, element_bytes);
+  std::vector<std::vector<TransferPointer>> receives;
+  for (int peer : peers()) {
+    receives.push_back(exchange.receive(into + receive_offsets[peer] * element_bytes,
+                                        receive_counts[peer] * element_bytes, peer));
+    exchange.send(from + send_offsets[peer] * element_bytes, send_counts[peer] * element_bytes,
+                  peer);
+  }
+  std::memcpy(into + receive_offsets[rank()] * element_bytes,
+              from + send_offsets[rank()] * element_bytes, send_counts[rank()] * element_bytes);
+  exchange.check_headers();
+  for (auto& transfers : receives) exchange.wait(transfers);
+  end(call, exchange);
+}
+
+// A chain from the root on. Slabs make it a pipeline: a rank passes on the first while the second
+// still travels towards it.
+void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
+  const int64_t bytes = static_cast<int64_t>(tensor.nbytes());
+  const int next = (rank() + 1) % size();
+  const int previous = (rank() + size() - 1) % size();
+  std::byte* memory = memory_of(tensor);
+
+  Exchange exchange = begin(call);
+  std::deque<std::vector<TransferPointer>> receives;
+  if (rank() != root) {
+    exchange.expect(previous, bytes);
+    for (int64_t position = 0; position < bytes; position += kLargestSlab) {
+      receives.push_back(
+          exchange.receive(memory + position, std::min(kLargestSlab, bytes - position), previous));
+    }
+  }
+  if (next != root) exchange.greet(next, bytes);
+  exchange.check_headers();
+  for (int64_t position = 0; position < bytes; position += kLargestSlab) {
+    if (rank() != root) exchange.wait(receives[position / kLargestSlab]);
+    if (next != root)
+      exchange.send(memory + position, std::min(kLargestSlab, bytes - position), next);
+  }
+  end(call, exchange);
+}
+
+void PointToPointBackend::send(const Call& call, const at::Tensor& tensor, int to) {
+  const auto bytes = static_cast<int64_t>(tensor.nbytes());
+  Exchange exchange = begin(call);
+  exchange.greet(to, bytes);
+  exchange.send(memory_of(tensor), bytes, to);
+  end(call, exchange);
+}
+
+void PointToPointBackend::receive(const Call& call, const at::Tensor& tensor, int from) {
+  const auto bytes = static_cast<int64_t>(tensor.nbytes());
+  Exchange exchange = begin(call);
+  exchange.expect(from, bytes);
+  std::vector<TransferPointer> transfers = exchange.receive(memory_of(tensor), bytes, from);
+  exchange.check_headers();
+  exchange.wait(transfers);
+  end(call, exchange);
+}
+
+void PointToPointBackend::barrier(const Call& call) {
+  const std::vector<int64_t> nothing(size(), 0);
+  Exchange exchange = begin(call);
+  greet_all(exchange, nothing, nothing, 0);
+  exchange.check_headers();
+  end(call, exchange);
+}
+
+}  // namespace colossal::comm

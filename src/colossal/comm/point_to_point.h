@@ -1,0 +1,45 @@
+// Collectives over sends and receives by direct exchange: every part travels once, straight to the
+// rank that needs it, so that the bytes are those of the law and sums can be made in rank order.
+// The libraries' own algorithms fall short of one or the other (Gloo's reduce-scatter is an
+// all-reduce; rings add in an order that differs from part to part).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "colossal/comm/backend.h"
+#include "colossal/comm/exchange.h"
+
+namespace colossal::comm {
+
+class PointToPointBackend : public Backend, protected Transport {
+ public:
+  using Backend::Backend;
+
+  void all_reduce(const Call& call, const at::Tensor& tensor) override;
+  void reduce_scatter(const Call& call, const at::Tensor& full, const at::Tensor& part,
+                      Counts counts) override;
+  void all_gather(const Call& call, const at::Tensor& full, Counts counts) override;
+  void all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
+                  const at::Tensor& receive, Counts receive_counts) override;
+  void broadcast(const Call& call, const at::Tensor& tensor, int root) override;
+  void send(const Call& call, const at::Tensor& tensor, int to) override;
+  void receive(const Call& call, const at::Tensor& tensor, int from) override;
+  void barrier(const Call& call) override;
+
+ private:
+  class PartReceiver;
+
+  Exchange begin(const Call& call);
+  void end(const Call& call, Exchange& exchange);
+  std::vector<int> peers() const;  // all other ranks, beginning with the next one
+  void greet_all(Exchange& exchange, Counts send_counts, Counts receive_counts,
+                 int64_t element_bytes);
+  void scatter_and_sum(Exchange& exchange, const at::Tensor& full, void* part,
+                       at::ScalarType part_type, Counts counts);
+  void gather(Exchange& exchange, const at::Tensor& full, Counts counts);
+
+  std::vector<std::byte> scratch_;  // parts of peers until they are summed; see kScratchBytes
+};
+
+}  // namespace colossal::comm

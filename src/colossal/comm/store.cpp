@@ -1,0 +1,152 @@
+#include "colossal/comm/store.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/base/units.h"
+#include "colossal/comm/backend.h"
+
+namespace colossal::comm {
+namespace {
+
+std::string address_of(const Rendezvous& rendezvous) {
+  return fmt::format("{}:{}", rendezvous.address, rendezvous.port);
+}
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+AddressList resolve(const Rendezvous& rendezvous) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(rendezvous.address.c_str(), std::to_string(rendezvous.port).c_str(),
+                                &hints, &found);
+  if (error != 0) {
+    throw CommError(fmt::format("no such rendezvous address: {}: {}", address_of(rendezvous),
+                                gai_strerror(error)));
+  }
+  return {found, &freeaddrinfo};
+}
+
+// The store would listen on all interfaces by itself, so it is given a socket that does not.
+int listen_on(const Rendezvous& rendezvous) {
+  const AddressList addresses = resolve(rendezvous);
+  int error = 0;
+  for (const addrinfo* candidate = addresses.get(); candidate; candidate = candidate->ai_next) {
+    const int fd = socket(candidate->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+      error = errno;
+      continue;
+    }
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, candidate->ai_addr, candidate->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) {
+      return fd;
+    }
+    error = errno;
+    close(fd);
+  }
+  throw CommError(fmt::format("cannot serve the rendezvous at {}: {}", address_of(rendezvous),
+                              std::strerror(error)));
+}
+
+bool accepts_connections(const addrinfo& candidate) {
+  const int fd = socket(candidate.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool accepted = connect(fd, candidate.ai_addr, candidate.ai_addrlen) == 0;
+  close(fd);
+  return accepted;
+}
+
+// TCPStore's own client logs every failed attempt and sleeps for a second between them.
+void wait_until_served(const Rendezvous& rendezvous, const Deadline& deadline) {
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  const AddressList addresses = resolve(rendezvous);
+  while (true) {
+    for (const addrinfo* candidate = addresses.get(); candidate; candidate = candidate->ai_next) {
+      if (accepts_connections(*candidate)) return;
+    }
+    if (deadline.passed()) {
+      throw CommError(fmt::format(
+          "rank {}: {}", rendezvous.rank,
+          deadline.failure("nobody serves the rendezvous at " + address_of(rendezvous)).what()));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::string arrival_key(int rank) {
+  return fmt::format("arrived/{}", rank);
+}
+
+}  // namespace
+
+StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+  const bool serves = rendezvous.rank == 0 && !rendezvous.store_is_served;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(rendezvous.port);
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  options.isServer = serves;
+  if (serves) {
+    options.masterListenFd =
+        rendezvous.listen_fd >= 0 ? rendezvous.listen_fd : listen_on(rendezvous);
+  } else {
+    wait_until_served(rendezvous, Deadline(timeout));
+  }
+  try {
+    auto store = c10::make_intrusive<c10d::TCPStore>(rendezvous.address, options);
+    return c10::make_intrusive<c10d::PrefixStore>("colossal/" + rendezvous.prefix,
+                                                  std::move(store));
+  } catch (const std::exception& error) {
+    throw CommError(fmt::format("rank {}: no rendezvous at {}: {}", rendezvous.rank,
+                                address_of(rendezvous), error.what()));
+  }
+}
+
+std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, const Arrival& own,
+                              std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  try {
+    store.set(arrival_key(rendezvous.rank), fmt::format("{} {}", own.gpus, own.host));
+    std::vector<Arrival> arrivals;
+    for (int rank = 0; rank < rendezvous.size; ++rank) {
+      store.wait({arrival_key(rank)}, deadline.remaining());
+      const std::string text = store.get_to_str(arrival_key(rank));
+      const size_t space = text.find(' ');
+      arrivals.push_back({.host = text.substr(space + 1), .gpus = std::stoi(text)});
+    }
+    return arrivals;
+  } catch (const std::exception& error) {
+    if (!deadline.passed()) {
+      throw CommError(fmt::format("rank {}: the rendezvous at {} failed: {}", rendezvous.rank,
+                                  address_of(rendezvous), error.what()));
+    }
+  }
+  std::string missing;
+  for (int rank = 0; rank < rendezvous.size; ++rank) {
+    if (store.check({arrival_key(rank)})) continue;
+    missing += fmt::format("{}rank {}", missing.empty() ? "" : ", ", rank);
+  }
+  throw CommError(
+      fmt::format("rank {}: {}", rendezvous.rank,
+                  deadline
+                      .failure(fmt::format("{} of {} did not come to the rendezvous at {}", missing,
+                                           rendezvous.size, address_of(rendezvous)))
+                      .what()));
+}
+
+}  // namespace colossal::comm

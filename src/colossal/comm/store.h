@@ -1,0 +1,31 @@
+// The key-value store through which the ranks of a job find each other.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/rendezvous.h"
+
+namespace colossal::comm {
+
+using StorePointer = c10::intrusive_ptr<c10d::Store>;
+
+// Serves (rank 0, unless somebody else does) or reaches the store, which listens on
+// `rendezvous.address` only. Throws CommError naming the address.
+StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds timeout);
+
+// What a rank tells the others when it comes.
+struct Arrival {
+  std::string host;
+  int gpus = 0;
+};
+
+// Announces this rank and waits for all others; in rank order. Throws CommError naming those that
+// do not come.
+std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, const Arrival& own,
+                              std::chrono::milliseconds timeout);
+
+}  // namespace colossal::comm

@@ -1,0 +1,112 @@
+#include "colossal/comm/sum.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "colossal/base/error.h"
+
+namespace colossal::comm {
+namespace {
+
+// Sums of this many elements stay in the first-level cache while all sources are added, so that
+// each source is read from memory once and the result written once.
+constexpr int64_t kBlock = 2048;
+
+template <typename T>
+using Accumulator =
+    std::conditional_t<std::is_same_v<T, double> || std::is_same_v<T, int64_t>, T, float>;
+
+// bf16 is the upper half of fp32. Written on plain integers, without branches, because the
+// conversions of c10::BFloat16 keep the compiler from using vector instructions.
+template <typename T>
+Accumulator<T> widen(T value) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    return std::bit_cast<float>(static_cast<uint32_t>(value.x) << 16);
+  } else {
+    return static_cast<Accumulator<T>>(value);
+  }
+}
+
+// Rounds to nearest, ties to even, NaN to the quiet NaN, as c10::BFloat16 does.
+template <typename T>
+T narrow(Accumulator<T> value) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    return c10::BFloat16(static_cast<uint16_t>(is_nan ? 0x7fc0 : rounded),
+                         c10::BFloat16::from_bits());
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <typename T>
+void load(const T* source, Accumulator<T>* sum, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sum[i] = widen(source[i]);
+}
+
+template <typename T>
+void add(const T* source, Accumulator<T>* sum, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sum[i] += widen(source[i]);
+}
+
+template <typename Out>
+void store(const Accumulator<Out>* sum, Out* out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = narrow<Out>(sum[i]);
+}
+
+template <typename In, typename Out>
+void sum_typed(std::span<const void* const> sources, int64_t count, void* out) {
+  alignas(64) Accumulator<In> sum[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t block = std::min(kBlock, count - begin);
+    load(static_cast<const In*>(sources[0]) + begin, sum, block);
+    for (const void* source : sources.subspan(1)) {
+      add(static_cast<const In*>(source) + begin, sum, block);
+    }
+    store(sum, static_cast<Out*>(out) + begin, block);
+  }
+}
+
+using SumFunction = void (*)(std::span<const void* const>, int64_t, void*);
+
+SumFunction sum_function(at::ScalarType type, at::ScalarType out_type) {
+  using at::ScalarType;
+  const bool same = type == out_type;
+  if (!same && out_type != ScalarType::Float) return nullptr;
+  switch (type) {
+    case ScalarType::Float:
+      return sum_typed<float, float>;
+    case ScalarType::BFloat16:
+      return same ? sum_typed<c10::BFloat16, c10::BFloat16> : sum_typed<c10::BFloat16, float>;
+    case ScalarType::Half:
+      return same ? sum_typed<c10::Half, c10::Half> : sum_typed<c10::Half, float>;
+    case ScalarType::Double:
+      return same ? sum_typed<double, double> : nullptr;
+    case ScalarType::Long:
+      return same ? sum_typed<int64_t, int64_t> : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+bool can_sum(at::ScalarType type, at::ScalarType out_type) {
+  return sum_function(type, out_type) != nullptr;
+}
+
+void sum_in_rank_order(std::span<const void* const> sources, int64_t count, at::ScalarType type,
+                       void* out, at::ScalarType out_type) {
+  const SumFunction sum = sum_function(type, out_type);
+  COLOSSAL_CHECK(sum, "no sum of {} into {}", c10::toString(type), c10::toString(out_type));
+  sum(sources, count, out);
+}
+
+}  // namespace colossal::comm

@@ -1,0 +1,21 @@
+// Sums over ranks, in rank order whatever the timing: the reason why all ranks hold the same bits.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <span>
+
+namespace colossal::comm {
+
+// Types that can be summed: fp32, fp64, bf16, fp16, int64; results have the same type; for bf16 and
+// fp16 also fp32.
+bool can_sum(at::ScalarType type, at::ScalarType out_type);
+
+// out[i] <- sources[0][i] + sources[1][i] + ..., `count` elements of `type` each. fp32, bf16 and
+// fp16 are added in fp32, fp64 in fp64, int64 in int64, and rounded to `out_type` once, at the end.
+// `out` may be one of the sources when the types are equal.
+void sum_in_rank_order(std::span<const void* const> sources, int64_t count, at::ScalarType type,
+                       void* out, at::ScalarType out_type);
+
+}  // namespace colossal::comm

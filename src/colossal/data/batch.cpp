@@ -1,0 +1,54 @@
+#include "colossal/data/batch.h"
+
+#include <ATen/ops/empty.h>
+
+#include "colossal/base/error.h"
+#include "colossal/base/units.h"
+
+namespace colossal::data {
+namespace {
+
+std::span<int64_t> row(const at::Tensor& tensor, int64_t index) {
+  const int64_t length = tensor.size(1);
+  return {tensor.data_ptr<int64_t>() + index * length, static_cast<size_t>(length)};
+}
+
+[[noreturn]] void raise_too_small(const Corpus& corpus, int64_t sequence_length) {
+  const int64_t tokens = corpus.num_tokens();
+  const int64_t files = corpus.num_files();
+  throw ConfigError(fmt::format(
+      "{}: {} token{} in {} file{}, but a sample of data.sequence_length = {} takes {} tokens: "
+      "give "
+      "more text{}",
+      corpus.setting(), format_count(tokens), tokens == 1 ? "" : "s", format_count(files),
+      files == 1 ? "" : "s", sequence_length, sequence_length + 1,
+      tokens < 2 ? "" : fmt::format(", or a sequence length of at most {}", tokens - 1)));
+}
+
+}  // namespace
+
+TokenDataset::TokenDataset(Corpus corpus, int64_t sequence_length)
+    : corpus_(std::move(corpus)), sequence_length_(sequence_length) {
+  if (sequence_length < 1) {
+    throw ConfigError(
+        fmt::format("data.sequence_length = {}: 1 or more is needed", sequence_length));
+  }
+  if (corpus_.num_tokens() <= sequence_length) raise_too_small(corpus_, sequence_length);
+}
+
+Batch TokenDataset::read(std::span<const int64_t> samples,
+                         std::span<const int64_t> sample_ids) const {
+  COLOSSAL_CHECK(samples.size() == sample_ids.size(), "{} samples, {} ids", samples.size(),
+                 sample_ids.size());
+  const int64_t batch = std::ssize(samples);
+  const auto make = [&] { return at::empty({batch, sequence_length_}, at::kLong); };
+  Batch result{make(), make(), {sample_ids.begin(), sample_ids.end()}};
+  for (int64_t r = 0; r < batch; ++r) {
+    const int64_t begin = samples[r] * sequence_length_;
+    corpus_.read(begin, row(result.inputs, r));
+    corpus_.read(begin + 1, row(result.labels, r));
+  }
+  return result;
+}
+
+}  // namespace colossal::data

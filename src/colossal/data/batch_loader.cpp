@@ -1,0 +1,61 @@
+#include "colossal/data/batch_loader.h"
+
+#include <numeric>
+
+#include "colossal/base/error.h"
+
+namespace colossal::data {
+
+std::vector<Batch> read_training_step(const TokenDataset& dataset, const SampleOrder& order,
+                                      const BatchShape& shape, int64_t step) {
+  std::vector<Batch> batches;
+  for (const Range& range : training_micro_batches(shape, step)) {
+    std::vector<int64_t> positions(range.size());
+    std::iota(positions.begin(), positions.end(), range.begin);
+    std::vector<int64_t> samples;
+    for (const int64_t position : positions) samples.push_back(order.sample_at(position));
+    batches.push_back(dataset.read(samples, positions));
+  }
+  return batches;
+}
+
+std::vector<Batch> read_evaluation_step(const TokenDataset& dataset, const BatchShape& shape,
+                                        int64_t step) {
+  std::vector<Batch> batches;
+  for (const Range& range : evaluation_micro_batches(shape, dataset.num_samples(), step)) {
+    std::vector<int64_t> samples(range.size());
+    std::iota(samples.begin(), samples.end(), range.begin);
+    batches.push_back(dataset.read(samples, samples));
+  }
+  return batches;
+}
+
+BatchLoader::BatchLoader(ReadStep read_step, int64_t first_step, int64_t end_step)
+    : read_step_(std::move(read_step)), step_(first_step), end_step_(end_step) {
+  start();
+}
+
+void BatchLoader::start() {
+  if (step_ < end_step_) pending_ = std::async(std::launch::async, read_step_, step_);
+}
+
+std::vector<Batch> BatchLoader::next() {
+  COLOSSAL_CHECK(pending_.valid(), "step {} of steps that end at {}", step_, end_step_);
+  std::vector<Batch> batches = pending_.get();
+  ++step_;
+  start();
+  return batches;
+}
+
+BatchLoader make_training_loader(TokenDataset dataset, SampleOrder order, BatchShape shape,
+                                 int64_t first_step, int64_t end_step) {
+  return BatchLoader([=](int64_t step) { return read_training_step(dataset, order, shape, step); },
+                     first_step, end_step);
+}
+
+BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape) {
+  return BatchLoader([=](int64_t step) { return read_evaluation_step(dataset, shape, step); }, 0,
+                     num_evaluation_steps(shape, dataset.num_samples()));
+}
+
+}  // namespace colossal::data

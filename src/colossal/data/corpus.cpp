@@ -1,0 +1,94 @@
+#include "colossal/data/corpus.h"
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/data/source_files.h"
+
+namespace colossal::data {
+namespace {
+
+StoredTokens store_in_memory(std::vector<std::byte> bytes, int width, const TokenCounts& counts) {
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return {owner, *owner, width, counts};
+}
+
+StoredTokens tokenize_to_memory(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
+                                const CorpusOptions& options) {
+  std::vector<std::byte> bytes;
+  const TokenCounts counts =
+      tokenize_files(files, tokenizer, options, [&](std::span<const std::byte> packed) {
+        bytes.insert(bytes.end(), packed.begin(), packed.end());
+      });
+  return store_in_memory(std::move(bytes), token_width(tokenizer), counts);
+}
+
+struct Opened {
+  StoredTokens tokens;
+  bool from_cache = false;
+};
+
+Opened open_cached(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
+                   const CorpusOptions& options) {
+  const CacheKey key = make_cache_key(files, tokenizer, options);
+  const std::filesystem::path path = cache_path(options.cache, key);
+  if (auto tokens = read_token_cache(path, key)) return {*tokens, true};
+  {
+    TokenCacheWriter writer(path, key, token_width(tokenizer));
+    // Another rank may have written it while the writer waited.
+    if (auto tokens = read_token_cache(path, key)) return {*tokens, true};
+    writer.finish(tokenize_files(files, tokenizer, options, [&](std::span<const std::byte> packed) {
+      writer.append(packed);
+    }));
+  }
+  if (auto tokens = read_token_cache(path, key)) return {*tokens, false};
+  throw IoError(
+      fmt::format("the token cache '{}' does not read back as it was written", path.string()));
+}
+
+void raise_empty(const StoredTokens& tokens, const CorpusOptions& options) {
+  const auto [_, num_files, num_skipped] = tokens.counts;
+  const std::string skipped =
+      num_skipped == 0 ? "" : fmt::format(", {} skipped because they are not UTF-8", num_skipped);
+  throw ConfigError(fmt::format("{}: no text in the corpus: {} empty files{}", options.setting,
+                                num_files, skipped));
+}
+
+}  // namespace
+
+Corpus::Corpus(StoredTokens tokens, bool from_cache, std::string setting)
+    : tokens_(std::move(tokens)), from_cache_(from_cache), setting_(std::move(setting)) {}
+
+Corpus Corpus::open(std::span<const std::string> globs, const text::Tokenizer& tokenizer,
+                    const CorpusOptions& options) {
+  const std::vector<SourceFile> files = find_source_files(globs, options.setting);
+  Opened opened = options.cache.empty()
+                      ? Opened{tokenize_to_memory(files, tokenizer, options), false}
+                      : open_cached(files, tokenizer, options);
+  // The separators between empty files are no text.
+  const TokenCounts& counts = opened.tokens.counts;
+  if (counts.tokens <= std::max<int64_t>(counts.files - 1, 0)) raise_empty(opened.tokens, options);
+  return Corpus(std::move(opened.tokens), opened.from_cache, options.setting);
+}
+
+Corpus Corpus::from_tokens(std::span<const int32_t> tokens) {
+  const std::span<const std::byte> bytes = std::as_bytes(tokens);
+  return Corpus(store_in_memory({bytes.begin(), bytes.end()}, sizeof(int32_t),
+                                {.tokens = std::ssize(tokens), .files = 1}),
+                false, "tokens");
+}
+
+void Corpus::read(int64_t begin, std::span<int64_t> out) const {
+  COLOSSAL_CHECK(begin >= 0 && begin + std::ssize(out) <= num_tokens(), "tokens [{}, {}) of {}",
+                 begin, begin + std::ssize(out), num_tokens());
+  const auto widen = [&](const auto* tokens) {
+    std::copy_n(tokens + begin, out.size(), out.begin());
+  };
+  if (tokens_.width == 2) {
+    widen(reinterpret_cast<const uint16_t*>(tokens_.bytes.data()));
+  } else {
+    widen(reinterpret_cast<const int32_t*>(tokens_.bytes.data()));
+  }
+}
+
+}  // namespace colossal::data

@@ -1,0 +1,51 @@
+// A corpus: text files as one stream of tokens, mapped from a cache or held in memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "colossal/data/token_cache.h"
+#include "colossal/data/tokenize.h"
+#include "colossal/text/tokenizer.h"
+
+namespace colossal::data {
+
+struct CorpusOptions : TokenizeOptions {
+  std::filesystem::path cache;  // folder; empty: the tokens stay in memory
+};
+
+// Immutable; a copy is a handle to the same tokens. May be read from several threads.
+class Corpus {
+ public:
+  // The files that the globs match (see glob.h), sorted by path, joined by an end-of-text token.
+  // With a cache folder they are tokenized once, until a file, the tokenizer or `invalid` changes;
+  // a damaged cache is written again. All ranks of a host simply call this: one tokenizes, the
+  // others wait for its cache. Without a cache folder each caller holds tokens of its own.
+  // Throws ConfigError for globs without files, text that is not UTF-8 where the tokenizer needs
+  // it, and a corpus without text; IoError for what cannot be read or written.
+  static Corpus open(std::span<const std::string> globs, const text::Tokenizer& tokenizer,
+                     const CorpusOptions& options = {});
+
+  static Corpus from_tokens(std::span<const int32_t> tokens);
+
+  int64_t num_tokens() const { return tokens_.counts.tokens; }
+  int64_t num_files() const { return tokens_.counts.files; }
+  int64_t num_skipped_files() const { return tokens_.counts.skipped_files; }
+  bool from_cache() const { return from_cache_; }  // nothing had to be tokenized
+  const std::string& setting() const { return setting_; }
+
+  // out <- tokens [begin, begin + out.size()), which must lie within the corpus.
+  void read(int64_t begin, std::span<int64_t> out) const;
+
+ private:
+  Corpus(StoredTokens tokens, bool from_cache, std::string setting);
+
+  StoredTokens tokens_;
+  bool from_cache_ = false;
+  std::string setting_;  // the key that named the files, for messages
+};
+
+}  // namespace colossal::data

@@ -1,0 +1,249 @@
+#include "colossal/io/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/io/hidden_sibling.h"
+
+namespace colossal::io {
+namespace {
+
+// Repeats a system call for as long as a signal interrupts it.
+template <typename Call>
+auto uninterrupted(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+int open_directory(const std::filesystem::path& path) {
+  const int descriptor =
+      uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (descriptor < 0) raise_io_error(path, "open the directory", errno);
+  return descriptor;
+}
+
+int open_beneath(int directory, const char* name, int flags) {
+  open_how how{};
+  how.flags = static_cast<uint64_t>(flags);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const auto opened = uninterrupted(
+      [&] { return static_cast<int>(::syscall(SYS_openat2, directory, name, &how, sizeof how)); });
+  // A kernel older than 5.6, or a container that knows no openat2: then no link at all is followed.
+  if (opened < 0 && (errno == ENOSYS || errno == EPERM)) {
+    return uninterrupted([&] { return ::openat(directory, name, flags | O_NOFOLLOW); });
+  }
+  return opened;
+}
+
+// O_NONBLOCK: opening a named pipe must not wait for a writer; regular files ignore it.
+constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
+}  // namespace
+
+void raise_io_error(const std::filesystem::path& path, std::string_view operation, int error) {
+  throw IoError(fmt::format("{}: cannot {}: {}", path.string(), operation,
+                            std::generic_category().message(error)));
+}
+
+File::File(int descriptor, std::filesystem::path path)
+    : descriptor_(descriptor), path_(std::move(path)) {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    raise_io_error(path_, "read the size", error);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    throw IoError(fmt::format("{}: is not a regular file", path_.string()));
+  }
+}
+
+File::File(File&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+File File::open(const std::filesystem::path& path, int flags, const char* operation) {
+  const int descriptor = uninterrupted([&] { return ::open(path.c_str(), flags, 0666); });
+  if (descriptor < 0) raise_io_error(path, operation, errno);
+  return File(descriptor, path);
+}
+
+File File::open_for_reading(const std::filesystem::path& path) {
+  return open(path, kReadFlags, "open");
+}
+
+File File::open_for_writing(const std::filesystem::path& path) {
+  return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK, "open for writing");
+}
+
+File File::create(const std::filesystem::path& path) {
+  return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, "create");
+}
+
+File File::open_or_create(const std::filesystem::path& path) {
+  return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, "open or create");
+}
+
+File File::open_inside(const std::filesystem::path& directory, const std::string& name,
+                       OutsideLinks links) {
+  const auto path = directory / name;
+  if (links == OutsideLinks::follow) return open_for_reading(path);
+  const Descriptor folder(open_directory(directory));
+  const int descriptor = open_beneath(folder.get(), name.c_str(), kReadFlags);
+  if (descriptor < 0 && (errno == EXDEV || errno == ELOOP)) {
+    throw IoError(
+        fmt::format("{}: is a link that leaves its folder, which is refused: copy the file into "
+                    "the folder",
+                    path.string()));
+  }
+  if (descriptor < 0) raise_io_error(path, "open", errno);
+  return File(descriptor, path);
+}
+
+int64_t File::size() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) raise_io_error(path_, "read the size", errno);
+  return status.st_size;
+}
+
+void File::read_at(std::span<std::byte> destination, int64_t offset) const {
+  size_t done = 0;
+  while (done < destination.size()) {
+    const auto position = offset + static_cast<int64_t>(done);
+    const size_t wanted = destination.size() - done;
+    const ssize_t read = uninterrupted(
+        [&] { return ::pread(descriptor_, destination.data() + done, wanted, position); });
+    if (read < 0) {
+      raise_io_error(path_, fmt::format("read {} bytes at offset {}", wanted, position), errno);
+    }
+    if (read == 0) {
+      throw IoError(
+          fmt::format("{}: ends at offset {}, {} bytes before the end of what was to be "
+                      "read: the file was cut short",
+                      path_.string(), position, wanted));
+    }
+    done += static_cast<size_t>(read);
+  }
+}
+
+void File::write_at(std::span<const std::byte> source, int64_t offset) {
+  size_t done = 0;
+  while (done < source.size()) {
+    const auto position = offset + static_cast<int64_t>(done);
+    const size_t wanted = source.size() - done;
+    const ssize_t written = uninterrupted(
+        [&] { return ::pwrite(descriptor_, source.data() + done, wanted, position); });
+    // A device that takes nothing and names no reason is full.
+    if (written <= 0) {
+      raise_io_error(path_, fmt::format("write {} bytes at offset {}", wanted, position),
+                     written < 0 ? errno : ENOSPC);
+    }
+    done += static_cast<size_t>(written);
+  }
+}
+
+void File::reserve(int64_t bytes) {
+  if (bytes > 0 && uninterrupted([&] { return ::fallocate(descriptor_, 0, 0, bytes); }) != 0 &&
+      errno != EOPNOTSUPP && errno != ENOSYS) {
+    raise_io_error(path_, fmt::format("reserve {} bytes", bytes), errno);
+  }
+  if (uninterrupted([&] { return ::ftruncate(descriptor_, bytes); }) != 0) {
+    raise_io_error(path_, fmt::format("extend to {} bytes", bytes), errno);
+  }
+}
+
+void File::sync() {
+  if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
+    raise_io_error(path_, "bring to the disk (fsync)", errno);
+  }
+}
+
+std::string read_file(const std::filesystem::path& path, int64_t limit) {
+  const File file = File::open_for_reading(path);
+  const int64_t bytes = file.size();
+  if (bytes > limit) {
+    throw IoError(fmt::format("{}: is {} bytes long; at most {} are read for such a file",
+                              path.string(), bytes, limit));
+  }
+  std::string contents(static_cast<size_t>(bytes), '\0');
+  file.read_at(std::as_writable_bytes(std::span(contents)), 0);
+  return contents;
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view contents) {
+  const auto temporary = hidden_sibling(path, HiddenKind::temporary);
+  try {
+    File file = File::create(temporary);
+    file.write_at(std::as_bytes(std::span(contents)), 0);
+    file.sync();
+    rename_path(temporary, path);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_directory(temporary.parent_path());
+}
+
+bool path_exists(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  raise_io_error(path, "look", errno);
+}
+
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    raise_io_error(from, fmt::format("rename to {}", to.string()), errno);
+  }
+}
+
+void remove_tree(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) raise_io_error(path, "remove", error.value());
+}
+
+void sync_directory(const std::filesystem::path& path) {
+  const Descriptor directory(open_directory(path));
+  if (uninterrupted([&] { return ::fsync(directory.get()); }) != 0) {
+    raise_io_error(path, "bring the directory to the disk (fsync)", errno);
+  }
+}
+
+}  // namespace colossal::io

@@ -1,0 +1,70 @@
+#include "colossal/nn/dense_layers.h"
+
+#include "colossal/nn/key_value_cache.h"
+#include "colossal/ops/attention.h"
+#include "colossal/ops/dropout.h"
+#include "colossal/ops/elementwise.h"
+#include "colossal/ops/linear_cross_entropy.h"
+
+namespace colossal::nn {
+
+at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext&) {
+  return at::embedding(weight_.use(), tokens);
+}
+
+at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
+  const at::Tensor rows = at::embedding(weight_.use(), context.positions);
+  return rows.expand({context.batch, context.sequence, rows.size(-1)});
+}
+
+at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext&) {
+  const at::Tensor weight = weight_.use();
+  const at::Tensor oriented = order_ == WeightOrder::out_in ? weight : weight.t();
+  return bias_ ? at::linear(x, oriented, bias_.use()) : at::linear(x, oriented);
+}
+
+at::Tensor DenseLayerNorm::forward(const at::Tensor& x, const StepContext&) {
+  return ops::layer_norm(x, weight_.use(), bias_.use(), epsilon_);
+}
+
+at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context) {
+  if (!context.training || probability_ == 0) return x;
+  return ops::dropout(x, probability_,
+                      random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
+                      context.sample_ids, context.positions);
+}
+
+at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
+  const auto split = [&](int64_t first_head, int64_t heads) {
+    return qkv.view({context.batch, context.sequence, -1, options_.head_size})
+        .narrow(2, first_head, heads)
+        .transpose(1, 2);  // [batch, heads, sequence, head_size]
+  };
+  const at::Tensor queries = split(0, options_.heads);
+  at::Tensor keys = split(options_.heads, options_.kv_heads);
+  at::Tensor values = split(options_.heads + options_.kv_heads, options_.kv_heads);
+  if (context.cache) {
+    std::tie(keys, values) = context.cache->append(options_.layer, keys, values);
+  }
+  ops::AttentionOptions options{.causal = true, .scale = options_.scale};
+  if (context.training && options_.dropout > 0) {
+    options.dropout = options_.dropout;
+    options.random_key = random_key(context.seed, static_cast<uint64_t>(context.step), stream_);
+    options.sample_ids = context.sample_ids;
+  }
+  return ops::attention(queries, keys, values, options)
+      .transpose(1, 2)
+      .reshape({context.batch, context.sequence, options_.heads * options_.head_size});
+}
+
+at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                                         const StepContext&) {
+  return ops::linear_cross_entropy(x.flatten(0, 1), weight_.use(), labels.flatten());
+}
+
+at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,
+                                       bool last_only) {
+  return at::linear(last_only ? x.narrow(1, context.sequence - 1, 1) : x, weight_.use());
+}
+
+}  // namespace colossal::nn

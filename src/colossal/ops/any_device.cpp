@@ -1,0 +1,200 @@
+#include "colossal/ops/any_device.h"
+
+#include <ATen/ATen.h>
+
+#include "colossal/base/random.h"
+#include "colossal/ops/dropout.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/random.h"
+
+namespace colossal::ops::any_device {
+
+void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
+           const at::Tensor& first_moment, const at::Tensor& second_moment,
+           const at::Tensor& gradient, double gradient_scale, double beta1, double beta2,
+           double decay, double step_size, double root_correction, double epsilon) {
+  const at::ScalarType type = master.scalar_type();
+  const at::Tensor g = gradient.to(type) * gradient_scale;
+  const at::Tensor first = first_moment.to(type), second = second_moment.to(type);
+  first.lerp_(g, 1 - beta1);
+  second.mul_(beta2).addcmul_(g, g, 1 - beta2);
+  const at::Tensor denominator = (second.sqrt() / root_correction).add_(epsilon);
+  master.mul_(decay).addcdiv_(first, denominator, -step_size);
+  first_moment.copy_(first);
+  second_moment.copy_(second);
+  if (working.has_value() && working->defined()) working->copy_(master);
+}
+
+void accumulate(const at::Tensor& to, const at::Tensor& from) {
+  to.add_(from);
+}
+
+void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale) {
+  if (scale == 1) {
+    to.copy_(from);
+  } else {
+    to.copy_(from.to(at::promote_types(compute_type(to.scalar_type()), from.scalar_type())) *
+             scale);
+  }
+}
+
+double squared_norm(const at::Tensor& values) {
+  return values.to(at::kDouble).square().sum().item<double>();
+}
+
+bool all_finite(const at::Tensor& values) {
+  return at::isfinite(values).all().item<bool>();
+}
+
+void fill_normal(const at::Tensor& values, int64_t begin, int64_t key, double mean,
+                 double deviation) {
+  const at::Tensor host = at::empty(values.sizes(), values.options().device(at::kCPU));
+  ops::fill_normal(host, begin, unpack_key(key), mean, deviation);
+  values.copy_(host);
+}
+
+at::Tensor dropout(const at::Tensor& x, double probability, int64_t key, at::IntArrayRef sample_ids,
+                   const at::Tensor& positions, int64_t channel_begin) {
+  const at::ScalarType type = compute_type(x.scalar_type());
+  const at::Tensor factors = ops::dropout(at::ones(x.sizes(), type), probability, unpack_key(key),
+                                          sample_ids, positions.to(at::kCPU), channel_begin);
+  return (x.to(type) * factors.to(x.device())).to(x.scalar_type()).contiguous();
+}
+
+namespace {
+
+constexpr int64_t kScoreBytes = int64_t{256} << 20;
+
+// Attention for a block of query rows of all heads at once, in fp32 (fp64).
+struct Problem {
+  at::Tensor query, key, value;  // in the compute type, a key head for each query head
+  bool causal;
+  double scale, dropout;
+  RandomKey random_key;
+  at::IntArrayRef sample_ids;
+  int64_t head_begin;
+
+  int64_t batch() const { return query.size(0); }
+  int64_t heads() const { return query.size(1); }
+  int64_t sequence() const { return query.size(2); }
+  int64_t keys() const { return key.size(2); }
+
+  int64_t block_rows() const {
+    const int64_t row_bytes =
+        std::max<int64_t>(1, batch() * heads() * keys()) * query.element_size();
+    return std::max<int64_t>(1, std::min(sequence(), kScoreBytes / row_bytes));
+  }
+
+  // Scaled scores of rows [begin, begin + rows); -infinity where a row may not see.
+  at::Tensor scores(int64_t begin, int64_t rows) const {
+    const at::Tensor product =
+        at::matmul(query.narrow(2, begin, rows), key.transpose(2, 3)).mul_(scale);
+    if (!causal) return product;
+    const at::Tensor hidden = at::ones({rows, keys()}, product.options().dtype(at::kBool))
+                                  .triu(keys() - sequence() + begin + 1);
+    return product.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  }
+
+  // The factors of dropout for these rows, [batch, heads, rows, keys]; undefined without dropout.
+  at::Tensor factors(int64_t begin, int64_t rows) const {
+    if (dropout == 0) return {};
+    const at::Tensor positions = at::arange(rows, at::kLong) + (keys() - sequence() + begin);
+    const at::Tensor ones = at::ones({batch(), rows, keys()}, query.scalar_type());
+    std::vector<at::Tensor> of_heads;
+    for (int64_t head = 0; head < heads(); ++head) {
+      of_heads.push_back(ops::dropout(ones, dropout, random_subkey(random_key, head_begin + head),
+                                      sample_ids, positions));
+    }
+    return at::stack(of_heads, 1).to(query.device());
+  }
+};
+
+at::Tensor for_each_query_head(const at::Tensor& x, int64_t heads, at::ScalarType type) {
+  return x.to(type).repeat_interleave(heads / x.size(1), 1);
+}
+
+Problem make_problem(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     bool causal, double scale, double dropout, int64_t random_key,
+                     at::IntArrayRef sample_ids, int64_t head_begin) {
+  const at::ScalarType type = compute_type(query.scalar_type());
+  return {query.to(type),
+          for_each_query_head(key, query.size(1), type),
+          for_each_query_head(value, query.size(1), type),
+          causal,
+          scale,
+          dropout,
+          unpack_key(random_key),
+          sample_ids,
+          head_begin};
+}
+
+// In memory [batch, sequence, heads, size].
+at::Tensor with_heads_side_by_side(const at::Tensor& x, at::ScalarType type) {
+  return x.to(type).transpose(1, 2).contiguous().transpose(1, 2);
+}
+
+// The sum over the query heads that share a key head.
+at::Tensor sum_groups(const at::Tensor& x, int64_t kv_heads) {
+  return x.view({x.size(0), kv_heads, x.size(1) / kv_heads, x.size(2), x.size(3)}).sum(2);
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
+                                             const at::Tensor& value, bool causal, double scale,
+                                             double dropout, int64_t random_key,
+                                             at::IntArrayRef sample_ids, int64_t head_begin) {
+  const Problem problem =
+      make_problem(query, key, value, causal, scale, dropout, random_key, sample_ids, head_begin);
+  const at::Tensor output = at::empty({query.size(0), query.size(1), query.size(2), value.size(3)},
+                                      problem.query.options());
+  const at::Tensor logsumexp =
+      at::empty({query.size(0), query.size(2), query.size(1)}, problem.query.options())
+          .transpose(1, 2);
+  const int64_t block = problem.block_rows();
+  for (int64_t begin = 0; begin < problem.sequence(); begin += block) {
+    const int64_t rows = std::min(block, problem.sequence() - begin);
+    const at::Tensor scores = problem.scores(begin, rows);
+    const at::Tensor factors = problem.factors(begin, rows);
+    logsumexp.narrow(2, begin, rows).copy_(at::logsumexp(scores, {-1}));
+    at::Tensor probabilities = scores.softmax(-1);
+    if (factors.defined()) probabilities.mul_(factors);
+    output.narrow(2, begin, rows).copy_(at::matmul(probabilities, problem.value));
+  }
+  return {with_heads_side_by_side(output, query.scalar_type()), logsumexp};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
+    const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
+    double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
+    int64_t head_begin) {
+  const Problem problem =
+      make_problem(query, key, value, causal, scale, dropout, random_key, sample_ids, head_begin);
+  const at::ScalarType type = problem.query.scalar_type();
+  const at::Tensor wide_gradient = output_gradient.to(type);
+  const at::Tensor delta = (wide_gradient * output.to(type)).sum(-1, true);
+  const at::Tensor query_gradient = at::empty_like(problem.query);
+  const at::Tensor key_gradient = at::zeros(problem.key.sizes(), problem.key.options());
+  const at::Tensor value_gradient = at::zeros(problem.value.sizes(), problem.value.options());
+  const int64_t block = problem.block_rows();
+  for (int64_t begin = 0; begin < problem.sequence(); begin += block) {
+    const int64_t rows = std::min(block, problem.sequence() - begin);
+    const auto of_rows = [&](const at::Tensor& x) { return x.narrow(2, begin, rows); };
+    const at::Tensor probabilities =
+        problem.scores(begin, rows).sub_(of_rows(logsumexp).unsqueeze(-1)).exp_();
+    const at::Tensor factors = problem.factors(begin, rows);
+    at::Tensor gradient = at::matmul(of_rows(wide_gradient), problem.value.transpose(2, 3));
+    if (factors.defined()) gradient.mul_(factors);
+    gradient.sub_(of_rows(delta)).mul_(probabilities).mul_(scale);
+    const at::Tensor kept = factors.defined() ? probabilities * factors : probabilities;
+    value_gradient.add_(at::matmul(kept.transpose(2, 3), of_rows(wide_gradient)));
+    key_gradient.add_(at::matmul(gradient.transpose(2, 3), of_rows(problem.query)));
+    of_rows(query_gradient).copy_(at::matmul(gradient, problem.key));
+  }
+  return {with_heads_side_by_side(query_gradient, query.scalar_type()),
+          with_heads_side_by_side(sum_groups(key_gradient, key.size(1)), key.scalar_type()),
+          with_heads_side_by_side(sum_groups(value_gradient, key.size(1)), value.scalar_type())};
+}
+
+}  // namespace colossal::ops::any_device

@@ -1,0 +1,38 @@
+// Our operators by LibTorch's, for devices that our kernels over plain memory cannot reach (GPUs).
+// The same results up to rounding; random numbers are drawn on the host and copied, so that they
+// are the same bits. Each function has the signature of its operator in the dispatcher.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+
+namespace colossal::ops::any_device {
+
+void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
+           const at::Tensor& first_moment, const at::Tensor& second_moment,
+           const at::Tensor& gradient, double gradient_scale, double beta1, double beta2,
+           double decay, double step_size, double root_correction, double epsilon);
+void accumulate(const at::Tensor& to, const at::Tensor& from);
+void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale);
+double squared_norm(const at::Tensor& values);
+bool all_finite(const at::Tensor& values);
+
+void fill_normal(const at::Tensor& values, int64_t begin, int64_t key, double mean,
+                 double deviation);
+at::Tensor dropout(const at::Tensor& x, double probability, int64_t key, at::IntArrayRef sample_ids,
+                   const at::Tensor& positions, int64_t channel_begin);
+
+std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
+                                             const at::Tensor& value, bool causal, double scale,
+                                             double dropout, int64_t random_key,
+                                             at::IntArrayRef sample_ids, int64_t head_begin);
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
+    const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
+    double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
+    int64_t head_begin);
+
+}  // namespace colossal::ops::any_device

@@ -1,0 +1,19 @@
+// What this machine's CPU offers, as far as a kernel's choice depends on it.
+#pragma once
+
+namespace colossal::ops {
+
+// In order of width. baseline: what the program as a whole is compiled for.
+enum class InstructionSet { baseline, avx2, avx512 };
+
+InstructionSet widest_instruction_set();
+
+// "baseline", "avx2", "avx512"
+const char* name_of(InstructionSet instruction_set);
+
+// Products of bf16 numbers in hardware (AVX-512 BF16 or AMX): where they are missing, computing in
+// bf16 is slower than in fp32.
+bool has_bf16_instructions();
+bool has_amx_bf16();
+
+}  // namespace colossal::ops

@@ -1,0 +1,15 @@
+// Our operators are operators of LibTorch's dispatcher, in the library "colossal": what a dry run
+// records is then one list for theirs and ours, and each device has its own implementation. A
+// source that implements one declares it in a TORCH_LIBRARY_FRAGMENT and calls it by this.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace colossal::ops {
+
+template <typename Function>
+c10::TypedOperatorHandle<Function> find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+}
+
+}  // namespace colossal::ops

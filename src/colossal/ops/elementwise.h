@@ -1,0 +1,17 @@
+// Elementwise functions and norms, with gradients, on any device and on meta (norms there after
+// register_meta_kernels()).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace colossal::ops {
+
+// GELU by the tanh approximation, GPT-2's: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+at::Tensor gelu_new(const at::Tensor& x);
+
+// Over the last dim. weight, bias [features]; bias may be undefined. Statistics in fp32 (fp64 for
+// fp64).
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      double epsilon);
+
+}  // namespace colossal::ops

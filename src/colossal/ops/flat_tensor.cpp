@@ -1,0 +1,45 @@
+#include "colossal/ops/flat_tensor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "colossal/base/error.h"
+
+namespace colossal::ops {
+
+kernels::ElementType element_type(at::ScalarType type) {
+  if (type == at::kDouble) return kernels::ElementType::float64;
+  if (type == at::kFloat) return kernels::ElementType::float32;
+  COLOSSAL_CHECK(type == at::kBFloat16, "element type {}; known are Double, Float and BFloat16",
+                 c10::toString(type));
+  return kernels::ElementType::bfloat16;
+}
+
+at::ScalarType compute_type(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+std::string shape_text(const at::Tensor& tensor) {
+  std::string text;
+  for (const int64_t size : tensor.sizes())
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
+  return "[" + text + "]";
+}
+
+int64_t pack_key(RandomKey key) {
+  return static_cast<int64_t>((uint64_t{key.high} << 32) | key.low);
+}
+
+RandomKey unpack_key(int64_t packed) {
+  const auto bits = static_cast<uint64_t>(packed);
+  return {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
+}
+
+kernels::DropoutRule dropout_rule(double probability) {
+  COLOSSAL_CHECK(probability >= 0 && probability <= 1, "dropout probability {}", probability);
+  const double threshold = std::min(std::round(probability * 0x1p32), 0x1p32 - 1);
+  // At 1 the one word in 2^32 that is not below the threshold is dropped by the factor.
+  return {static_cast<uint32_t>(threshold), probability < 1 ? 1 / (1 - probability) : 0};
+}
+
+}  // namespace colossal::ops

@@ -1,0 +1,29 @@
+// What the kernels over plain memory need of a tensor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "colossal/base/random.h"
+#include "colossal/ops/kernels/vector_kernels.h"
+
+namespace colossal::ops {
+
+// Throws InternalError for a type that the kernels don't know.
+kernels::ElementType element_type(at::ScalarType type);
+
+// The type in which numbers of this type are computed: fp64 for fp64, else fp32.
+at::ScalarType compute_type(at::ScalarType type);
+
+// "[2, 3]", for messages.
+std::string shape_text(const at::Tensor& tensor);
+
+// Dispatcher operators take integers: a key as one.
+int64_t pack_key(RandomKey key);
+RandomKey unpack_key(int64_t packed);
+
+// The rule that drops a number with this probability, in [0, 1].
+kernels::DropoutRule dropout_rule(double probability);
+
+}  // namespace colossal::ops

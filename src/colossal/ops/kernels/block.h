@@ -1,0 +1,120 @@
+// Blocks of elements in the type that is computed with: how kernels read and write any type.
+//
+// Like all headers of this folder but vector_kernels.h it is included by the sources that are
+// compiled for one instruction set each. Everything is in an unnamed namespace, so that no linker
+// can hand a function compiled for one CPU to a program running on another.
+#pragma once
+
+#include <cstdint>
+
+#include "colossal/ops/kernels/vector_kernels.h"
+
+namespace colossal::ops::kernels {
+namespace {
+
+constexpr int64_t kBlock = 512;
+constexpr int64_t kVectorBytes = 64;
+
+// A vector of 64 bytes. GCC splits it where the CPU's are narrower; the lanes stay what they are.
+template <typename Real>
+struct Vector {
+  typedef Real Type __attribute__((vector_size(kVectorBytes)));
+  static constexpr int64_t kLanes = kVectorBytes / static_cast<int64_t>(sizeof(Real));
+};
+
+template <typename Real>
+[[gnu::always_inline]] inline typename Vector<Real>::Type load_vector(const Real* from) {
+  typename Vector<Real>::Type value;
+  __builtin_memcpy(&value, from, kVectorBytes);
+  return value;
+}
+
+template <typename Real>
+inline double sum_lanes(const typename Vector<Real>::Type& vector) {
+  double sum = 0;
+  for (int64_t lane = 0; lane < Vector<Real>::kLanes; ++lane) sum += vector[lane];
+  return sum;
+}
+
+// Elements [count, next multiple of the lanes) <- value, so that whole vectors may be read.
+template <typename Real>
+inline void pad_block(Real* block, int64_t count, Real value) {
+  for (int64_t i = count; i % Vector<Real>::kLanes != 0; ++i) block[i] = value;
+}
+
+inline int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// Round to nearest, ties to even, in integers: no instruction set does it differently.
+[[gnu::always_inline]] inline uint16_t round_to_bfloat16(float value) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+  return static_cast<uint16_t>(value != value ? 0x7FC0 : rounded);
+}
+
+[[gnu::always_inline]] inline float from_bfloat16(uint16_t value) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(value) << 16);
+}
+
+template <typename Real>
+constexpr ElementType element_type() {
+  return sizeof(Real) == 8 ? ElementType::float64 : ElementType::float32;
+}
+
+template <typename Real>
+inline void widen_block(const void* data, ElementType type, int64_t begin, int64_t count,
+                        Real* __restrict block) {
+  if (type == ElementType::float64) {
+    const double* from = static_cast<const double*>(data) + begin;
+    for (int64_t i = 0; i < count; ++i) block[i] = static_cast<Real>(from[i]);
+  } else if (type == ElementType::float32) {
+    const float* from = static_cast<const float*>(data) + begin;
+    for (int64_t i = 0; i < count; ++i) block[i] = static_cast<Real>(from[i]);
+  } else {
+    const uint16_t* from = static_cast<const uint16_t*>(data) + begin;
+    for (int64_t i = 0; i < count; ++i) block[i] = static_cast<Real>(from_bfloat16(from[i]));
+  }
+}
+
+template <typename Real>
+inline void narrow_block(const Real* __restrict block, int64_t count, void* data, ElementType type,
+                         int64_t begin) {
+  if (type == ElementType::float64) {
+    double* to = static_cast<double*>(data) + begin;
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(block[i]);
+  } else if (type == ElementType::float32) {
+    float* to = static_cast<float*>(data) + begin;
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(block[i]);
+  } else {
+    uint16_t* to = static_cast<uint16_t*>(data) + begin;
+    for (int64_t i = 0; i < count; ++i) to[i] = round_to_bfloat16(static_cast<float>(block[i]));
+  }
+}
+
+// Elements [begin, begin + count) as Real: where they lie if that is their type, else in `buffer`.
+template <typename Real>
+inline const Real* read_block(const void* data, ElementType type, int64_t begin, int64_t count,
+                              Real* buffer) {
+  if (type == element_type<Real>()) return static_cast<const Real*>(data) + begin;
+  widen_block(data, type, begin, count, buffer);
+  return buffer;
+}
+
+// The same to change them; write_block puts back what `buffer` held.
+template <typename Real>
+inline Real* modify_block(void* data, ElementType type, int64_t begin, int64_t count,
+                          Real* buffer) {
+  if (type == element_type<Real>()) return static_cast<Real*>(data) + begin;
+  widen_block(data, type, begin, count, buffer);
+  return buffer;
+}
+
+template <typename Real>
+inline void write_block(const Real* block, int64_t count, void* data, ElementType type,
+                        int64_t begin) {
+  if (type != element_type<Real>()) narrow_block(block, count, data, type, begin);
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

@@ -1,0 +1,105 @@
+// Normal numbers and dropout masks over rows of counter-based random words.
+#pragma once
+
+#include "colossal/base/inverse_normal.h"
+#include "colossal/ops/kernels/block.h"
+
+namespace colossal::ops::kernels {
+namespace {
+
+// A normal number takes two words of a group, w and w + 32; a row has 2^32 of them.
+constexpr int64_t kNormalsInGroup = kRandomGroup / 2;
+constexpr int kNormalsInRowBits = 32;
+
+inline void uniforms_of_group(RandomKey key, int64_t group, double* __restrict uniforms) {
+  const int64_t row = group >> (kNormalsInRowBits - 5);
+  const uint32_t within =
+      static_cast<uint32_t>(group & ((int64_t{1} << (kNormalsInRowBits - 5)) - 1));
+  uint32_t words[kRandomGroup];
+  random_words({key, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), 0}}, within,
+               words);
+  for (int64_t i = 0; i < kNormalsInGroup; ++i) {
+    uniforms[i] = open_uniform(words[i], words[i + kNormalsInGroup]);
+  }
+}
+
+// Uniform numbers [begin, begin + count) of a stream.
+inline void fill_uniforms(RandomKey key, int64_t begin, int64_t count, double* uniforms) {
+  double group[kNormalsInGroup];
+  for (int64_t done = 0; done < count;) {
+    const int64_t first = (begin + done) % kNormalsInGroup;
+    const int64_t size = smaller(kNormalsInGroup - first, count - done);
+    uniforms_of_group(key, (begin + done) / kNormalsInGroup, group);
+    for (int64_t i = 0; i < size; ++i) uniforms[done + i] = group[first + i];
+    done += size;
+  }
+}
+
+// numbers[i] <- the inverse normal of numbers[i]. The central part (85 %) is computed for all; the
+// tails are gathered, computed side by side, and put back.
+inline void inverse_normal_block(double* __restrict numbers, int64_t count) {
+  double tails[kBlock];
+  int32_t places[kBlock];
+  int64_t tail_count = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double q = numbers[i] - 0.5;
+    places[tail_count] = static_cast<int32_t>(i);
+    tails[tail_count] = numbers[i];
+    tail_count += !(q <= kInverseNormalCentral && q >= -kInverseNormalCentral);
+  }
+  for (int64_t i = 0; i < count; ++i) numbers[i] = inverse_normal_central(numbers[i] - 0.5);
+  for (int64_t i = 0; i < tail_count; ++i) tails[i] = inverse_normal_tail(tails[i]);
+  for (int64_t i = 0; i < tail_count; ++i) numbers[places[i]] = tails[i];
+}
+
+inline void fill_normal(RandomKey key, int64_t begin, int64_t count, double mean, double deviation,
+                        void* to, ElementType type) {
+  double numbers[kBlock];
+  for (int64_t done = 0; done < count; done += kBlock) {
+    const int64_t size = smaller(kBlock, count - done);
+    fill_uniforms(key, begin + done, size, numbers);
+    inverse_normal_block(numbers, size);
+    for (int64_t i = 0; i < size; ++i) numbers[i] = mean + deviation * numbers[i];
+    narrow_block(numbers, size, to, type, done);
+  }
+}
+
+// factors[i] <- what number begin + i of the row is multiplied by: 0 or rule.scale.
+template <typename Real>
+inline void keep_factors(const RandomRow& row, const DropoutRule& rule, int64_t begin,
+                         int64_t count, Real* __restrict factors) {
+  const Real scale = static_cast<Real>(rule.scale);
+  for (int64_t done = 0; done < count;) {
+    const int64_t first = (begin + done) % kRandomGroup;
+    const int64_t size = smaller(kRandomGroup - first, count - done);
+    uint32_t words[kRandomGroup];
+    random_words(row, static_cast<uint32_t>((begin + done) / kRandomGroup), words);
+    for (int64_t i = 0; i < size; ++i) {
+      factors[done + i] = words[first + i] >= rule.threshold ? scale : Real{0};
+    }
+    done += size;
+  }
+}
+
+template <typename Real>
+inline void dropout_as(const RandomRow& row, const DropoutRule& rule, int64_t begin, int64_t count,
+                       const void* from, void* to, ElementType type) {
+  Real values[kBlock];
+  Real factors[kBlock];
+  for (int64_t done = 0; done < count; done += kBlock) {
+    const int64_t size = smaller(kBlock, count - done);
+    widen_block(from, type, done, size, values);
+    keep_factors(row, rule, begin + done, size, factors);
+    for (int64_t i = 0; i < size; ++i) values[i] *= factors[i];
+    narrow_block(values, size, to, type, done);
+  }
+}
+
+inline void dropout(const RandomRow& row, const DropoutRule& rule, int64_t begin, int64_t count,
+                    const void* from, void* to, ElementType type) {
+  const bool wide = type == ElementType::float64;
+  (wide ? dropout_as<double> : dropout_as<float>)(row, rule, begin, count, from, to, type);
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

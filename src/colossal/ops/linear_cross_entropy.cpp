@@ -1,0 +1,289 @@
+#include "colossal/ops/linear_cross_entropy.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <cstring>
+#include <tuple>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/dispatch.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/optimizer_kernels.h"
+
+namespace colossal::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kRowMultiple = 64;        // what GEMM kernels like
+constexpr int64_t kVocabularyBlock = 4096;  // rows of the weight's gradient that are added at once
+
+double logit(const char* row, kernels::ElementType type, int64_t index) {
+  if (type == kernels::ElementType::float64) return reinterpret_cast<const double*>(row)[index];
+  if (type == kernels::ElementType::float32) return reinterpret_cast<const float*>(row)[index];
+  return reinterpret_cast<const at::BFloat16*>(row)[index];
+}
+
+// Sum of the losses of a block of logits [rows, vocabulary], an fp64 scalar. With `gradient` the
+// logits become their gradient.
+using LossesOfBlock = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& labels,
+                                     bool gradient);
+
+at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, bool gradient) {
+  const int64_t vocabulary = logits.size(1);
+  const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
+  const auto type = element_type(logits.scalar_type());
+  const int64_t row_bytes = vocabulary * logits.element_size();
+  char* data = static_cast<char*>(logits.mutable_data_ptr());
+  std::vector<double> losses(logits.size(0));
+  at::parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
+    const kernels::VectorKernels& kernel = kernels::vector_kernels();
+    for (int64_t i = first; i < last; ++i) {
+      char* row = data + i * row_bytes;
+      if (labels[i] == kIgnoredLabel) {
+        if (gradient) std::memset(row, 0, row_bytes);
+        continue;
+      }
+      const kernels::SoftmaxStatistics statistics =
+          kernel.softmax_statistics(row, type, vocabulary);
+      losses[i] = kernel.logsumexp(statistics) - logit(row, type, labels[i]);
+      if (gradient) kernel.cross_entropy_gradient(row, type, vocabulary, statistics, labels[i]);
+    }
+  });
+  double sum = 0;  // in order: the same whatever the threads
+  for (const double loss : losses) sum += loss;
+  return at::scalar_tensor(sum, at::kDouble);
+}
+
+at::Tensor losses_any(const at::Tensor& logits, const at::Tensor& labels, bool gradient) {
+  const at::Tensor ignored = labels.eq(kIgnoredLabel);
+  const at::Tensor index = labels.masked_fill(ignored, 0).unsqueeze(1);
+  const at::Tensor log_probabilities =
+      at::log_softmax(logits, 1, compute_type(logits.scalar_type()));
+  const at::Tensor losses = log_probabilities.gather(1, index).squeeze(1).neg();
+  if (gradient) {
+    at::Tensor logits_gradient = log_probabilities.exp_();
+    logits_gradient.scatter_add_(1, index, at::full_like(index, -1, logits_gradient.options()));
+    logits.copy_(logits_gradient.masked_fill_(ignored.unsqueeze(1), 0));
+  }
+  return losses.masked_fill(ignored, 0).sum(at::kDouble);
+}
+
+// The sum over blocks of tokens of (logits' gradient)^T x. A product in bf16 rounds its result, so
+// with several blocks they are added in fp32, a slice at a time that stays in the cache.
+class WeightGradient {
+ public:
+  WeightGradient(const at::Tensor& weight, bool several_blocks)
+      : sum_(at::empty(weight.sizes(),
+                       weight.options().dtype(several_blocks ? compute_type(weight.scalar_type())
+                                                             : weight.scalar_type()))) {}
+
+  void add(const at::Tensor& logits_gradient, const at::Tensor& x) {
+    if (sum_.scalar_type() == x.scalar_type()) {
+      if (first_) {
+        at::mm_out(sum_, logits_gradient.t(), x);
+      } else {
+        sum_.addmm_(logits_gradient.t(), x);
+      }
+    } else {
+      add_rounded_products(logits_gradient, x);
+    }
+    first_ = false;
+  }
+
+  const at::Tensor& sum() const { return sum_; }
+
+ private:
+  void add_rounded_products(const at::Tensor& logits_gradient, const at::Tensor& x) {
+    const int64_t vocabulary = sum_.size(0);
+    const int64_t block = std::min(kVocabularyBlock, vocabulary);
+    const at::Tensor memory = at::empty({block, x.size(1)}, x.options());
+    for (int64_t begin = 0; begin < vocabulary; begin += block) {
+      const int64_t size = std::min(block, vocabulary - begin);
+      at::Tensor product = memory.narrow(0, 0, size);
+      at::mm_out(product, logits_gradient.narrow(1, begin, size).t(), x);
+      const at::Tensor slice = sum_.narrow(0, begin, size).view(-1);
+      first_ ? convert_copy(slice, product.view(-1)) : accumulate(slice, product.view(-1));
+    }
+  }
+
+  at::Tensor sum_;
+  bool first_ = true;
+};
+
+void check_labels(const at::Tensor& labels, int64_t vocabulary) {
+  const int64_t* data = labels.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < labels.numel(); ++i) {
+    COLOSSAL_CHECK(data[i] == kIgnoredLabel || (data[i] >= 0 && data[i] < vocabulary),
+                   "label {} at token {} is outside the vocabulary of {}", data[i], i, vocabulary);
+  }
+}
+
+// The gradients are undefined where they are not asked for. The weight's is in the type in which it
+// was summed.
+using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // loss, x's, weight's gradient
+
+Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
+                bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes,
+                LossesOfBlock losses_of_block) {
+  const int64_t tokens = x.size(0), vocabulary = weight.size(0);
+  const auto loss_options = x.options().dtype(compute_type(x.scalar_type()));
+  at::Tensor x_gradient, weight_gradient;
+  if (x_needs_gradient) x_gradient = at::empty_like(x, at::MemoryFormat::Contiguous);
+  if (tokens == 0) {
+    if (weight_needs_gradient) weight_gradient = at::zeros(weight.sizes(), weight.options());
+    return {at::zeros({}, loss_options), x_gradient, weight_gradient};
+  }
+  const int64_t rows = linear_cross_entropy_rows(tokens, vocabulary, x.scalar_type(), logits_bytes);
+  const at::Tensor memory = at::empty({rows, vocabulary}, x.options());
+  std::optional<WeightGradient> weight_sum;
+  if (weight_needs_gradient) weight_sum.emplace(weight, tokens > rows);
+  at::Tensor loss = at::zeros({}, x.options().dtype(at::kDouble));
+  for (int64_t begin = 0; begin < tokens; begin += rows) {
+    const int64_t size = std::min(rows, tokens - begin);
+    const at::Tensor x_block = x.narrow(0, begin, size);
+    at::Tensor logits = memory.narrow(0, 0, size);
+    at::mm_out(logits, x_block, weight.t());
+    loss += losses_of_block(logits, labels.narrow(0, begin, size),
+                            x_needs_gradient || weight_needs_gradient);
+    if (x_needs_gradient) {
+      at::Tensor block_gradient = x_gradient.narrow(0, begin, size);
+      at::mm_out(block_gradient, logits, weight);
+    }
+    if (weight_sum) weight_sum->add(logits, x_block);
+  }
+  return {loss.to(loss_options.dtype()), x_gradient, weight_sum ? weight_sum->sum() : at::Tensor()};
+}
+
+Results forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
+                    bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes) {
+  check_labels(labels, weight.size(0));
+  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes,
+                 losses_cpu);
+}
+
+Results forward_any(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
+                    bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes) {
+  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes,
+                 losses_any);
+}
+
+Results forward_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&,
+                     bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes) {
+  const at::ScalarType wide = compute_type(x.scalar_type());
+  const bool several = x.size(0) > linear_cross_entropy_rows(x.size(0), weight.size(0),
+                                                             x.scalar_type(), logits_bytes);
+  at::Tensor x_gradient, weight_gradient;
+  if (x_needs_gradient) x_gradient = at::empty_like(x, at::MemoryFormat::Contiguous);
+  if (weight_needs_gradient) {
+    weight_gradient =
+        at::empty(weight.sizes(), weight.options().dtype(several ? wide : weight.scalar_type()));
+  }
+  return {at::empty({}, x.options().dtype(wide)), x_gradient, weight_gradient};
+}
+
+// x * factor, a tensor of one number, in the given type.
+at::Tensor scaled_cpu(const at::Tensor& x, const at::Tensor& factor, at::ScalarType type) {
+  at::Tensor result = at::empty(x.sizes(), x.options().dtype(type));
+  convert_copy(result.view(-1), x.view(-1), factor.item<double>());
+  return result;
+}
+
+at::Tensor scaled_any(const at::Tensor& x, const at::Tensor& factor, at::ScalarType type) {
+  return (x.to(compute_type(x.scalar_type())) * factor).to(type);
+}
+
+at::Tensor scaled_meta(const at::Tensor& x, const at::Tensor&, at::ScalarType type) {
+  return at::empty(x.sizes(), x.options().dtype(type));
+}
+
+TORCH_LIBRARY_FRAGMENT(colossal, m) {
+  m.def(
+      "linear_cross_entropy(Tensor x, Tensor weight, Tensor labels, bool x_needs_gradient, "
+      "bool weight_needs_gradient, int logits_bytes) -> (Tensor loss, Tensor x_gradient, Tensor "
+      "weight_gradient)");
+  m.def("scaled(Tensor x, Tensor factor, ScalarType type) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(colossal, CPU, m) {
+  m.impl("linear_cross_entropy", forward_cpu);
+  m.impl("scaled", scaled_cpu);
+}
+TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
+  m.impl("linear_cross_entropy", forward_any);
+  m.impl("scaled", scaled_any);
+}
+TORCH_LIBRARY_IMPL(colossal, Meta, m) {
+  m.impl("linear_cross_entropy", forward_meta);
+  m.impl("scaled", scaled_meta);
+}
+
+at::Tensor scaled(const at::Tensor& x, const at::Tensor& factor, at::ScalarType type) {
+  if (!x.defined()) return x;
+  // On meta the factor is not known, on a GPU asking for it would wait; usually it is not 1.
+  const bool is_one = factor.is_cpu() && factor.item<double>() == 1;
+  if (is_one && x.scalar_type() == type) return x;
+  static const auto op = find_operator<decltype(scaled_cpu)>("colossal::scaled");
+  return op.call(x, factor, type);
+}
+
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& labels, bool x_needs_gradient,
+                            bool weight_needs_gradient, int64_t logits_bytes) {
+    static const auto op = find_operator<decltype(forward_cpu)>("colossal::linear_cross_entropy");
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    auto [loss, x_gradient, weight_gradient] =
+        op.call(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes);
+    context->save_for_backward({x_gradient, weight_gradient});
+    context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
+    return loss;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return {
+        scaled(saved[0], gradients[0], type), scaled(saved[1], gradients[0], type), {}, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
+                                const at::Tensor& labels, int64_t logits_bytes) {
+  COLOSSAL_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1) &&
+                     labels.dim() == 1 && labels.size(0) == x.size(0),
+                 "x {}, weight {}, labels {}", shape_text(x), shape_text(weight),
+                 shape_text(labels));
+  COLOSSAL_CHECK(x.scalar_type() == weight.scalar_type() && labels.scalar_type() == at::kLong,
+                 "types: x {}, weight {}, labels {}", c10::toString(x.scalar_type()),
+                 c10::toString(weight.scalar_type()), c10::toString(labels.scalar_type()));
+  const bool recording = at::GradMode::is_enabled();
+  return LinearCrossEntropy::apply(x, weight, labels.contiguous(), recording && x.requires_grad(),
+                                   recording && weight.requires_grad(), logits_bytes);
+}
+
+int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::ScalarType type,
+                                  int64_t logits_bytes) {
+  const int64_t row_bytes = vocabulary * static_cast<int64_t>(c10::elementSize(type));
+  const int64_t fitting = std::max<int64_t>(1, logits_bytes / row_bytes);
+  if (tokens <= fitting) return std::max<int64_t>(1, tokens);
+  // Even blocks: a short last one would run at a lower rate.
+  const int64_t blocks = (tokens + fitting - 1) / fitting;
+  const int64_t even = (tokens + blocks - 1) / blocks;
+  const int64_t rounded = (even + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
+  return std::min(fitting, rounded);
+}
+
+}  // namespace colossal::ops

@@ -1,0 +1,24 @@
+// The few figures that sum up a run.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "colossal/report/metrics_log.h"
+
+namespace colossal::report {
+
+struct Headline {
+  std::string label;
+  std::string value;
+  std::string note;  // what the value is of, or what it compares with
+};
+
+// Those that the metrics hold, in the order of interest.
+std::vector<Headline> headlines(std::span<const StepMetrics> metrics);
+
+// Of the values that are not NaN; NaN where there are none.
+double median(std::vector<double> values);
+
+}  // namespace colossal::report

@@ -1,0 +1,93 @@
+#include "colossal/report/metrics_log.h"
+
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "colossal/base/error.h"
+
+namespace colossal::report {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void raise_unreadable(const std::filesystem::path& path) {
+  throw IoError(
+      fmt::format("cannot read {}: {}", path.string(), std::generic_category().message(errno)));
+}
+
+double number_or_missing(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : StepMetrics::kMissing;
+}
+
+bool is_step(const json& object) {
+  if (!object.is_object()) return false;
+  const auto step = object.find("step");
+  return step != object.end() && step->is_number_integer();
+}
+
+json parse_or_discarded(std::string_view text) {
+  return json::parse(text, nullptr, false);
+}
+
+// Where a line is not JSON, a whole object may follow a torn one: `{"loss": 2.{"loss": 2.1, ...}`.
+std::optional<json> parse_line(std::string_view line) {
+  json object = parse_or_discarded(line);
+  for (size_t begin = line.find('{', 1); object.is_discarded() && begin != line.npos;
+       begin = line.find('{', begin + 1)) {
+    json rest = parse_or_discarded(line.substr(begin));
+    if (is_step(rest)) object = std::move(rest);
+  }
+  if (!is_step(object)) return std::nullopt;
+  return object;
+}
+
+StepMetrics metrics_of(const json& object) {
+  StepMetrics metrics;
+  metrics.step = object["step"].get<int64_t>();
+  metrics.loss = number_or_missing(object, "loss");
+  metrics.validation_loss = number_or_missing(object, "validation_loss");
+  metrics.grad_norm = number_or_missing(object, "grad_norm");
+  metrics.learning_rate = number_or_missing(object, "learning_rate");
+  metrics.tokens = number_or_missing(object, "tokens");
+  metrics.tokens_per_second = number_or_missing(object, "tokens_per_second");
+  metrics.step_seconds = number_or_missing(object, "step_seconds");
+  metrics.model_flops_utilization = number_or_missing(object, "model_flops_utilization");
+  metrics.memory_peak_bytes = number_or_missing(object, "memory_peak_bytes");
+  metrics.device_peak_bytes = number_or_missing(object, "device_peak_bytes");
+  if (const auto sent = object.find("bytes_sent"); sent != object.end() && sent->is_object()) {
+    for (const auto& [axis, bytes] : sent->items()) {
+      if (bytes.is_number()) metrics.bytes_sent[axis] = bytes.get<double>();
+    }
+  }
+  if (const auto skipped = object.find("skipped"); skipped != object.end()) {
+    metrics.skipped = *skipped == true || (skipped->is_number() && *skipped != 0);
+  }
+  if (metrics.skipped && metrics.loss == 0) metrics.loss = StepMetrics::kMissing;
+  return metrics;
+}
+
+}  // namespace
+
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) raise_unreadable(path);
+  std::map<int64_t, StepMetrics> by_step;
+  for (std::string line; std::getline(file, line);) {
+    if (const std::optional<json> object = parse_line(line)) {
+      StepMetrics metrics = metrics_of(*object);
+      by_step.insert_or_assign(metrics.step, std::move(metrics));
+    }
+  }
+  if (file.bad()) raise_unreadable(path);
+  std::vector<StepMetrics> steps;
+  steps.reserve(by_step.size());
+  for (auto& [step, metrics] : by_step) steps.push_back(std::move(metrics));
+  return steps;
+}
+
+}  // namespace colossal::report

@@ -1,0 +1,40 @@
+// The metrics of a run, as metrics.jsonl holds them: an object a line, a line a step.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace colossal::report {
+
+// One step. A number that its line lacks, or that was not finite, is NaN.
+struct StepMetrics {
+  static constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+  int64_t step = 0;  // from 1
+  // Mean over the global batch, before the step's update. Missing where the batch had no labels,
+  // which the log says as loss 0, skipped.
+  double loss = kMissing;
+  double validation_loss = kMissing;  // at steps that evaluated
+  double grad_norm = kMissing;        // before clipping
+  double learning_rate = kMissing;
+  double tokens = kMissing;  // inputs of the global batch
+  double tokens_per_second = kMissing;
+  double step_seconds = kMissing;
+  double model_flops_utilization = kMissing;      // a fraction of the machine's measured rate
+  double memory_peak_bytes = kMissing;            // largest over ranks
+  double device_peak_bytes = kMissing;            // on a GPU
+  std::map<std::string, double> bytes_sent = {};  // mesh axis to bytes, largest over ranks
+  bool skipped = false;                           // no rank updated
+};
+
+// In the order of steps, each once: the last line of a repeated step counts, since a resumed run
+// appends. Unknown keys are passed over, and so are lines that are torn: the last one of a process
+// that was killed, or one that it left unfinished and a resumed run wrote on.
+// Throws IoError where the file cannot be read.
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
+
+}  // namespace colossal::report

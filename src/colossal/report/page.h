@@ -1,0 +1,13 @@
+// A self-contained HTML page: style and script within, nothing is ever fetched (the page's own
+// content security policy forbids it), light or dark as the reader's system is.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace colossal::report {
+
+// `body`: HTML, already escaped. `title`: plain text.
+std::string html_page(std::string_view title, std::string_view body);
+
+}  // namespace colossal::report

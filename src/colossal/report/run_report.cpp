@@ -1,0 +1,215 @@
+#include "colossal/report/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "colossal/base/units.h"
+#include "colossal/report/chart.h"
+#include "colossal/report/headline.h"
+#include "colossal/report/html.h"
+#include "colossal/report/output_file.h"
+#include "colossal/report/page.h"
+
+namespace colossal::report {
+namespace {
+
+using Field = double StepMetrics::*;
+using Metrics = std::vector<StepMetrics>;
+
+constexpr size_t kMostBars = 40;         // with more steps, the bytes are an area
+constexpr size_t kMostMarkers = 60;      // with more evaluations, their line has no dots
+constexpr double kLogarithmicFrom = 30;  // largest / smallest, from which a linear axis hides much
+constexpr size_t kMostSkippedNamed = 8;
+
+// All steps, with gaps.
+ChartSeries series_of(const Metrics& metrics, const char* name, Field field) {
+  ChartSeries series{name, {}, {}};
+  for (const StepMetrics& step : metrics) {
+    series.x.push_back(static_cast<double>(step.step));
+    series.y.push_back(step.*field);
+  }
+  return series;
+}
+
+// Only the steps that have a value, joined by lines.
+ChartSeries sparse_series_of(const Metrics& metrics, const char* name, Field field) {
+  ChartSeries series{name, {}, {}};
+  for (const StepMetrics& step : metrics) {
+    if (!std::isfinite(step.*field)) continue;
+    series.x.push_back(static_cast<double>(step.step));
+    series.y.push_back(step.*field);
+  }
+  series.markers = series.x.size() <= kMostMarkers;
+  return series;
+}
+
+bool has_values(const ChartSeries& series) {
+  return std::ranges::any_of(series.y, is_plottable);
+}
+
+AxisScale fitting_scale(const ChartSeries& series) {
+  double low = INFINITY, high = 0;
+  for (const double value : series.y) {
+    if (!is_plottable(value) || value <= 0) continue;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  return high > kLogarithmicFrom * low ? AxisScale::logarithmic : AxisScale::linear;
+}
+
+Chart loss_chart(const Metrics& metrics) {
+  Chart chart{.title = "Loss", .note = "mean over the global batch", .height = 300};
+  chart.series.push_back(series_of(metrics, "training", &StepMetrics::loss));
+  chart.y_scale = fitting_scale(chart.series.front());
+  ChartSeries validation = sparse_series_of(metrics, "validation", &StepMetrics::validation_loss);
+  if (has_values(validation)) chart.series.push_back(std::move(validation));
+  return chart;
+}
+
+Chart gradient_chart(const Metrics& metrics) {
+  Chart chart{.title = "Gradient norm", .note = "before clipping"};
+  chart.series.push_back(series_of(metrics, "gradient norm", &StepMetrics::grad_norm));
+  chart.y_scale = fitting_scale(chart.series.front());
+  chart.from_zero = chart.y_scale == AxisScale::linear;
+  return chart;
+}
+
+Chart chart_from_zero(const Metrics& metrics, Chart chart, Field field) {
+  chart.from_zero = true;
+  chart.series.push_back(series_of(metrics, chart.title.c_str(), field));
+  return chart;
+}
+
+Chart memory_chart(const Metrics& metrics) {
+  Chart chart{.title = "Peak memory", .note = "largest rank", .unit = kBytes, .from_zero = true};
+  for (auto& series : {series_of(metrics, "host", &StepMetrics::memory_peak_bytes),
+                       series_of(metrics, "device", &StepMetrics::device_peak_bytes)}) {
+    if (has_values(series)) chart.series.push_back(series);
+  }
+  return chart;
+}
+
+Chart traffic_chart(const Metrics& metrics) {
+  Chart chart{.title = "Bytes sent a step", .note = "largest rank", .unit = kBytes};
+  chart.form = metrics.size() <= kMostBars ? ChartForm::stacked_bar : ChartForm::stacked_area;
+  std::map<std::string, ChartSeries> by_axis;
+  for (const StepMetrics& step : metrics) {
+    for (const auto& [axis, bytes] : step.bytes_sent) {
+      ChartSeries& series = by_axis[axis];
+      series.name = axis;
+      series.x.push_back(static_cast<double>(step.step));
+      series.y.push_back(bytes);
+    }
+  }
+  for (auto& [axis, series] : by_axis) chart.series.push_back(std::move(series));
+  return chart;
+}
+
+std::string charts_section(const Metrics& metrics) {
+  const Chart charts[] = {
+      loss_chart(metrics),
+      gradient_chart(metrics),
+      chart_from_zero(metrics, {.title = "Learning rate"}, &StepMetrics::learning_rate),
+      chart_from_zero(metrics, {.title = "Throughput", .unit = kTokensPerSecond},
+                      &StepMetrics::tokens_per_second),
+      chart_from_zero(
+          metrics,
+          {.title = "Utilisation", .note = "model FLOPs over the measured rate", .unit = kPercent},
+          &StepMetrics::model_flops_utilization),
+      memory_chart(metrics),
+      traffic_chart(metrics),
+  };
+  std::string html;
+  for (const Chart& chart : charts) {
+    if (std::ranges::any_of(chart.series, has_values)) html += chart_figure(chart);
+  }
+  return html.empty() ? html : "<section class=\"charts\">\n" + html + "</section>\n";
+}
+
+std::string headline_section(const Metrics& metrics) {
+  std::string html;
+  for (const Headline& headline : headlines(metrics)) {
+    html += fmt::format("<div><dt>{}</dt><dd><b>{}</b><span>{}</span></dd></div>\n",
+                        escape_html(headline.label), escape_html(headline.value),
+                        escape_html(headline.note));
+  }
+  return html.empty() ? html : "<dl class=\"headlines\">\n" + html + "</dl>\n";
+}
+
+// "500 steps, 4,096,000 tokens. 2 steps skipped: 7, 9."
+std::string summary(const Metrics& metrics) {
+  if (metrics.empty()) return "No steps yet.";
+  double tokens = 0;
+  std::vector<int64_t> skipped;
+  for (const StepMetrics& step : metrics) {
+    if (std::isfinite(step.tokens)) tokens += step.tokens;
+    if (step.skipped) skipped.push_back(step.step);
+  }
+  std::string text =
+      fmt::format("{} step{}, {} tokens.", format_count(static_cast<int64_t>(metrics.size())),
+                  metrics.size() == 1 ? "" : "s", format_count(std::llround(tokens)));
+  if (skipped.empty()) return text;
+  const size_t named = std::min(skipped.size(), kMostSkippedNamed);
+  text += fmt::format(" {} skipped, without an update: {}{}.",
+                      format_count(static_cast<int64_t>(skipped.size())),
+                      fmt::join(skipped.begin(), skipped.begin() + named, ", "),
+                      named < skipped.size() ? ", …" : "");
+  return text;
+}
+
+std::string facts_section(const char* title, const std::vector<Fact>& facts) {
+  if (facts.empty()) return "";
+  std::string rows;
+  for (const Fact& fact : facts) {
+    rows += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escape_html(fact.name),
+                        escape_html(fact.value));
+  }
+  return fmt::format("<section><h2>{}</h2>\n<table>\n{}</table></section>\n", title, rows);
+}
+
+std::string configuration_section(const std::vector<Setting>& configuration) {
+  if (configuration.empty()) return "";
+  std::vector<std::string> order;
+  std::map<std::string, std::string> rows;
+  for (const Setting& setting : configuration) {
+    std::string& section_rows = rows[setting.section];
+    if (section_rows.empty()) order.push_back(setting.section);
+    section_rows += fmt::format(
+        "<tr{}><th scope=\"row\">{}</th><td>{}</td><td class=\"source\">{}</td></tr>\n",
+        setting.source == "default" ? " class=\"default\"" : "", escape_html(setting.key),
+        escape_html(setting.value), escape_html(setting.source));
+  }
+  std::string html = "<section><h2>Configuration</h2>\n<div class=\"columns\">\n";
+  for (const std::string& section : order) {
+    html += fmt::format("<table class=\"settings\">\n<caption>{}</caption>\n{}</table>\n",
+                        escape_html(section), rows[section]);
+  }
+  return html + "</div></section>\n";
+}
+
+std::string sample_section(const RunReport& report) {
+  if (report.sample.empty() && report.sample_prompt.empty()) return "";
+  return fmt::format("<section><h2>Sample</h2>\n<pre><b>{}</b>{}</pre></section>\n",
+                     escape_html(report.sample_prompt), escape_html(report.sample));
+}
+
+}  // namespace
+
+void write_run_report(const std::filesystem::path& html, const RunReport& report) {
+  std::string body = fmt::format("<header><h1>{}</h1>\n<p>{}</p></header>\n",
+                                 escape_html(report.title), summary(report.metrics));
+  body += headline_section(report.metrics);
+  body += charts_section(report.metrics);
+  body += sample_section(report);
+  const std::string facts =
+      facts_section("Model", report.model) + facts_section("Machine", report.machine);
+  if (!facts.empty()) body += "<div class=\"facts\">\n" + facts + "</div>\n";
+  body += configuration_section(report.configuration);
+  write_file_atomically(html, html_page(report.title, body));
+}
+
+}  // namespace colossal::report

@@ -1,0 +1,23 @@
+// The tokenizer that needs no file: a token is a byte, 256 ends a text.
+#pragma once
+
+#include "colossal/text/tokenizer.h"
+
+namespace colossal::text {
+
+// Any bytes are fine. "<|endoftext|>" within a text is text: thirteen bytes. files() has a
+// tokenizer.json through which `transformers` gives the same tokens.
+class BytesTokenizer : public Tokenizer {
+ public:
+  static constexpr int32_t kEndOfText = 256;
+
+  std::vector<int32_t> encode(std::string_view text) const override;
+  std::string decode(std::span<const int32_t> tokens) const override;
+  bool takes_pieces() const override { return true; }
+  int32_t vocabulary_size() const override { return kEndOfText + 1; }
+  int32_t end_of_text() const override { return kEndOfText; }
+  std::string fingerprint() const override { return "bytes"; }
+  std::vector<std::pair<std::string, std::string>> files() const override;
+};
+
+}  // namespace colossal::text

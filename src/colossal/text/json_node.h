@@ -1,0 +1,64 @@
+// Values of a JSON file, read with messages that say where in the file what was wrong.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace colossal::text {
+
+// file: its path, for messages. Throws ConfigError naming file and byte.
+nlohmann::json parse_json(std::string_view text, const std::string& file);
+
+// A value and the way to it ("model.merges[3]"). Value and file name must outlive it. What a
+// reading function does not find as it needs it, it refuses by ConfigError.
+class JsonNode {
+ public:
+  static constexpr int64_t kMaxToken = 1 << 24;
+
+  JsonNode(const nlohmann::json& value, std::string_view file, std::string path)
+      : value_(value), file_(file), path_(std::move(path)) {}
+
+  // Throws ConfigError: "FILE: PATH what".
+  [[noreturn]] void refuse(std::string_view what) const;
+
+  bool is_null() const { return value_.is_null(); }  // missing, too
+  bool is_string() const { return value_.is_string(); }
+  bool is_array() const { return value_.is_array(); }
+
+  JsonNode operator[](const char* key) const;
+
+  std::string string() const;
+  std::optional<std::string> optional_string() const;
+  bool boolean(bool otherwise) const;
+  double number(double otherwise) const;
+  int32_t token() const;  // 0 to kMaxToken
+
+  template <typename Function>  // void(JsonNode); a missing list has no elements
+  void for_each(Function function) const {
+    if (is_null()) return;
+    if (!is_array()) refuse_type("a list");
+    for (size_t i = 0; i < value_.size(); ++i) {
+      function(JsonNode(value_[i], file_, path_ + "[" + std::to_string(i) + "]"));
+    }
+  }
+
+  template <typename Function>  // void(const std::string& key, JsonNode)
+  void for_each_member(Function function) const {
+    if (!value_.is_object()) refuse_type("an object");
+    for (const auto& [key, value] : value_.items()) {
+      function(key, JsonNode(value, file_, path_ + "[\"" + key + "\"]"));
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse_type(std::string_view wanted) const;
+
+  const nlohmann::json& value_;
+  std::string_view file_;
+  std::string path_;
+};
+
+}  // namespace colossal::text

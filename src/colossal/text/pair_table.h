@@ -1,0 +1,50 @@
+// Hash table from a pair of tokens to the rank of their merge: the inner loop of BPE.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace colossal::text {
+
+class PairTable {
+ public:
+  static constexpr uint32_t kAbsent = UINT32_MAX;
+
+  explicit PairTable(size_t num_pairs) {
+    size_t size = 16;
+    while (size < 2 * num_pairs) size *= 2;
+    entries_.resize(size);
+  }
+
+  // A pair that is there already gets the new rank. At most num_pairs different ones.
+  void insert(int32_t left, int32_t right, uint32_t rank) {
+    entries_[slot_of(key_of(left, right))] = {key_of(left, right), rank};
+  }
+
+  uint32_t rank(int32_t left, int32_t right) const {
+    return entries_[slot_of(key_of(left, right))].rank;
+  }
+
+ private:
+  struct Entry {
+    uint64_t key = UINT64_MAX;  // of no pair: tokens are not negative
+    uint32_t rank = kAbsent;
+  };
+
+  static uint64_t key_of(int32_t left, int32_t right) {
+    return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+  }
+
+  // Linear probing from a multiplicative hash (Knuth, TAOCP 3, 6.4).
+  size_t slot_of(uint64_t key) const {
+    const size_t mask = entries_.size() - 1;
+    size_t slot = (key * 0x9E3779B97F4A7C15u) >> 32 & mask;
+    while (entries_[slot].key != key && entries_[slot].key != UINT64_MAX) slot = (slot + 1) & mask;
+    return slot;
+  }
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace colossal::text

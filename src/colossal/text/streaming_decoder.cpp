@@ -1,0 +1,38 @@
+#include "colossal/text/streaming_decoder.h"
+
+#include <span>
+
+#include "colossal/text/utf8.h"
+
+namespace colossal::text {
+namespace {
+
+constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
+
+}  // namespace
+
+std::string StreamingDecoder::push(int32_t token) {
+  held_ += tokenizer_.decode(std::span(&token, 1));
+  std::string text;
+  size_t position = 0;
+  while (position < held_.size()) {
+    const Utf8Prefix prefix = read_utf8_prefix(std::string_view(held_).substr(position));
+    if (prefix.kind == Utf8Prefix::Kind::incomplete) break;
+    if (prefix.kind == Utf8Prefix::Kind::character) {
+      text.append(held_, position, prefix.length);
+    } else {
+      text += kReplacementCharacter;
+    }
+    position += prefix.length;
+  }
+  held_.erase(0, position);
+  return text;
+}
+
+std::string StreamingDecoder::flush() {
+  if (held_.empty()) return {};
+  held_.clear();
+  return std::string(kReplacementCharacter);
+}
+
+}  // namespace colossal::text

@@ -1,0 +1,49 @@
+// Text to tokens and back.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "colossal/base/error.h"
+
+namespace colossal::text {
+
+// The text is not UTF-8, and the tokenizer needs it to be. `offset`: of the first bad byte.
+class InvalidText : public Error {
+ public:
+  explicit InvalidText(int64_t offset);
+  int64_t offset;
+};
+
+// Immutable once made; may be used from several threads at once.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Tokens of the text, with no special tokens added around it. Throws InvalidText.
+  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // The bytes that the tokens stand for. They may break off within a UTF-8 character.
+  virtual std::string decode(std::span<const int32_t> tokens) const = 0;
+
+  // Whether any bytes are fine and tokens do not depend on what is around them: encode(a + b) is
+  // encode(a), encode(b) wherever the cut, so that a huge file need not be held whole.
+  virtual bool takes_pieces() const { return false; }
+
+  virtual int32_t vocabulary_size() const = 0;  // one more than the largest token
+  virtual int32_t end_of_text() const = 0;      // joins documents
+  // Changes whenever encode() could give something else; part of a cache's key.
+  virtual std::string fingerprint() const = 0;
+  // Files that a checkpoint carries along (tokenizer.json, tokenizer_config.json ...): name, content.
+  virtual std::vector<std::pair<std::string, std::string>> files() const = 0;
+};
+
+// specification: "bytes", the path of a tokenizer.json, or a folder that holds one.
+// Throws ConfigError for an unsupported kind (naming it), IoError for a file that cannot be read.
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& specification);
+
+}  // namespace colossal::text

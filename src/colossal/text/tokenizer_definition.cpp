@@ -1,0 +1,243 @@
+#include "colossal/text/tokenizer_definition.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "colossal/text/json_node.h"
+#include "colossal/text/oniguruma.h"
+
+namespace colossal::text {
+namespace {
+
+constexpr size_t kMaxSplits = 32;
+
+// GPT-2's cut, which ByteLevel makes itself when "use_regex" is true.
+constexpr std::string_view kGpt2Expression =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+void check_model_kind(const JsonNode& model) {
+  const std::string type =
+      model["type"].optional_string().value_or("BPE");  // old files leave it out
+  if (type != "BPE")
+    model["type"].refuse(fmt::format("is \"{}\"; only \"BPE\" is supported", type));
+  if (model["byte_fallback"].boolean(false)) {
+    model["byte_fallback"].refuse("is true; only byte-level BPE is supported");
+  }
+  if (model["dropout"].number(0) != 0) {
+    model["dropout"].refuse("is set: the same text would give other tokens each time; use null");
+  }
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (!model[key].optional_string().value_or("").empty()) {
+      model[key].refuse("is set; byte-level BPE has none");
+    }
+  }
+}
+
+void read_vocabulary(const JsonNode& node, BpeDefinition& model) {
+  std::unordered_map<int32_t, std::string> owners;
+  node.for_each_member([&](const std::string& token, const JsonNode& value) {
+    const int32_t id = value.token();
+    const auto [owner, is_new] = owners.emplace(id, token);
+    if (!is_new) value.refuse(fmt::format("is {}, as is \"{}\"", id, owner->second));
+    model.vocabulary.emplace_back(token, id);
+  });
+}
+
+void read_merge(const JsonNode& node, BpeDefinition& model) {
+  if (node.is_array()) {
+    std::vector<std::string> pair;
+    node.for_each([&](const JsonNode& part) { pair.push_back(part.string()); });
+    if (pair.size() != 2) node.refuse(fmt::format("has {} tokens; 2 are needed", pair.size()));
+    model.merges.emplace_back(pair[0], pair[1]);
+    return;
+  }
+  const std::string line = node.string();
+  if (line.starts_with("#version")) return;
+  const size_t space = line.find(' ');
+  if (space == std::string::npos || line.find(' ', space + 1) != std::string::npos) {
+    node.refuse(fmt::format("is \"{}\"; two tokens with a space between them are needed", line));
+  }
+  model.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+}
+
+BpeDefinition read_model(const JsonNode& node) {
+  check_model_kind(node);
+  BpeDefinition model;
+  read_vocabulary(node["vocab"], model);
+  if (!node["merges"].is_array()) node["merges"].refuse("is missing or no list");
+  node["merges"].for_each([&](const JsonNode& merge) { read_merge(merge, model); });
+  model.unknown_token = node["unk_token"].optional_string();
+  model.fuse_unknown = node["fuse_unk"].boolean(false);
+  model.ignore_merges = node["ignore_merges"].boolean(false);
+  return model;
+}
+
+void add_split(const JsonNode& where, SplitDefinition split, TokenizerDefinition& definition) {
+  if (definition.splits.size() == kMaxSplits) {
+    where.refuse(fmt::format("is one of more than {} cuts", kMaxSplits));
+  }
+  definition.splits.push_back(std::move(split));
+}
+
+void read_split(const JsonNode& node, TokenizerDefinition& definition) {
+  SplitDefinition split;
+  if (const auto literal = node["pattern"]["String"].optional_string()) {
+    if (literal->empty()) node["pattern"]["String"].refuse("is empty");
+    split.name = *literal;
+    split.expression = literal_to_pcre2(*literal);
+  } else {
+    split.name = node["pattern"]["Regex"].string();
+    split.expression = oniguruma_to_pcre2(split.name);
+  }
+  const std::string behavior = node["behavior"].string();
+  const bool invert = node["invert"].boolean(false);
+  if (behavior == "Removed") {
+    (invert ? split.keep_rest : split.keep_matches) = false;
+  } else if (behavior != "Isolated") {
+    node["behavior"].refuse(
+        fmt::format("is \"{}\"; \"Isolated\" and \"Removed\" are supported", behavior));
+  }
+  add_split(node, std::move(split), definition);
+}
+
+void read_byte_level(const JsonNode& node, TokenizerDefinition& definition) {
+  definition.add_prefix_space = node["add_prefix_space"].boolean(true);
+  definition.prefix_at = definition.splits.size();
+  if (!node["use_regex"].boolean(true)) return;
+  add_split(node, {oniguruma_to_pcre2(kGpt2Expression), std::string(kGpt2Expression)}, definition);
+}
+
+void read_pre_tokenizer(const JsonNode& node, TokenizerDefinition& definition) {
+  bool byte_level = false;
+  const auto read_one = [&](const JsonNode& step) {
+    const std::string type = step["type"].string();
+    if (byte_level) step.refuse(fmt::format("(\"{}\") comes after \"ByteLevel\"", type));
+    if (type == "Split") return read_split(step, definition);
+    if (type != "ByteLevel") {
+      step["type"].refuse(fmt::format(
+          "is \"{}\"; \"ByteLevel\", \"Split\" and a \"Sequence\" of these are supported", type));
+    }
+    byte_level = true;
+    read_byte_level(step, definition);
+  };
+  if (!node.is_null() && node["type"].string() == "Sequence") {
+    node["pretokenizers"].for_each(read_one);
+  } else if (!node.is_null()) {
+    read_one(node);
+  }
+  if (!byte_level) node.refuse("has no \"ByteLevel\"; only byte-level BPE is supported");
+}
+
+void read_normalizer(const JsonNode& node, TokenizerDefinition& definition) {
+  if (node.is_null()) return;
+  const std::string type = node["type"].string();
+  if (type == "Sequence") {
+    node["normalizers"].for_each([&](const JsonNode& step) {
+      if (step["type"].string() != "NFC") {
+        step["type"].refuse(
+            fmt::format("is \"{}\"; only \"NFC\" is supported", step["type"].string()));
+      }
+      definition.compose = true;
+    });
+  } else if (type == "NFC") {
+    definition.compose = true;
+  } else {
+    node["type"].refuse(fmt::format("is \"{}\"; only \"NFC\" and none are supported", type));
+  }
+}
+
+void check_decoder(const JsonNode& node) {
+  if (node.is_null()) return;
+  const std::string type = node["type"].string();
+  if (type != "ByteLevel") {
+    node["type"].refuse(fmt::format("is \"{}\"; only \"ByteLevel\" is supported", type));
+  }
+}
+
+// The number that `tokenizers` gives an added token: that of the vocabulary, else the next free one
+// in the order of the file. It does not look at "id"; here the two must agree.
+class AddedTokenNumbers {
+ public:
+  explicit AddedTokenNumbers(const BpeDefinition& model)
+      : vocabulary_(model.index()), next_(static_cast<int32_t>(model.vocabulary.size())) {
+    for (const auto& [token, id] : model.vocabulary) taken_.insert(id);
+  }
+
+  int32_t number_of(const JsonNode& node, const std::string& content) {
+    const auto of_vocabulary = vocabulary_.find(content);
+    if (of_vocabulary != vocabulary_.end()) return of_vocabulary->second;
+    const auto [added, is_new] = added_.emplace(content, next_);
+    if (!is_new) return added->second;
+    if (!taken_.insert(next_).second) {
+      node.refuse(fmt::format(
+          "(\"{}\") gets the number {}, which model.vocab gives to another token", content, next_));
+    }
+    return next_++;
+  }
+
+ private:
+  std::unordered_map<std::string_view, int32_t> vocabulary_;
+  std::unordered_map<std::string, int32_t> added_;
+  std::unordered_set<int32_t> taken_;
+  int32_t next_;
+};
+
+void read_added_tokens(const JsonNode& node, TokenizerDefinition& definition) {
+  AddedTokenNumbers numbers(definition.model);
+  std::unordered_map<std::string, size_t> places;  // in definition.added_tokens
+  node.for_each([&](const JsonNode& entry) {
+    AddedToken token;
+    token.content = entry["content"].string();
+    token.id = entry["id"].token();
+    token.single_word = entry["single_word"].boolean(false);
+    token.strip_left = entry["lstrip"].boolean(false);
+    token.strip_right = entry["rstrip"].boolean(false);
+    token.special = entry["special"].boolean(false);
+    token.match_normalized = entry["normalized"].boolean(!token.special);
+    if (token.content.empty()) return;  // could be found nowhere
+    const int32_t number = numbers.number_of(entry, token.content);
+    if (number != token.id) {
+      entry["id"].refuse(fmt::format("of \"{}\" is {}, but `tokenizers` would give it {}",
+                                     token.content, token.id, number));
+    }
+    const auto [place, is_new] = places.emplace(token.content, definition.added_tokens.size());
+    if (is_new) definition.added_tokens.emplace_back();
+    definition.added_tokens[place->second] = std::move(token);
+  });
+}
+
+}  // namespace
+
+std::unordered_map<std::string_view, int32_t> BpeDefinition::index() const {
+  std::unordered_map<std::string_view, int32_t> numbers;
+  numbers.reserve(vocabulary.size());
+  for (const auto& [token, id] : vocabulary) numbers.emplace(token, id);
+  return numbers;
+}
+
+TokenizerDefinition read_tokenizer_definition(std::string_view text, const std::string& file) {
+  const nlohmann::json value = parse_json(text, file);
+  const JsonNode root(value, file, "");
+  TokenizerDefinition definition;
+  definition.model = read_model(root["model"]);
+  read_added_tokens(root["added_tokens"], definition);
+  read_normalizer(root["normalizer"], definition);
+  read_pre_tokenizer(root["pre_tokenizer"], definition);
+  check_decoder(root["decoder"]);
+  return definition;
+}
+
+TokenizerConfig read_tokenizer_config(std::string_view text, const std::string& file) {
+  const nlohmann::json value = parse_json(text, file);
+  const JsonNode root(value, file, "");
+  TokenizerConfig config;
+  const JsonNode end = root["eos_token"];
+  config.end_of_text =
+      end.is_null() || end.is_string() ? end.optional_string() : end["content"].optional_string();
+  config.split_special_tokens = root["split_special_tokens"].boolean(false);
+  return config;
+}
+
+}  // namespace colossal::text

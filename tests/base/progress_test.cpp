@@ -1,0 +1,125 @@
+#include "colossal/base/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace colossal {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A clock and a stream in the test's hand.
+struct Screen {
+  std::string text;
+  std::chrono::steady_clock::time_point now{};
+  int width = 80;
+
+  ProgressOutput output(bool terminal) {
+    return {.write = [this](std::string_view more) { text += more; },
+            .now = [this] { return now; },
+            .terminal = terminal,
+            .width = [this] { return width; }};
+  }
+  std::string take() { return std::exchange(text, ""); }
+};
+
+TEST(Progress, PlainLineSaysWhatIsDoneAndLeft) {
+  Screen screen;
+  ProgressLine line("training", 0, 1000, "steps", screen.output(/*terminal=*/false));
+  screen.now += milliseconds(80'000);
+  line.update(400, "loss 2.31 | 612 MiB");
+  EXPECT_EQ(screen.take(),
+            "training  400/1,000 steps  40 %  1m20s, 2m00s left  5.00 steps/s  "
+            "loss 2.31 | 612 MiB\n");
+}
+
+TEST(Progress, ResumedWorkDoesNotCountInTheRate) {
+  Screen screen;
+  ProgressLine line("training", 900, 1000, "steps", screen.output(false));
+  screen.now += milliseconds(10'000);
+  line.update(950);
+  EXPECT_EQ(screen.take(), "training  950/1,000 steps  95 %  10s, 10s left  5.00 steps/s\n");
+}
+
+TEST(Progress, UnknownTotalShowsNoShareAndNothingLeft) {
+  Screen screen;
+  ProgressLine line("reading", 0, 0, "files", screen.output(false));
+  line.update(0);
+  EXPECT_EQ(screen.take(), "reading  0 files  0ms\n");
+  screen.now += milliseconds(2'000);
+  line.update(8);
+  EXPECT_EQ(screen.take(), "reading  8 files  2.0s  4.00 files/s\n");
+}
+
+TEST(Progress, PlainLinesComeRarely) {
+  Screen screen;
+  ProgressLine line("training", 0, 36'000, "steps", screen.output(false));
+  int lines = 0;
+  for (int step = 0; step < 36'000; ++step) {  // an hour, ten steps a second
+    line.update(step);
+    lines += screen.take().empty() ? 0 : 1;
+    screen.now += milliseconds(100);
+  }
+  EXPECT_GE(lines, 60);
+  EXPECT_LE(lines, 80);
+}
+
+TEST(Progress, PlainFinishSaysNothingTwice) {
+  Screen screen;
+  ProgressLine line("training", 0, 2, "steps", screen.output(false));
+  screen.now += milliseconds(1'000);
+  line.update(1);
+  screen.take();
+  line.update(2);
+  EXPECT_EQ(screen.take(), "");
+  line.finish();
+  EXPECT_EQ(screen.take(), "training  2/2 steps  100 %  1.0s  2.00 steps/s\n");
+  line.finish();
+  EXPECT_EQ(screen.take(), "");
+  ProgressLine shown("training", 0, 2, "steps", screen.output(false));
+  shown.update(2);
+  screen.take();
+  shown.finish();
+  EXPECT_EQ(screen.take(), "");
+}
+
+TEST(Progress, TerminalLineIsRewrittenInPlace) {
+  Screen screen;
+  ProgressLine line("training", 0, 10, "steps", screen.output(/*terminal=*/true));
+  screen.now += milliseconds(1'000);
+  line.update(1);
+  EXPECT_EQ(screen.take(), "\rtraining  1/10 steps  10 %  1.0s, 9.0s left  1.00 steps/s\033[K");
+  screen.now += milliseconds(50);
+  line.update(2);
+  EXPECT_EQ(screen.take(), "");  // too soon
+  screen.now += milliseconds(50);
+  line.update(3);
+  EXPECT_TRUE(screen.take().starts_with("\rtraining  3/10"));
+  line.finish();
+  EXPECT_TRUE(screen.take().ends_with("\033[K\n"));
+}
+
+TEST(Progress, TerminalLineIsCutToTheWidthByCharacters) {
+  Screen screen;
+  screen.width = 12;
+  ProgressLine line("größe", 0, 10, "steps", screen.output(true));
+  line.update(0);
+  EXPECT_EQ(screen.take(), "\rgröße  0/10\033[K");  // 11 characters, 13 bytes
+}
+
+TEST(Progress, TerminalLineIsEndedWhenWorkBreaksOff) {
+  Screen screen;
+  {
+    ProgressLine line("training", 0, 10, "steps", screen.output(true));
+    line.update(1);
+    screen.take();
+  }
+  EXPECT_EQ(screen.take(), "\n");
+  { const ProgressLine line("training", 0, 10, "steps", screen.output(true)); }
+  EXPECT_EQ(screen.take(), "");
+}
+
+}  // namespace
+}  // namespace colossal

@@ -1,0 +1,206 @@
+#include "colossal/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "colossal/base/error.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const nlohmann::json kConfig{{"model_type", "test"}, {"n_embd", 8}};
+
+Description description(const nlohmann::json& config = kConfig) {
+  return {.model_config = config,
+          .hugging_face_name = [](const std::string& name) { return "model." + name; },
+          .files = {{"tokenizer.json", "{}"}},
+          .state = {{"step", 3}}};
+}
+
+nn::ParameterList make_parameters() {
+  nn::ParameterList parameters;
+  for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
+           {"table", {13, 8}}, {"bias", {8}}, {"up", {8, 21}}, {"one", {1}}}) {
+    parameters.emplace_back(std::make_shared<nn::Parameter>(nn::Parameter{
+        .name = name, .shape = shape, .initializer = nn::Initializer::normal(0.5)}));
+  }
+  return parameters;
+}
+
+struct Layout {
+  int ranks;
+  int zero;
+  at::ScalarType working = at::kBFloat16;
+  at::ScalarType master = at::kFloat;
+};
+
+// Everything of a model by name: weights, masters, moments.
+using Contents = std::map<std::string, at::Tensor>;
+
+void collect(Contents& contents, const memory::ChunkEngine& engine) {
+  engine.for_each_written_piece([&](const memory::OwnedPiece& piece) {
+    const auto put = [&](const std::string& kind, const at::Tensor& values) {
+      at::Tensor& whole = contents[kind + "." + piece.parameter->name];
+      if (!whole.defined()) whole = at::zeros({piece.parameter->numel()}, values.scalar_type());
+      whole.narrow(0, piece.elements.begin, piece.elements.size()).copy_(values);
+    };
+    put("working", piece.working);
+    put("master", piece.master);
+    put("first", piece.state[0]);
+    put("second", piece.state[1]);
+  });
+}
+
+// Runs `use` on each rank with an engine at the layout; returns what the engines hold afterwards.
+Contents with_engine(const Layout& layout,
+                     const std::function<void(memory::ChunkEngine&, const ParallelContext&)>& use) {
+  Contents contents;
+  std::mutex mutex;
+  const auto optimizer = optim::make_optimizer({});
+  test::run_ranks(layout.ranks, [&](comm::World& world) {
+    const ParallelContext context(world, Strategy{.dp = layout.ranks, .zero = layout.zero});
+    memory::ChunkEngine engine(make_parameters(), context, *optimizer,
+                               {.working = layout.working,
+                                .master = layout.master,
+                                .gradient = layout.working,
+                                .chunk_bytes = 256});
+    use(engine, context);
+    engine.synchronize();
+    const std::lock_guard lock(mutex);
+    collect(contents, engine);
+  });
+  return contents;
+}
+
+void train_and_save(memory::ChunkEngine& engine, const ParallelContext& context,
+                    const fs::path& directory) {
+  engine.initialise(4);
+  for (int step = 0; step < 3; ++step) {
+    engine.begin_step();
+    engine.begin_micro_batch(true);
+    for (const auto& parameter : engine.parameters()) {
+      torch::autograd::backward({(parameter.use() * (step + 1.5)).sum()}, {});
+    }
+    engine.end_micro_batch();
+    engine.finish_reduction();
+    engine.update({.learning_rate = 0.01}, std::vector<bool>(engine.parameters().size(), true));
+  }
+  save(directory, 3, 2, engine, context, description());
+}
+
+void expect_equal(const Contents& found, const Contents& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected) EXPECT_TRUE(at::equal(found.at(name), tensor)) << name;
+}
+
+// Any layout loads what any other saved, bit for bit.
+TEST(Checkpoint, LoadsAtEveryLayout) {
+  const std::vector<Layout> layouts{{1, 0}, {2, 0}, {2, 1}, {3, 1}, {5, 1}};
+  for (const Layout& saved : layouts) {
+    test::TemporaryDirectory directory;
+    const Contents expected = with_engine(saved, [&](auto& engine, const auto& context) {
+      train_and_save(engine, context, directory.path());
+    });
+    for (const Layout& loaded : layouts) {
+      SCOPED_TRACE(fmt::format("saved at {} ranks stage {}, loaded at {} ranks stage {}", saved.ranks,
+                               saved.zero, loaded.ranks, loaded.zero));
+      const Contents found = with_engine(loaded, [&](auto& engine, const auto& context) {
+        const auto newest = find_newest(directory.path(), context);
+        ASSERT_TRUE(newest.has_value());
+        EXPECT_EQ(load(*newest, engine, description()).at("step"), 3);
+        EXPECT_EQ(engine.update_counts(), (std::vector<int64_t>{3, 3, 3, 3}));
+      });
+      expect_equal(found, expected);
+    }
+  }
+}
+
+TEST(Checkpoint, MastersBecomeTheWeightsOfARunInFp32) {
+  test::TemporaryDirectory directory;
+  const Contents bf16 = with_engine({2, 1}, [&](auto& engine, const auto& context) {
+    train_and_save(engine, context, directory.path());
+  });
+  const Contents fp32 = with_engine({1, 0, at::kFloat, at::kFloat}, [&](auto& engine, const auto& context) {
+    load(*find_newest(directory.path(), context), engine, description());
+  });
+  for (const auto& [name, tensor] : fp32) {
+    if (name.starts_with("working")) {
+      EXPECT_TRUE(at::equal(tensor, bf16.at("master" + name.substr(7)))) << name;
+    }
+  }
+}
+
+TEST(Checkpoint, ADamagedOneIsPassedOver) {
+  test::TemporaryDirectory directory;
+  with_engine({2, 1}, [&](auto& engine, const auto& context) {
+    train_and_save(engine, context, directory.path());
+    save(directory.path(), 4, 2, engine, context, description());
+    comm::barrier(context.world_group());
+    if (context.rank() == 0) {
+      std::fstream file(directory.path() / "step-000004" / "training_state/optimizer.safetensors",
+                        std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(-1, std::ios::end);
+      file.put('\x7f');
+    }
+    comm::barrier(context.world_group());
+    EXPECT_EQ(find_newest(directory.path(), context)->filename(), "step-000003");
+  });
+}
+
+TEST(Checkpoint, KeepsTheNewest) {
+  test::TemporaryDirectory directory;
+  with_engine({1, 0}, [&](auto& engine, const auto& context) {
+    engine.initialise(1);
+    for (int64_t step : {1, 2, 3, 4}) save(directory.path(), step, 2, engine, context, description());
+  });
+  EXPECT_FALSE(fs::exists(directory.path() / "step-000002"));
+  EXPECT_TRUE(fs::exists(directory.path() / "step-000003"));
+  EXPECT_TRUE(fs::exists(directory.path() / "step-000004"));
+}
+
+TEST(Checkpoint, AnotherModelIsRefusedByItsFields) {
+  test::TemporaryDirectory directory;
+  with_engine({1, 0}, [&](auto& engine, const auto& context) {
+    train_and_save(engine, context, directory.path());
+    nlohmann::json other = kConfig;
+    other["n_embd"] = 16;
+    try {
+      load(*find_newest(directory.path(), context), engine, description(other));
+      FAIL() << "accepted";
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("n_embd = 16 here, 8 there"));
+    }
+  });
+}
+
+// One rank's failure is everybody's, in the same words, and leaves nothing behind.
+TEST(Checkpoint, AFailedSaveFailsOnAllRanksAndLeavesOlderOnes) {
+  test::TemporaryDirectory directory;
+  with_engine({3, 1}, [&](auto& engine, const auto& context) {
+    train_and_save(engine, context, directory.path());
+    comm::barrier(context.world_group());
+    const fs::path obstacle = directory.path() / "step-000007";
+    if (context.rank() == 0) std::ofstream(obstacle) << "a file where the folder should be";
+    comm::barrier(context.world_group());
+    try {
+      save(directory.path(), 7, 2, engine, context, description());
+      ADD_FAILURE() << "saved over " << obstacle;
+    } catch (const IoError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 0"));
+      EXPECT_THAT(error.what(), HasSubstr("step-000007"));
+    }
+    EXPECT_EQ(find_newest(directory.path(), context)->filename(), "step-000003");
+  });
+}
+
+}  // namespace
+}  // namespace colossal::checkpoint

@@ -1,0 +1,41 @@
+#include "tests/cluster/network_namespaces.h"
+
+#include <unistd.h>
+
+#include "tests/cluster/test_process.h"
+
+namespace colossal::cluster {
+
+NetworkNamespaces::NetworkNamespaces() {
+  const std::string base = "colossal-" + std::to_string(getpid());
+  name_[0] = base + "-a";
+  name_[1] = base + "-b";
+  for (const std::string& name : name_) {
+    run_command({"ip", "netns", "add", name});
+    run_command({"ip", "-n", name, "link", "set", "lo", "up"});
+  }
+  run_command({"ip", "-n", name_[0], "link", "add", "cable", "type", "veth", "peer", "name",
+               "cable", "netns", name_[1]});
+  for (int host = 0; host < 2; ++host) {
+    run_command({"ip", "-n", name_[host], "address", "add", address(host) + "/24", "dev", "cable"});
+    run_command({"ip", "-n", name_[host], "link", "set", "cable", "up"});
+  }
+}
+
+NetworkNamespaces::~NetworkNamespaces() {
+  for (const std::string& name : name_) run_command({"ip", "netns", "delete", name});
+}
+
+std::vector<std::string> NetworkNamespaces::on(int host) const {
+  return {"ip", "netns", "exec", name_[host]};
+}
+
+void NetworkNamespaces::cut_cable() {
+  // What is sent vanishes, as it does when a switch dies; an interface that is down would say so.
+  for (const std::string& name : name_) {
+    run_command({"ip", "-n", name, "route", "add", "blackhole", "10.213.0.0/25"});
+    run_command({"ip", "-n", name, "route", "add", "blackhole", "10.213.0.0/30"});
+  }
+}
+
+}  // namespace colossal::cluster

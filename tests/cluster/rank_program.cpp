@@ -1,0 +1,185 @@
+// A launcher and its ranks for the tests, without a tensor in sight:
+//   cluster_rank_program launch N ARGS...          run_local_ranks() of itself with ARGS
+//   cluster_rank_program run OPTIONS -- PROGRAM... `colossal run`
+//   cluster_rank_program BEHAVIOUR ...             what a rank does, see behave()
+// Arguments that a behaviour does not look at serve to find its processes.
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/cluster/host_list.h"
+#include "colossal/cluster/launch_environment.h"
+#include "colossal/cluster/local_launcher.h"
+#include "colossal/cluster/run.h"
+#include "colossal/cluster/socket.h"
+#include "colossal/cluster/stop_request.h"
+
+namespace {
+
+using namespace colossal;
+using namespace colossal::cluster;
+using namespace std::chrono_literals;
+using Arguments = std::vector<std::string>;
+
+// So short that tests are quick, so long that a busy machine keeps it.
+constexpr Grace kShortGrace{.by_themselves = 400ms, .after_sigterm = 400ms};
+
+[[noreturn]] void sleep_for_ever() {
+  while (true) std::this_thread::sleep_for(1h);
+}
+
+void print(const std::string& line) {
+  const std::string text = line + "\n";  // in one piece, among other ranks' lines
+  if (write(STDOUT_FILENO, text.data(), text.size()) < 0) std::abort();
+}
+
+void print_environment(const LaunchEnvironment& launch) {
+  const comm::Rendezvous& meeting = launch.rendezvous;
+  print(fmt::format(
+      "rank={} size={} local={}/{} hosts={} address={} interface={} port={} "
+      "served={} listens={} prefix={} launcher={}",
+      meeting.rank, meeting.size, launch.local_rank, launch.local_size, launch.num_hosts,
+      meeting.address, meeting.interface_address, meeting.port > 0 ? "set" : "none",
+      meeting.store_is_served, meeting.listen_fd >= 0, meeting.prefix, launch.launcher));
+}
+
+// Each other rank connects to rank 0's store socket; rank 0 says so when all have.
+void meet(const comm::Rendezvous& meeting) {
+  if (meeting.rank == 0) {
+    FileDescriptor listener(meeting.listen_fd);
+    std::vector<FileDescriptor> met;
+    while (static_cast<int>(met.size()) + 1 < meeting.size) {
+      if (auto connection = accept_connection(listener)) met.push_back(std::move(connection));
+      std::this_thread::sleep_for(1ms);
+    }
+    print(fmt::format("all {} ranks met", meeting.size));
+    return;
+  }
+  while (!try_connect(meeting.interface_address, meeting.address, meeting.port)) {
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
+[[noreturn]] void stop_orderly(int rank) {
+  install_stop_handlers();
+  print(fmt::format("rank {} trains", rank));
+  while (!stop_requested()) std::this_thread::sleep_for(5ms);
+  std::this_thread::sleep_for(50ms);  // the rest of the step
+  print(fmt::format("rank {} saved", rank));
+  std::exit(0);
+}
+
+[[noreturn]] void never_stop(int rank) {
+  install_stop_handlers();
+  print(fmt::format("rank {} trains", rank));
+  while (true) {
+    std::this_thread::sleep_for(5ms);
+    if (stop_requested()) print("asked to stop");
+  }
+}
+
+[[noreturn]] void fail(const LaunchEnvironment& launch, int code, const std::string& message) {
+  if (!send_error(launch, message)) log::error("{}", message);
+  std::exit(code);
+}
+
+int behave(const LaunchEnvironment& launch, const Arguments& arguments) {
+  const std::string& behaviour = arguments[0];
+  const int rank = launch.rendezvous.rank;
+  const auto number = [&](size_t i) { return std::stoi(arguments.at(i)); };
+  if (behaviour == "print-environment") {
+    print_environment(launch);
+  } else if (behaviour == "meet") {
+    meet(launch.rendezvous);
+  } else if (behaviour == "sleep") {
+    print(fmt::format("rank {} sleeps", rank));
+    sleep_for_ever();
+  } else if (behaviour == "exit-one") {  // RANK CODE: it fails, the others sleep
+    if (rank == number(1)) fail(launch, number(2), "the disk is full");
+    sleep_for_ever();
+  } else if (behaviour == "exit-all") {  // CODE
+    fail(launch, number(1), "there is no such key");
+  } else if (behaviour == "kill") {  // RANK SIGNAL; the others see it as a lost peer
+    if (rank == number(1)) raise(number(2));
+    std::this_thread::sleep_for(100ms);
+    fail(launch, 3, "a peer is lost");
+  } else if (behaviour == "kill-among-deaf") {  // RANK SIGNAL; the others notice nothing
+    std::signal(SIGTERM, SIG_IGN);
+    if (rank == number(1)) {
+      std::this_thread::sleep_for(100ms);
+      raise(number(2));
+    }
+    sleep_for_ever();
+  } else if (behaviour == "deaf") {
+    std::signal(SIGTERM, SIG_IGN);
+    print(fmt::format("rank {} sleeps", rank));
+    sleep_for_ever();
+  } else if (behaviour == "train") {
+    stop_orderly(rank);
+  } else if (behaviour == "never-stop") {
+    never_stop(rank);
+  } else if (behaviour == "with-child") {
+    if (fork() == 0) sleep_for_ever();
+    print(fmt::format("rank {} sleeps", rank));
+    sleep_for_ever();
+  } else {
+    throw ConfigError(fmt::format("no behaviour '{}'", behaviour));
+  }
+  return 0;
+}
+
+int run_with_options(const Arguments& arguments) {
+  RunOptions options{.grace = kShortGrace};
+  size_t i = 0;
+  for (; arguments.at(i) != "--"; i += 2) {
+    const std::string& name = arguments[i];
+    const std::string& value = arguments.at(i + 1);
+    if (name == "-n") options.num_ranks = std::stoi(value);
+    if (name == "--hosts") options.hosts = expand_host_list(value);
+    if (name == "--host-index") options.host_index = std::stoi(value);
+    if (name == "--port") options.port = std::stoi(value);
+    if (name == "--timeout") options.join_timeout = std::chrono::seconds(std::stoi(value));
+  }
+  options.command.assign(arguments.begin() + i + 1, arguments.end());
+  return run(options);
+}
+
+int act(const Arguments& arguments) {
+  if (arguments[0] == "launch") {
+    return run_local_ranks({.program = "/proc/self/exe",
+                            .arguments = {arguments.begin() + 2, arguments.end()},
+                            .num_ranks = std::stoi(arguments.at(1)),
+                            .grace = kShortGrace});
+  }
+  if (arguments[0] == "run") return run_with_options({arguments.begin() + 1, arguments.end()});
+  const auto launch = read_launch_environment();
+  if (!launch) throw ConfigError("nobody launched this process as a rank");
+  return behave(*launch, arguments);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return act({argv + 1, argv + argc});
+  } catch (const ConfigError& error) {
+    log::error("{}", error.what());
+    return 2;
+  } catch (const CommError& error) {
+    log::error("{}", error.what());
+    return 3;
+  } catch (const Error& error) {
+    log::error("{}", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,351 @@
+// What every backend must do, bit for bit: one suite over all of them. As all are compared with the
+// same serial results, they also agree with each other.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "colossal/comm/group.h"
+#include "colossal/comm/law.h"
+#include "tests/comm/settings.h"
+
+namespace colossal::comm {
+namespace {
+
+constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kLong};
+// Several slabs of each rank's part, and a last one that is not full.
+constexpr int64_t kLarge = 2'500'007;
+
+class Contract : public testing::TestWithParam<Setting> {
+ protected:
+  int n() const { return GetParam().size; }
+  void run(const Body& body) const { comm::run(GetParam(), body); }
+
+  // Even, uneven, with empty parts, everything at one rank, nothing at all.
+  std::vector<std::vector<int64_t>> count_cases() const {
+    std::vector<std::vector<int64_t>> cases{std::vector<int64_t>(n(), 5), even_counts(1001, n()),
+                                            std::vector<int64_t>(n(), 0)};
+    std::vector<int64_t> uneven, one(n(), 0);
+    for (int rank = 0; rank < n(); ++rank) uneven.push_back((rank * 37 + 3) % 5 * 11);
+    one[n() - 1] = 17;
+    cases.push_back(uneven);
+    cases.push_back(one);
+    return cases;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, Contract, testing::ValuesIn(all_settings()),
+                         testing::PrintToStringParamName());
+
+// Since `before`: one call with this law, and a wire that says the same.
+void expect_booked(const Group& group, Reason reason, int64_t bytes) {
+  const auto entries = group.ledger().entries();
+  const auto found = entries.find({"dp", reason});
+  if (group.size() == 1) {
+    EXPECT_EQ(found, entries.end());
+  } else {
+    ASSERT_NE(found, entries.end());
+    EXPECT_EQ(found->second, (Traffic{1, bytes, bytes}));
+  }
+  group.ledger().reset();
+}
+
+TEST_P(Contract, AllReduceSumsInRankOrder) {
+  run([&](World&, const Group& group) {
+    for (at::ScalarType type : kTypes) {
+      for (int64_t numel : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{1024}, kLarge}) {
+        if (numel == kLarge && type != at::kFloat && type != at::kBFloat16) continue;
+        const at::Tensor tensor = values(group.rank(), numel, type);
+        all_reduce(tensor, group, Reason::gradient);
+        EXPECT_TRUE(at::equal(tensor, summed(n(), numel, type, type))) << type << " " << numel;
+        expect_booked(group, Reason::gradient,
+                      law::all_reduce(numel, n(), group.rank(), tensor.element_size()));
+      }
+    }
+  });
+}
+
+TEST_P(Contract, ReduceScatterGivesEachRankItsPart) {
+  run([&](World&, const Group& group) {
+    for (at::ScalarType type : kTypes) {
+      for (const auto& counts : count_cases()) {
+        const at::Tensor full = values(group.rank(), total(counts), type);
+        const at::Tensor part = at::empty({counts[group.rank()]}, type);
+        reduce_scatter(full, part, counts, group, Reason::gradient);
+        const int64_t begin = offsets_of(counts)[group.rank()];
+        const at::Tensor expected =
+            summed(n(), total(counts), type, type).narrow(0, begin, counts[group.rank()]);
+        EXPECT_TRUE(at::equal(part, expected)) << type << " " << total(counts);
+        expect_booked(group, Reason::gradient,
+                      law::reduce_scatter(counts, group.rank(), full.element_size()));
+      }
+    }
+  });
+}
+
+TEST_P(Contract, ReduceScatterMayWriteIntoTheFullTensor) {
+  run([&](World&, const Group& group) {
+    const std::vector<int64_t> counts = even_counts(kLarge, n());
+    const int64_t begin = offsets_of(counts)[group.rank()];
+    const at::Tensor full = values(group.rank(), kLarge, at::kFloat);
+    const at::Tensor part = full.narrow(0, begin, counts[group.rank()]);
+    reduce_scatter(full, part, counts, group, Reason::gradient);
+    const at::Tensor sum = summed(n(), kLarge, at::kFloat, at::kFloat);
+    EXPECT_TRUE(at::equal(part, sum.narrow(0, begin, counts[group.rank()])));
+    // The rest of the input is as it was.
+    const at::Tensor before = values(group.rank(), kLarge, at::kFloat);
+    EXPECT_TRUE(at::equal(full.narrow(0, 0, begin), before.narrow(0, 0, begin)));
+  });
+}
+
+TEST_P(Contract, ReduceScatterOfBfloat16GivesUnroundedSumsInFloat32) {
+  run([&](World&, const Group& group) {
+    const std::vector<int64_t> counts = even_counts(kLarge, n());
+    const at::Tensor full = values(group.rank(), kLarge, at::kBFloat16);
+    const at::Tensor part = at::empty({counts[group.rank()]}, at::kFloat);
+    reduce_scatter(full, part, counts, group, Reason::gradient);
+    const at::Tensor sum = summed(n(), kLarge, at::kBFloat16, at::kFloat);
+    EXPECT_TRUE(
+        at::equal(part, sum.narrow(0, offsets_of(counts)[group.rank()], counts[group.rank()])));
+    expect_booked(group, Reason::gradient, law::reduce_scatter(counts, group.rank(), 2));
+  });
+}
+
+TEST_P(Contract, AllGatherJoinsPartsInRankOrder) {
+  run([&](World&, const Group& group) {
+    for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kByte}) {
+      auto cases = count_cases();
+      if (type == at::kFloat) cases.push_back(even_counts(kLarge, n()));
+      for (const auto& counts : cases) {
+        const std::vector<int64_t> offsets = offsets_of(counts);
+        const at::Tensor expected = values(99, total(counts), at::kLong).to(type);
+        const at::Tensor full = at::zeros({total(counts)}, type);
+        const int64_t begin = offsets[group.rank()];
+        const int64_t count = counts[group.rank()];
+        full.narrow(0, begin, count).copy_(expected.narrow(0, begin, count));
+        all_gather(full, counts, group, Reason::parameter);
+        if (n() > 1) {
+          EXPECT_TRUE(at::equal(full, expected)) << type << " " << total(counts);
+        }
+        expect_booked(group, Reason::parameter,
+                      law::all_gather(counts, group.rank(), full.element_size()));
+      }
+    }
+  });
+}
+
+TEST_P(Contract, AllToAllTransposes) {
+  const auto count = [](int from, int to) -> int64_t { return (from * 3 + to * 5) % 7 * 1000; };
+  run([&](World&, const Group& group) {
+    for (at::ScalarType type : kTypes) {
+      std::vector<int64_t> send_counts, receive_counts;
+      std::vector<at::Tensor> sent, expected;
+      for (int peer = 0; peer < n(); ++peer) {
+        send_counts.push_back(count(group.rank(), peer));
+        receive_counts.push_back(count(peer, group.rank()));
+        sent.push_back(values(group.rank(), send_counts.back(), type, peer));
+        expected.push_back(values(peer, receive_counts.back(), type, group.rank()));
+      }
+      const at::Tensor received = at::empty({total(receive_counts)}, type);
+      all_to_all(at::cat(sent), send_counts, received, receive_counts, group, Reason::expert);
+      EXPECT_TRUE(at::equal(received, at::cat(expected))) << type;
+      expect_booked(group, Reason::expert,
+                    law::all_to_all(send_counts, group.rank(), received.element_size()));
+    }
+  });
+}
+
+TEST_P(Contract, BroadcastFromAnyRoot) {
+  run([&](World&, const Group& group) {
+    for (int root = 0; root < n(); ++root) {
+      for (int64_t numel : {int64_t{0}, int64_t{3}, kLarge / 2}) {
+        const at::Tensor tensor = values(group.rank(), numel, at::kFloat);
+        broadcast(tensor, root, group, Reason::parameter);
+        EXPECT_TRUE(at::equal(tensor, values(root, numel, at::kFloat))) << root << " " << numel;
+        expect_booked(group, Reason::parameter, law::broadcast(numel, n(), group.rank(), root, 4));
+      }
+    }
+  });
+}
+
+TEST_P(Contract, SendsArriveInOrder) {
+  if (n() == 1) return;
+  run([&](World&, const Group& group) {
+    const auto message = [](int i) { return values(i, i == 1 ? 300'000 : 7, at::kFloat); };
+    const int last = n() - 1;
+    for (int i = 0; i < 3; ++i) {
+      if (group.rank() == 0) {
+        send(message(i), last, group, Reason::stage);
+        expect_booked(group, Reason::stage, message(i).numel() * 4);
+      } else if (group.rank() == last) {
+        const at::Tensor received = at::empty(message(i).sizes());
+        receive(received, 0, group, Reason::stage);
+        EXPECT_TRUE(at::equal(received, message(i)));
+        EXPECT_TRUE(group.ledger().entries().empty());
+      }
+    }
+    barrier(group);
+  });
+}
+
+TEST_P(Contract, GatherBytes) {
+  run([&](World&, const Group& group) {
+    const auto text = [](int rank) {
+      return rank == 1 ? "" : std::string(rank * 3 + 1, 'a' + rank);
+    };
+    const auto gathered = gather_bytes(text(group.rank()), group, Reason::control);
+    ASSERT_EQ(std::ssize(gathered), n());
+    for (int rank = 0; rank < n(); ++rank) EXPECT_EQ(gathered[rank], text(rank));
+    if (n() == 1) return;
+    const int64_t bytes = (n() - 1) * (8 + std::ssize(text(group.rank())));
+    EXPECT_EQ((group.ledger().entries().at({"dp", Reason::control})), (Traffic{2, bytes, bytes}));
+  });
+}
+
+TEST_P(Contract, ManyCallsInFlightAndWaitsInAnyOrder) {
+  run([&](World&, const Group& group) {
+    constexpr int kCalls = 24;
+    std::vector<at::Tensor> tensors;
+    std::vector<Work> works;
+    for (int i = 0; i < kCalls; ++i) {
+      tensors.push_back(values(group.rank(), 100 * i + 1, at::kFloat, i));
+      if (i % 3 == 2) {
+        all_reduce(tensors[i], group, Reason::gradient);  // behind those before it
+        works.emplace_back();
+      } else {
+        works.push_back(all_reduce_async(tensors[i], group, Reason::gradient));
+      }
+    }
+    for (int i = kCalls - 1; i >= 0; --i) {
+      works[i].wait();
+      EXPECT_TRUE(works[i].done());
+      EXPECT_TRUE(at::equal(tensors[i], summed(n(), 100 * i + 1, at::kFloat, at::kFloat, i)));
+    }
+  });
+}
+
+TEST_P(Contract, AsynchronousReduceScatterThenAllGather) {
+  run([&](World&, const Group& group) {
+    const std::vector<int64_t> counts = even_counts(1003, n());
+    const at::Tensor full = values(group.rank(), 1003, at::kDouble);
+    const at::Tensor part = full.narrow(0, offsets_of(counts)[group.rank()], counts[group.rank()]);
+    Work reduced = reduce_scatter_async(full, part, counts, group, Reason::gradient);
+    Work gathered = all_gather_async(full, counts, group, Reason::parameter);
+    gathered.wait();
+    EXPECT_TRUE(reduced.done());
+    EXPECT_TRUE(at::equal(full, summed(n(), 1003, at::kDouble, at::kDouble)));
+  });
+}
+
+TEST_P(Contract, GroupsDoNotDisturbEachOther) {
+  if (GetParam().backend == "mail") return;  // its test world has one group of the same ranks
+  run([&](World& world, const Group& dp) {
+    const Group tp = world.group("tp", dp.ranks());
+    const at::Tensor a = values(dp.rank(), 5000, at::kFloat, 1);
+    const at::Tensor b = values(dp.rank(), 5000, at::kFloat, 2);
+    // Issued in different orders on the ranks: only calls of one group must be in the same order.
+    Work first, second;
+    if (dp.rank() % 2 == 0) {
+      first = all_reduce_async(a, dp, Reason::gradient);
+      second = all_reduce_async(b, tp, Reason::tensor);
+    } else {
+      second = all_reduce_async(b, tp, Reason::tensor);
+      first = all_reduce_async(a, dp, Reason::gradient);
+    }
+    first.wait();
+    second.wait();
+    EXPECT_TRUE(at::equal(a, summed(n(), 5000, at::kFloat, at::kFloat, 1)));
+    EXPECT_TRUE(at::equal(b, summed(n(), 5000, at::kFloat, at::kFloat, 2)));
+    if (n() > 1) {
+      EXPECT_EQ(world.ledger().entries().size(), 2);
+    }
+  });
+}
+
+TEST_P(Contract, SubgroupsOfAMesh) {
+  if (n() < 3) return;
+  run([&](World& world, const Group& all) {
+    // Even and odd ranks; in reverse order, so that group ranks are not global ranks.
+    std::vector<int> ranks;
+    for (int rank = n() - 1; rank >= 0; --rank) {
+      if (rank % 2 == all.rank() % 2) ranks.push_back(rank);
+    }
+    const Group half = world.group("tp", ranks);
+    EXPECT_EQ(half.ranks()[half.rank()], world.rank());
+    const at::Tensor tensor = at::full({3}, world.rank(), at::kLong);
+    all_reduce(tensor, half, Reason::tensor);
+    EXPECT_EQ(tensor[2].item<int64_t>(), std::accumulate(ranks.begin(), ranks.end(), 0));
+    if (half.size() == 1) {
+      EXPECT_TRUE(world.ledger().entries().empty());
+    }
+  });
+}
+
+TEST_P(Contract, RunsGiveTheSameBits) {
+  std::vector<at::Tensor> runs;
+  for (int i = 0; i < 2; ++i) {
+    run([&](World&, const Group& group) {
+      const at::Tensor tensor = values(group.rank(), 100'003, at::kFloat);
+      all_reduce(tensor, group, Reason::gradient);
+      if (group.rank() == 0) runs.push_back(tensor);
+    });
+  }
+  EXPECT_TRUE(at::equal(runs[0], runs[1]));
+}
+
+// 1e8 and 1 do not add up in fp32: which sum comes out tells the order in which it was made.
+float order_sensitive_sum(World& world, const Group& group) {
+  const float terms[] = {1e8f, 1, -1e8f, 1};
+  const at::Tensor tensor = at::full({5}, terms[world.rank()]);
+  all_reduce(tensor, group, Reason::gradient);
+  EXPECT_TRUE((tensor == tensor[0]).all().item<bool>());
+  return tensor[4].item<float>();
+}
+
+TEST_P(Contract, TheOrderOfASumIsThatOfTheRanks) {
+  if (n() < 3 || n() > 4) return;
+  const float expected = n() == 3 ? (1e8f + 1) - 1e8f : ((1e8f + 1) - 1e8f) + 1;
+  run([&](World& world, const Group& group) {
+    EXPECT_EQ(order_sensitive_sum(world, group), expected);
+  });
+}
+
+// The test above can fail: a group that adds in another order gives another sum.
+TEST_P(Contract, AnotherOrderWouldBeSeen) {
+  if (n() != 3) return;
+  run([&](World& world, const Group&) {
+    EXPECT_EQ(order_sensitive_sum(world, world.group("tp", {0, 2, 1})), 1);
+  });
+}
+
+TEST_P(Contract, AGroupOfOneGivesBackItsInput) {
+  run([&](World& world, const Group&) {
+    const Group alone = world.group("tp", {world.rank()});
+    const at::Tensor full = values(0, 10, at::kBFloat16);
+    const at::Tensor part = at::empty({10}, at::kFloat);
+    const std::vector<int64_t> counts{10};
+    reduce_scatter(full, part, counts, alone, Reason::gradient);
+    EXPECT_TRUE(at::equal(part, full.to(at::kFloat)));
+    const at::Tensor received = at::empty({10}, at::kBFloat16);
+    all_to_all(full, counts, received, counts, alone, Reason::expert);
+    EXPECT_TRUE(at::equal(received, full));
+    barrier(alone);
+    EXPECT_TRUE(world.ledger().entries().empty());
+  });
+}
+
+TEST(DefaultGroup, IsAloneAndHasNoAxis) {
+  const Group group;
+  EXPECT_EQ(group.size(), 1);
+  EXPECT_EQ(group.rank(), 0);
+  EXPECT_EQ(group.axis(), "");
+  const at::Tensor tensor = values(0, 4, at::kFloat);
+  all_reduce(tensor, group, Reason::gradient);
+  EXPECT_TRUE(at::equal(tensor, values(0, 4, at::kFloat)));
+  EXPECT_TRUE(group.ledger().entries().empty());
+}
+
+}  // namespace
+}  // namespace colossal::comm

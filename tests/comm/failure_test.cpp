@@ -1,0 +1,341 @@
+// What happens when a rank is late, fails, or calls something else. Every message names the rank,
+// the axis and the operation.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "colossal/base/error.h"
+#include "colossal/comm/group.h"
+#include "colossal/comm/law.h"
+#include "tests/comm/settings.h"
+
+namespace colossal::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+constexpr milliseconds kShort{200};
+const at::Tensor& four_floats() {
+  static const at::Tensor tensor = at::ones({4});
+  return tensor;
+}
+
+// The message of the CommError that `body` throws.
+template <typename Function>
+std::string failure_of(const Function& function) {
+  try {
+    function();
+  } catch (const CommError& error) {
+    return error.what();
+  }
+  return "no CommError";
+}
+
+class Failure : public testing::TestWithParam<Setting> {
+ protected:
+  int n() const { return GetParam().size; }
+  bool is(const char* backend) const { return GetParam().backend == backend; }
+  void run(const Body& body, milliseconds timeout = test::kRankTimeout) const {
+    comm::run(GetParam(), body, timeout);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, Failure,
+                         testing::Values(Setting{"local", 3}, Setting{"mail", 3},
+                                         Setting{"gloo", 3}),
+                         testing::PrintToStringParamName());
+
+TEST_P(Failure, ATimeoutNamesWhoCalledWhatAndWhoDidNotArrive) {
+  std::latch others_failed(2);
+  run(
+      [&](World&, const Group& group) {
+        if (group.rank() == 2) return others_failed.wait();
+        const std::string message =
+            failure_of([&] { all_reduce(four_floats().clone(), group, Reason::gradient); });
+        others_failed.count_down();
+        EXPECT_EQ(
+            message,
+            fmt::format("rank {} of 3 on axis \"dp\": all_reduce of 16 B (gradient) timed out "
+                        "after 200ms: rank 2 did not arrive",
+                        group.rank()));
+      },
+      kShort);
+}
+
+TEST_P(Failure, WhoComesTooLateLearnsIt) {
+  std::latch others_failed(2);
+  run(
+      [&](World&, const Group& group) {
+        if (group.rank() == 2) others_failed.wait();
+        const std::string message = failure_of([&] { barrier(group); });
+        if (group.rank() == 2) {
+          EXPECT_THAT(message, AnyOf(HasSubstr("did not arrive"), HasSubstr("lost rank 0"),
+                                     HasSubstr("lost rank 1")));
+        } else {
+          others_failed.count_down();
+        }
+      },
+      kShort);
+}
+
+TEST_P(Failure, AfterAFailureLaterCallsFailAtOnce) {
+  std::latch others_failed(2);
+  run(
+      [&](World&, const Group& group) {
+        if (group.rank() == 2) return others_failed.wait();
+        failure_of([&] { barrier(group); });
+        const auto start = std::chrono::steady_clock::now();
+        const std::string message = failure_of([&] { barrier(group); });
+        EXPECT_LT(std::chrono::steady_clock::now() - start, kShort);
+        EXPECT_THAT(message, HasSubstr("did not arrive"));
+        others_failed.count_down();
+      },
+      kShort);
+}
+
+TEST_P(Failure, ASendNobodyReceivesTimesOut) {
+  std::latch sender_failed(1);
+  run(
+      [&](World&, const Group& group) {
+        if (group.rank() != 0) return sender_failed.wait();
+        const at::Tensor large = at::ones({1 << 20});
+        EXPECT_THAT(
+            failure_of([&] { send(large, 1, group, Reason::stage); }),
+            MatchesRegex("rank 0 of 3 on axis \"dp\": send/receive of .*MiB \\(stage\\) timed "
+                         "out after 200ms: rank 1 did not receive"));
+        sender_failed.count_down();
+      },
+      kShort);
+}
+
+TEST_P(Failure, AReceiveWithoutASendTimesOut) {
+  std::latch receiver_failed(1);
+  run(
+      [&](World&, const Group& group) {
+        if (group.rank() != 0) return receiver_failed.wait();
+        EXPECT_THAT(failure_of([&] { receive(at::ones({4}), 2, group, Reason::stage); }),
+                    MatchesRegex(".*timed out after 200ms: rank 2 did not (send|arrive)"));
+        receiver_failed.count_down();
+      },
+      kShort);
+}
+
+TEST_P(Failure, AnAbortEndsTheOwnCallWithItsReasonAndThePeersWithTheLoss) {
+  std::latch all_wait(3);
+  std::latch aborted(1);
+  run([&](World& world, const Group& group) {
+    if (group.rank() == 2) {
+      aborted.wait();
+      all_wait.wait();
+      return;
+    }
+    std::optional<std::thread> aborter;
+    if (group.rank() == 1) {
+      aborter.emplace([&] {
+        std::this_thread::sleep_for(milliseconds(50));
+        world.abort("the user said stop");
+        aborted.count_down();
+      });
+    }
+    const std::string message =
+        failure_of([&] { all_reduce(four_floats().clone(), group, Reason::gradient); });
+    if (aborter) aborter->join();
+    if (group.rank() == 1) {
+      EXPECT_EQ(
+          message,
+          "rank 1 of 3 on axis \"dp\": all_reduce of 16 B (gradient) was aborted: the user said "
+          "stop");
+      EXPECT_THAT(failure_of([&] { barrier(group); }), HasSubstr("the user said stop"));
+    } else {
+      EXPECT_THAT(message, HasSubstr("all_reduce of 16 B (gradient) lost rank 1: "));
+    }
+    all_wait.count_down(group.rank() == 0 ? 2 : 1);
+  });
+}
+
+TEST_P(Failure, AnAsynchronousCallThrowsWhereItIsWaitedFor) {
+  std::latch others_failed(2);
+  run(
+      [&](World&, const Group& group) {
+        if (group.rank() == 2) return others_failed.wait();
+        Work first = all_reduce_async(four_floats().clone(), group, Reason::gradient);
+        Work second = all_reduce_async(four_floats().clone(), group, Reason::control);
+        EXPECT_THAT(failure_of([&] { second.wait(); }), HasSubstr("(control)"));
+        EXPECT_THAT(failure_of([&] { first.wait(); }), HasSubstr("(gradient) timed out"));
+        // Dropped without wait: the group ends cleanly all the same.
+        all_reduce_async(four_floats().clone(), group, Reason::gradient);
+        others_failed.count_down();
+      },
+      kShort);
+}
+
+// Rank 1 calls `other`, the others `usual`: what the ranks say about it.
+class Mismatch : public Failure {
+ protected:
+  using Collective = std::function<void(const Group&)>;
+  std::vector<std::string> messages(const Collective& usual, const Collective& other) const {
+    std::vector<std::string> messages(n());
+    std::latch all_failed(n());
+    run([&](World&, const Group& group) {
+      messages[group.rank()] = failure_of([&] { group.rank() == 1 ? other(group) : usual(group); });
+      all_failed.arrive_and_wait();
+    });
+    return messages;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, Mismatch,
+                         testing::Values(Setting{"local", 3}, Setting{"mail", 3},
+                                         Setting{"gloo", 2}),
+                         testing::PrintToStringParamName());
+
+TEST_P(Mismatch, OfOperations) {
+  const auto texts = messages(
+      [](const Group& group) { all_reduce(at::ones({4}), group, Reason::gradient); },
+      [](const Group& group) {
+        all_gather(at::ones({12}), even_counts(12, group.size()), group, Reason::parameter);
+      });
+  EXPECT_EQ(
+      texts[0],
+      fmt::format("rank 0 of {} on axis \"dp\": all_reduce of 16 B (gradient) does not match: "
+                  "rank 1 called all_gather of 48 B of Float (parameter) while rank 0 called "
+                  "all_reduce of 16 B of Float (gradient)",
+                  n()));
+  EXPECT_THAT(texts[1],
+              AnyOf(HasSubstr("rank 0 called all_reduce of 16 B of Float (gradient) while "
+                              "rank 1 called all_gather of 48 B of Float (parameter)"),
+                    HasSubstr("lost rank 0")));
+}
+
+TEST_P(Mismatch, OfSizes) {
+  const auto texts =
+      messages([](const Group& group) { all_reduce(at::ones({4}), group, Reason::gradient); },
+               [](const Group& group) { all_reduce(at::ones({5}), group, Reason::gradient); });
+  EXPECT_THAT(texts[0],
+              HasSubstr("rank 1 called all_reduce of 20 B of Float (gradient) while rank 0 "
+                        "called all_reduce of 16 B of Float (gradient)"));
+}
+
+TEST_P(Mismatch, OfTypes) {
+  const auto texts = messages(
+      [](const Group& group) { all_reduce(at::ones({4}), group, Reason::gradient); },
+      [](const Group& group) { all_reduce(at::ones({2}, at::kDouble), group, Reason::gradient); });
+  EXPECT_THAT(texts[0], HasSubstr("rank 1 called all_reduce of 16 B of Double (gradient)"));
+}
+
+TEST_P(Mismatch, OfReasons) {
+  const auto texts =
+      messages([](const Group& group) { all_reduce(at::ones({4}), group, Reason::gradient); },
+               [](const Group& group) { all_reduce(at::ones({4}), group, Reason::control); });
+  EXPECT_THAT(texts[0], HasSubstr("rank 1 called all_reduce of 16 B of Float (control)"));
+}
+
+TEST_P(Mismatch, OfParts) {
+  const auto reduce = [](std::vector<int64_t> counts) {
+    return [counts](const Group& group) mutable {
+      counts.resize(group.size());
+      const at::Tensor part = at::ones({counts[group.rank()]});
+      reduce_scatter(at::ones({8}), part, counts, group, Reason::gradient);
+    };
+  };
+  for (const std::string& text : messages(reduce({4, 4}), reduce({2, 6}))) {
+    EXPECT_THAT(text, AnyOf(HasSubstr("does not match"), HasSubstr("lost rank")));
+  }
+}
+
+TEST_P(Mismatch, OfWhatAnAllToAllExpects) {
+  const auto exchange = [](int64_t expected) {
+    return [expected](const Group& group) {
+      const std::vector<int64_t> send_counts(group.size(), 3);
+      const std::vector<int64_t> receive_counts(group.size(), expected);
+      all_to_all(at::ones({total(send_counts)}), send_counts, at::ones({total(receive_counts)}),
+                 receive_counts, group, Reason::expert);
+    };
+  };
+  // Only rank 1 is wrong, about what the others and itself send.
+  for (const std::string& text : messages(exchange(3), exchange(2))) {
+    EXPECT_THAT(text, AnyOf(HasSubstr("does not match"), HasSubstr("lost rank 1")));
+  }
+}
+
+TEST(RunRanks, ThrowsTheFirstCauseWithItsRank) {
+  const auto body = [](World& world) {
+    const Group group = world.group("dp", {0, 1, 2, 3});
+    if (world.rank() == 2) throw ConfigError("boom");
+    barrier(group);
+  };
+  for (const auto& runner : {test::run_ranks, test::run_ranks_over_gloo}) {
+    try {
+      runner(4, body, std::chrono::seconds(20));
+      FAIL();
+    } catch (const ConfigError& error) {
+      EXPECT_STREQ(error.what(), "rank 2: boom");
+    }
+  }
+}
+
+TEST(RunRanks, OthersLearnWhoThrew) {
+  std::string message;
+  EXPECT_THROW(test::run_ranks(2,
+                               [&](World& world) {
+                                 const Group group = world.group("dp", {0, 1});
+                                 if (world.rank() == 1) throw std::runtime_error("boom");
+                                 message = failure_of([&] { barrier(group); });
+                               }),
+               std::runtime_error);
+  EXPECT_EQ(message, "rank 0 of 2 on axis \"dp\": barrier lost rank 1: boom");
+}
+
+TEST(RunRanks, EightRanksTakeLittleTime) {
+  const auto start = std::chrono::steady_clock::now();
+  test::run_ranks(8, [](World& world) {
+    const Group group = world.group("dp", {0, 1, 2, 3, 4, 5, 6, 7});
+    for (int i = 0; i < 100; ++i) all_reduce(at::ones({16}), group, Reason::gradient);
+  });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  RecordProperty("seconds", std::to_string(seconds.count()));
+  EXPECT_LT(seconds.count(), 5);  // 0.05 on two idle cores
+}
+
+TEST(Group, NamesGlobalRanksWhereTheyDiffer) {
+  std::latch failed(1);
+  test::run_ranks(
+      4,
+      [&](World& world) {
+        if (world.rank() % 2 == 0) return;
+        const Group group = world.group("tp", {1, 3});
+        if (world.rank() == 3) return failed.wait();
+        EXPECT_EQ(failure_of([&] { barrier(group); }),
+                  "rank 0 of 2 on axis \"tp\" (global 1): barrier timed out after 200ms: rank 1 "
+                  "(global 3) did not arrive");
+        failed.count_down();
+      },
+      kShort);
+}
+
+TEST(Group, RefusesWhatNoBackendCouldDo) {
+  test::run_ranks(2, [](World& world) {
+    const Group group = world.group("dp", {0, 1});
+    const at::Tensor tensor = at::ones({4, 2});
+    EXPECT_THROW(all_reduce(tensor.t(), group, Reason::gradient), InternalError);
+    EXPECT_THROW(all_reduce(at::ones({4}, at::kInt), group, Reason::gradient), InternalError);
+    const std::vector<int64_t> wrong{4, 3};
+    EXPECT_THROW(all_gather(tensor, wrong, group, Reason::gradient), InternalError);
+    EXPECT_THROW(broadcast(tensor, 2, group, Reason::gradient), InternalError);
+    EXPECT_THROW(send(tensor, world.rank(), group, Reason::stage), InternalError);
+    EXPECT_THROW(world.group("dp", {1 - world.rank()}), InternalError);
+    EXPECT_THROW(world.group("dp", {0, 1, 2}), InternalError);
+    EXPECT_THROW(world.group("dp", {0, 1, 1}), InternalError);
+  });
+}
+
+}  // namespace
+}  // namespace colossal::comm

@@ -1,0 +1,36 @@
+// The worlds over which the contract suite runs, and values that ranks compute alike.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/world.h"
+#include "tests/support/run_ranks.h"
+
+namespace colossal::comm {
+
+struct Setting {
+  std::string backend;  // "local"; "mail": every collective as messages through memory; "gloo"
+  int size = 1;
+};
+std::ostream& operator<<(std::ostream& stream, const Setting& setting);
+
+using Body = std::function<void(World& world, const Group& group)>;
+
+// Runs `body` on each rank, with a group of all ranks on axis "dp".
+void run(const Setting& setting, const Body& body,
+         std::chrono::milliseconds timeout = test::kRankTimeout);
+
+std::vector<Setting> all_settings();
+std::vector<Setting> settings_of_several_ranks();
+
+// What rank `rank` holds: flat, of no pattern that a wrong offset would leave unnoticed.
+at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt = 0);
+// The sum over ranks [0, n) in rank order, in the accumulation type, rounded once to `out_type`.
+at::Tensor summed(int n, int64_t numel, at::ScalarType type, at::ScalarType out_type, int salt = 0);
+
+}  // namespace colossal::comm

@@ -1,0 +1,150 @@
+#include "colossal/data/tokenize.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "tests/data/text_folder.h"
+
+namespace colossal::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Outcome {
+  std::vector<int64_t> tokens;
+  TokenCounts counts;
+};
+
+Outcome tokenize(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
+                 const TokenizeOptions& options = {.num_threads = 2}) {
+  std::vector<std::byte> bytes;
+  Outcome outcome;
+  outcome.counts = tokenize_files(find_source_files(patterns, "data.train"), tokenizer, options,
+                                  [&](std::span<const std::byte> part) {
+                                    bytes.insert(bytes.end(), part.begin(), part.end());
+                                  });
+  const int width = token_width(tokenizer);
+  for (size_t i = 0; i < bytes.size(); i += width) {
+    int32_t token = 0;
+    std::memcpy(&token, &bytes[i], width);
+    outcome.tokens.push_back(token);
+  }
+  EXPECT_EQ(outcome.counts.tokens, std::ssize(outcome.tokens));
+  return outcome;
+}
+
+TEST(Tokenize, JoinsFilesByEndOfText) {
+  TextFolder folder;
+  folder.write("a", "xy");
+  folder.write("b", "");
+  folder.write("c", "z");
+  const Outcome outcome = tokenize({folder / "*"}, LetterTokenizer());
+  EXPECT_THAT(outcome.tokens, ElementsAre('x', 'y', 256, 256, 'z'));
+  EXPECT_EQ(outcome.counts.files, 3);
+}
+
+TEST(Tokenize, StoresTwoBytesWhereTheVocabularyFits) {
+  EXPECT_EQ(token_width(LetterTokenizer(65536)), 2);
+  EXPECT_EQ(token_width(LetterTokenizer(65537)), 4);
+  TextFolder folder;
+  folder.write("a", "x");
+  folder.write("b", "y");
+  EXPECT_THAT(tokenize({folder / "*"}, LetterTokenizer(65536)).tokens,
+              ElementsAre('x', 65535, 'y'));
+  EXPECT_THAT(tokenize({folder / "*"}, LetterTokenizer(65537)).tokens,
+              ElementsAre('x', 65536, 'y'));
+}
+
+TEST(Tokenize, ManyFilesComeInOrderAtAnyNumberOfThreads) {
+  TextFolder folder;
+  std::vector<int64_t> expected;
+  for (int i = 100; i < 300; ++i) {
+    const std::string text(i % 13 * 50, static_cast<char>('a' + i % 26));
+    folder.write(std::to_string(i), text);
+    if (i > 100) expected.push_back(256);
+    expected.insert(expected.end(), text.begin(), text.end());
+  }
+  for (const int num_threads : {1, 2, 7}) {
+    EXPECT_EQ(tokenize({folder / "*"}, LetterTokenizer(), {.num_threads = num_threads}).tokens,
+              expected);
+  }
+}
+
+// Three pieces of 16 MiB give what the file gives as a whole, and no separator between them.
+TEST(Tokenize, AHugeFileGoesInPieces) {
+  TextFolder folder;
+  std::string text((size_t{32} << 20) + 5, '\0');
+  std::iota(text.begin(), text.end(), '\0');
+  folder.write("a", text);
+  folder.write("b", "z");
+  std::vector<int64_t> steps;
+  TokenizeOptions options{.num_threads = 2};
+  options.progress = [&](const TokenizeProgress& progress) {
+    EXPECT_EQ(progress.bytes_total, std::ssize(text) + 1);
+    steps.push_back(progress.bytes_done);
+  };
+  std::vector<uint16_t> tokens;
+  const TokenCounts counts = tokenize_files(
+      find_source_files(std::vector{folder / "*"}, "data.train"),
+      LetterTokenizer(257, /*any_bytes=*/true), options, [&](std::span<const std::byte> part) {
+        const auto* begin = reinterpret_cast<const uint16_t*>(part.data());
+        tokens.insert(tokens.end(), begin, begin + part.size() / 2);
+      });
+  std::vector<uint16_t> expected(text.size());
+  std::ranges::transform(text, expected.begin(), [](char c) { return static_cast<uint8_t>(c); });
+  expected.insert(expected.end(), {256, 'z'});
+  EXPECT_TRUE(tokens == expected);
+  EXPECT_EQ(counts.files, 2);
+  EXPECT_THAT(steps, ElementsAre(16 << 20, 32 << 20, (32 << 20) + 5, (32 << 20) + 6));
+}
+
+TEST(Tokenize, AFileTooLargeToBeTakenAsAWholeIsRefused) {
+  TextFolder folder;
+  folder.write("a", "x");
+  std::filesystem::resize_file(folder / "a", (int64_t{1} << 30) + 1);  // takes no space
+  EXPECT_THAT(message_of<ConfigError>([&] { tokenize({folder / "a"}, LetterTokenizer()); }),
+              AllOf(HasSubstr(folder / "a"), HasSubstr("at most 1.00 GiB"), HasSubstr("split it")));
+}
+
+TEST(Tokenize, TheFirstFileThatIsNotUtf8IsNamedWithItsOffset) {
+  TextFolder folder;
+  folder.write("a", "fine");
+  folder.write("b", "123\xff");
+  folder.write("c", "\xff");
+  const auto message =
+      message_of<ConfigError>([&] { tokenize({folder / "*"}, LetterTokenizer()); });
+  EXPECT_THAT(message, AllOf(HasSubstr("data.train"), HasSubstr(folder / "b"), HasSubstr("byte 3"),
+                             HasSubstr("data.invalid = \"skip\"")));
+}
+
+TEST(Tokenize, SkippedFilesAreCountedAndLeaveNoSeparator) {
+  TextFolder folder;
+  folder.write("a", "\xff");
+  folder.write("b", "x");
+  folder.write("c", "abc\xff");
+  folder.write("d", "y");
+  folder.write("e", "\xff");
+  const Outcome outcome =
+      tokenize({folder / "*"}, LetterTokenizer(), {.invalid = InvalidFiles::skip});
+  EXPECT_THAT(outcome.tokens, ElementsAre('x', 256, 'y'));
+  EXPECT_EQ(outcome.counts.files, 2);
+  EXPECT_EQ(outcome.counts.skipped_files, 3);
+}
+
+TEST(Tokenize, AFileThatChangesMeanwhileIsAnError) {
+  TextFolder folder;
+  folder.write("a", "xyz");
+  const auto files = find_source_files(std::vector{folder / "a"}, "data.train");
+  const auto run = [&] { tokenize_files(files, LetterTokenizer(), {}, [](auto) {}); };
+  folder.write("a", "x");
+  EXPECT_THAT(message_of<IoError>(run), HasSubstr("1 bytes long, 3 were expected"));
+  std::filesystem::remove(folder / "a");
+  EXPECT_THAT(message_of<IoError>(run), HasSubstr(folder / "a"));
+}
+
+}  // namespace
+}  // namespace colossal::data

@@ -1,0 +1,56 @@
+"""A checkpoint is a Hugging Face folder as it stands."""
+import json
+import subprocess
+import unittest
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from harness import COLOSSAL, EndToEndTest
+
+
+class HuggingFace(EndToEndTest):
+    def test_transformers_opens_it(self):
+        self.train(*self.flags(), "--train.steps=3", "--precision.compute=fp32",
+                   f"--data.validation={self.toml}", ranks=2)
+        folder = self.newest()
+        model = AutoModelForCausalLM.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        text = "def naïve(): return 'ß' # \U0001f600\n"
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        self.assertEqual(ids[0].tolist(), list(text.encode()))
+        # Its loss on a text is the one that the run measured on the same text.
+        data = torch.tensor([list(self.toml.read_bytes())])
+        length = (data.shape[1] - 1) // 32 * 32
+        rows = data[:, :length].view(-1, 32)
+        labels = data[:, 1:length + 1].view(-1, 32)
+        with torch.no_grad():
+            loss = torch.nn.functional.cross_entropy(model(rows).logits.flatten(0, 1), labels.flatten())
+        self.assertAlmostEqual(self.metrics()[3]["validation_loss"], loss.item(), delta=1e-5 * loss.item())
+
+    def test_generate_continues_the_text_as_transformers_does(self):
+        self.train(*self.flags(), "--train.steps=3", "--precision.compute=fp32")
+        folder = self.newest()
+        prompt = "import json\n"
+        done = subprocess.run([COLOSSAL, "generate", folder, f"--prompt={prompt}", "--temperature=0",
+                               "--max-new-tokens=20"], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        model = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32)
+        ids = torch.tensor([list(prompt.encode())])
+        expected = model.generate(ids, max_new_tokens=20, do_sample=False, pad_token_id=256)[0].tolist()
+        text = bytes(token for token in expected if token < 256)
+        self.assertEqual(done.stdout.rstrip(b"\n").decode(errors="replace"),
+                         text.rstrip(b"\n").decode(errors="replace"))
+
+    def test_config_and_state_say_what_was_run(self):
+        self.train(*self.flags(), "--train.steps=2", ranks=2)
+        state = json.loads((self.newest() / "training_state/state.json").read_text())
+        self.assertEqual(state["step"], 2)
+        self.assertEqual(state["ranks"], 2)
+        config = json.loads((self.newest() / "config.json").read_text())
+        self.assertEqual(config["model_type"], "gpt2")
+        self.assertEqual(config["eos_token_id"], 256)
+
+
+if __name__ == "__main__":
+    unittest.main()

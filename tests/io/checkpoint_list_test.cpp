@@ -1,0 +1,84 @@
+#include <gmock/gmock.h>
+
+#include "colossal/io/checkpoint_directory.h"
+#include "tests/io/files.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::io {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class CheckpointListTest : public ::testing::Test {
+ protected:
+  void make(const std::string& name) { test::write_text(folder_ / name / "config.json", name); }
+
+  std::vector<int64_t> steps() const {
+    std::vector<int64_t> steps;
+    for (const Checkpoint& checkpoint : list_checkpoints(folder_.path())) {
+      steps.push_back(checkpoint.step);
+    }
+    return steps;
+  }
+
+  colossal::test::TemporaryDirectory folder_{colossal::test::Storage::memory};
+};
+
+TEST_F(CheckpointListTest, NamesSortByStep) {
+  EXPECT_EQ(checkpoint_name(100), "step-000100");
+  EXPECT_EQ(checkpoint_name(12345678), "step-12345678");
+  EXPECT_THAT(list_checkpoints(folder_ / "missing"), IsEmpty());
+  for (const int64_t step : {1234567, 20, 3, 100}) make(checkpoint_name(step));
+  EXPECT_THAT(steps(), ElementsAre(3, 20, 100, 1234567));
+  EXPECT_EQ(list_checkpoints(folder_.path())[1].path, folder_ / "step-000020");
+}
+
+TEST_F(CheckpointListTest, OtherNamesAreNoCheckpoints) {
+  for (const char* name :
+       {"step-1", "step-0000001", "step-", "step-000001.bak", "Step-000001", "step--00001",
+        "step-99999999999999999999", ".step-000001", ".step-000001.tmp-0123456789abcdef", "x"}) {
+    make(name);
+  }
+  test::write_text(folder_ / "step-000007", "a file");
+  EXPECT_THAT(steps(), IsEmpty());
+}
+
+TEST_F(CheckpointListTest, AHalfDoneReplacementIsListedAndFinished) {
+  make(".step-000005.old-0123456789abcdef");
+  EXPECT_THAT(steps(), ElementsAre(5));
+  remove_stale_temporaries(folder_.path());
+  EXPECT_TRUE(fs::exists(folder_ / "step-000005/config.json"));
+  make(".step-000005.old-0123456789abcdef");
+  EXPECT_EQ(list_checkpoints(folder_.path())[0].path, folder_ / "step-000005");
+  remove_stale_temporaries(folder_.path());
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1);
+}
+
+TEST_F(CheckpointListTest, StaleTemporariesGoButNotThoseInUse) {
+  make(".step-000001.tmp-0123456789abcdef");
+  make("step-000002");
+  make("notes");
+  const DirectoryWriter writer = DirectoryWriter::create(folder_ / "step-000003");
+  remove_stale_temporaries(folder_.path());
+  EXPECT_FALSE(fs::exists(folder_ / ".step-000001.tmp-0123456789abcdef"));
+  EXPECT_TRUE(fs::exists(writer.temporary_path()));
+  EXPECT_TRUE(fs::exists(folder_ / "step-000002/config.json"));
+  EXPECT_TRUE(fs::exists(folder_ / "notes/config.json"));
+  remove_stale_temporaries(folder_ / "missing");
+}
+
+TEST_F(CheckpointListTest, PruneKeepsTheNewest) {
+  for (const int64_t step : {1, 2, 3, 10, 20}) make(checkpoint_name(step));
+  make("other");
+  prune(folder_.path(), 9);
+  EXPECT_EQ(steps().size(), 5U);
+  prune(folder_.path(), 2);
+  EXPECT_THAT(steps(), ElementsAre(10, 20));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 3);
+  EXPECT_THROW(prune(folder_.path(), 0), InternalError);
+}
+
+}  // namespace
+}  // namespace colossal::io

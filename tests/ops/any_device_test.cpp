@@ -1,0 +1,113 @@
+// The operators for devices without kernels of ours, on the CPU, against the CPU's own.
+#include "colossal/ops/any_device.h"
+
+#include <gtest/gtest.h>
+
+#include "colossal/ops/attention.h"
+#include "colossal/ops/dispatch.h"
+#include "colossal/ops/dropout.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/optimizer_kernels.h"
+#include "tests/ops/tensors.h"
+
+namespace colossal::ops {
+namespace {
+
+const RandomKey kKey = random_key(1, 2, "stream");
+const std::vector<int64_t> kSamples = {3, 1'000'000, 7};
+
+TEST(AnyDevice, RandomNumbersAreTheSameBits) {
+  for (const at::ScalarType type : all_types()) {
+    const at::Tensor ours = at::empty({1'000}, type), theirs = at::empty({1'000}, type);
+    fill_normal(ours, 5, kKey, 0.5, 2);
+    any_device::fill_normal(theirs, 5, pack_key(kKey), 0.5, 2);
+    EXPECT_TRUE(theirs.equal(ours));
+    const at::Tensor x = normal({3, 7, 20}, type, 1), positions = at::arange(7, at::kLong);
+    EXPECT_TRUE(any_device::dropout(x, 0.3, pack_key(kKey), kSamples, positions, 9)
+                    .equal(dropout(x, 0.3, kKey, kSamples, positions, 9)));
+  }
+}
+
+TEST(AnyDevice, OptimizerPassesAgree) {
+  constexpr int64_t kCount = 1'000;
+  const at::Tensor gradient = normal({kCount}, at::kBFloat16, 1);
+  std::vector<at::Tensor> ours, theirs;
+  for (auto* tensors : {&ours, &theirs}) {
+    *tensors = {normal({kCount}, at::kFloat, 2), at::empty({kCount}, at::kBFloat16),
+                normal({kCount}, at::kFloat, 3), normal({kCount}, at::kFloat, 4).abs()};
+  }
+  adamw(ours[0], ours[1], ours[2], ours[3], gradient,
+        {.learning_rate = 0.1,
+         .beta1 = 0.9,
+         .beta2 = 0.95,
+         .weight_decay = 0.1,
+         .gradient_scale = 2});
+  any_device::adamw(theirs[0], theirs[1], theirs[2], theirs[3], gradient, 2, 0.9, 0.95, 1 - 0.01,
+                    0.1 / (1 - 0.9), std::sqrt(1 - 0.95), 1e-8);
+  for (size_t i = 0; i < ours.size(); ++i) expect_near(theirs[i], ours[i], i == 1 ? 1e-3 : 1e-6);
+  accumulate(ours[0], gradient);
+  any_device::accumulate(theirs[0], gradient);
+  expect_near(theirs[0], ours[0], 1e-6);
+  convert_copy(ours[1], ours[0], 0.3);
+  any_device::convert_copy(theirs[1], ours[0], 0.3);
+  EXPECT_TRUE(theirs[1].equal(ours[1]));
+  EXPECT_NEAR(any_device::squared_norm(ours[0]), squared_norm(ours[0]), 1e-9);
+  EXPECT_TRUE(any_device::all_finite(ours[0]));
+  ours[0][7] = NAN;
+  EXPECT_FALSE(any_device::all_finite(ours[0]));
+}
+
+TEST(AnyDevice, AttentionAgrees) {
+  for (const at::ScalarType type : all_types()) {
+    for (const double probability : {0.0, 0.2}) {
+      const auto make = [&](int64_t heads, int64_t rows, uint64_t seed) {
+        return normal({3, heads, rows, 16}, at::kBFloat16, seed).to(type);
+      };
+      const at::Tensor query = make(4, 5, 1), key = make(2, 33, 2), value = make(2, 33, 3);
+      const at::Tensor gradient = make(4, 5, 4);
+      static const auto forward =
+          find_operator<decltype(any_device::attention)>("colossal::attention");
+      static const auto backward =
+          find_operator<decltype(any_device::attention_backward)>("colossal::attention_backward");
+      const auto [output, logsumexp] =
+          forward.call(query, key, value, true, 0.25, probability, 77, kSamples, 1);
+      const auto [other_output, other_logsumexp] =
+          any_device::attention(query, key, value, true, 0.25, probability, 77, kSamples, 1);
+      expect_near(other_output, output, tolerance_of(type));
+      expect_near(other_logsumexp, logsumexp, 1e-6);
+      EXPECT_EQ(other_output.strides(), output.strides());
+      const auto [a, b, c] = backward.call(gradient, query, key, value, output, logsumexp, true,
+                                           0.25, probability, 77, kSamples, 1);
+      const auto [d, e, f] = any_device::attention_backward(
+          gradient, query, key, value, output, logsumexp, true, 0.25, probability, 77, kSamples, 1);
+      expect_near(d, a, tolerance_of(type));
+      expect_near(e, b, tolerance_of(type));
+      expect_near(f, c, tolerance_of(type));
+    }
+  }
+}
+
+// Through the dispatcher, as tensors on a GPU would come.
+TEST(AnyDevice, LinearCrossEntropyAgrees) {
+  using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+  using Signature =
+      Results(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, int64_t);
+  static const auto op = find_operator<Signature>("colossal::linear_cross_entropy");
+  const at::Tensor labels = at::tensor({3, -100, 0, 29, -100, 7, 3}, at::kLong);
+  for (const at::ScalarType type : all_types()) {
+    const at::Tensor x = normal({7, 8}, type, 1), weight = normal({30, 8}, type, 2);
+    const int64_t bytes = 4 * 30 * x.element_size();
+    const auto [loss, x_gradient, weight_gradient] = op.call(x, weight, labels, true, true, bytes);
+    const auto [a, b, c] = op.redispatch(c10::DispatchKeySet(c10::DispatchKey::CUDA), x, weight,
+                                         labels, true, true, bytes);
+    expect_near(a, loss, 1e-6);
+    expect_near(b, x_gradient, tolerance_of(type));
+    expect_near(c, weight_gradient, tolerance_of(type));
+    EXPECT_EQ(a.scalar_type(), loss.scalar_type());
+    EXPECT_EQ(c.scalar_type(), weight_gradient.scalar_type());
+  }
+}
+
+}  // namespace
+}  // namespace colossal::ops

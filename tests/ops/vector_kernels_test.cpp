@@ -1,0 +1,249 @@
+// Every instruction set gives the same bits, and the right ones.
+#include "colossal/ops/kernels/vector_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace colossal::ops::kernels {
+namespace {
+
+constexpr InstructionSet kAll[] = {InstructionSet::baseline, InstructionSet::avx2,
+                                   InstructionSet::avx512};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<const VectorKernels*> variants() {
+  std::vector<const VectorKernels*> found;
+  for (const InstructionSet set : kAll) {
+    if (const VectorKernels* kernels = vector_kernels(set)) found.push_back(kernels);
+  }
+  return found;
+}
+
+template <typename Real>
+std::vector<Real> numbers(int64_t count, uint32_t seed, double spread = 1) {
+  std::vector<Real> values;
+  for (int64_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<Real>(spread * random_normal({seed, 0}, i, 0)));
+  }
+  return values;
+}
+
+template <typename Real>
+constexpr ElementType type_of() {
+  return sizeof(Real) == 8 ? ElementType::float64 : ElementType::float32;
+}
+
+template <typename Value>
+bool same_bits(const std::vector<Value>& a, const std::vector<Value>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Value)) == 0;
+}
+
+// run(kernels) gives a vector of results; all variants must give the baseline's bits.
+template <typename Run>
+void expect_equal_bits(const Run& run) {
+  const auto expected = run(*variants()[0]);
+  for (const VectorKernels* kernels : variants()) EXPECT_TRUE(same_bits(run(*kernels), expected));
+}
+
+TEST(VectorKernels, EveryMachineHasTheBaseline) {
+  EXPECT_NE(vector_kernels(InstructionSet::baseline), nullptr);
+  EXPECT_EQ(&vector_kernels(), vector_kernels(widest_instruction_set()));
+}
+
+TEST(VectorKernels, BfloatRoundsToNearestEvenOnEveryInstructionSet) {
+  const std::vector<float> values = {1.0F,        1.00390625F, 1.01171875F, -1.00390625F, 3.4e38F,
+                                     kInfinity,   -kInfinity,  0.0F,        -0.0F,        1e-40F,
+                                     1.00390637F, 65504.0F,    1.0039062F};
+  const std::vector<uint16_t> expected = {0x3F80, 0x3F80, 0x3F82, 0xBF80, 0x7F80, 0x7F80, 0xFF80,
+                                          0x0000, 0x8000, 0x0001, 0x3F81, 0x4780, 0x3F80};
+  for (const VectorKernels* kernels : variants()) {
+    std::vector<uint16_t> rounded(values.size());
+    kernels->convert(values.data(), ElementType::float32, rounded.data(), ElementType::bfloat16,
+                     values.size(), 1);
+    EXPECT_EQ(rounded, expected);
+    uint16_t nan = 0;
+    kernels->convert(&kNan, ElementType::float32, &nan, ElementType::bfloat16, 1, 1);
+    EXPECT_EQ(nan, 0x7FC0);
+  }
+}
+
+TEST(VectorKernels, ConversionsSumsAndNormsAgreeBitForBit) {
+  for (const int64_t count : {1, 15, 512, 1531}) {
+    const auto wide = numbers<double>(count, 1);
+    const auto narrow = numbers<float>(count, 2);
+    expect_equal_bits([&](const VectorKernels& kernels) {
+      std::vector<float> sum = narrow;
+      std::vector<uint16_t> half(count);
+      kernels.accumulate(wide.data(), ElementType::float64, sum.data(), ElementType::float32,
+                         count);
+      kernels.convert(sum.data(), ElementType::float32, half.data(), ElementType::bfloat16, count,
+                      0.3);
+      kernels.accumulate(half.data(), ElementType::bfloat16, sum.data(), ElementType::float32,
+                         count);
+      sum.push_back(
+          static_cast<float>(kernels.squared_norm(half.data(), ElementType::bfloat16, count)));
+      return sum;
+    });
+    expect_equal_bits([&](const VectorKernels& kernels) {
+      return std::vector<double>{kernels.squared_norm(wide.data(), ElementType::float64, count),
+                                 kernels.squared_norm(narrow.data(), ElementType::float32, count)};
+    });
+  }
+}
+
+template <typename Real>
+void expect_adamw_equal() {
+  constexpr int64_t kCount = 1531;
+  const AdamWFactors factors{0.7, 0.9, 0.95, 1 - 1e-4, 1.7e-3, 0.3, 1e-8};
+  expect_equal_bits([&](const VectorKernels& kernels) {
+    auto master = numbers<Real>(kCount, 1), first = numbers<Real>(kCount, 2);
+    auto second = numbers<Real>(kCount, 3), gradient = numbers<Real>(kCount, 4);
+    for (Real& v : second) v = std::abs(v);
+    std::vector<uint16_t> working(kCount);
+    const ElementType type = type_of<Real>();
+    kernels.adamw({master.data(), type, working.data(), ElementType::bfloat16, first.data(),
+                   second.data(), type, gradient.data(), type},
+                  0, kCount, factors);
+    for (const uint16_t bits : working) master.push_back(bits);
+    master.insert(master.end(), first.begin(), first.end());
+    master.insert(master.end(), second.begin(), second.end());
+    return master;
+  });
+}
+
+TEST(VectorKernels, AdamWAgreesBitForBit) {
+  expect_adamw_equal<float>();
+  expect_adamw_equal<double>();
+}
+
+template <typename Real>
+void expect_softmax_equal() {
+  for (const int64_t count : {1, 17, 511, 1531}) {
+    expect_equal_bits([&](const VectorKernels& kernels) {
+      auto row = numbers<Real>(count, 5, 4);
+      const ElementType type = type_of<Real>();
+      const SoftmaxStatistics statistics = kernels.softmax_statistics(row.data(), type, count);
+      kernels.cross_entropy_gradient(row.data(), type, count, statistics, count / 2);
+      std::vector<double> results(row.begin(), row.end());
+      results.push_back(kernels.logsumexp(statistics));
+      return results;
+    });
+    const DropoutRule rule{1u << 30, 4.0 / 3};
+    expect_equal_bits([&](const VectorKernels& kernels) {
+      auto scores = numbers<Real>(count, 6, 4), gradient = numbers<Real>(count, 7);
+      const ScoreRow row{scores.data(), type_of<Real>(), (count + 1) / 2,         count,
+                         0.125,         &rule,           random_row({1, 2}, 3, 4)};
+      auto probabilities = scores;
+      ScoreRow forward = row;
+      forward.scores = probabilities.data();
+      const double logsumexp = kernels.attention_probabilities(forward);
+      kernels.attention_gradient(row, gradient.data(), logsumexp, 0.1);
+      scores.insert(scores.end(), gradient.begin(), gradient.end());
+      scores.insert(scores.end(), probabilities.begin(), probabilities.end());
+      return scores;
+    });
+  }
+}
+
+TEST(VectorKernels, SoftmaxAndAttentionRowsAgreeBitForBit) {
+  expect_softmax_equal<float>();
+  expect_softmax_equal<double>();
+}
+
+TEST(VectorKernels, RandomNumbersAgreeBitForBit) {
+  for (const int64_t begin : {int64_t{0}, int64_t{31}, (int64_t{1} << 32) - 40}) {
+    expect_equal_bits([&](const VectorKernels& kernels) {
+      std::vector<double> values(1531);
+      kernels.fill_normal({7, 8}, begin, values.size(), 0.5, 0.02, values.data(),
+                          ElementType::float64);
+      return values;
+    });
+  }
+  const auto x = numbers<float>(1531, 9);
+  expect_equal_bits([&](const VectorKernels& kernels) {
+    std::vector<float> y(x.size());
+    kernels.dropout(random_row({1, 2}, 3, 4), {1u << 31, 2}, 33, x.size(), x.data(), y.data(),
+                    ElementType::float32);
+    return y;
+  });
+}
+
+TEST(VectorKernels, NormalsAreTheInverseNormalOfTheRowsWords) {
+  constexpr int64_t kBegin = 5;
+  std::vector<double> values(100);
+  vector_kernels().fill_normal({7, 8}, kBegin, values.size(), 1, 2, values.data(),
+                               ElementType::float64);
+  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
+    const int64_t element = kBegin + i;
+    uint32_t words[kRandomGroup];
+    random_words({{7, 8}, {0, 0, 0}}, static_cast<uint32_t>(element / 32), words);
+    const double p = open_uniform(words[element % 32], words[element % 32 + 32]);
+    const double back = 0.5 * std::erfc(-(values[i] - 1) / 2 / std::sqrt(2.0));
+    EXPECT_NEAR(back, p, 1e-14);
+  }
+}
+
+template <typename Real>
+void expect_softmax_correct(double tolerance) {
+  for (const VectorKernels* kernels : variants()) {
+    std::vector<Real> row;
+    for (int i = 0; i < 1531; ++i) row.push_back(static_cast<Real>(-0.1 * i));
+    const ElementType type = type_of<Real>();
+    const SoftmaxStatistics statistics = kernels->softmax_statistics(row.data(), type, row.size());
+    double sum = 0;
+    for (const Real x : row) sum += std::exp(static_cast<double>(x));
+    EXPECT_EQ(statistics.maximum, 0);
+    EXPECT_NEAR(statistics.sum, sum, tolerance * sum);
+    auto gradient = row;
+    kernels->cross_entropy_gradient(gradient.data(), type, row.size(), statistics, -1);
+    for (size_t i = 0; i < row.size(); ++i) {
+      const double expected = std::exp(static_cast<double>(row[i])) / sum;
+      EXPECT_NEAR(gradient[i], expected, tolerance * expected + 1e-37) << i;
+    }
+  }
+}
+
+TEST(VectorKernels, SoftmaxIsExactOverTheWholeRange) {
+  expect_softmax_correct<float>(4e-7);
+  expect_softmax_correct<double>(2e-15);
+}
+
+TEST(VectorKernels, AnInfiniteOrUndefinedLogitGivesAnUndefinedLoss) {
+  for (const VectorKernels* kernels : variants()) {
+    for (const float bad : {kNan, kInfinity}) {
+      for (const size_t place : {size_t{0}, size_t{20}, size_t{1530}}) {
+        auto row = numbers<float>(1531, 3);
+        row[place] = bad;
+        const auto statistics =
+            kernels->softmax_statistics(row.data(), ElementType::float32, row.size());
+        EXPECT_TRUE(std::isnan(kernels->logsumexp(statistics)));
+      }
+    }
+  }
+}
+
+TEST(VectorKernels, OneElementThatIsNotFiniteIsFound) {
+  for (const VectorKernels* kernels : variants()) {
+    std::vector<float> values(1531, std::numeric_limits<float>::max());
+    EXPECT_TRUE(kernels->all_finite(values.data(), ElementType::float32, values.size()));
+    for (const float bad : {kNan, kInfinity, -kInfinity}) {
+      values[1530] = bad;
+      EXPECT_FALSE(kernels->all_finite(values.data(), ElementType::float32, values.size()));
+      const auto wide = std::vector<double>(values.begin(), values.end());
+      EXPECT_FALSE(kernels->all_finite(wide.data(), ElementType::float64, wide.size()));
+      std::vector<uint16_t> half(values.size());
+      kernels->convert(values.data(), ElementType::float32, half.data(), ElementType::bfloat16,
+                       half.size(), 0.5);
+      EXPECT_FALSE(kernels->all_finite(half.data(), ElementType::bfloat16, half.size()));
+      EXPECT_TRUE(kernels->all_finite(half.data(), ElementType::bfloat16, half.size() - 1));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

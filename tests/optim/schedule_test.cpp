@@ -1,0 +1,39 @@
+#include "colossal/optim/schedule.h"
+
+#include <gmock/gmock.h>
+
+#include "colossal/base/error.h"
+
+namespace colossal::optim {
+namespace {
+
+TEST(Schedule, WarmsUpLinearly) {
+  const Schedule schedule({.name = "constant", .warmup_steps = 4}, 2.0, 100);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(1), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(4), 2.0);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(5), 2.0);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(100), 2.0);
+}
+
+TEST(Schedule, CosineFallsFromPeakToMinimum) {
+  const Schedule schedule({.name = "cosine", .warmup_steps = 10, .minimum_ratio = 0.1}, 1.0, 110);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(11), 1.0);
+  EXPECT_NEAR(schedule.learning_rate(61), 0.55, 1e-12);  // half way
+  EXPECT_NEAR(schedule.learning_rate(111), 0.1, 1e-12);
+  EXPECT_NEAR(schedule.learning_rate(500), 0.1, 1e-12);  // and stays
+}
+
+TEST(Schedule, LinearFallsEvenly) {
+  const Schedule schedule({.name = "linear"}, 1.0, 4);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(1), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(2), 0.75);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(4), 0.25);
+}
+
+TEST(Schedule, UnknownNamesAreRefused) {
+  EXPECT_THROW(Schedule({.name = "cosin"}, 1.0, 10), ConfigError);
+  EXPECT_THROW(Schedule({.warmup_steps = -1}, 1.0, 10), ConfigError);
+}
+
+}  // namespace
+}  // namespace colossal::optim

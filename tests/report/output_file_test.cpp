@@ -1,0 +1,88 @@
+#include "colossal/report/output_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <iterator>
+
+#include "colossal/base/error.h"
+#include "tests/report/files.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::report {
+namespace {
+
+using testing::HasSubstr;
+
+size_t num_files(const std::filesystem::path& directory) {
+  const std::filesystem::directory_iterator files(directory);
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+std::string error_of(const auto& action) {
+  try {
+    action();
+  } catch (const IoError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(OutputFile, WhatWasWrittenIsThereBeforeClose) {
+  const test::TemporaryDirectory scratch;
+  OutputFile file(scratch / "log");
+  file.write("one ");
+  file.write("two");
+  EXPECT_EQ(read_file(scratch / "log"), "one two");
+}
+
+// A limit on the file's size stands for the full disk.
+TEST(OutputFile, AFullDiskTakesWholeWritesOnly) {
+  const test::TemporaryDirectory scratch;
+  OutputFile file(scratch / "log");
+  rlimit unlimited{};
+  ::getrlimit(RLIMIT_FSIZE, &unlimited);
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{100, unlimited.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  file.write(std::string(60, 'a'));
+  EXPECT_THAT(error_of([&] { file.write(std::string(60, 'b')); }), HasSubstr("File too large"));
+  ::setrlimit(RLIMIT_FSIZE, &unlimited);
+  std::signal(SIGXFSZ, previous);
+  EXPECT_EQ(read_file(scratch / "log"), std::string(60, 'a'));
+  file.write("c");
+  EXPECT_EQ(read_file(scratch / "log"), std::string(60, 'a') + "c");
+}
+
+TEST(OutputFile, NamesThePathAndTheReason) {
+  const test::TemporaryDirectory scratch;
+  write_file(scratch / "taken", "");
+  EXPECT_THAT(error_of([] { OutputFile("/nowhere/log"); }),
+              HasSubstr("/nowhere/log: No such file"));
+  EXPECT_THAT(error_of([&] { OutputFile(scratch / "taken", OutputFile::Mode::exclusive); }),
+              HasSubstr("File exists"));
+  EXPECT_THAT(error_of([] { OutputFile("/dev/full").write("x"); }),
+              HasSubstr("/dev/full: No space left"));
+}
+
+TEST(WriteFileAtomically, ReplacesAndLeavesNothingBehind) {
+  const test::TemporaryDirectory scratch;
+  write_file(scratch / "page", "old, and longer");
+  write_file_atomically(scratch / "page", "new");
+  EXPECT_EQ(read_file(scratch / "page"), "new");
+  EXPECT_EQ(num_files(scratch.path()), 1u);
+}
+
+TEST(WriteFileAtomically, AFailureKeepsWhatWasThere) {
+  const test::TemporaryDirectory scratch;
+  std::filesystem::create_directory(scratch / "page");
+  write_file(scratch / "page/kept", "");
+  EXPECT_THAT(error_of([&] { write_file_atomically(scratch / "page", "new"); }),
+              HasSubstr("cannot replace"));
+  EXPECT_TRUE(std::filesystem::exists(scratch / "page/kept"));
+  EXPECT_EQ(num_files(scratch.path()), 1u);
+}
+
+}  // namespace
+}  // namespace colossal::report

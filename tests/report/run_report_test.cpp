@@ -1,0 +1,162 @@
+#include "colossal/report/run_report.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "colossal/base/error.h"
+#include "colossal/report/headline.h"
+#include "tests/report/files.h"
+#include "tests/report/python.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::Pair;
+
+// A run of 500 steps on two ranks as it might be, with noise that repeats.
+std::vector<StepMetrics> plausible_metrics(int num_steps) {
+  std::vector<StepMetrics> metrics;
+  for (int step = 1; step <= num_steps; ++step) {
+    const double noise = std::sin(12.9898 * step) * std::cos(78.233 * step);
+    const double progress = static_cast<double>(step) / num_steps;
+    StepMetrics one;
+    one.step = step;
+    one.loss = 1.55 + 4.7 * std::exp(-7 * progress) + 0.08 * noise;
+    if (step % 50 == 0) one.validation_loss = 1.62 + 4.7 * std::exp(-7 * progress);
+    one.grad_norm = 0.35 + 3 * std::exp(-15 * progress) + 0.1 * std::abs(noise);
+    one.learning_rate =
+        step <= 20 ? 6e-4 * step / 20 : 3e-4 * (1 + std::cos(std::numbers::pi * progress));
+    one.tokens = 8192;
+    one.step_seconds = step == 1 ? 1.9 : 0.72 + 0.03 * noise + (step % 97 == 0 ? 0.3 : 0.0);
+    one.tokens_per_second = one.tokens / one.step_seconds;
+    one.model_flops_utilization = 0.41 * 0.72 / one.step_seconds;
+    one.memory_peak_bytes = 6.1e8 + 5e7 * std::min(1.0, step / 30.0);
+    one.bytes_sent = {{"dp", 2.11e7}, {"dp+pp+sp+tp", 56}};
+    one.skipped = step == 134;
+    metrics.push_back(one);
+  }
+  return metrics;
+}
+
+RunReport plausible_report() {
+  RunReport report;
+  report.title = "gpt2-tiny on the Python standard library";
+  report.metrics = plausible_metrics(500);
+  report.configuration = {{"model", "preset", "gpt2-tiny", "file"},
+                          {"data", "train", "[\"/usr/lib/python3.11/**/*.py\"]", "file"},
+                          {"data", "sequence_length", "256", "flag"},
+                          {"data", "seed", "0", "default"},
+                          {"parallel", "dp", "2", "inferred"},
+                          {"parallel", "tp", "1", "default"},
+                          {"parallel", "zero", "1", "default"},
+                          {"precision", "compute", "bf16", "auto"},
+                          {"optimizer", "name", "adamw", "default"},
+                          {"optimizer", "betas", "[0.9, 0.95]", "default"},
+                          {"optimizer", "learning_rate", "6e-4", "file"},
+                          {"train", "steps", "500", "file"},
+                          {"train", "global_batch", "32", "file"}};
+  report.machine = {{"Processor", "AMD EPYC 9B14, 2 cores"},
+                    {"Memory", "31.3 GiB"},
+                    {"GEMM rate, bf16", "198 GFLOP/s a core"},
+                    {"LibTorch", "2.13.0+cpu"}};
+  report.model = {{"Parameters", "3,553,280"}, {"Layers", "4"}, {"Hidden size", "256"}};
+  report.sample_prompt = "def main(";
+  report.sample = "argv=None):\n    if argv is None:\n        argv = sys.argv[1:]\n    return 0\n";
+  return report;
+}
+
+struct WrittenPage {
+  std::string html;
+  std::string text;  // what a reader sees; reading it has checked the page's form
+};
+
+WrittenPage written(const RunReport& report) {
+  const test::TemporaryDirectory scratch;
+  write_run_report(scratch / "report.html", report);
+  return {read_file(scratch / "report.html"), run_python("check_html.py", scratch / "report.html")};
+}
+
+TEST(RunReport, HoldsWhatTheRunWas) {
+  const WrittenPage page = written(plausible_report());
+  for (const char* expected :
+       {"gpt2-tiny on the Python standard library", "500 steps, 4,096,000 tokens.",
+        "1 skipped, without an update: 134.", "Final loss", "Validation loss", "Tokens per second",
+        "Utilisation", "Peak memory", "Sent a step 20.1 MiB dp 20.1 MiB, dp+pp+sp+tp 56 B",
+        "Time in steps", "Gradient norm", "Learning rate", "Throughput", "Bytes sent a step",
+        "sequence_length 256 flag", "AMD EPYC 9B14", "Parameters 3,553,280",
+        "def main( argv=None):"}) {
+    EXPECT_THAT(page.text, HasSubstr(expected));
+  }
+  EXPECT_LT(page.html.size(), 300'000u);
+}
+
+TEST(RunReport, FetchesNothing) {
+  const std::string html = written(plausible_report()).html;
+  EXPECT_THAT(html, Not(HasSubstr("http://")));
+  EXPECT_THAT(html, Not(HasSubstr("https://")));
+  EXPECT_THAT(html, HasSubstr("default-src 'none'"));
+}
+
+TEST(RunReport, FromALogOfOneStepOrNone) {
+  RunReport report;
+  report.title = "short";
+  EXPECT_THAT(written(report).text, HasSubstr("No steps yet."));
+  report.metrics = plausible_metrics(1);
+  EXPECT_THAT(written(report).text, HasSubstr("1 step, 8,192 tokens."));
+  report.metrics = {StepMetrics{.step = 3}};
+  EXPECT_THAT(written(report).html, Not(HasSubstr("<figure")));
+}
+
+TEST(RunReport, HostileTextStaysText) {
+  const std::string hostile =
+      "</script><script>alert('x')</script><img src=x onerror=\"y\">\xFF\x01";
+  RunReport report = plausible_report();
+  report.title = report.sample = report.sample_prompt = hostile;
+  report.configuration.push_back({hostile, hostile, hostile, hostile});
+  report.machine.push_back({hostile, hostile});
+  report.model.push_back({hostile, hostile});
+  report.metrics.back().bytes_sent[hostile] = 1e6;
+  const WrittenPage page = written(report);
+  EXPECT_THAT(page.html, Not(HasSubstr("<script>alert")));
+  EXPECT_THAT(page.html, Not(HasSubstr("<img")));
+  EXPECT_THAT(page.text, HasSubstr("</script><script>alert('x')</script><img src=x"));
+}
+
+TEST(RunReport, ADirectoryThatIsNotThere) {
+  EXPECT_THROW(write_run_report("/nowhere/report.html", plausible_report()), IoError);
+}
+
+TEST(Headlines, AreOfTheWholeRun) {
+  StepMetrics first{.step = 1, .loss = 6.24}, second{.step = 2, .loss = 2.5};
+  first.validation_loss = 2.0;
+  second.validation_loss = 2.25;
+  first.tokens_per_second = 100;
+  second.tokens_per_second = 300;
+  first.memory_peak_bytes = 3e9;
+  second.memory_peak_bytes = 2e9;
+  first.step_seconds = 30;
+  second.step_seconds = 90;
+  const StepMetrics steps[] = {first, second};
+  std::map<std::string, std::pair<std::string, std::string>> found;
+  for (const Headline& one : headlines(steps)) found[one.label] = {one.value, one.note};
+  EXPECT_THAT(found["Final loss"], Pair("2.500", "6.240 at step 1"));
+  EXPECT_THAT(found["Validation loss"], Pair("2.250", "best 2.000 at step 1"));
+  EXPECT_EQ(found["Tokens per second"].first, "200");
+  EXPECT_EQ(found["Peak memory"].first, "2.79 GiB");
+  EXPECT_THAT(found["Time in steps"], Pair("2m00s", "1m00s a step"));
+  EXPECT_EQ(found.count("Utilisation"), 0u);
+}
+
+TEST(Median, OfOddEvenAndNone) {
+  EXPECT_EQ(median({3, 1, NAN, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
+  EXPECT_TRUE(std::isnan(median({NAN})));
+}
+
+}  // namespace
+}  // namespace colossal::report

@@ -1,0 +1,67 @@
+#include "colossal/serve/generate.h"
+
+#include <gtest/gtest.h>
+
+#include "colossal/base/error.h"
+#include "colossal/models/families.h"
+#include "colossal/nn/dense_builder.h"
+#include "colossal/ops/random.h"
+
+namespace colossal::serve {
+namespace {
+
+struct TinyModel {
+  models::ModelSpecification specification = models::resolve_model(
+      {.preset = "gpt2-tiny",
+       .overrides = {{"n_layer", 2}, {"n_embd", 24}, {"n_head", 3}, {"vocab_size", 50}, {"n_positions", 20}}});
+  nn::DenseBuilder build;
+  std::unique_ptr<models::LanguageModel> model = models::build_model(specification, build);
+
+  TinyModel() {
+    for (const nn::ParameterHandle& parameter : build.parameters()) {
+      parameter->tensor = at::empty(parameter->shape, at::kDouble);
+      ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
+    }
+  }
+  std::vector<int32_t> run(std::vector<int32_t> prompt, const GenerateOptions& options) {
+    std::vector<int32_t> tokens;
+    generate(*model, specification.facts, prompt, options, [&](int32_t token) { tokens.push_back(token); });
+    return tokens;
+  }
+};
+
+// The cache changes the cost, not the result: each token is the likeliest of a whole forward.
+TEST(Generate, EqualsForwardsWithoutACache) {
+  TinyModel tiny;
+  at::NoGradGuard no_grad;
+  const std::vector<int32_t> tokens = tiny.run({4, 8, 15}, {.max_new_tokens = 12, .sampling = {.temperature = 0}});
+  ASSERT_EQ(tokens.size(), 12);
+  std::vector<int64_t> all{4, 8, 15};
+  for (int32_t token : tokens) {
+    const auto length = static_cast<int64_t>(all.size());
+    const at::Tensor logits = tiny.model->logits(at::tensor(all).view({1, length}),
+                                                 nn::make_step_context(1, length, at::kCPU), true);
+    EXPECT_EQ(token, logits.argmax(-1).item<int64_t>());
+    all.push_back(token);
+  }
+}
+
+TEST(Generate, StopsWherePositionsEndAndAtEndOfText) {
+  TinyModel tiny;
+  const GenerateOptions greedy{.max_new_tokens = 100, .sampling = {.temperature = 0}};
+  const std::vector<int32_t> all = tiny.run({1, 2, 3, 4, 5}, greedy);
+  EXPECT_EQ(all.size(), 15);  // 20 positions
+  GenerateOptions until = greedy;
+  until.end_of_text = all[3];
+  EXPECT_LE(tiny.run({1, 2, 3, 4, 5}, until).size(), 3);
+}
+
+TEST(Generate, RefusesPromptsThatCannotBe) {
+  TinyModel tiny;
+  EXPECT_THROW(tiny.run({}, {}), ConfigError);
+  EXPECT_THROW(tiny.run({50}, {}), ConfigError);
+  EXPECT_THROW(tiny.run(std::vector<int32_t>(20, 1), {}), ConfigError);
+}
+
+}  // namespace
+}  // namespace colossal::serve

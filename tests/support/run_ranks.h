@@ -1,0 +1,34 @@
+// Ranks as threads of the test: each runs `body` in a world of its own.
+//
+//   run_ranks(4, [](comm::World& world) { ... });
+//
+// A rank that throws aborts its world, so that the others end too. Then the first exception is
+// thrown here, as the same kind of error with the rank in front of the message; a CommError only if
+// no rank threw anything else, since it mostly is the consequence.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "colossal/comm/world.h"
+
+namespace colossal::test {
+
+using RankBody = std::function<void(comm::World& world)>;
+
+inline constexpr std::chrono::seconds kRankTimeout{60};
+
+// Through memory: for nearly all tests.
+void run_ranks(int ranks, const RankBody& body, std::chrono::milliseconds timeout = kRankTimeout);
+// Through TCP on loopback, as real processes do.
+void run_ranks_over_gloo(int ranks, const RankBody& body,
+                         std::chrono::milliseconds timeout = kRankTimeout);
+
+// A socket that listens on a free port of 127.0.0.1: what a launcher hands to rank 0.
+struct Listener {
+  int fd = -1;
+  int port = 0;
+};
+Listener listen_on_loopback();
+
+}  // namespace colossal::test

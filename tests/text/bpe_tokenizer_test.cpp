@@ -1,0 +1,167 @@
+#include "colossal/text/bpe_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "tests/text/scratch_folder.h"
+#include "tests/text/small_tokenizer.h"
+
+namespace colossal::text {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class BpeTokenizerTest : public testing::Test {
+ protected:
+  std::unique_ptr<Tokenizer> load(const json& definition) {
+    return make_tokenizer(folder_.write("tokenizer.json", definition.dump()));
+  }
+  ScratchFolder folder_;
+};
+
+constexpr int32_t kHello = 259, kWorld = 264, kEndOfText = 265;
+
+TEST_F(BpeTokenizerTest, MergesTheBestPairFirst) {
+  const auto tokenizer = load(small_tokenizer());
+  EXPECT_THAT(tokenizer->encode("hello world"), ElementsAre(kHello, kWorld));
+  EXPECT_THAT(tokenizer->encode("helol"), ElementsAre(256, 'l', 'o', 'l'));
+  EXPECT_THAT(tokenizer->encode("lll"), ElementsAre(257, 'l'));
+  EXPECT_THAT(tokenizer->encode("a<|endoftext|>hello"), ElementsAre('a', kEndOfText, kHello));
+  EXPECT_THAT(tokenizer->encode(""), ElementsAre());
+  EXPECT_EQ(tokenizer->vocabulary_size(), 266);
+  EXPECT_EQ(tokenizer->end_of_text(), kEndOfText);
+}
+
+TEST_F(BpeTokenizerTest, DecodesWhatItEncodes) {
+  const auto tokenizer = load(small_tokenizer());
+  for (const std::string text :
+       {"hello  world\r\n", "na\u00EFve \U0001F600<|endoftext|>", "\t\u00A0'LL"}) {
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+  }
+  EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{'a', 266, -1, 1 << 30, 0xC3}), "a\xC3");
+}
+
+TEST_F(BpeTokenizerTest, NamesTheByteThatIsNotUtf8) {
+  const auto tokenizer = load(small_tokenizer());
+  try {
+    tokenizer->encode("hello\xFFworld");
+    FAIL();
+  } catch (const InvalidText& error) {
+    EXPECT_EQ(error.offset, 5);
+    EXPECT_THAT(error.what(), HasSubstr("offset 5"));
+  }
+}
+
+TEST_F(BpeTokenizerTest, PairsAndLinesOfMergesAreTheSame) {
+  json definition = small_tokenizer();
+  const auto by_lines = load(definition)->encode("hello world");
+  for (json& merge : definition["model"]["merges"]) {
+    const std::string line = merge;
+    const size_t space = line.find(' ');
+    merge = {line.substr(0, space), line.substr(space + 1)};
+  }
+  EXPECT_EQ(load(definition)->encode("hello world"), by_lines);
+}
+
+TEST_F(BpeTokenizerTest, AWordThatIsATokenIsTakenWhole) {
+  json definition = small_tokenizer();
+  definition["model"]["merges"] = json::array();
+  EXPECT_THAT(load(definition)->encode("ll"), ElementsAre('l', 'l'));
+  definition["model"]["ignore_merges"] = true;
+  EXPECT_THAT(load(definition)->encode("ll"), ElementsAre(257));
+}
+
+TEST_F(BpeTokenizerTest, EndOfTextIsWhatTheFilesSay) {
+  json definition = small_tokenizer();
+  definition["added_tokens"][0]["content"] = "<|end_of_text|>";
+  EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
+  definition["added_tokens"][0]["content"] = "</s>";
+  try {
+    load(definition);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("<|endoftext|>"));
+    EXPECT_THAT(error.what(), HasSubstr("<|end_of_text|>"));
+  }
+  folder_.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
+  EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
+  folder_.write("tokenizer_config.json", R"({"eos_token": {"content": "</s>"}})");
+  EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
+  folder_.write("tokenizer_config.json", R"({"eos_token": "hello"})");
+  EXPECT_EQ(load(definition)->end_of_text(), kHello);
+  folder_.write("tokenizer_config.json", R"({"eos_token": 3})");
+  EXPECT_THROW(load(definition), ConfigError);
+}
+
+TEST_F(BpeTokenizerTest, CarriesItsFilesAlong) {
+  const std::string content = small_tokenizer().dump();
+  const auto made = load(small_tokenizer())->files();
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[0], std::pair(std::string("tokenizer.json"), content));
+  EXPECT_EQ(json::parse(made[1].second)["eos_token"], "<|endoftext|>");
+  folder_.write("tokenizer_config.json", "{}");
+  folder_.write("merges.txt", "h e\n");
+  using File = std::pair<std::string, std::string>;
+  EXPECT_THAT(load(small_tokenizer())->files(),
+              ElementsAre(File("tokenizer.json", content), File("tokenizer_config.json", "{}"),
+                          File("merges.txt", "h e\n")));
+}
+
+TEST_F(BpeTokenizerTest, FingerprintTellsTokenizersApart) {
+  json definition = small_tokenizer();
+  const std::string first = load(definition)->fingerprint();
+  EXPECT_EQ(load(definition)->fingerprint(), first);
+  EXPECT_NE(make_tokenizer("bytes")->fingerprint(), first);
+  folder_.write("tokenizer_config.json", R"({"split_special_tokens": true})");
+  EXPECT_NE(load(definition)->fingerprint(), first);
+  folder_.write("tokenizer_config.json", "{}");
+  definition["model"]["ignore_merges"] = true;
+  EXPECT_NE(load(definition)->fingerprint(), first);
+}
+
+TEST_F(BpeTokenizerTest, NamesAFileThatIsNotThere) {
+  EXPECT_THROW(make_tokenizer("no/such/tokenizer.json"), IoError);
+  EXPECT_THROW(make_tokenizer(folder_.path().string()), IoError);
+  EXPECT_THROW(make_tokenizer(std::string(10000, 'x')), IoError);
+  EXPECT_THROW(make_tokenizer(folder_.write("tokenizer.json", "")), ConfigError);
+  std::filesystem::create_directories(folder_.path() / "inner" / "tokenizer.json");
+  EXPECT_THROW(make_tokenizer((folder_.path() / "inner").string()), IoError);
+}
+
+TEST_F(BpeTokenizerTest, LongWordsTakeAboutLinearTime) {
+  const auto tokenizer = load(small_tokenizer());
+  std::mt19937 random(1);
+  std::string word(1 << 20, ' ');
+  for (char& c : word) c = "helowrd"[random() % 7];
+  for (const std::string& text : {word, std::string(1 << 20, 'l'), std::string(1 << 20, ' '),
+                                  std::string(1 << 20, '\n'), std::string(1 << 20, '!')}) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+  }
+}
+
+TEST_F(BpeTokenizerTest, ManyThreadsMayEncodeAtOnce) {
+  const auto tokenizer = load(small_tokenizer());
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += " hello world " + std::to_string(i * 7919);
+  const auto expected = tokenizer->encode(text);
+  std::vector<std::thread> threads;
+  std::vector<int> equal(8);
+  for (int& result : equal) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 10; ++i) result += tokenizer->encode(text) == expected;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(equal, testing::Each(10));
+}
+
+}  // namespace
+}  // namespace colossal::text

@@ -1,0 +1,110 @@
+// Equal tokens to the `tokenizers` and `transformers` libraries, for every kind of file that is
+// supported.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "colossal/text/byte_alphabet.h"
+#include "colossal/text/tokenizer.h"
+#include "tests/text/scratch_folder.h"
+
+namespace colossal::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Reader {
+ public:
+  explicit Reader(const fs::path& path) : stream_(path, std::ios::binary) {}
+
+  // A 32-bit count and as many elements; false at the end.
+  template <typename Sequence>
+  bool read(Sequence& sequence) {
+    uint32_t count = 0;
+    if (!stream_.read(reinterpret_cast<char*>(&count), sizeof(count))) return false;
+    sequence.resize(count);
+    const auto num_bytes = static_cast<std::streamsize>(count * sizeof(sequence[0]));
+    return static_cast<bool>(stream_.read(reinterpret_cast<char*>(sequence.data()), num_bytes));
+  }
+
+ private:
+  std::ifstream stream_;
+};
+
+std::string describe(const Tokenizer& tokenizer, const std::vector<int32_t>& tokens) {
+  std::string words;
+  for (int32_t token : tokens) {
+    words +=
+        fmt::format(" {}({})", token, to_byte_alphabet(tokenizer.decode(std::span(&token, 1))));
+  }
+  return words.substr(0, 2000);
+}
+
+// Python makes the tokenizers and encodes; then each folder is read and must give the same.
+class Oracle {
+ public:
+  Oracle(int num_fuzz_texts, int seed) {
+    fs::create_directory(folder_.path() / "byte_files");
+    for (const auto& [name, content] : make_tokenizer("bytes")->files()) {
+      folder_.write("byte_files/" + name, content);
+    }
+    const std::string command = fmt::format(
+        "'{0}/.venv/bin/python' '{0}/tests/text/tokenizer_oracle.py' '{1}' '{1}/byte_files' {2} "
+        "{3}",
+        COLOSSAL_TEST_SOURCE_DIR, folder_.path().string(), num_fuzz_texts, seed);
+    status_ = std::system(command.c_str());
+  }
+
+  void compare_all() {
+    ASSERT_EQ(status_, 0) << "the Python side failed";
+    int num_tokenizers = 0;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      if (!fs::exists(entry.path() / "tokens.bin")) continue;
+      SCOPED_TRACE(entry.path().filename().string());
+      ++num_tokenizers;
+      compare(entry.path());
+      if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_EQ(num_tokenizers, 39);
+  }
+
+ private:
+  void compare(const fs::path& folder) {
+    const bool is_bytes = folder.filename() == "bytes";
+    const auto tokenizer = make_tokenizer(is_bytes ? "bytes" : folder.string());
+    const auto read_back =
+        make_tokenizer(is_bytes ? (folder_.path() / "byte_files").string() : folder.string());
+    const bool is_lossless =
+        is_bytes || folder.filename() == "gpt2" || folder.filename() == "llama3";
+    Reader texts(folder / "texts.bin"), expected(folder / "tokens.bin");
+    std::string text;
+    std::vector<int32_t> tokens;
+    int64_t num_texts = 0;
+    for (; texts.read(text) && expected.read(tokens); ++num_texts) {
+      const auto found = tokenizer->encode(text);
+      ASSERT_EQ(found, tokens) << "text " << num_texts << ": " << text.substr(0, 500)
+                               << "\nas bytes " << to_byte_alphabet(text).substr(0, 500)
+                               << "\nours " << describe(*tokenizer, found) << "\ntheirs "
+                               << describe(*tokenizer, tokens);
+      ASSERT_TRUE(!is_lossless || tokenizer->decode(tokens) == text) << text;
+      ASSERT_TRUE(!is_bytes || read_back->encode(text) == tokens) << text;
+    }
+    EXPECT_GT(num_texts, 100);
+  }
+
+  ScratchFolder folder_;
+  int status_ = 0;
+};
+
+TEST(TokenizerOracle, StandardLibraryAndFuzzTexts) {
+  Oracle(2000, 1).compare_all();
+}
+
+TEST(SlowTokenizerOracle, EveryCharacterAndManyFuzzTexts) {
+  for (int seed : {2, 3, 4}) Oracle(20000, seed).compare_all();
+}
+
+}  // namespace
+}  // namespace colossal::text

@@ -1,0 +1,108 @@
+#include "colossal/text/tokenizer_definition.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "colossal/base/error.h"
+#include "colossal/text/bpe_model.h"
+#include "tests/text/small_tokenizer.h"
+
+namespace colossal::text {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string refusal(const std::string& content) {
+  try {
+    const TokenizerDefinition definition =
+        read_tokenizer_definition(content, "folder/tokenizer.json");
+    const BpeModel model(definition.model, "folder/tokenizer.json");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// The refusal of the small tokenizer with the value at a JSON pointer replaced.
+std::string refusal_with(const std::string& pointer, const json& value) {
+  json definition = small_tokenizer();
+  definition[json::json_pointer(pointer)] = value;
+  return refusal(definition.dump());
+}
+
+TEST(TokenizerDefinition, AcceptsTheSmallOne) {
+  EXPECT_EQ(refusal(small_tokenizer().dump()), "accepted");
+}
+
+TEST(TokenizerDefinition, NamesFileAndOffsetOfMalformedJson) {
+  EXPECT_THAT(refusal(R"({"model": })"),
+              AllOf(HasSubstr("folder/tokenizer.json"), HasSubstr("byte 11")));
+  EXPECT_THAT(refusal(""), HasSubstr("not JSON at byte 1"));
+  EXPECT_THAT(refusal("{\"model\": \"\xFF\"}"), HasSubstr("not JSON at byte"));
+  EXPECT_THAT(refusal("[1e999]"), HasSubstr("folder/tokenizer.json"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("the file is of type array; an object is needed"));
+  EXPECT_THAT(refusal(std::string(1'000'000, '[')), HasSubstr("not JSON"));
+}
+
+TEST(TokenizerDefinition, NamesTheKindItDoesNotSupport) {
+  for (const char* kind : {"Unigram", "WordPiece", "WordLevel"}) {
+    EXPECT_THAT(refusal_with("/model/type", kind), AllOf(HasSubstr("model.type"), HasSubstr(kind)));
+  }
+  EXPECT_THAT(refusal_with("/pre_tokenizer/type", "Metaspace"), HasSubstr("\"Metaspace\""));
+  EXPECT_THAT(refusal_with("/pre_tokenizer", nullptr), HasSubstr("has no \"ByteLevel\""));
+  EXPECT_THAT(refusal_with("/normalizer", {{"type", "Lowercase"}}),
+              HasSubstr("normalizer.type is \"Lowercase\""));
+  EXPECT_THAT(refusal_with("/decoder/type", "WordPiece"),
+              HasSubstr("decoder.type is \"WordPiece\""));
+  EXPECT_THAT(refusal_with("/model/byte_fallback", true), HasSubstr("model.byte_fallback is true"));
+  EXPECT_THAT(refusal_with("/model/dropout", 0.1), HasSubstr("model.dropout is set"));
+  EXPECT_THAT(refusal_with("/model/end_of_word_suffix", "</w>"),
+              HasSubstr("model.end_of_word_suffix is set"));
+  const json merged = {
+      {"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithNext"}};
+  EXPECT_THAT(refusal_with("/pre_tokenizer", merged), HasSubstr("\"MergedWithNext\""));
+  const json broken = {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}};
+  EXPECT_THAT(refusal_with("/pre_tokenizer", broken), HasSubstr("the regular expression (a"));
+}
+
+TEST(TokenizerDefinition, NamesABadNumber) {
+  EXPECT_THAT(refusal_with("/model/vocab/he", 257), HasSubstr("is 257, as is"));
+  EXPECT_THAT(refusal_with("/model/vocab/he", -1), HasSubstr(R"(model.vocab["he"] is -1)"));
+  EXPECT_THAT(refusal_with("/model/vocab/he", 1 << 25),
+              HasSubstr("is 33554432, outside 0 to 16777216"));
+  EXPECT_THAT(refusal_with("/model/vocab/he", UINT64_MAX), HasSubstr("outside"));
+  EXPECT_THAT(refusal_with("/model/vocab/he", 2.5), HasSubstr("a whole number is needed"));
+  EXPECT_THAT(refusal_with("/model/vocab/he", "2"), HasSubstr("is of type string"));
+  EXPECT_THAT(refusal_with("/added_tokens/0/id", 300),
+              HasSubstr("is 300, but `tokenizers` would give it 265"));
+}
+
+TEST(TokenizerDefinition, NamesABadMerge) {
+  EXPECT_THAT(refusal_with("/model/merges/2", "he xx"),
+              AllOf(HasSubstr("merges[2]"), HasSubstr("\"xx\"")));
+  EXPECT_THAT(refusal_with("/model/merges/2", "l h"), HasSubstr("needs the token \"lh\""));
+  EXPECT_THAT(refusal_with("/model/merges/2", "hell"), HasSubstr("model.merges[2] is \"hell\""));
+  EXPECT_THAT(refusal_with("/model/merges/2", "a b c"), HasSubstr("model.merges[2]"));
+  EXPECT_THAT(refusal_with("/model/merges/2", 7), HasSubstr("is of type number"));
+  EXPECT_THAT(refusal_with("/model/merges/2", {"h", "e", "l"}), HasSubstr("has 3 tokens"));
+  EXPECT_THAT(refusal_with("/model/merges/2", {"h", 1}), HasSubstr("model.merges[2][1]"));
+  EXPECT_THAT(refusal_with("/model/merges", "h e"),
+              HasSubstr("model.merges is missing or no list"));
+}
+
+TEST(TokenizerDefinition, NamesWhatIsMissing) {
+  EXPECT_THAT(refusal("{}"), HasSubstr("model"));
+  EXPECT_THAT(refusal_with("/model/vocab", nullptr), HasSubstr("model.vocab is missing"));
+  EXPECT_THAT(refusal_with("/added_tokens/0/content", nullptr),
+              HasSubstr("added_tokens[0].content is missing"));
+  json definition = small_tokenizer();
+  definition["model"]["vocab"].erase("A");
+  definition["model"]["vocab"]["AA"] = 'A';
+  definition["model"]["unk_token"] = "<unk>";
+  EXPECT_THAT(refusal(definition.dump()), HasSubstr("model.unk_token \"<unk>\""));
+}
+
+}  // namespace
+}  // namespace colossal::text

@@ -1,0 +1,245 @@
+"""Makes tokenizers with the `tokenizers` library and writes what they give for many texts.
+
+    tokenizer_oracle.py OUTPUT_DIRECTORY BYTES_DIRECTORY NUM_FUZZ_TEXTS SEED
+
+BYTES_DIRECTORY holds the files of the byte tokenizer. For each tokenizer OUTPUT_DIRECTORY gets a
+folder with tokenizer.json, texts.bin and tokens.bin: for each text a 32-bit count, then its bytes
+or its 32-bit tokens, little-endian.
+"""
+
+import json
+import os
+import random
+import struct
+import sys
+import sysconfig
+import unicodedata
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# One expression for each construct that both languages have, in the words of Oniguruma.
+CONSTRUCTS = [
+    r"\w+", r"\W", r"\d{2,}", r"\D+?\s", r"\s+$", r"^.", r".+", r"x*", r"(a|b)c?+", r"(?<=e)\S{,3}", r"(?<!\s)\p{Lu}",
+    r"[\s\S]{5}", r"[^\S\n]+", r"[\w.-]+", r"(?i:k[a-f]|s)", r"(?i:a(?-i:b)c)", r"\p{^L}+", r"\P{N}{1,4}", r"[\p{P}\p{S}]+",
+    r"(?>a+)b", r"\x41|\x{1F600}|\u00e9|\t|\f|\v", r"{|}|[{}]", r"[一-龥ぁ-ん]+", r"\p{Mc}", r"(?i:[r-tk]+)", r"[\d\p{Sm}]+", r"\p{Z}\p{Cf}?", r"[\]\-\\^]+",
+]
+SPECIAL = ["<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_1|>"]
+
+
+def standard_library():
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    return [path.read_bytes().decode() for path in sorted(folder.glob("*.py"))]
+
+
+class FuzzTexts:
+    ODD_SPACES = list("\t\n\v\f\r \x1c\x1d\x1e\x1f\x85\xa0\u1680\u180e\u2000\u2007\u200a\u200b\u200c\u200d"
+                      "\u2028\u2029\u202f\u205f\u2060\u3000\ufeff") + ["\r\n", "\n\n", "\r\n\r\n", "  ", "   "]
+    CONTRACTIONS = ["'s", "'S", "'t", "'T", "'re", "'RE", "'ve", "'Ve", "'m", "'ll", "'LL", "'lL", "'d", "'D", "'ſ", "’s",
+                    "''s", "'", "'sS", "'x"]
+    EMOJI = ["😀", "👩‍👩‍👧‍👦", "🏳️‍🌈", "👍🏽", "🇩🇪", "❤️", "1️⃣", "👨🏿‍🚒", "🫨", "☺︎"]
+    WORDS = ["the", " of", "def", " self", "return", "Straße", "ﬁne", "naïve", "русский", "Ελλάδα", "日本語", "한국어", "हिन्दी",
+             "العربية", "עברית", "ไทย", "ǅungla", "İstanbul", "x86_64", "foo.bar", "==", "!=", "...", "#!/", "=>", "\\n", "\0"]
+    UNSEEN = ["\U00016d6a", "\U000323af", "\U0001e030", "\U00010d40", "\U0001ccf0"]  # later than Unicode 14
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        points = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+        category = {c: unicodedata.category(chr(c)) for c in points}
+        self.assigned = [c for c in points if category[c] not in ("Cn", "Co")]
+        self.points = points
+        self.marks = [c for c in points if category[c][0] == "M"]
+        self.numbers = [c for c in points if category[c][0] == "N"]
+        self.cased = [c for c in points if category[c] in ("Lu", "Ll", "Lt")]
+        self.composed = [c for c in points if unicodedata.normalize("NFD", chr(c)) != chr(c)]
+
+    def piece(self):
+        pick = self.random.choice
+        characters = lambda pool, most: "".join(chr(pick(pool)) for _ in range(self.random.randint(1, most)))
+        return pick([
+            lambda: characters(self.points, 4),
+            lambda: characters(self.assigned, 6),
+            lambda: pick("aeou한") + characters(self.marks, 4),
+            lambda: unicodedata.normalize("NFD", characters(self.composed, 3)),
+            lambda: characters(self.numbers, 6),
+            lambda: characters(self.cased, 5),
+            lambda: characters(range(0x20, 0x7F), 8),
+            lambda: characters(range(0, 0x500), 6),
+            lambda: "".join(pick(self.ODD_SPACES) for _ in range(self.random.randint(1, 4))),
+            lambda: pick(self.ODD_SPACES),
+            lambda: pick(self.WORDS) + pick(self.CONTRACTIONS),
+            lambda: pick(self.CONTRACTIONS),
+            lambda: pick(self.WORDS),
+            lambda: pick(self.EMOJI),
+            lambda: pick(self.UNSEEN),
+            lambda: pick(SPECIAL) if self.random.random() < 0.8 else pick(SPECIAL)[:-1],
+            lambda: pick(["[MASK]", "[LEFT]", "[RIGHT]", "[WORD]", "[WO", "é", "[NORM é]", "[NORM e\u0301]"]),
+            lambda: str(self.random.randint(0, 10**9)),
+        ])()
+
+    def text(self):
+        return "".join(self.piece() for _ in range(self.random.randint(1, 12)))
+
+    def every_character(self, exhaustive):
+        """Each character between letters, digits and spaces. Not exhaustive: the large uniform blocks by a sample."""
+        pool = self.points if exhaustive else [
+            c for c in self.points
+            if not (0x3400 <= c < 0xA000 or 0xAC00 <= c < 0xD7A4 or 0xE000 <= c < 0xF900 or 0x17000 <= c < 0x18D00
+                    or 0x20000 <= c < 0xE0000 or c >= 0xE0200) or c % 97 == 0
+        ]
+        step = 4000
+        return ["".join(f"a{chr(c)}1{chr(c)} {chr(c)}\n" for c in pool[i:i + step]) for i in range(0, len(pool), step)]
+
+
+def byte_level(use_regex=True, add_prefix_space=False):
+    return pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=use_regex)
+
+
+def split(expression, add_prefix_space=False, behavior="isolated", invert=False):
+    cut = pre_tokenizers.Split(Regex(expression), behavior, invert)
+    return pre_tokenizers.Sequence([cut, byte_level(use_regex=False, add_prefix_space=add_prefix_space)])
+
+
+def train(pre_tokenizer, vocabulary_size, corpus):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary_size, show_progress=False,
+                                  initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer.train_from_iterator(corpus, trainer)
+    return tokenizer
+
+
+def rebuilt(tokenizer, change):
+    """The tokenizer with its JSON changed in place by `change`."""
+    definition = json.loads(tokenizer.to_str())
+    change(definition)
+    return Tokenizer.from_str(json.dumps(definition))
+
+
+def make_tokenizers(corpus):
+    gpt2 = train(byte_level(), 3000, corpus)
+    llama3 = train(split(LLAMA3), 4000, corpus)
+    llama3.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_1|>"])
+    yield "llama3", rebuilt(llama3, lambda d: d["model"].update(ignore_merges=True))
+
+    flags = rebuilt(gpt2, lambda d: None)
+    flags.pre_tokenizer = byte_level(add_prefix_space=True)
+    flags.add_special_tokens(["<|endoftext|>", AddedToken("[MASK]", lstrip=True), AddedToken("[LEFT]", lstrip=True),
+                              AddedToken("[RIGHT]", rstrip=True)])
+    flags.add_tokens([AddedToken("[WORD]", single_word=True), AddedToken("[WO"), AddedToken("é"),
+                      AddedToken("<|reserved_1|>", normalized=False, lstrip=True, rstrip=True)])
+    yield "added_token_flags", flags
+
+    composed = rebuilt(gpt2, lambda d: None)
+    composed.normalizer = normalizers.NFC()
+    composed.pre_tokenizer = split(QWEN2)
+    composed.add_tokens([AddedToken("[NORM é]", normalized=True), AddedToken("<|endoftext|>", normalized=False)])
+    yield "composed", composed
+
+    def lack_bytes(definition):
+        model = definition["model"]
+        lost = {token: None for token in model["vocab"] if set(token) & set("eĠàĤ") and token != "e"}
+        model["merges"] = [pair for pair in model["merges"]
+                           if not {pair[0], pair[1], pair[0] + pair[1]} & lost.keys()]
+        names = [token for token in model["vocab"] if token not in lost] + ["<unk>", "<|endoftext|>"]
+        model["vocab"] = {token: i for i, token in enumerate(names)}
+
+    def with_unknown(fuse):
+        def change(definition):
+            lack_bytes(definition)
+            definition["model"].update(unk_token="<unk>", fuse_unk=fuse)
+        return change
+
+    yield "bytes_lacking", rebuilt(gpt2, lack_bytes)
+    yield "unknown", rebuilt(gpt2, with_unknown(False))
+    yield "unknown_fused", rebuilt(gpt2, with_unknown(True))
+
+    o200k = rebuilt(gpt2, lambda d: None)
+    o200k.pre_tokenizer = split(O200K)
+    o200k.add_special_tokens(["<|endoftext|>"])
+    yield "o200k", o200k
+    inverted = rebuilt(gpt2, lambda d: None)
+    inverted.pre_tokenizer = split(LLAMA3 + r"|x", behavior="removed", invert=True)
+    inverted.add_special_tokens(["<|endoftext|>"])
+    yield "removed_inverted", inverted
+
+    gpt2.add_special_tokens(["<|endoftext|>"])
+    yield "gpt2", gpt2
+
+    # A prefix space before each piece shows where the pieces are, without any merges.
+    for i, expression in enumerate(CONSTRUCTS):
+        plain = Tokenizer(models.BPE({c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
+        plain.pre_tokenizer = split(expression, add_prefix_space=True)
+        plain.add_special_tokens(["<|endoftext|>"])
+        yield f"construct_{i:02}", plain
+    removed = rebuilt(plain, lambda d: None)
+    removed.pre_tokenizer = split(r"\s+", add_prefix_space=True, behavior="removed")
+    yield "removed", removed
+
+
+def write_cases(folder, texts, encode):
+    with open(folder / "texts.bin", "wb") as text_file, open(folder / "tokens.bin", "wb") as token_file:
+        for text in texts:
+            data = text.encode()
+            text_file.write(struct.pack("<I", len(data)) + data)
+            tokens = encode(text)
+            token_file.write(struct.pack(f"<I{len(tokens)}i", len(tokens), *tokens))
+
+
+def write_legacy_merges(path):
+    """GPT-2's own file has merges as "a b", and no "type" of the model."""
+    definition = json.loads(path.read_text())
+    definition["model"]["merges"] = [" ".join(pair) for pair in definition["model"]["merges"]]
+    del definition["model"]["type"]
+    path.write_text(json.dumps(definition))
+
+
+def main():
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    output, bytes_folder = Path(sys.argv[1]), Path(sys.argv[2])
+    num_fuzz_texts, seed = int(sys.argv[3]), int(sys.argv[4])
+    exhaustive = num_fuzz_texts > 5000
+    sources = standard_library()
+    fuzz = FuzzTexts(seed)
+    fuzz_texts = [""] + [fuzz.text() for _ in range(num_fuzz_texts)]
+    characters = fuzz.every_character(exhaustive)
+    for name, tokenizer in make_tokenizers(sources[::4]):
+        folder = output / name
+        folder.mkdir(parents=True, exist_ok=True)
+        tokenizer.save(str(folder / "tokenizer.json"))
+        if name == "gpt2":
+            write_legacy_merges(folder / "tokenizer.json")
+        texts = fuzz_texts + characters[:: 1 if exhaustive else 4]
+        if name in ("gpt2", "llama3"):
+            texts = fuzz_texts + characters + sources
+        if name.startswith("construct"):
+            texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:3] + sources[:1]
+        write_cases(folder, texts, lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
+
+    from transformers import AutoTokenizer
+
+    folder = output / "bytes"
+    folder.mkdir(parents=True, exist_ok=True)
+    by_transformers = AutoTokenizer.from_pretrained(bytes_folder)
+    assert by_transformers.eos_token_id == 256 and len(by_transformers) == 257
+    by_tokenizers = Tokenizer.from_file(str(bytes_folder / "tokenizer.json"))
+    for text in fuzz_texts:
+        if "<|endoftext|>" not in text:
+            assert by_tokenizers.encode(text, add_special_tokens=False).ids == list(text.encode()), repr(text)
+            assert by_tokenizers.decode(list(text.encode())) == text
+    write_cases(folder, fuzz_texts, lambda text: by_transformers.encode(text, add_special_tokens=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """Trains transformers' GPT-2 with torch.optim.AdamW and writes what our engine must reproduce.
 
-transformers_oracle.py DIRECTORY TYPE STEPS: TYPE is float64 or float32. DIRECTORY gets
+transformers_oracle.py DIRECTORY TYPE STEPS EPS: TYPE is float64 or float32, EPS is AdamW's. DIRECTORY gets
   model/              the initial weights, as transformers saves them
   batch.safetensors   tokens [batch, sequence + 1], the same in every step
   result.safetensors  losses [steps], first_gradient.NAME, weight.NAME
@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-directory, type_name, steps = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+directory, type_name, steps, eps = (pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]),
+                                    float(sys.argv[4]))
 dtype = getattr(torch, type_name)
 torch.manual_seed(5)
 torch.set_num_threads(1)
@@ -30,7 +31,7 @@ decayed = [p for p in model.parameters() if p.dim() >= 2]
 others = [p for p in model.parameters() if p.dim() < 2]
 optimizer = torch.optim.AdamW(
     [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
-    lr=3e-3, betas=(0.9, 0.95), eps=1e-8)
+    lr=3e-3, betas=(0.9, 0.95), eps=eps)
 
 result, losses = {}, []
 for step in range(steps):

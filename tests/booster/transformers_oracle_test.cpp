@@ -8,6 +8,7 @@
 #include "colossal/checkpoint/weights.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
+#include "colossal/models/gpt2/model.h"
 #include "colossal/models/gpt2/weights.h"
 #include "colossal/nn/dense_builder.h"
 #include "tests/support/tiny_training.h"
@@ -29,17 +30,19 @@ struct Oracle {
   fs::path directory;
   at::ScalarType type;
   int64_t steps;
+  double eps;
 
-  Oracle(const std::string& type_name, at::ScalarType type, int64_t steps)
+  Oracle(const std::string& type_name, at::ScalarType type, int64_t steps, double eps = 1e-8)
       : directory(fs::path(testing::TempDir()) / ("oracle_" + type_name + std::to_string(getpid()))),
         type(type),
-        steps(steps) {
+        steps(steps),
+        eps(eps) {
     fs::create_directories(directory);
     const std::string source = COLOSSAL_TEST_SOURCE_DIR;
     const std::string command =
-        fmt::format("{0}/.venv/bin/python {0}/tests/booster/transformers_oracle.py {1} {2} {3} "
+        fmt::format("{0}/.venv/bin/python {0}/tests/booster/transformers_oracle.py {1} {2} {3} {4} "
                     "2> {1}/log || (cat {1}/log >&2; exit 1)",
-                    source, directory.string(), type_name, steps);
+                    source, directory.string(), type_name, steps, eps);
     if (std::system(command.c_str()) != 0) throw IoError("the oracle failed: " + command);
   }
   ~Oracle() { fs::remove_all(directory); }
@@ -51,10 +54,11 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
   TinyTraining training;
   training.steps = oracle.steps;
   training.learning_rate = 3e-3;
+  training.eps = oracle.eps;
   training.compute = training.gradient = oracle.type;
   training.tokens = read(batch, "tokens", at::kLong);
   nn::DenseBuilder names;
-  const models::gpt2::Model model(names, training.model);
+  const models::gpt2::Model model(names, training.model);  // registers the parameters
   checkpoint::load_for_inference(oracle.directory / "model", names.parameters(),
                                  models::gpt2::hugging_face_name, oracle.type);
   TinyResult expected;
@@ -83,7 +87,11 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
 
 TEST(TransformersOracle, Fp64) { expect_like_oracle(Oracle("float64", at::kDouble, 50), 1e-9); }
 
-TEST(TransformersOracle, Fp32) { expect_like_oracle(Oracle("float32", at::kFloat, 50), 1e-4); }
+// The gradient of the keys' bias is zero but for rounding. AdamW divides it by its own size, so with
+// an eps below that size the bias walks at random, in any two programs differently.
+TEST(TransformersOracle, Fp32) {
+  expect_like_oracle(Oracle("float32", at::kFloat, 50, /*eps=*/1e-5), 1e-4);
+}
 
 TEST(TransformersOracle, LogitsOfALoadedCheckpoint) {
   const Oracle oracle("float32", at::kFloat, 1);

@@ -197,8 +197,9 @@ TEST_F(LocalLauncher, kill_9_of_the_launcher_leaves_no_process) {
 }
 
 TEST_F(LocalLauncher, what_a_rank_started_ends_with_the_rank) {
+  const std::string forgotten = "sh -c 'sleep 1000; true' " + word_ + " &";
   TestProcess launcher(
-      {rank_program(), "run", "-n", "1", "--", "sh", "-c", "sleep 1000 & exit 0 #" + word_});
+      {rank_program(), "run", "-n", "1", "--", "sh", "-c", forgotten + " sleep 0.1"});
   EXPECT_EQ(launcher.wait(), 0);
   expect_no_process_left();
 }

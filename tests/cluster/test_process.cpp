@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -85,6 +86,7 @@ const std::string& TestProcess::output() {
   char buffer[4096];
   ssize_t size = 0;
   while ((size = read(output_fd_, buffer, sizeof buffer)) > 0) output_.append(buffer, size);
+  all_closed_ = size == 0 || errno != EAGAIN;
   return output_;
 }
 
@@ -111,8 +113,9 @@ int TestProcess::wait(std::chrono::milliseconds timeout) {
                            return waitpid(pid_, &status, WNOHANG) == pid_;
                          },
                          timeout);
-  output();
   if (!ended_) return -1;
+  // A terminal hands on what was written with some delay.
+  comes_true([&] { return output(), all_closed_; }, 500ms);
   return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -61,6 +61,7 @@ class TestProcess {
   int output_fd_ = -1;
   std::string output_;
   bool ended_ = false;
+  bool all_closed_ = false;  // nobody can write to it any more
 };
 
 // The test's own launcher and rank, see rank_program.cpp.

@@ -103,6 +103,7 @@ TEST_P(CheckpointCrashTest, AFailingDiskLeavesWhatWasThere) {
       const auto result = save(work_ / "run", fault);
       expect_sound(work_ / "run");
       EXPECT_EQ(result.signal, 0);
+      EXPECT_TRUE(fs::exists(work_ / "run/step-000002"));
       if (result.exit_code == 1) {
         EXPECT_THAT(result.output,
                     ::testing::HasSubstr(std::string(error) == "EIO" ? "Input/output error"

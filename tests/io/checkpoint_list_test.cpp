@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "colossal/io/checkpoint_directory.h"
@@ -50,10 +51,21 @@ TEST_F(CheckpointListTest, AHalfDoneReplacementIsListedAndFinished) {
   EXPECT_THAT(steps(), ElementsAre(5));
   remove_stale_temporaries(folder_.path());
   EXPECT_TRUE(fs::exists(folder_ / "step-000005/config.json"));
-  make(".step-000005.old-0123456789abcdef");
-  EXPECT_EQ(list_checkpoints(folder_.path())[0].path, folder_ / "step-000005");
+}
+
+TEST_F(CheckpointListTest, AReplacementThatIsThereWinsOverWhatItReplaced) {
+  for (int64_t step = 0; step < 8; ++step) {  // in both orders of their creation
+    const std::string old_name = fmt::format(".{}.old-0123456789abcdef", checkpoint_name(step));
+    if (step % 2 == 0) make(old_name);
+    make(checkpoint_name(step));
+    if (step % 2 == 1) make(old_name);
+  }
+  for (const Checkpoint& checkpoint : list_checkpoints(folder_.path())) {
+    EXPECT_EQ(checkpoint.path, folder_ / checkpoint_name(checkpoint.step));
+  }
   remove_stale_temporaries(folder_.path());
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1);
+  EXPECT_EQ(steps().size(), 8U);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 8);
 }
 
 TEST_F(CheckpointListTest, StaleTemporariesGoButNotThoseInUse) {

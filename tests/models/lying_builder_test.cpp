@@ -35,7 +35,7 @@ Outcome run(nn::Builder& build) {
   nn::StepContext context = nn::make_step_context(3, 7, at::kCPU);
   context.training = true;
   const at::Tensor tokens = at::arange(21).view({3, 7}).mul(5).remainder(61);
-  const at::Tensor loss = model.loss_sum(tokens, tokens.add(1), context);
+  const at::Tensor loss = model.loss_sum(tokens, tokens.add(1).remainder(61), context);
   torch::autograd::backward({loss}, {});
   Outcome outcome{loss.item<double>(), {}};
   for (const nn::ParameterHandle& parameter : build.parameters()) {

@@ -22,6 +22,7 @@ uint64_t hash(uint64_t x) {  // splitmix64
 EngineConfig engine_config(const TinyTraining& training) {
   EngineConfig config;
   config.optimizer.learning_rate = training.learning_rate;
+  config.optimizer.eps = training.eps;
   config.schedule.name = "constant";
   config.total_steps = training.steps;
   config.global_batch = training.global_batch;

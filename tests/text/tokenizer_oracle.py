@@ -220,7 +220,7 @@ def main():
         tokenizer.save(str(folder / "tokenizer.json"))
         if name == "gpt2":
             write_legacy_merges(folder / "tokenizer.json")
-        texts = fuzz_texts + characters[:: 1 if exhaustive else 4]
+        texts = fuzz_texts[: len(fuzz_texts) // 2] + characters[:: 1 if exhaustive else 8]
         if name in ("gpt2", "llama3"):
             texts = fuzz_texts + characters + sources
         if name.startswith("construct"):

@@ -68,19 +68,16 @@ uint64_t content_checksum(std::span<const std::byte> mapped) {
 // Whether the file still has the name by which it was opened: its last writer may have renamed or
 // removed it while we waited for the lock.
 bool is_same_file(const io::File& file) {
-  struct stat opened {
-  }, named{};
+  struct stat opened {};
+  struct stat named {};
   return ::fstat(file.descriptor(), &opened) == 0 && ::stat(file.path().c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 void lock(const io::File& file) {
   while (::flock(file.descriptor(), LOCK_EX) != 0) {
-    if (errno != EINTR)
-      io::raise_io_error(file.path(),
-                         "lock (data.cache needs a file system with "
-                         "locks)",
-                         errno);
+    if (errno == EINTR) continue;
+    io::raise_io_error(file.path(), "lock (data.cache needs a file system with locks)", errno);
   }
 }
 

@@ -48,7 +48,7 @@ at::Tensor index_select(const at::Tensor& x, int64_t dim, const at::Tensor& inde
 }
 
 at::Tensor embedding_dense_backward(const at::Tensor& gradient, const at::Tensor&,
-                                    const c10::SymInt& num_weights, const c10::SymInt&, bool) {
+                                    c10::SymInt num_weights, c10::SymInt, bool) {
   return at::empty({num_weights.expect_int(), gradient.size(-1)}, gradient.options());
 }
 

@@ -1,0 +1,201 @@
+"""Bad input gets a clear error that names what was asked, what was found and what would work."""
+import json
+import shutil
+import struct
+import subprocess
+import unittest
+
+import torch
+from safetensors.torch import save_file
+
+from harness import COLOSSAL, CORPUS, EndToEndTest
+
+
+def safetensors(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+class Refusals(EndToEndTest):
+    def refuse(self, *words, flags=(), ranks=1, code=2):
+        """The run ends with `code` and says all the words, once."""
+        log = self.train(*self.flags(), "--train.steps=1", *flags, ranks=ranks, expect=code, timeout=60)
+        for word in words:
+            self.assertIn(word, log)
+        errors = [line for line in log.splitlines() if "error:" in line]
+        self.assertLessEqual(len(errors), 1, log)
+        self.assertNotIn("terminate called", log)
+
+    def test_unknown_key_names_the_nearest(self):
+        self.refuse("train.stpes", "train.steps", flags=["--train.stpes=3"])
+        self.refuse("model.n_layrs", "model.n_layer", flags=["--model.n_layrs=3"])
+        self.toml.write_text(self.toml.read_text() + "[train]\nlerning_rate = 1\n")
+        self.refuse("run.toml:6", "train.lerning_rate", "optimizer.learning_rate")
+
+    def test_wrong_type(self):
+        self.refuse("train.steps", "many", "integer", flags=["--train.steps=many"])
+        self.refuse("optimizer.betas", flags=["--optimizer.betas=0.9"])
+        self.refuse("precision.compute", "fp32", flags=["--precision.compute=fp23"])
+
+    def test_ranks(self):
+        self.refuse("--ranks=0", ranks=0)
+        self.refuse("--ranks=-2", ranks=-2)
+
+    def test_sizes_that_do_not_multiply(self):
+        self.refuse("parallel.dp = 3", "there are 2", "parallel.dp = 2", flags=["--parallel.dp=3"], ranks=2)
+        self.refuse("parallel.tp = 2", "dp = 2", flags=["--parallel.tp=2"], ranks=2)
+        self.refuse("parallel.zero = 3", "zero = 1", flags=["--parallel.zero=3"])
+
+    def test_batch_that_does_not_divide(self):
+        self.refuse("global_batch = 13", "dp = 3", "global_batch = 12",
+                    flags=["--train.global_batch=13"], ranks=3)
+
+    def test_missing_and_empty_corpus(self):
+        self.refuse("/nowhere/*.txt", flags=["--data.train=/nowhere/*.txt"], ranks=2)
+        empty = self.directory / "empty.txt"
+        empty.touch()
+        self.refuse("empty", flags=[f"--data.train={empty}"])
+        short = self.directory / "short.txt"
+        short.write_text("ten bytes.")
+        self.refuse("10", "32", flags=[f"--data.train={short}"])
+
+    def test_text_that_is_not_utf8(self):
+        from tokenizers import ByteLevelBPETokenizer
+        tokenizer = ByteLevelBPETokenizer()
+        tokenizer.train_from_iterator(["def f(): return 1\n" * 50], vocab_size=256,
+                                      special_tokens=["<|endoftext|>"], show_progress=False)
+        tokenizer.save(str(self.directory / "tokenizer.json"))
+        bad = self.directory / "bad.txt"
+        bad.write_bytes(b"x" * 100 + b"\xff" + b"y" * 100)
+        flags = [f"--data.tokenizer={self.directory / 'tokenizer.json'}", f"--data.train={bad}",
+                 "--model.vocab_size=300"]
+        self.refuse("bad.txt", "100", "skip", flags=flags)
+        flags[1] = f"--data.train={bad},{CORPUS}"
+        self.train(*self.flags(), "--train.steps=1", *flags, "--data.invalid=skip")
+
+    def test_sequence_longer_than_positions(self):
+        self.refuse("data.sequence_length = 65", "64", flags=["--data.sequence_length=65"])
+
+    def test_vocabulary_smaller_than_the_tokenizers(self):
+        self.refuse("257", "200", "model.vocab_size", flags=["--model.vocab_size=200"])
+
+    def test_tokenizer_of_an_unsupported_kind(self):
+        path = self.directory / "tokenizer.json"
+        path.write_text(json.dumps({"model": {"type": "Unigram", "vocab": []}}))
+        self.refuse("Unigram", flags=[f"--data.tokenizer={path}"])
+
+    def test_read_only_output_directory(self):
+        """Root may write anywhere that is not mounted read-only: /proc is as good as read-only."""
+        self.refuse("/proc/colossal", flags=["--log.directory=/proc/colossal"], code=1)
+
+    def test_a_last_save_that_fails(self):
+        log = self.train(*self.flags(checkpoints=False), "--train.steps=1",
+                         "--checkpoint.directory=/proc/colossal", expect=1)
+        self.assertIn("/proc/colossal", log)
+
+    def test_another_models_checkpoint(self):
+        self.train(*self.flags(), "--train.steps=1")
+        self.refuse("another model", "n_layer = 1 here, 2 there", flags=["--model.n_layer=1"])
+
+    def test_must_resume(self):
+        self.refuse("must", "no whole checkpoint", flags=["--checkpoint.resume=must"])
+
+    def test_non_finite_loss(self):
+        log = self.train(*self.flags(), "--train.steps=20", "--optimizer.learning_rate=1e30",
+                         "--train.gradient_clip=0", ranks=2, expect=1)
+        self.assertRegex(log, r"step \d+: .*not finite")
+        self.assertTrue(self.newest())  # the state before that step
+
+    def test_a_missing_file_and_bad_toml(self):
+        done = subprocess.run([COLOSSAL, "train", "/nowhere.toml"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("/nowhere.toml", done.stderr)
+        self.toml.write_text("[train\n")
+        self.refuse("run.toml:1")
+
+    def test_no_such_command(self):
+        done = subprocess.run([COLOSSAL, "trian"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+
+
+class BadModelFolders(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.train(*self.flags(), "--train.steps=1", "--precision.compute=fp32")
+        self.model = self.directory / "model"
+        self.model.mkdir()
+        source = self.newest()
+        for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(source / name, self.model)
+        self.tensors = {k: v for k, v in self.weights(source).items() if k.startswith("transformer")}
+        self.toml.write_text(f'[model]\npath = "{self.model}"\n[data]\ntrain = ["{CORPUS}"]\n')
+
+    def refuse(self, *words):
+        for command in (["generate", str(self.model), "--prompt=x", "--max-new-tokens=1"],
+                        ["train", str(self.toml), "--train.steps=1", "--data.sequence_length=8",
+                         "--train.global_batch=2"]):
+            done = subprocess.run([COLOSSAL, *command], capture_output=True, text=True, timeout=60)
+            self.assertIn(done.returncode, (1, 2), done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr)
+            self.assertNotIn("terminate", done.stderr)
+
+    def write(self, contents):
+        (self.model / "model.safetensors").write_bytes(contents)
+
+    def test_good_weights_are_taken(self):
+        save_file(self.tensors, self.model / "model.safetensors", {"format": "pt"})
+        self.train("--train.steps=1", "--data.sequence_length=8", "--train.global_batch=2")
+
+    def test_lying_safetensors(self):
+        entry = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}
+        cases = {
+            "truncated": safetensors({"a": entry}, b"\0" * 8),
+            "empty": b"",
+            "length": struct.pack("<Q", 2**60) + b"{}",
+            "outside": safetensors({"a": {**entry, "data_offsets": [0, 1600]}}, b"\0" * 16),
+            "overlap": safetensors({"a": entry, "b": entry}, b"\0" * 16),
+            "size": safetensors({"a": {**entry, "shape": [5]}}, b"\0" * 16),
+            "huge": safetensors({"a": {**entry, "shape": [2**60, 2**60]}}, b"\0" * 16),
+            "twice": safetensors(b'{"a":%s,"a":%s}' % ((json.dumps(entry).encode(),) * 2), b"\0" * 16),
+        }
+        for name, contents in cases.items():
+            with self.subTest(name):
+                self.write(contents)
+                self.refuse("model.safetensors")
+
+    def test_a_tensor_missing_or_of_another_shape(self):
+        broken = dict(self.tensors)
+        del broken["transformer.h.1.mlp.c_fc.bias"]
+        save_file(broken, self.model / "model.safetensors")
+        self.refuse("transformer.h.1.mlp.c_fc.bias")
+        broken["transformer.h.1.mlp.c_fc.bias"] = torch.zeros(7)
+        save_file(broken, self.model / "model.safetensors")
+        self.refuse("transformer.h.1.mlp.c_fc.bias", "[7]", "[128]")
+
+    def test_shards_that_leave_the_directory(self):
+        save_file(self.tensors, self.directory / "outside.safetensors")
+        for name in ("../outside.safetensors", str(self.directory / "outside.safetensors")):
+            index = {"weight_map": {tensor: name for tensor in self.tensors}}
+            (self.model / "model.safetensors.index.json").write_text(json.dumps(index))
+            self.refuse("outside.safetensors")
+
+    def test_config_with_missing_absurd_or_unknown_fields(self):
+        save_file(self.tensors, self.model / "model.safetensors")
+        path = self.model / "config.json"
+        config = json.loads(path.read_text())
+        for change, words in [({"n_head": None}, ["n_head"]), ({"n_layer": 10**12}, ["n_layer", "4096"]),
+                              ({"n_embd": -1}, ["n_embd"]), ({"model_type": "bert"}, ["bert", "gpt2"])]:
+            path.write_text(json.dumps({**config, **change}))
+            self.refuse(*words)
+        path.write_text("{")
+        self.refuse("config.json")
+
+    def test_pickles_are_never_read(self):
+        torch.save(self.tensors, self.model / "pytorch_model.bin")
+        done = subprocess.run([COLOSSAL, "generate", self.model, "--prompt=x"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

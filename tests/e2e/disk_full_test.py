@@ -1,0 +1,53 @@
+"""A full disk, or one that fails, costs a message: training goes on, older checkpoints are intact."""
+import os
+import subprocess
+import unittest
+
+from harness import SHIM, EndToEndTest
+
+
+class FailingDisks(EndToEndTest):
+    def check(self, fault, ranks, words):
+        self.train(*self.flags("whole"), "--train.steps=6", ranks=ranks)
+        self.train(*self.flags("run"), "--train.steps=2", ranks=ranks)
+        environment = {**os.environ, "LD_PRELOAD": str(SHIM), "COLOSSAL_FAULT_PATH": "step-000004",
+                       "COLOSSAL_FAULTS": fault}
+        log = self.train(*self.flags("run"), "--train.steps=6", "--checkpoint.every=2", ranks=ranks,
+                         env=environment)
+        self.assertIn("checkpoint of step 4 failed, older ones are intact", log)
+        self.assertIn(words, log)
+        self.assertEqual(self.losses("run"), self.losses("whole"))
+        self.assert_same_weights(self.newest("run"), self.newest("whole"))
+        names = sorted(os.listdir(self.directory / "run" / "checkpoints"))
+        self.assertEqual(names, ["step-000002", "step-000006"])
+
+    def test_no_space_for_the_files(self):
+        self.check("resize:1+=ENOSPC", 2, "No space left")
+
+    def test_no_space_while_writing(self):
+        self.check("write:3+=ENOSPC", 1, "No space left")
+
+    def test_input_output_error_of_a_sync(self):
+        self.check("fsync:2=EIO", 2, "Input/output error")
+
+    def test_a_rename_that_fails(self):
+        self.check("rename:1+=EIO", 1, "Input/output error")
+
+    def test_a_really_full_file_system(self):
+        """A file system of 1 MiB in memory, which a few checkpoints fill."""
+        full = self.directory / "full"
+        full.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", full])
+        self.assertEqual(mounted.returncode, 0, "this test mounts a tmpfs and needs root")
+        self.addCleanup(subprocess.run, ["umount", full], check=True)
+        log = self.train(*self.flags("run", checkpoints=False), "--train.steps=6",
+                         "--checkpoint.every=1", f"--checkpoint.directory={full}",
+                         "--checkpoint.keep=100", ranks=2, expect=1)
+        self.assertRegex(log, r"checkpoint of step \d+ failed, older ones are intact")
+        self.assertEqual(len(self.losses("run")), 6)
+        self.train(*self.flags("run", checkpoints=False), "--train.steps=6",
+                   f"--checkpoint.directory={full}", "--checkpoint.resume=must", ranks=2, expect=1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -75,6 +75,13 @@ TEST_F(Hosts, a_dead_rank_is_named_on_every_host) {
   }
 }
 
+TEST_F(Hosts, the_first_host_hears_of_a_death_after_its_own_ranks_have_ended) {
+  TestProcess a(launcher(0, {"kill-late", "3", "9"})), b(launcher(1, {"kill-late", "3", "9"}));
+  EXPECT_EQ(a.wait(), 3);
+  EXPECT_EQ(b.wait(), 3);
+  EXPECT_THAT(a.output(), ContainsRegex("rank 3 .* was killed by signal 9"));
+}
+
 TEST_F(Hosts, a_message_reaches_every_host) {
   TestProcess a(launcher(0, {"exit-one", "2", "1"}));
   TestProcess b(launcher(1, {"exit-one", "2", "1"}));

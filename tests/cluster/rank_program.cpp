@@ -120,6 +120,10 @@ int behave(const LaunchEnvironment& launch, const Arguments& arguments) {
       raise(number(2));
     }
     sleep_for_ever();
+  } else if (behaviour == "kill-late") {  // RANK SIGNAL, when the others have long ended well
+    if (rank != number(1)) return 0;
+    std::this_thread::sleep_for(200ms);
+    raise(number(2));
   } else if (behaviour == "deaf") {
     std::signal(SIGTERM, SIG_IGN);
     print(fmt::format("rank {} sleeps", rank));

@@ -5,7 +5,6 @@
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <thread>
 
 #include "colossal/comm/group_impl.h"
 #include "colossal/comm/local_mail.h"
@@ -56,13 +55,15 @@ class MailWorld final : public World {
 void run_ranks_over_mail(int ranks, const test::RankBody& body, std::chrono::milliseconds timeout) {
   Boards boards;
   std::mutex mutex;
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      MailWorld world(rank, ranks, timeout, boards, mutex);
+  test::run_ranks(ranks, [&](World& thread) {
+    MailWorld world(thread.rank(), ranks, timeout, boards, mutex);
+    try {
       body(world);
-    });
-  }
+    } catch (const std::exception& error) {
+      world.abort(error.what());
+      throw;
+    }
+  });
 }
 
 }  // namespace

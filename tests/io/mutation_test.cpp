@@ -19,13 +19,19 @@ namespace {
 std::atomic<size_t> live_bytes{0};
 std::atomic<size_t> peak_bytes{0};
 
-void* allocate(size_t size) {
+void* allocate(size_t size) noexcept {
   void* memory = std::malloc(size > 0 ? size : 1);
-  if (!memory) throw std::bad_alloc();
+  if (!memory) return nullptr;
   const size_t now = live_bytes += malloc_usable_size(memory);
   size_t peak = peak_bytes;
   while (now > peak && !peak_bytes.compare_exchange_weak(peak, now)) {
   }
+  return memory;
+}
+
+void* allocate_or_throw(size_t size) {
+  void* memory = allocate(size);
+  if (!memory) throw std::bad_alloc();
   return memory;
 }
 
@@ -37,9 +43,15 @@ void release(void* memory) noexcept {
 }  // namespace
 
 void* operator new(size_t size) {
-  return allocate(size);
+  return allocate_or_throw(size);
 }
 void* operator new[](size_t size) {
+  return allocate_or_throw(size);
+}
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return allocate(size);
+}
+void* operator new[](size_t size, const std::nothrow_t&) noexcept {
   return allocate(size);
 }
 void operator delete(void* memory) noexcept {

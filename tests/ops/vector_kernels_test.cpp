@@ -155,6 +155,18 @@ TEST(VectorKernels, SoftmaxAndAttentionRowsAgreeBitForBit) {
   expect_softmax_equal<double>();
 }
 
+TEST(VectorKernels, GeluAgreesBitForBit) {
+  const auto x = numbers<float>(1531, 8, 4), gradient = numbers<float>(1531, 9);
+  expect_equal_bits([&](const VectorKernels& kernels) {
+    std::vector<float> y(x.size()), slope(x.size());
+    kernels.gelu_new(x.data(), y.data(), ElementType::float32, x.size());
+    kernels.gelu_new_backward(gradient.data(), x.data(), slope.data(), ElementType::float32,
+                              x.size());
+    y.insert(y.end(), slope.begin(), slope.end());
+    return y;
+  });
+}
+
 TEST(VectorKernels, RandomNumbersAgreeBitForBit) {
   for (const int64_t begin : {int64_t{0}, int64_t{31}, (int64_t{1} << 32) - 40}) {
     expect_equal_bits([&](const VectorKernels& kernels) {

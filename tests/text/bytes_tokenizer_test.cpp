@@ -23,6 +23,7 @@ TEST(BytesTokenizer, TokenIsTheByte) {
   EXPECT_EQ(tokenizer->end_of_text(), 256);
   EXPECT_EQ(tokenizer->encode("<|endoftext|>").size(), 13u);
   EXPECT_TRUE(tokenizer->encode("").empty());
+  EXPECT_TRUE(tokenizer->takes_pieces());
 }
 
 TEST(BytesTokenizer, DecodesNothingForWhatIsNoToken) {

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "colossal/base/config_value.h"
 #include "colossal/base/error.h"
 #include "colossal/cli/command.h"
 #include "colossal/cluster/run.h"
@@ -11,10 +12,10 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "run", "Start a program as ranks, here or on several hosts: colossal run -n 2 -- PROGRAM ARGS");
   command->add_option("-n,--ranks", options->num_ranks, "ranks on each host")->required();
-  command
-      ->add_option("--hosts", options->hosts,
-                   "names or addresses, the first with rank 0; start the same command on each")
-      ->delimiter(',');
+  // One text: an option that takes a list would take the "--" for its end.
+  command->add_option_function<std::string>(
+      "--hosts", [options](const std::string& text) { options->hosts = split_list(text); },
+      "names or addresses, the first with rank 0; start the same command on each");
   command->add_option("--host-index", options->host_index,
                       "which of the hosts this is; found by its addresses where left out");
   command->add_option("--port", options->port, "on the first host, where the launchers meet")

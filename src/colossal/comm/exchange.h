@@ -43,7 +43,7 @@ class Exchange {
   // Announces `bytes` of data to `peer`; expects the announcement of `bytes` from it.
   void greet(int peer, int64_t bytes);
   void expect(int peer, int64_t bytes);
-  // Waits for all announcements, in rank order.
+  // Waits, in rank order, for the announcements that were not yet checked.
   void check_headers();
 
   // Data of more than a few MiB travels in pieces. Empty messages do not travel.

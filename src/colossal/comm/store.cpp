@@ -92,6 +92,31 @@ std::string arrival_key(int rank) {
   return fmt::format("arrived/{}", rank);
 }
 
+std::string describe_missing(c10d::Store& store, const Rendezvous& rendezvous,
+                             const Deadline& deadline) {
+  std::string missing;
+  for (int rank = 0; rank < rendezvous.size; ++rank) {
+    if (store.check({arrival_key(rank)})) continue;
+    missing += fmt::format("{}rank {}", missing.empty() ? "" : ", ", rank);
+  }
+  const CallFailure failure =
+      deadline.failure(fmt::format("{} of {} did not come to the rendezvous at {}", missing,
+                                   rendezvous.size, address_of(rendezvous)));
+  return fmt::format("rank {}: {}", rendezvous.rank, failure.what());
+}
+
+// Asks again and again, less and less often: a wait of the store itself logs when it times out.
+void wait_for_keys(c10d::Store& store, const std::vector<std::string>& keys,
+                   const Rendezvous& rendezvous, const Deadline& deadline) {
+  auto pause = std::chrono::milliseconds(1);
+  constexpr auto kLongestPause = std::chrono::milliseconds(100);
+  while (!store.check(keys)) {
+    if (deadline.passed()) throw CommError(describe_missing(store, rendezvous, deadline));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
 }  // namespace
 
 StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
@@ -119,34 +144,21 @@ StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds 
 
 std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, const Arrival& own,
                               std::chrono::milliseconds timeout) {
-  const Deadline deadline(timeout);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < rendezvous.size; ++rank) keys.push_back(arrival_key(rank));
   try {
-    store.set(arrival_key(rendezvous.rank), fmt::format("{} {}", own.gpus, own.host));
+    store.set(keys[rendezvous.rank], fmt::format("{} {}", own.gpus, own.host));
+    wait_for_keys(store, keys, rendezvous, Deadline(timeout));
     std::vector<Arrival> arrivals;
-    for (int rank = 0; rank < rendezvous.size; ++rank) {
-      store.wait({arrival_key(rank)}, deadline.remaining());
-      const std::string text = store.get_to_str(arrival_key(rank));
-      const size_t space = text.find(' ');
-      arrivals.push_back({.host = text.substr(space + 1), .gpus = std::stoi(text)});
+    for (const std::vector<uint8_t>& value : store.multiGet(keys)) {
+      const std::string text(value.begin(), value.end());
+      arrivals.push_back({.host = text.substr(text.find(' ') + 1), .gpus = std::stoi(text)});
     }
     return arrivals;
-  } catch (const std::exception& error) {
-    if (!deadline.passed()) {
-      throw CommError(fmt::format("rank {}: the rendezvous at {} failed: {}", rendezvous.rank,
-                                  address_of(rendezvous), error.what()));
-    }
+  } catch (const c10::Error& error) {
+    throw CommError(fmt::format("rank {}: the rendezvous at {} failed: {}", rendezvous.rank,
+                                address_of(rendezvous), error.what_without_backtrace()));
   }
-  std::string missing;
-  for (int rank = 0; rank < rendezvous.size; ++rank) {
-    if (store.check({arrival_key(rank)})) continue;
-    missing += fmt::format("{}rank {}", missing.empty() ? "" : ", ", rank);
-  }
-  throw CommError(
-      fmt::format("rank {}: {}", rendezvous.rank,
-                  deadline
-                      .failure(fmt::format("{} of {} did not come to the rendezvous at {}", missing,
-                                           rendezvous.size, address_of(rendezvous)))
-                      .what()));
 }
 
 }  // namespace colossal::comm

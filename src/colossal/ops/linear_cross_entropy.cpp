@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/bf16_product.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/optimizer_kernels.h"
@@ -25,8 +26,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kRowMultiple = 64;        // what GEMM kernels like
-constexpr int64_t kVocabularyBlock = 4096;  // rows of the weight's gradient that are added at once
+constexpr int64_t kRowMultiple = 64;  // what GEMM kernels like
 
 double logit(const char* row, kernels::ElementType type, int64_t index) {
   if (type == kernels::ElementType::float64) return reinterpret_cast<const double*>(row)[index];
@@ -79,47 +79,19 @@ at::Tensor losses_any(const at::Tensor& logits, const at::Tensor& labels, bool g
   return losses.masked_fill(ignored, 0).sum(at::kDouble);
 }
 
-// The sum over blocks of tokens of (logits' gradient)^T x. A product in bf16 rounds its result, so
-// with several blocks they are added in fp32, a slice at a time that stays in the cache.
-class WeightGradient {
- public:
-  WeightGradient(const at::Tensor& weight, bool several_blocks)
-      : sum_(at::empty(weight.sizes(),
-                       weight.options().dtype(several_blocks ? compute_type(weight.scalar_type())
-                                                             : weight.scalar_type()))) {}
-
-  void add(const at::Tensor& logits_gradient, const at::Tensor& x) {
-    if (sum_.scalar_type() == x.scalar_type()) {
-      if (first_) {
-        at::mm_out(sum_, logits_gradient.t(), x);
-      } else {
-        sum_.addmm_(logits_gradient.t(), x);
-      }
-    } else {
-      add_rounded_products(logits_gradient, x);
-    }
-    first_ = false;
+// sum <- (or +=) (logits' gradient)^T x, of a block of tokens. Products in bf16 are not rounded
+// before they are added.
+void add_weight_gradient(const at::Tensor& logits_gradient, const at::Tensor& x, bool first,
+                         at::Tensor& sum) {
+  if (x.scalar_type() == sum.scalar_type()) {
+    first ? at::mm_out(sum, logits_gradient.t(), x) : sum.addmm_(logits_gradient.t(), x);
+  } else if (x.is_cpu()) {
+    transposed_product(logits_gradient, x, sum, !first);
+  } else {
+    const at::Tensor product = at::mm(logits_gradient.t(), x);
+    first ? sum.copy_(product) : sum.add_(product);
   }
-
-  const at::Tensor& sum() const { return sum_; }
-
- private:
-  void add_rounded_products(const at::Tensor& logits_gradient, const at::Tensor& x) {
-    const int64_t vocabulary = sum_.size(0);
-    const int64_t block = std::min(kVocabularyBlock, vocabulary);
-    const at::Tensor memory = at::empty({block, x.size(1)}, x.options());
-    for (int64_t begin = 0; begin < vocabulary; begin += block) {
-      const int64_t size = std::min(block, vocabulary - begin);
-      at::Tensor product = memory.narrow(0, 0, size);
-      at::mm_out(product, logits_gradient.narrow(1, begin, size).t(), x);
-      const at::Tensor slice = sum_.narrow(0, begin, size).view(-1);
-      first_ ? convert_copy(slice, product.view(-1)) : accumulate(slice, product.view(-1));
-    }
-  }
-
-  at::Tensor sum_;
-  bool first_ = true;
-};
+}
 
 void check_labels(const at::Tensor& labels, int64_t vocabulary) {
   const int64_t* data = labels.const_data_ptr<int64_t>();
@@ -130,25 +102,23 @@ void check_labels(const at::Tensor& labels, int64_t vocabulary) {
 }
 
 // The gradients are undefined where they are not asked for. The weight's is in the type in which it
-// was summed.
+// is summed, fp32 (fp64): the backward pass rounds it, once, after scaling.
 using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // loss, x's, weight's gradient
 
 Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
                 bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes,
                 LossesOfBlock losses_of_block) {
   const int64_t tokens = x.size(0), vocabulary = weight.size(0);
-  const auto loss_options = x.options().dtype(compute_type(x.scalar_type()));
+  const at::ScalarType wide = compute_type(x.scalar_type());
+  at::Tensor loss = at::zeros({}, x.options().dtype(at::kDouble));
   at::Tensor x_gradient, weight_gradient;
   if (x_needs_gradient) x_gradient = at::empty_like(x, at::MemoryFormat::Contiguous);
-  if (tokens == 0) {
-    if (weight_needs_gradient) weight_gradient = at::zeros(weight.sizes(), weight.options());
-    return {at::zeros({}, loss_options), x_gradient, weight_gradient};
+  if (weight_needs_gradient) {
+    weight_gradient = at::empty(weight.sizes(), weight.options().dtype(wide));
+    if (tokens == 0) weight_gradient.zero_();
   }
   const int64_t rows = linear_cross_entropy_rows(tokens, vocabulary, x.scalar_type(), logits_bytes);
   const at::Tensor memory = at::empty({rows, vocabulary}, x.options());
-  std::optional<WeightGradient> weight_sum;
-  if (weight_needs_gradient) weight_sum.emplace(weight, tokens > rows);
-  at::Tensor loss = at::zeros({}, x.options().dtype(at::kDouble));
   for (int64_t begin = 0; begin < tokens; begin += rows) {
     const int64_t size = std::min(rows, tokens - begin);
     const at::Tensor x_block = x.narrow(0, begin, size);
@@ -160,9 +130,9 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
       at::Tensor block_gradient = x_gradient.narrow(0, begin, size);
       at::mm_out(block_gradient, logits, weight);
     }
-    if (weight_sum) weight_sum->add(logits, x_block);
+    if (weight_needs_gradient) add_weight_gradient(logits, x_block, begin == 0, weight_gradient);
   }
-  return {loss.to(loss_options.dtype()), x_gradient, weight_sum ? weight_sum->sum() : at::Tensor()};
+  return {loss.to(wide), x_gradient, weight_gradient};
 }
 
 Results forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
@@ -179,15 +149,12 @@ Results forward_any(const at::Tensor& x, const at::Tensor& weight, const at::Ten
 }
 
 Results forward_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&,
-                     bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes) {
+                     bool x_needs_gradient, bool weight_needs_gradient, int64_t) {
   const at::ScalarType wide = compute_type(x.scalar_type());
-  const bool several = x.size(0) > linear_cross_entropy_rows(x.size(0), weight.size(0),
-                                                             x.scalar_type(), logits_bytes);
   at::Tensor x_gradient, weight_gradient;
   if (x_needs_gradient) x_gradient = at::empty_like(x, at::MemoryFormat::Contiguous);
   if (weight_needs_gradient) {
-    weight_gradient =
-        at::empty(weight.sizes(), weight.options().dtype(several ? wide : weight.scalar_type()));
+    weight_gradient = at::empty(weight.sizes(), weight.options().dtype(wide));
   }
   return {at::empty({}, x.options().dtype(wide)), x_gradient, weight_gradient};
 }
@@ -270,7 +237,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                  "types: x {}, weight {}, labels {}", c10::toString(x.scalar_type()),
                  c10::toString(weight.scalar_type()), c10::toString(labels.scalar_type()));
   const bool recording = at::GradMode::is_enabled();
-  return LinearCrossEntropy::apply(x, weight, labels.contiguous(), recording && x.requires_grad(),
+  return LinearCrossEntropy::apply(x.contiguous(), weight.contiguous(), labels.contiguous(),
+                                   recording && x.requires_grad(),
                                    recording && weight.requires_grad(), logits_bytes);
 }
 

@@ -85,7 +85,7 @@ void AddedTokenFinder::split(std::string_view text,
     size_t end = position + token->content.size();
     position = end;
     if (token->single_word && !is_single_word(text, begin, end)) continue;
-    if (token->strip_left) begin = std::max(skip_white_space_left(text, begin), done);
+    if (token->strip_left) begin = skip_white_space_left(text, begin);
     if (token->strip_right) end = skip_white_space_right(text, end);
     if (done < begin) on_text(text.substr(done, begin - done));
     on_token(token->id);

@@ -11,7 +11,8 @@ namespace colossal::text {
 namespace {
 
 constexpr std::string_view kWhiteSpace =
-    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029})"
+    R"(\x{202f}\x{205f}\x{3000})";
 // All characters but those.
 constexpr std::string_view kNotWhiteSpace =
     R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff})"

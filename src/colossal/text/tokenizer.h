@@ -27,7 +27,8 @@ class Tokenizer {
 
   // Tokens of the text, with no special tokens added around it. Throws InvalidText.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  // The bytes that the tokens stand for. They may break off within a UTF-8 character.
+  // The bytes that the tokens stand for. They may break off within a UTF-8 character. A number that
+  // is no token's (a model's vocabulary may be larger) stands for none.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
 
   // Whether any bytes are fine and tokens do not depend on what is around them: encode(a + b) is
@@ -38,7 +39,7 @@ class Tokenizer {
   virtual int32_t end_of_text() const = 0;      // joins documents
   // Changes whenever encode() could give something else; part of a cache's key.
   virtual std::string fingerprint() const = 0;
-  // Files that a checkpoint carries along (tokenizer.json, tokenizer_config.json ...): name, content.
+  // Files that a checkpoint carries along: name (tokenizer.json, tokenizer_config.json ...), content.
   virtual std::vector<std::pair<std::string, std::string>> files() const = 0;
 };
 

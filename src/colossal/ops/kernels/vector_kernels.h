@@ -77,6 +77,11 @@ struct VectorKernels {
   void (*dropout)(const RandomRow& row, const DropoutRule& rule, int64_t begin, int64_t count,
                   const void* from, void* to, ElementType type);
 
+  // to[i] = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), and gradient times its derivative.
+  void (*gelu_new)(const void* x, void* to, ElementType type, int64_t count);
+  void (*gelu_new_backward)(const void* gradient, const void* x, void* to, ElementType type,
+                            int64_t count);
+
   SoftmaxStatistics (*softmax_statistics)(const void* row, ElementType type, int64_t count);
   double (*logsumexp)(const SoftmaxStatistics& statistics);
   // row <- exp(row - maximum) / sum, less 1 at `label`

@@ -1,0 +1,142 @@
+#include "colossal/ops/bf16_product.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/native/CPUBlas.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+
+#include "colossal/ops/cpu_features.h"
+
+namespace colossal::ops {
+namespace {
+
+// The kernel multiplies a row-major [m, k] by [k/2, n, 2] ("VNNI": pairs of rows interleaved), so
+// both operands are repacked, in blocks that stay in the cache: b once, a's columns as rows.
+constexpr int64_t kBlock = 64;    // rows and columns of a block of the sum
+constexpr int64_t kPadding = 32;  // of a's packed rows, or a power of two would thrash the cache
+constexpr int64_t kSlice = 4096;  // columns of a that the fp32 form widens at a time
+
+int64_t blocks_of(int64_t size) {
+  return (size + kBlock - 1) / kBlock;
+}
+
+uint32_t pair_of(const uint16_t* first_row, const uint16_t* second_row, int64_t column) {
+  const uint32_t second = second_row ? second_row[column] : 0;
+  return first_row[column] | second << 16;
+}
+
+class PackedProduct {
+ public:
+  PackedProduct(const at::Tensor& a, const at::Tensor& b)
+      : a_(static_cast<const uint16_t*>(a.const_data_ptr())),
+        b_(static_cast<const uint16_t*>(b.const_data_ptr())),
+        depth_(a.size(0)),
+        pairs_((depth_ + 1) / 2),
+        rows_(a.size(1)),
+        columns_(b.size(1)),
+        row_stride_(2 * pairs_ + kPadding),
+        packed_b_(at::empty({blocks_of(columns_), pairs_, kBlock}, at::kInt)) {
+    pack_b();
+  }
+
+  void compute(float* sum, bool add) const;
+
+ private:
+  // Two rows of a matrix of `columns`, from row 2 * pair; null for one beyond the last.
+  const uint16_t* second_row(const uint16_t* matrix, int64_t columns, int64_t pair) const {
+    return 2 * pair + 1 < depth_ ? matrix + (2 * pair + 1) * columns : nullptr;
+  }
+
+  void pack_b() {
+    auto* packed = static_cast<uint32_t*>(packed_b_.mutable_data_ptr());
+    for (int64_t pair = 0; pair < pairs_; ++pair) {
+      const uint16_t* first = b_ + 2 * pair * columns_;
+      const uint16_t* second = second_row(b_, columns_, pair);
+      for (int64_t column = 0; column < columns_; ++column) {
+        packed[(column / kBlock * pairs_ + pair) * kBlock + column % kBlock] =
+            pair_of(first, second, column);
+      }
+    }
+  }
+
+  // Columns [begin, begin + count) of a as rows of row_stride_ elements.
+  void pack_a(int64_t begin, int64_t count, uint32_t* packed) const {
+    const int64_t stride = row_stride_ / 2;
+    for (int64_t pair = 0; pair < pairs_; ++pair) {
+      const uint16_t* first = a_ + 2 * pair * rows_ + begin;
+      const uint16_t* second = second_row(a_ + begin, rows_, pair);
+      for (int64_t i = 0; i < count; ++i) packed[i * stride + pair] = pair_of(first, second, i);
+    }
+  }
+
+  const uint16_t* a_;
+  const uint16_t* b_;
+  int64_t depth_, pairs_, rows_, columns_;
+  int64_t row_stride_;
+  at::Tensor packed_b_;
+};
+
+void PackedProduct::compute(float* sum, bool add) const {
+  const at::Tensor scratch = at::empty({at::get_num_threads(), kBlock * row_stride_ / 2}, at::kInt);
+  const auto* packed_b = static_cast<const at::BFloat16*>(packed_b_.const_data_ptr());
+  at::parallel_for(0, blocks_of(rows_), 1, [&](int64_t first, int64_t last) {
+    auto* packed_a =
+        static_cast<uint32_t*>(scratch.mutable_data_ptr()) + at::get_thread_num() * scratch.size(1);
+    for (int64_t begin = first * kBlock; begin < std::min(rows_, last * kBlock); begin += kBlock) {
+      const int64_t rows = std::min(kBlock, rows_ - begin);
+      pack_a(begin, rows, packed_a);
+      for (int64_t column = 0; column < columns_; column += kBlock) {
+        at::native::cpublas::brgemm(rows, std::min(kBlock, columns_ - column), 2 * pairs_,
+                                    row_stride_, kBlock, columns_, add,
+                                    reinterpret_cast<const at::BFloat16*>(packed_a),
+                                    packed_b + column / kBlock * pairs_ * kBlock * 2,
+                                    sum + begin * columns_ + column, true);
+      }
+    }
+    at::native::cpublas::brgemm_release(true);
+  });
+}
+
+void wide_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
+  const at::Tensor wide_b = b.to(at::kFloat);
+  for (int64_t begin = 0; begin < a.size(1); begin += kSlice) {
+    const int64_t size = std::min(kSlice, a.size(1) - begin);
+    at::Tensor slice = sum.narrow(0, begin, size);
+    const at::Tensor wide_a = a.narrow(1, begin, size).to(at::kFloat);
+    add ? slice.addmm_(wide_a.t(), wide_b) : at::mm_out(slice, wide_a.t(), wide_b);
+  }
+}
+
+// The block kernel refuses CPUs without bf16 instructions, and what it wants of its operands has
+// changed between versions: so it is tried once, on numbers whose sums are exact.
+bool block_kernel_works() {
+  if (!has_bf16_instructions()) return false;
+  constexpr int64_t kDepth = 6, kRows = 3, kColumns = 5;
+  const at::Tensor a = at::arange(kDepth * kRows, at::kBFloat16).sub_(7).view({kDepth, kRows});
+  const at::Tensor b = at::arange(kDepth * kColumns, at::kBFloat16).view({kDepth, kColumns});
+  const at::Tensor expected = at::empty({kRows, kColumns}, at::kFloat);
+  const at::Tensor found = at::empty({kRows, kColumns}, at::kFloat);
+  wide_product(a, b, expected, false);
+  try {
+    PackedProduct(a, b).compute(found.mutable_data_ptr<float>(), false);
+  } catch (const c10::Error&) {
+    return false;
+  }
+  return found.equal(expected);
+}
+
+}  // namespace
+
+void transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
+  static const bool block_kernel = block_kernel_works();
+  if (block_kernel) {
+    PackedProduct(a, b).compute(sum.mutable_data_ptr<float>(), add);
+  } else {
+    wide_product(a, b, sum, add);
+  }
+}
+
+}  // namespace colossal::ops

@@ -1,0 +1,199 @@
+"""The same binary under every launcher, and what becomes of a job when a rank dies."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from harness import COLOSSAL, ROOT, EndToEndTest
+
+STEPS = "--train.steps=4"
+
+
+class Launchers(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.train(*self.flags("expected"), STEPS, ranks=2)
+
+    def check(self, name, *launcher):
+        command = [*map(str, launcher), str(COLOSSAL), "train", str(self.toml), *self.flags(name), STEPS]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.losses(name), self.losses("expected"))
+
+    def test_colossal_run(self):
+        self.check("run", COLOSSAL, "run", "-n", "2", "--")
+
+    def test_torchrun(self):
+        self.check("torchrun", ROOT / ".venv/bin/python", "-m", "torch.distributed.run", "--no-python",
+                   "--nproc-per-node=2", "--master-addr=127.0.0.1", "--master-port=0",
+                   "--rdzv-endpoint=127.0.0.1:0", "--rdzv-backend=c10d")
+
+    def test_mpirun(self):
+        self.assertTrue(shutil.which("mpirun"), "tools/setup tests installs openmpi-bin")
+        self.check("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+
+    def test_slurms_variables(self):
+        """As srun starts two tasks on one host."""
+        ranks = []
+        for rank in range(2):
+            environment = {**os.environ, "SLURM_PROCID": str(rank), "SLURM_NTASKS": "2",
+                           "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": str(rank),
+                           "SLURM_JOB_ID": str(20000 + os.getpid() % 10000), "SLURM_STEP_ID": "0",
+                           "SLURM_JOB_NUM_NODES": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_NNODES": "1",
+                           "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_TASKS_PER_NODE": "2",
+                           "SLURM_JOB_NODELIST": "localhost", "SLURM_STEP_NODELIST": "localhost",
+                           "SLURM_NODEID": "0"}
+            ranks.append(subprocess.Popen([COLOSSAL, "train", self.toml, *self.flags("srun"), STEPS],
+                                          env=environment, stderr=subprocess.PIPE, text=True))
+        for rank in ranks:
+            error = rank.communicate(timeout=60)[1]
+            self.assertEqual(rank.returncode, 0, error)
+        self.assertEqual(self.losses("srun"), self.losses("expected"))
+
+
+class TwoHosts(EndToEndTest):
+    """Two network namespaces joined by a virtual cable; the launchers meet over it."""
+
+    def setUp(self):
+        super().setUp()
+        tag = os.getpid() % 100000
+        self.hosts = [f"colossal-{tag}-{i}" for i in range(2)]
+        self.addresses = ["10.99.7.1", "10.99.7.2"]
+        cable = [f"col{tag}a", f"col{tag}b"]
+        for host in self.hosts:
+            self.ip("netns", "add", host)
+            self.addCleanup(subprocess.run, ["ip", "netns", "delete", host])
+        self.ip("link", "add", cable[0], "netns", self.hosts[0], "type", "veth", "peer", "name", cable[1],
+                "netns", self.hosts[1])
+        for host, address, device in zip(self.hosts, self.addresses, cable):
+            self.ip("-n", host, "addr", "add", f"{address}/24", "dev", device)
+            self.ip("-n", host, "link", "set", device, "up")
+            self.ip("-n", host, "link", "set", "lo", "up")
+
+    def ip(self, *arguments):
+        subprocess.run(["ip", *arguments], check=True)
+
+    def start(self, host, *flags):
+        command = ["ip", "netns", "exec", host, str(COLOSSAL), "run", "-n", "2",
+                   "--hosts=" + ",".join(self.addresses), "--", str(COLOSSAL), "train", str(self.toml),
+                   *flags]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def test_four_ranks_on_two_hosts(self):
+        self.train(*self.flags("expected"), STEPS, ranks=4)
+        launchers = [self.start(host, *self.flags("hosts"), STEPS) for host in self.hosts]
+        for launcher in launchers:
+            error = launcher.communicate(timeout=60)[1]
+            self.assertEqual(launcher.returncode, 0, error)
+        self.assertEqual(self.losses("hosts"), self.losses("expected"))
+
+    def test_a_rank_that_dies_is_named_on_both(self):
+        launchers = [self.start(host, *self.flags("hosts", checkpoints=False), "--train.steps=100000")
+                     for host in self.hosts]
+        log = self.directory / "hosts" / "metrics.jsonl"
+        while not log.exists() or not log.read_text():
+            time.sleep(0.05)
+        victim = next(pid for pid in ranks_of(launchers[1].pid) if variable(pid, "RANK") == "3")
+        start = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        for launcher in launchers:
+            error = launcher.communicate(timeout=20)[1]
+            self.assertEqual(launcher.returncode, 3, error)
+            self.assertRegex(error, r"rank 3\b.*SIGKILL")
+        self.assertLess(time.monotonic() - start, 5)
+
+
+class Deaths(EndToEndTest):
+    def start(self):
+        process = subprocess.Popen(self.command(*self.flags(), "--train.steps=100000", ranks=3),
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+        log = self.directory / "run" / "metrics.jsonl"
+        while not log.exists() or not log.read_text():
+            time.sleep(0.05)
+        return process
+
+    def test_a_killed_rank_ends_the_job_and_is_named(self):
+        for rank in ("0", "2"):
+            process = self.start()
+            ranks = ranks_of(process.pid)
+            self.assertEqual(len(ranks), 3)
+            start = time.monotonic()
+            os.kill(next(pid for pid in ranks if variable(pid, "RANK") == rank), signal.SIGKILL)
+            error = process.communicate(timeout=20)[1]
+            self.assertLess(time.monotonic() - start, 5)
+            self.assertEqual(process.returncode, 3, error)
+            self.assertRegex(error, rf"rank {rank}\b.*SIGKILL")
+            self.assertFalse(any(map(alive, ranks)))
+            shutil.rmtree(self.directory / "run")
+
+    def test_ctrl_c_saves_and_leaves_no_process(self):
+        process = self.start()
+        ranks = ranks_of(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        error = process.communicate(timeout=30)[1]
+        self.assertFalse(any(map(alive, ranks)), error)
+        self.assertTrue(self.newest())
+        step = int(self.newest().name[5:])
+        self.assertEqual(max(self.metrics()), step)  # no step was done that is not saved
+
+    def test_a_killed_launcher_takes_its_ranks_along(self):
+        process = self.start()
+        ranks = ranks_of(process.pid)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        deadline = time.monotonic() + 5
+        while any(map(alive, ranks)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertFalse(any(map(alive, ranks)))
+
+    def test_a_stopped_rank_is_named_when_time_runs_out(self):
+        process = subprocess.Popen(self.command(*self.flags(), "--train.steps=100000",
+                                                "--parallel.timeout=2s", ranks=2),
+                                   stderr=subprocess.PIPE, text=True)
+        log = self.directory / "run" / "metrics.jsonl"
+        while not log.exists() or not log.read_text():
+            time.sleep(0.05)
+        victim = next(pid for pid in ranks_of(process.pid) if variable(pid, "RANK") == "1")
+        os.kill(victim, signal.SIGSTOP)
+        error = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 3, error)
+        self.assertRegex(error, r"rank 0 of 2 on axis \"dp\": .*timed out.*rank 1")
+
+
+def ranks_of(launcher):
+    """Processes below the launcher that are ranks."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            pid, parent = int(path.name), int(re.search(r"\) \S (\d+)", (path / "stat").read_text())[1])
+        except (OSError, TypeError):
+            continue
+        if parent == launcher:
+            found += [pid] if variable(pid, "RANK") else ranks_of(pid)
+    return found
+
+
+def variable(pid, name):
+    try:
+        for entry in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if entry.startswith(name.encode() + b"="):
+                return entry.split(b"=", 1)[1].decode()
+    except OSError:
+        return None
+    return None
+
+
+def alive(pid):
+    try:
+        return ") Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

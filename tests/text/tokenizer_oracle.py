@@ -251,7 +251,7 @@ def main():
         if name in ("gpt2", "llama3"):
             texts = fuzz_texts + characters + sources
         if name.startswith("construct"):
-            texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:3] + sources[:1]
+            texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:2]
         write_cases(folder, texts, lambda text: encode(tokenizer, text))
 
     from transformers import AutoTokenizer

@@ -8,7 +8,7 @@ namespace colossal {
 namespace {
 
 void warn_of_dropout(const torch::nn::Module& module) {
-  for (const auto& child : module.modules()) {
+  for (const auto& child : module.modules(/*include_self=*/false)) {
     if (child->name().find("Dropout") == std::string::npos) continue;
     log::warn("{} draws LibTorch's random numbers: with it, results depend on the number of ranks",
               child->name());

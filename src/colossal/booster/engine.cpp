@@ -15,6 +15,10 @@ memory::ChunkOptions chunk_options(const EngineConfig& config) {
           .handles_used = config.handles_used};
 }
 
+data::Batch to_device(const data::Batch& batch, at::Device device) {
+  return {batch.inputs.to(device), batch.labels.to(device), batch.sample_ids};
+}
+
 int64_t per_sequence(const at::Tensor& tensor) { return tensor.numel() / tensor.size(0); }
 
 }  // namespace
@@ -43,7 +47,8 @@ nn::StepContext Engine::context_for(const data::Batch& batch, bool training) con
 }
 
 void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control) {
-  const LossSum loss = loss_(batch, context_for(batch, /*training=*/true));
+  const LossSum loss =
+      loss_(to_device(batch, context_.device()), context_for(batch, /*training=*/true));
   torch::autograd::backward({loss.sum}, {at::full({}, upstream, loss.sum.options())});
   control.token_count += static_cast<double>(loss.count);
   if (!loss.sum.is_meta()) control.loss_sum += loss.sum.item<double>();
@@ -111,7 +116,8 @@ Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batche
   ControlMessage mine;
   for (const data::Batch& batch : micro_batches) {
     if (batch.inputs.size(0) == 0) continue;
-    const LossSum loss = loss_(batch, context_for(batch, /*training=*/false));
+    const LossSum loss =
+        loss_(to_device(batch, context_.device()), context_for(batch, /*training=*/false));
     mine.loss_sum += loss.sum.item<double>();
     mine.token_count += static_cast<double>(loss.count);
   }

@@ -103,7 +103,7 @@ TEST(TokenizerOracle, StandardLibraryAndFuzzTexts) {
 }
 
 TEST(SlowTokenizerOracle, EveryCharacterAndManyFuzzTexts) {
-  for (int seed : {2, 3, 4}) Oracle(20000, seed).compare_all();
+  Oracle(40000, 2).compare_all();
 }
 
 }  // namespace

@@ -9,12 +9,6 @@ target_precompile_headers(colossal_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h
 # NO_TORCH: the folder may not name at:: or torch::, so it gets no LibTorch headers at all.
 function(colossal_layer name)
   cmake_parse_arguments(ARG "NO_TORCH" "" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
-  foreach(source ${ARG_SOURCES})  # WHILE-BUILDING
-    if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
-      message(WARNING "left out for now: ${source}")
-      return()
-    endif()
-  endforeach()  # WHILE-BUILDING
   list(TRANSFORM ARG_LAYERS PREPEND colossal_)
   add_library(colossal_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(colossal_${name} PUBLIC colossal_flags ${ARG_LAYERS} ${ARG_LIBRARIES} fmt::fmt)

@@ -49,8 +49,7 @@ class Failure : public testing::TestWithParam<Setting> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Backends, Failure,
-                         testing::Values(Setting{"local", 3}, Setting{"mail", 3},
-                                         Setting{"gloo", 3}),
+                         testing::Values(Setting{"local", 3}, Setting{"gloo", 3}),
                          testing::PrintToStringParamName());
 
 TEST_P(Failure, ATimeoutNamesWhoCalledWhatAndWhoDidNotArrive) {

@@ -144,7 +144,7 @@ TEST_F(BpeTokenizerTest, LongWordsTakeAboutLinearTime) {
                                   std::string(1 << 20, '\n'), std::string(1 << 20, '!')}) {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   }
 }
 

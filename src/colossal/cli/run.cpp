@@ -1,8 +1,8 @@
 #include <memory>
 
-#include "colossal/base/config_value.h"
 #include "colossal/base/error.h"
 #include "colossal/cli/command.h"
+#include "colossal/cluster/host_list.h"
 #include "colossal/cluster/run.h"
 
 namespace colossal::cli {
@@ -14,7 +14,7 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("-n,--ranks", options->num_ranks, "ranks on each host")->required();
   // One text: an option that takes a list would take the "--" for its end.
   command->add_option_function<std::string>(
-      "--hosts", [options](const std::string& text) { options->hosts = split_list(text); },
+      "--hosts", [options](const std::string& text) { options->hosts = cluster::expand_host_list(text); },
       "names or addresses, the first with rank 0; start the same command on each");
   command->add_option("--host-index", options->host_index,
                       "which of the hosts this is; found by its addresses where left out");

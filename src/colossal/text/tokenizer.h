@@ -39,7 +39,7 @@ class Tokenizer {
   virtual int32_t end_of_text() const = 0;      // joins documents
   // Changes whenever encode() could give something else; part of a cache's key.
   virtual std::string fingerprint() const = 0;
-  // Files that a checkpoint carries along: name (tokenizer.json, tokenizer_config.json ...), content.
+  // Files that a checkpoint carries along (tokenizer.json and its like): name and content.
   virtual std::vector<std::pair<std::string, std::string>> files() const = 0;
 };
 

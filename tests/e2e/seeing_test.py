@@ -1,0 +1,72 @@
+"""What people see of a run: metrics, TensorBoard events, the report, the checks and the helps."""
+import subprocess
+import unittest
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from harness import COLOSSAL, EndToEndTest
+
+KEYS = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_second", "step_seconds",
+        "model_flops_utilization", "memory_peak_bytes", "bytes_sent", "skipped"}
+
+
+class Seeing(EndToEndTest):
+    def test_metrics_events_and_report(self):
+        log = self.train(*self.flags(), "--train.steps=6", "--train.evaluate_every=2",
+                         f"--data.validation={self.toml}", "--log.tensorboard=true", ranks=2)
+        self.assertIn("loss", log)
+        metrics = self.metrics()
+        self.assertEqual(sorted(metrics), [1, 2, 3, 4, 5, 6])
+        for step, line in metrics.items():
+            self.assertEqual(KEYS | ({"validation_loss"} if step % 2 == 0 else set()), set(line))
+            self.assertEqual(line["tokens"], 12 * 32)
+            self.assertGreater(line["memory_peak_bytes"], 2**20)
+            self.assertEqual(list(line["bytes_sent"]), ["dp"])
+        events = EventAccumulator(str(self.directory / "run"))
+        events.Reload()
+        scalars = events.Scalars("train/loss")
+        self.assertEqual([scalar.step for scalar in scalars], [1, 2, 3, 4, 5, 6])
+        for scalar in scalars:
+            self.assertAlmostEqual(scalar.value, metrics[scalar.step]["loss"], places=5)
+        report = (self.directory / "run/report.html").read_text()
+        self.assertIn("global_batch", report)
+        self.assertNotIn("src=\"http", report)
+
+    def test_two_lines_are_enough(self):
+        """A model and data; everything else has a default."""
+        done = subprocess.run([COLOSSAL, "train", self.toml, "--train.steps=1"], capture_output=True,
+                              text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_helps(self):
+        for command in ([], ["train"], ["generate"], ["check"], ["run"]):
+            done = subprocess.run([COLOSSAL, *command, "--help"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("--help", done.stdout)
+        done = subprocess.run([COLOSSAL, "train", "--help"], capture_output=True, text=True)
+        for key in ("learning_rate", "zero", "global_batch", "resume"):
+            self.assertIn(key, done.stdout)
+
+    def test_check(self):
+        done = subprocess.run([COLOSSAL, "check"], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for word in ("CPU", "bf16", "LibTorch", "gloo", "GFLOP/s"):
+            self.assertIn(word, done.stdout)
+
+
+class Sampling(EndToEndTest):
+    def test_the_same_seed_draws_the_same_text(self):
+        self.train(*self.flags(), "--train.steps=2")
+        def draw(*flags):
+            done = subprocess.run([COLOSSAL, "generate", self.newest(), "--prompt=x", "--max-new-tokens=30",
+                                   *flags], capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        self.assertEqual(draw("--seed=1"), draw("--seed=1"))
+        self.assertNotEqual(draw("--seed=1"), draw("--seed=2"))
+        self.assertEqual(draw("--top-k=1", "--seed=3"), draw("--temperature=0"))
+        self.assertEqual(draw("--top-p=0.000001", "--seed=3"), draw("--temperature=0"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -225,6 +225,27 @@ TEST(VectorKernels, SoftmaxIsExactOverTheWholeRange) {
   expect_softmax_correct<double>(2e-15);
 }
 
+TEST(VectorKernels, PairsOfRowsAreTransposed) {
+  for (const VectorKernels* kernels : variants()) {
+    for (const auto& [rows, columns] :
+         {std::pair<int64_t, int64_t>{1, 1}, {32, 16}, {64, 64}, {67, 39}, {31, 64}, {2, 5}}) {
+      const int64_t from_stride = columns + 3, to_stride = (rows + 1) / 2 + 2;
+      std::vector<uint16_t> from(rows * from_stride);
+      for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint16_t>(i * 40'503);
+      std::vector<uint32_t> to(columns * to_stride, 77), expected = to;
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < columns; ++column) {
+          uint32_t& pair = expected[column * to_stride + row / 2];
+          const uint32_t value = from[row * from_stride + column];
+          pair = row % 2 ? pair | value << 16 : value;
+        }
+      }
+      kernels->transpose_pairs(from.data(), from_stride, rows, columns, to.data(), to_stride);
+      EXPECT_EQ(to, expected) << rows << " " << columns;
+    }
+  }
+}
+
 TEST(VectorKernels, AnInfiniteOrUndefinedLogitGivesAnUndefinedLoss) {
   for (const VectorKernels* kernels : variants()) {
     for (const float bad : {kNan, kInfinity}) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "colossal/ops/cpu_features.h"
+#include "colossal/ops/kernels/vector_kernels.h"
 
 namespace colossal::ops {
 namespace {
@@ -21,11 +22,6 @@ constexpr int64_t kSlice = 4096;  // columns of a that the fp32 form widens at a
 
 int64_t blocks_of(int64_t size) {
   return (size + kBlock - 1) / kBlock;
-}
-
-uint32_t pair_of(const uint16_t* first_row, const uint16_t* second_row, int64_t column) {
-  const uint32_t second = second_row ? second_row[column] : 0;
-  return first_row[column] | second << 16;
 }
 
 class PackedProduct {
@@ -45,30 +41,16 @@ class PackedProduct {
   void compute(float* sum, bool add) const;
 
  private:
-  // Two rows of a matrix of `columns`, from row 2 * pair; null for one beyond the last.
-  const uint16_t* second_row(const uint16_t* matrix, int64_t columns, int64_t pair) const {
-    return 2 * pair + 1 < depth_ ? matrix + (2 * pair + 1) * columns : nullptr;
-  }
-
   void pack_b() {
     auto* packed = static_cast<uint32_t*>(packed_b_.mutable_data_ptr());
     for (int64_t pair = 0; pair < pairs_; ++pair) {
       const uint16_t* first = b_ + 2 * pair * columns_;
-      const uint16_t* second = second_row(b_, columns_, pair);
+      const uint16_t* second = 2 * pair + 1 < depth_ ? first + columns_ : nullptr;
       for (int64_t column = 0; column < columns_; ++column) {
+        const uint32_t high = second ? second[column] : 0;
         packed[(column / kBlock * pairs_ + pair) * kBlock + column % kBlock] =
-            pair_of(first, second, column);
+            first[column] | high << 16;
       }
-    }
-  }
-
-  // Columns [begin, begin + count) of a as rows of row_stride_ elements.
-  void pack_a(int64_t begin, int64_t count, uint32_t* packed) const {
-    const int64_t stride = row_stride_ / 2;
-    for (int64_t pair = 0; pair < pairs_; ++pair) {
-      const uint16_t* first = a_ + 2 * pair * rows_ + begin;
-      const uint16_t* second = second_row(a_ + begin, rows_, pair);
-      for (int64_t i = 0; i < count; ++i) packed[i * stride + pair] = pair_of(first, second, i);
     }
   }
 
@@ -87,7 +69,8 @@ void PackedProduct::compute(float* sum, bool add) const {
         static_cast<uint32_t*>(scratch.mutable_data_ptr()) + at::get_thread_num() * scratch.size(1);
     for (int64_t begin = first * kBlock; begin < std::min(rows_, last * kBlock); begin += kBlock) {
       const int64_t rows = std::min(kBlock, rows_ - begin);
-      pack_a(begin, rows, packed_a);
+      kernels::vector_kernels().transpose_pairs(a_ + begin, rows_, depth_, rows, packed_a,
+                                                row_stride_ / 2);
       for (int64_t column = 0; column < columns_; column += kBlock) {
         at::native::cpublas::brgemm(rows, std::min(kBlock, columns_ - column), 2 * pairs_,
                                     row_stride_, kBlock, columns_, add,

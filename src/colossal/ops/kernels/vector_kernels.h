@@ -93,6 +93,11 @@ struct VectorKernels {
   // scores <- dropout(P), and gradient [columns], on entry that of dropout(P), <- that of the raw
   // scores, with P = exp(scale * scores - logsumexp) and `delta` the row's <output, its gradient>.
   void (*attention_gradient)(const ScoreRow& row, void* gradient, double logsumexp, double delta);
+
+  // to[column][pair] = from[2 pair][column] | from[2 pair + 1][column] << 16, for bf16 numbers as
+  // bits; a row beyond the last counts as zeros. Strides in elements.
+  void (*transpose_pairs)(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
+                          uint32_t* to, int64_t to_stride);
 };
 
 // One for each instruction set; null where the build or this CPU has none such.

@@ -1,0 +1,83 @@
+// Repacking for products of bf16 matrices.
+#pragma once
+
+#include "colossal/ops/kernels/block.h"
+
+namespace colossal::ops::kernels {
+namespace {
+
+constexpr int64_t kTile = 16;  // pairs and columns of the tiles that are transposed in registers
+
+typedef uint32_t PairVector __attribute__((vector_size(kVectorBytes)));
+typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
+
+[[gnu::always_inline]] inline PairVector load_pairs(const uint16_t* first, const uint16_t* second) {
+  HalfVector low, high;
+  __builtin_memcpy(&low, first, sizeof low);
+  __builtin_memcpy(&high, second, sizeof high);
+  return __builtin_convertvector(low, PairVector) | __builtin_convertvector(high, PairVector) << 16;
+}
+
+// Swaps the off-diagonal blocks of size kStep of all pairs of rows (i, i + kStep).
+template <uint32_t kStep>
+[[gnu::always_inline]] inline void exchange(PairVector* rows) {
+  PairVector low, high;
+  for (uint32_t lane = 0; lane < kTile; ++lane) {
+    low[lane] = lane & kStep ? kTile + lane - kStep : lane;
+    high[lane] = lane & kStep ? kTile + lane : lane + kStep;
+  }
+#pragma GCC unroll 16
+  for (uint32_t i = 0; i < kTile; ++i) {
+    if (i & kStep) continue;
+    const PairVector a = rows[i], b = rows[i + kStep];
+    rows[i] = __builtin_shuffle(a, b, low);
+    rows[i + kStep] = __builtin_shuffle(a, b, high);
+  }
+}
+
+[[gnu::always_inline]] inline void transpose_tile(const uint16_t* from, int64_t from_stride,
+                                                  uint32_t* to, int64_t to_stride) {
+  PairVector rows[kTile];
+#pragma GCC unroll 16
+  for (int64_t pair = 0; pair < kTile; ++pair) {
+    rows[pair] = load_pairs(from + 2 * pair * from_stride, from + (2 * pair + 1) * from_stride);
+  }
+  exchange<1>(rows);
+  exchange<2>(rows);
+  exchange<4>(rows);
+  exchange<8>(rows);
+#pragma GCC unroll 16
+  for (int64_t column = 0; column < kTile; ++column) {
+    __builtin_memcpy(to + column * to_stride, &rows[column], kVectorBytes);
+  }
+}
+
+// Element by element, for the edges.
+inline void transpose_edge(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
+                           uint32_t* to, int64_t to_stride) {
+  for (int64_t row = 0; row < rows; row += 2) {
+    for (int64_t column = 0; column < columns; ++column) {
+      const uint32_t first = from[row * from_stride + column];
+      const uint32_t second = row + 1 < rows ? from[(row + 1) * from_stride + column] : 0;
+      to[column * to_stride + row / 2] = first | second << 16;
+    }
+  }
+}
+
+inline void transpose_pairs(const uint16_t* from, int64_t from_stride, int64_t rows,
+                            int64_t columns, uint32_t* to, int64_t to_stride) {
+  const int64_t whole_rows = rows - rows % (2 * kTile), whole_columns = columns - columns % kTile;
+  for (int64_t row = 0; row < whole_rows; row += 2 * kTile) {
+    for (int64_t column = 0; column < whole_columns; column += kTile) {
+      transpose_tile(from + row * from_stride + column, from_stride,
+                     to + column * to_stride + row / 2, to_stride);
+    }
+  }
+  transpose_edge(from + whole_columns, from_stride, whole_rows, columns - whole_columns,
+                 to + whole_columns * to_stride, to_stride);
+  transpose_edge(from + whole_rows * from_stride, from_stride, rows - whole_rows, columns,
+                 to + whole_rows / 2, to_stride);
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

@@ -21,7 +21,8 @@ int main(int, char** arguments) {
 
   // Text to samples of 128 bytes.
   const auto tokenizer = text::make_tokenizer("bytes");
-  const data::TokenDataset dataset(data::Corpus::open(std::vector<std::string>{arguments[1]}, *tokenizer), 128);
+  const data::TokenDataset dataset(
+      data::Corpus::open(std::vector<std::string>{arguments[1]}, *tokenizer), 128);
 
   EngineConfig config{.total_steps = 50, .global_batch = 8};
   config.optimizer.learning_rate = 1e-3;
@@ -32,8 +33,9 @@ int main(int, char** arguments) {
       },
       config);
 
-  auto batches = data::make_training_loader(dataset, data::SampleOrder(dataset.num_samples(), /*seed=*/0),
-                                            {.global_batch = config.global_batch}, 0, config.total_steps);
+  auto batches =
+      data::make_training_loader(dataset, data::SampleOrder(dataset.num_samples(), /*seed=*/0),
+                                 {.global_batch = config.global_batch}, 0, config.total_steps);
   for (int64_t step = 0; step < config.total_steps; ++step) {
     const StepResult result = engine->step(batches.next());
     if (result.step % 10 == 0) std::printf("step %3ld  loss %.4f\n", result.step, result.loss);

@@ -33,8 +33,9 @@ void train(comm::World& world) {
   Classifier model;
   const auto loss = [&](const data::Batch& batch, const nn::StepContext&) {
     const at::Tensor labels = batch.labels.squeeze(1);
-    return LossSum{torch::cross_entropy_loss(model.forward(batch.inputs), labels, {}, at::Reduction::Sum),
-                   labels.numel()};
+    return LossSum{
+        torch::cross_entropy_loss(model.forward(batch.inputs), labels, {}, at::Reduction::Sum),
+        labels.numel()};
   };
   EngineConfig config{.total_steps = 300, .global_batch = 256};
   config.optimizer.learning_rate = 1e-2;
@@ -42,7 +43,8 @@ void train(comm::World& world) {
   const int64_t share = config.global_batch / world.size();
   for (int64_t step = 0; step < config.total_steps; ++step) {
     const StepResult result = engine->step({points(step, world.rank() * share, share)});
-    if (world.rank() == 0 && result.step % 50 == 0) std::printf("step %3ld  loss %.4f\n", result.step, result.loss);
+    if (world.rank() == 0 && result.step % 50 == 0)
+      std::printf("step %3ld  loss %.4f\n", result.step, result.loss);
   }
 }
 

@@ -69,7 +69,8 @@ TEST(DryRun, AnyRankOfAThousand) {
     if (key.reason == comm::Reason::gradient) gradients += bytes;
   }
   const int64_t model = 2 * models::gpt2::facts(training.model).parameters;
-  EXPECT_NEAR(static_cast<double>(gradients), static_cast<double>(model) * 1023 / 1024, 0.001 * model);
+  EXPECT_NEAR(static_cast<double>(gradients), static_cast<double>(model) * 1023 / 1024,
+              0.001 * model);
 }
 
 }  // namespace

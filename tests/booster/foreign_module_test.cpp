@@ -29,7 +29,8 @@ struct Perceptron : torch::nn::Module {
 };
 
 data::Batch batch_of(int64_t step, int64_t begin, int64_t count) {
-  const at::Tensor i = at::arange(begin, begin + count, at::kFloat).add(100.0 * static_cast<double>(step));
+  const at::Tensor i =
+      at::arange(begin, begin + count, at::kFloat).add(100.0 * static_cast<double>(step));
   const at::Tensor x = at::outer(i, at::arange(1, 6, at::kFloat)).mul(0.37).sin();
   return {x, i.to(at::kLong).remainder(3).unsqueeze(1), std::vector<int64_t>(count, 0)};
 }
@@ -50,8 +51,9 @@ Outcome train(int ranks, int zero, int64_t micro_batches) {
         module,
         [&](const data::Batch& batch, const nn::StepContext&) {
           const at::Tensor labels = batch.labels.squeeze(1);
-          return LossSum{at::cross_entropy_loss(module.forward(batch.inputs), labels, {}, at::Reduction::Sum),
-                         labels.numel()};
+          return LossSum{
+              at::cross_entropy_loss(module.forward(batch.inputs), labels, {}, at::Reduction::Sum),
+              labels.numel()};
         },
         config);
     const int64_t share = 12 / ranks;
@@ -65,7 +67,8 @@ Outcome train(int ranks, int zero, int64_t micro_batches) {
       if (world.rank() == 0) outcome.losses.push_back(result.loss);
     }
     if (world.rank() != 0) return;
-    for (const auto& item : module.named_parameters()) outcome.weights[item.key()] = item.value().detach().clone();
+    for (const auto& item : module.named_parameters())
+      outcome.weights[item.key()] = item.value().detach().clone();
   });
   return outcome;
 }
@@ -78,8 +81,8 @@ TEST(ForeignModule, SameNumbersAtEveryLayout) {
     const bool still = item.key().starts_with("frozen") || item.key().starts_with("unused");
     EXPECT_EQ(at::equal(serial.weights.at(item.key()), item.value()), still) << item.key();
   }
-  for (const auto& [ranks, zero, micro_batches] :
-       std::vector<std::tuple<int, int, int64_t>>{{1, 1, 3}, {2, 0, 1}, {2, 1, 2}, {3, 1, 1}, {4, 0, 3}}) {
+  for (const auto& [ranks, zero, micro_batches] : std::vector<std::tuple<int, int, int64_t>>{
+           {1, 1, 3}, {2, 0, 1}, {2, 1, 2}, {3, 1, 1}, {4, 0, 3}}) {
     SCOPED_TRACE(fmt::format("{} ranks, stage {}, {} micro-batches", ranks, zero, micro_batches));
     const Outcome parallel = train(ranks, zero, micro_batches);
     for (size_t step = 0; step < serial.losses.size(); ++step) {

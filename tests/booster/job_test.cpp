@@ -26,7 +26,8 @@ std::string refusal(const RunConfig& config, int ranks) {
 }
 
 TEST(ResolveJob, FillsInWhatWasLeftOpen) {
-  const Job job = resolve_job(tiny(), {.ranks = 4, .local_ranks = 2, .cores = 6, .bf16_instructions = true});
+  const Job job =
+      resolve_job(tiny(), {.ranks = 4, .local_ranks = 2, .cores = 6, .bf16_instructions = true});
   EXPECT_EQ(job.strategy.dp, 4);
   EXPECT_EQ(job.strategy.zero, 1);
   EXPECT_EQ(job.sequence_length, 256);

@@ -22,10 +22,17 @@ Sent sent_by_all(const TinyTraining& training, int ranks) {
       EXPECT_EQ(key.axis, "dp");
       EXPECT_EQ(bytes.law_bytes, bytes.wire_bytes) << comm::reason_name(key.reason);
       switch (key.reason) {
-        case comm::Reason::gradient: sent.gradient += bytes.law_bytes; break;
-        case comm::Reason::parameter: sent.parameter += bytes.law_bytes; break;
-        case comm::Reason::control: sent.control += bytes.law_bytes; break;
-        default: ADD_FAILURE() << "unexpected traffic: " << comm::reason_name(key.reason);
+        case comm::Reason::gradient:
+          sent.gradient += bytes.law_bytes;
+          break;
+        case comm::Reason::parameter:
+          sent.parameter += bytes.law_bytes;
+          break;
+        case comm::Reason::control:
+          sent.control += bytes.law_bytes;
+          break;
+        default:
+          ADD_FAILURE() << "unexpected traffic: " << comm::reason_name(key.reason);
       }
     }
   }
@@ -33,8 +40,8 @@ Sent sent_by_all(const TinyTraining& training, int ranks) {
   return sent;
 }
 
-// With hidden sizes that are multiples of 8 fp64 elements nothing is padded, and the laws give whole
-// numbers: over all ranks an all-reduce of M sends 2 (n-1) M, a reduce-scatter (n-1) M.
+// With hidden sizes that are multiples of 8 fp64 elements nothing is padded, and the laws give
+// whole numbers: over all ranks an all-reduce of M sends 2 (n-1) M, a reduce-scatter (n-1) M.
 TinyTraining unpadded(int zero, int64_t micro_batch) {
   TinyTraining training;
   training.model.vocab_size = 64;

@@ -69,7 +69,9 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Parity, testing::ValuesIn(all_cases()), name_o
 
 TEST(ParityOfLabels, SomeIgnoredAndAllOfOneRank) {
   TinyTraining training;
-  training.ignored = [](int64_t sample, int64_t position) { return sample < 4 || position % 3 == 0; };
+  training.ignored = [](int64_t sample, int64_t position) {
+    return sample < 4 || position % 3 == 0;
+  };
   const TinyResult reference = train_tiny(training, 1);
   for (int zero : {0, 1}) {
     training.zero = zero;
@@ -96,7 +98,8 @@ TEST(Parity, TwoRunsGiveTheSameBits) {
   const TinyResult a = train_tiny(training, 3);
   const TinyResult b = train_tiny(training, 3);
   EXPECT_EQ(a.losses, b.losses);
-  for (const auto& [name, weight] : a.weights) EXPECT_TRUE(at::equal(b.weights.at(name), weight)) << name;
+  for (const auto& [name, weight] : a.weights)
+    EXPECT_TRUE(at::equal(b.weights.at(name), weight)) << name;
 }
 
 // The suite must be able to fail: another seed of the data is told apart.

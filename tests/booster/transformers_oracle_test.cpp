@@ -33,16 +33,17 @@ struct Oracle {
   double eps;
 
   Oracle(const std::string& type_name, at::ScalarType type, int64_t steps, double eps = 1e-8)
-      : directory(fs::path(testing::TempDir()) / ("oracle_" + type_name + std::to_string(getpid()))),
+      : directory(fs::path(testing::TempDir()) /
+                  ("oracle_" + type_name + std::to_string(getpid()))),
         type(type),
         steps(steps),
         eps(eps) {
     fs::create_directories(directory);
     const std::string source = COLOSSAL_TEST_SOURCE_DIR;
-    const std::string command =
-        fmt::format("{0}/.venv/bin/python {0}/tests/booster/transformers_oracle.py {1} {2} {3} {4} "
-                    "2> {1}/log || (cat {1}/log >&2; exit 1)",
-                    source, directory.string(), type_name, steps, eps);
+    const std::string command = fmt::format(
+        "{0}/.venv/bin/python {0}/tests/booster/transformers_oracle.py {1} {2} {3} {4} "
+        "2> {1}/log || (cat {1}/log >&2; exit 1)",
+        source, directory.string(), type_name, steps, eps);
     if (std::system(command.c_str()) != 0) throw IoError("the oracle failed: " + command);
   }
   ~Oracle() { fs::remove_all(directory); }
@@ -69,11 +70,13 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
   for (const nn::ParameterHandle& parameter : names.parameters()) {
     const std::string theirs = models::gpt2::hugging_face_name(parameter->name);
     training.initial[parameter->name] = parameter->tensor;
-    expected.weights[parameter->name] = read(result, "weight." + theirs, oracle.type).to(at::kDouble);
+    expected.weights[parameter->name] =
+        read(result, "weight." + theirs, oracle.type).to(at::kDouble);
     first.gradients[parameter->name] =
         read(result, "first_gradient." + theirs, oracle.type).to(at::kDouble);
   }
-  for (const auto& [ranks, zero] : std::vector<std::pair<int, int>>{{1, 0}, {2, 0}, {3, 1}, {4, 1}}) {
+  for (const auto& [ranks, zero] :
+       std::vector<std::pair<int, int>>{{1, 0}, {2, 0}, {3, 1}, {4, 1}}) {
     training.zero = zero;
     training.micro_batch = ranks == 3 ? 3 : 0;
     SCOPED_TRACE(fmt::format("{} ranks, stage {}", ranks, zero));
@@ -85,10 +88,12 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
   }
 }
 
-TEST(TransformersOracle, Fp64) { expect_like_oracle(Oracle("float64", at::kDouble, 50), 1e-9); }
+TEST(TransformersOracle, Fp64) {
+  expect_like_oracle(Oracle("float64", at::kDouble, 50), 1e-9);
+}
 
-// The gradient of the keys' bias is zero but for rounding. AdamW divides it by its own size, so with
-// an eps below that size the bias walks at random, in any two programs differently.
+// The gradient of the keys' bias is zero but for rounding. AdamW divides it by its own size, so
+// with an eps below that size the bias walks at random, in any two programs differently.
 TEST(TransformersOracle, Fp32) {
   expect_like_oracle(Oracle("float32", at::kFloat, 50, /*eps=*/1e-5), 1e-4);
 }

@@ -30,8 +30,8 @@ nn::ParameterList make_parameters() {
   nn::ParameterList parameters;
   for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
            {"table", {13, 8}}, {"bias", {8}}, {"up", {8, 21}}, {"one", {1}}}) {
-    parameters.emplace_back(std::make_shared<nn::Parameter>(nn::Parameter{
-        .name = name, .shape = shape, .initializer = nn::Initializer::normal(0.5)}));
+    parameters.emplace_back(std::make_shared<nn::Parameter>(
+        nn::Parameter{.name = name, .shape = shape, .initializer = nn::Initializer::normal(0.5)}));
   }
   return parameters;
 }
@@ -99,7 +99,8 @@ void train_and_save(memory::ChunkEngine& engine, const ParallelContext& context,
 
 void expect_equal(const Contents& found, const Contents& expected) {
   ASSERT_EQ(found.size(), expected.size());
-  for (const auto& [name, tensor] : expected) EXPECT_TRUE(at::equal(found.at(name), tensor)) << name;
+  for (const auto& [name, tensor] : expected)
+    EXPECT_TRUE(at::equal(found.at(name), tensor)) << name;
 }
 
 // Any layout loads what any other saved, bit for bit.
@@ -111,8 +112,8 @@ TEST(Checkpoint, LoadsAtEveryLayout) {
       train_and_save(engine, context, directory.path());
     });
     for (const Layout& loaded : layouts) {
-      SCOPED_TRACE(fmt::format("saved at {} ranks stage {}, loaded at {} ranks stage {}", saved.ranks,
-                               saved.zero, loaded.ranks, loaded.zero));
+      SCOPED_TRACE(fmt::format("saved at {} ranks stage {}, loaded at {} ranks stage {}",
+                               saved.ranks, saved.zero, loaded.ranks, loaded.zero));
       const Contents found = with_engine(loaded, [&](auto& engine, const auto& context) {
         const auto newest = find_newest(directory.path(), context);
         ASSERT_TRUE(newest.has_value());
@@ -129,9 +130,10 @@ TEST(Checkpoint, MastersBecomeTheWeightsOfARunInFp32) {
   const Contents bf16 = with_engine({2, 1}, [&](auto& engine, const auto& context) {
     train_and_save(engine, context, directory.path());
   });
-  const Contents fp32 = with_engine({1, 0, at::kFloat, at::kFloat}, [&](auto& engine, const auto& context) {
-    load(*find_newest(directory.path(), context), engine, description());
-  });
+  const Contents fp32 =
+      with_engine({1, 0, at::kFloat, at::kFloat}, [&](auto& engine, const auto& context) {
+        load(*find_newest(directory.path(), context), engine, description());
+      });
   for (const auto& [name, tensor] : fp32) {
     if (name.starts_with("working")) {
       EXPECT_TRUE(at::equal(tensor, bf16.at("master" + name.substr(7)))) << name;
@@ -160,7 +162,8 @@ TEST(Checkpoint, KeepsTheNewest) {
   test::TemporaryDirectory directory;
   with_engine({1, 0}, [&](auto& engine, const auto& context) {
     engine.initialise(1);
-    for (int64_t step : {1, 2, 3, 4}) save(directory.path(), step, 2, engine, context, description());
+    for (int64_t step : {1, 2, 3, 4})
+      save(directory.path(), step, 2, engine, context, description());
   });
   EXPECT_FALSE(fs::exists(directory.path() / "step-000002"));
   EXPECT_TRUE(fs::exists(directory.path() / "step-000003"));

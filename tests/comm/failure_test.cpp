@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <latch>
-#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -128,35 +127,48 @@ TEST_P(Failure, AReceiveWithoutASendTimesOut) {
 }
 
 TEST_P(Failure, AnAbortEndsTheOwnCallWithItsReasonAndThePeersWithTheLoss) {
-  std::latch all_wait(3);
   std::latch aborted(1);
+  std::latch peers_failed(2);
   run([&](World& world, const Group& group) {
-    if (group.rank() == 2) {
-      aborted.wait();
-      all_wait.wait();
-      return;
-    }
-    std::optional<std::thread> aborter;
     if (group.rank() == 1) {
-      aborter.emplace([&] {
+      std::jthread aborter([&] {
         std::this_thread::sleep_for(milliseconds(50));
         world.abort("the user said stop");
-        aborted.count_down();
       });
-    }
-    const std::string message =
-        failure_of([&] { all_reduce(four_floats().clone(), group, Reason::gradient); });
-    if (aborter) aborter->join();
-    if (group.rank() == 1) {
       EXPECT_EQ(
-          message,
+          failure_of([&] { all_reduce(four_floats().clone(), group, Reason::gradient); }),
           "rank 1 of 3 on axis \"dp\": all_reduce of 16 B (gradient) was aborted: the user said "
           "stop");
       EXPECT_THAT(failure_of([&] { barrier(group); }), HasSubstr("the user said stop"));
-    } else {
-      EXPECT_THAT(message, HasSubstr("all_reduce of 16 B (gradient) lost rank 1: "));
+      aborted.count_down();
+      return peers_failed.wait();
     }
-    all_wait.count_down(group.rank() == 0 ? 2 : 1);
+    aborted.wait();
+    EXPECT_THAT(
+        failure_of([&] { barrier(group); }),
+        HasSubstr(fmt::format("rank {} of 3 on axis \"dp\": barrier lost rank 1: the user said "
+                              "stop",
+                              group.rank())));
+    peers_failed.arrive_and_wait();
+  });
+}
+
+// Rank 2 leaves without a word; rank 1 notices, and rank 0 learns from it who was the first.
+TEST_P(Failure, TheFirstRankLostIsNamedAlsoByThoseWhoWaitForAnother) {
+  if (!is("gloo")) return;  // through memory, all members of a group notice a loss at once
+  std::latch noticed(1);
+  run([&](World&, const Group& group) {
+    if (group.rank() == 2) return;  // ends its world: its connections close
+    const at::Tensor tensor = four_floats().clone();
+    if (group.rank() == 1) {
+      EXPECT_THAT(failure_of([&] { receive(tensor, 2, group, Reason::stage); }),
+                  HasSubstr("lost rank 2: connection closed"));
+      noticed.count_down();
+    } else {
+      EXPECT_THAT(failure_of([&] { receive(tensor, 1, group, Reason::stage); }),
+                  MatchesRegex(".*lost rank 1: rank 1 of 3 .*lost rank 2: connection closed"));
+      noticed.wait();
+    }
   });
 }
 

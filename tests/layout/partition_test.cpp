@@ -12,7 +12,9 @@ TEST(Partition, FirstPartsAreLarger) {
   EXPECT_THAT(Partition(10, 4).counts(), ElementsAre(3, 3, 2, 2));
 }
 
-TEST(Partition, LastPartsMayBeEmpty) { EXPECT_THAT(Partition(2, 4).counts(), ElementsAre(1, 1, 0, 0)); }
+TEST(Partition, LastPartsMayBeEmpty) {
+  EXPECT_THAT(Partition(2, 4).counts(), ElementsAre(1, 1, 0, 0));
+}
 
 TEST(Partition, CutsAtWholeUnits) {
   EXPECT_THAT(Partition(100, 3, 16).counts(), ElementsAre(48, 32, 20));

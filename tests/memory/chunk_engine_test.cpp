@@ -10,17 +10,18 @@ namespace {
 
 nn::ParameterList make_parameters() {
   const auto make = [](std::string name, std::vector<int64_t> shape, bool trainable) {
-    return nn::ParameterHandle(std::make_shared<nn::Parameter>(
-        nn::Parameter{.name = std::move(name),
-                      .shape = std::move(shape),
-                      .initializer = nn::Initializer::normal(0.5),
-                      .trainable = trainable}));
+    return nn::ParameterHandle(
+        std::make_shared<nn::Parameter>(nn::Parameter{.name = std::move(name),
+                                                      .shape = std::move(shape),
+                                                      .initializer = nn::Initializer::normal(0.5),
+                                                      .trainable = trainable}));
   };
-  return {make("used", {5, 7}, true), make("frozen", {3, 3}, true), make("on_one_rank", {4, 6}, true),
-          make("nowhere", {11}, true)};
+  return {make("used", {5, 7}, true), make("frozen", {3, 3}, true),
+          make("on_one_rank", {4, 6}, true), make("nowhere", {11}, true)};
 }
 
-constexpr ChunkOptions kFp64{.working = at::kDouble, .master = at::kDouble, .gradient = at::kDouble};
+constexpr ChunkOptions kFp64{
+    .working = at::kDouble, .master = at::kDouble, .gradient = at::kDouble};
 
 void backward_of_sum(const nn::ParameterHandle& parameter, double factor) {
   torch::autograd::backward({(parameter.use() * factor).sum()}, {});
@@ -76,7 +77,8 @@ TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
       engine.end_micro_batch();
     }
     engine.finish_reduction();
-    EXPECT_TRUE(at::equal(engine.gradient(*parameters[0]), at::full({5, 7}, 3.0 * (1 + 11), at::kDouble)));
+    EXPECT_TRUE(
+        at::equal(engine.gradient(*parameters[0]), at::full({5, 7}, 3.0 * (1 + 11), at::kDouble)));
     // Each element is counted by one rank only.
     at::Tensor squares = at::full({1}, engine.squared_gradient_norm(), at::kDouble);
     comm::all_reduce(squares, context.data_group(), comm::Reason::control);
@@ -95,7 +97,8 @@ TEST(ChunkEngine, InitialWeightsAreTheSameAtEveryRankCount) {
                          {.working = at::kBFloat16, .master = at::kFloat, .gradient = at::kFloat});
       engine.initialise(9);
       if (world.rank() != ranks - 1) return;
-      for (const auto& parameter : parameters) weights.push_back(parameter->tensor.detach().clone());
+      for (const auto& parameter : parameters)
+        weights.push_back(parameter->tensor.detach().clone());
     });
     return weights;
   };
@@ -128,10 +131,11 @@ TEST(ChunkEngine, StateBytesAreThoseOfTheStage) {
   test::run_ranks(4, [&](comm::World& world) {
     for (int zero : {0, 1}) {
       const ParallelContext context(world, Strategy{.dp = 4, .zero = zero});
-      const auto parameter = std::make_shared<nn::Parameter>(
-          nn::Parameter{.name = "weight", .shape = {64, 64}});
-      ChunkEngine engine({nn::ParameterHandle(parameter)}, context, *optimizer,
-                         {.working = at::kBFloat16, .master = at::kFloat, .gradient = at::kBFloat16});
+      const auto parameter =
+          std::make_shared<nn::Parameter>(nn::Parameter{.name = "weight", .shape = {64, 64}});
+      ChunkEngine engine(
+          {nn::ParameterHandle(parameter)}, context, *optimizer,
+          {.working = at::kBFloat16, .master = at::kFloat, .gradient = at::kBFloat16});
       const ChunkEngine::StateBytes bytes = engine.state_bytes();
       EXPECT_EQ(bytes.parameters, 2 * 4096);
       EXPECT_EQ(bytes.gradients, 2 * 4096);

@@ -11,9 +11,10 @@ nn::ParameterHandle parameter(std::string name, std::vector<int64_t> shape, bool
 }
 
 TEST(PlanChunks, KeepsGroupsApartAndOrderWithin) {
-  const auto chunks = plan_chunks({parameter("a.weight", {4, 4}), parameter("a.bias", {4}),
-                                   parameter("b.weight", {4, 4}, false), parameter("c.weight", {2, 2})},
-                                  4, 1 << 20);
+  const auto chunks =
+      plan_chunks({parameter("a.weight", {4, 4}), parameter("a.bias", {4}),
+                   parameter("b.weight", {4, 4}, false), parameter("c.weight", {2, 2})},
+                  4, 1 << 20);
   ASSERT_EQ(chunks.size(), 3);
   EXPECT_TRUE(chunks[0].decayed);
   EXPECT_EQ(chunks[0].slots.size(), 2);
@@ -26,8 +27,8 @@ TEST(PlanChunks, KeepsGroupsApartAndOrderWithin) {
 TEST(PlanChunks, SlotsStartAtMultiplesOf64Bytes) {
   for (int64_t bytes : {2, 4, 8}) {
     for (const ChunkPlan& chunk :
-         plan_chunks({parameter("a", {3, 5}), parameter("b", {7, 1}), parameter("c", {1, 33})}, bytes,
-                     1 << 20)) {
+         plan_chunks({parameter("a", {3, 5}), parameter("b", {7, 1}), parameter("c", {1, 33})},
+                     bytes, 1 << 20)) {
       int64_t end = 0;
       for (const Slot& slot : chunk.slots) {
         EXPECT_EQ(slot.offset * bytes % 64, 0);

@@ -63,7 +63,8 @@ TEST(Gpt2Config, EveryFieldIsCheckedByName) {
 
 TEST(Gpt2Facts, CountsParametersOfThePublishedSize) {
   const ModelFacts facts = gpt2::facts(gpt2::Config{});
-  EXPECT_EQ(facts.parameters, 124439808);  // transformers' GPT2LMHeadModel(GPT2Config()).num_parameters()
+  EXPECT_EQ(facts.parameters,
+            124439808);  // transformers' GPT2LMHeadModel(GPT2Config()).num_parameters()
   EXPECT_EQ(facts.flops_per_token(512),
             6.0 * (12.0 * 12 * 768 * 768 + 50257.0 * 768) + 12.0 * 12 * 768 * 512);
 }

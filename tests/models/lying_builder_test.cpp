@@ -29,7 +29,8 @@ Outcome run(nn::Builder& build) {
   gpt2::Model model(build, kConfig);
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     parameter->tensor = at::empty(parameter->shape, at::kDouble);
-    ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0, 0.2);
+    ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0,
+                     0.2);
     parameter->tensor.set_requires_grad(true);
   }
   nn::StepContext context = nn::make_step_context(3, 7, at::kCPU);

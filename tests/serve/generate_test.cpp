@@ -11,21 +11,27 @@ namespace colossal::serve {
 namespace {
 
 struct TinyModel {
-  models::ModelSpecification specification = models::resolve_model(
-      {.preset = "gpt2-tiny",
-       .overrides = {{"n_layer", 2}, {"n_embd", 24}, {"n_head", 3}, {"vocab_size", 50}, {"n_positions", 20}}});
+  models::ModelSpecification specification =
+      models::resolve_model({.preset = "gpt2-tiny",
+                             .overrides = {{"n_layer", 2},
+                                           {"n_embd", 24},
+                                           {"n_head", 3},
+                                           {"vocab_size", 50},
+                                           {"n_positions", 20}}});
   nn::DenseBuilder build;
   std::unique_ptr<models::LanguageModel> model = models::build_model(specification, build);
 
   TinyModel() {
     for (const nn::ParameterHandle& parameter : build.parameters()) {
       parameter->tensor = at::empty(parameter->shape, at::kDouble);
-      ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
+      ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0,
+                       0.5);
     }
   }
   std::vector<int32_t> run(std::vector<int32_t> prompt, const GenerateOptions& options) {
     std::vector<int32_t> tokens;
-    generate(*model, specification.facts, prompt, options, [&](int32_t token) { tokens.push_back(token); });
+    generate(*model, specification.facts, prompt, options,
+             [&](int32_t token) { tokens.push_back(token); });
     return tokens;
   }
 };
@@ -34,7 +40,8 @@ struct TinyModel {
 TEST(Generate, EqualsForwardsWithoutACache) {
   TinyModel tiny;
   at::NoGradGuard no_grad;
-  const std::vector<int32_t> tokens = tiny.run({4, 8, 15}, {.max_new_tokens = 12, .sampling = {.temperature = 0}});
+  const std::vector<int32_t> tokens =
+      tiny.run({4, 8, 15}, {.max_new_tokens = 12, .sampling = {.temperature = 0}});
   ASSERT_EQ(tokens.size(), 12);
   std::vector<int64_t> all{4, 8, 15};
   for (int32_t token : tokens) {

@@ -11,13 +11,15 @@ namespace colossal::serve {
 namespace {
 
 const at::Tensor& logits() {
-  static const at::Tensor kLogits = at::tensor({0.0, 2.0, 1.0, -1.0, 2.0}, at::kDouble).log_softmax(0);
+  static const at::Tensor kLogits =
+      at::tensor({0.0, 2.0, 1.0, -1.0, 2.0}, at::kDouble).log_softmax(0);
   return kLogits;
 }
 
 std::array<int, 5> draw(const SamplingOptions& options, int count) {
   std::array<int, 5> drawn{};
-  for (int position = 0; position < count; ++position) ++drawn[sample(logits(), options, 0, position)];
+  for (int position = 0; position < count; ++position)
+    ++drawn[sample(logits(), options, 0, position)];
   return drawn;
 }
 

@@ -1,28 +1,31 @@
+// clang-format off
 /* Faults in a process's file operations, from outside: the program under test has no code for it.
  *
- *   LD_PRELOAD=build/libcrash_shim.so COLOSSAL_FAULT_PATH=step- COLOSSAL_FAULTS=fsync:3=kill
- * PROGRAM
+ *   LD_PRELOAD=build/libcrash_shim.so COLOSSAL_FAULT_PATH=step- COLOSSAL_FAULTS=fsync:3=kill PROGRAM
  *
- * COLOSSAL_FAULT_PATH   Only calls on paths that contain this text are counted, logged and
- * disturbed
+ * COLOSSAL_FAULT_PATH   Only calls on paths that contain this text are counted, logged and disturbed
  *                       ("" or unset: all). A rename counts when either path does.
- * COLOSSAL_FAULTS       Comma-separated KIND:K[+][:WHEN]=ACTION. The K-th call of that kind (from
- * 1, counted in each process for itself) is disturbed; with "+" each later one too. KIND    open
- * (for writing or creating), write (write, writev, pwrite, pwritev), fsync (and fdatasync), rename
- * (and renameat, renameat2), resize (ftruncate, fallocate), mkdir, unlink (and unlinkat, rmdir), or
- * any: all of these counted together WHEN    before (default) the call, after it, or half: a write
- * of half the bytes, then the action (for calls other than writes the same as before) ACTION  kill
- * SIGKILL to this process killgroup  SIGKILL to its whole process group stop       SIGSTOP to this
- * process: it hangs short      the write is cut to half and succeeds, as POSIX allows an errno
- * ENOSPC, EIO, EDQUOT, EROFS, EACCES, EINVAL, EINTR or ENOSYS: the call fails with it (after:
- * although it was carried out) COLOSSAL_FAULT_LOG    A file that gets one line "KIND PATH" per
- * counted call before it is carried out; a rename's line has both paths. Its own lines are not
- * counted.
+ * COLOSSAL_FAULTS       Comma-separated KIND:K[+][:WHEN]=ACTION. The K-th call of that kind (from 1,
+ *                       counted in each process for itself) is disturbed; with "+" each later one too.
+ *   KIND    open (for writing or creating), write (write, writev, pwrite, pwritev), fsync (and
+ *           fdatasync), rename (and renameat, renameat2), resize (ftruncate, fallocate), mkdir,
+ *           unlink (and unlinkat, rmdir), or any: all of these counted together
+ *   WHEN    before (default) the call, after it, or half: a write of half the bytes, then the action
+ *           (for calls other than writes the same as before)
+ *   ACTION  kill       SIGKILL to this process
+ *           killgroup  SIGKILL to its whole process group
+ *           stop       SIGSTOP to this process: it hangs
+ *           short      the write is cut to half and succeeds, as POSIX allows
+ *           an errno   ENOSPC, EIO, EDQUOT, EROFS, EACCES, EINVAL, EINTR or ENOSYS: the call fails
+ *                      with it (after: although it was carried out)
+ * COLOSSAL_FAULT_LOG    A file that gets one line "KIND PATH" per counted call before it is carried
+ *                       out; a rename's line has both paths. Its own lines are not counted.
  *
  * Seen are calls that go through the dynamic linker: the program's and libstdc++'s
  * (std::filesystem, std::ofstream), not those within libc (fwrite's) nor raw system calls. Under
  * AddressSanitizer, add ASAN_OPTIONS=verify_asan_link_order=0.
  */
+// clang-format on
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

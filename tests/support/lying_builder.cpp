@@ -3,8 +3,12 @@
 namespace colossal::test {
 namespace {
 
-at::Tensor lie(const at::Tensor& x) { return x.flip({0}).permute({2, 1, 0}).contiguous(); }
-at::Tensor truth(const at::Tensor& x) { return x.permute({2, 1, 0}).flip({0}).contiguous(); }
+at::Tensor lie(const at::Tensor& x) {
+  return x.flip({0}).permute({2, 1, 0}).contiguous();
+}
+at::Tensor truth(const at::Tensor& x) {
+  return x.permute({2, 1, 0}).flip({0}).contiguous();
+}
 
 // Any layer from activation to activation.
 template <typename Layer>

@@ -27,7 +27,7 @@ struct TinyTraining {
   at::ScalarType compute = at::kDouble;
   at::ScalarType gradient = at::kDouble;
   double learning_rate = 1e-2;
-  double eps = 1e-8;  // of AdamW
+  double eps = 1e-8;       // of AdamW
   bool one_batch = false;  // every step sees the same samples, in the same order
   at::Tensor tokens;       // [global batch, sequence + 1]: every step sees these; undefined: hashed
   std::map<std::string, at::Tensor> initial;  // weights by our names; empty: from the seed

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-
 namespace colossal {
 namespace {
 
@@ -19,12 +18,15 @@ data::Batch to_device(const data::Batch& batch, at::Device device) {
   return {batch.inputs.to(device), batch.labels.to(device), batch.sample_ids};
 }
 
-int64_t per_sequence(const at::Tensor& tensor) { return tensor.numel() / tensor.size(0); }
+int64_t per_sequence(const at::Tensor& tensor) {
+  return tensor.numel() / tensor.size(0);
+}
 
 }  // namespace
 
 NonFiniteError::NonFiniteError(int64_t step, const std::string& what)
-    : Error(fmt::format("step {}: {} is not finite; no rank has updated", step, what)), step(step) {}
+    : Error(fmt::format("step {}: {} is not finite; no rank has updated", step, what)),
+      step(step) {}
 
 Engine::Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
                const EngineConfig& config)

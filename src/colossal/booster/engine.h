@@ -31,21 +31,21 @@ using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepCon
 struct EngineConfig {
   optim::OptimizerConfig optimizer;
   optim::ScheduleConfig schedule;
-  int64_t total_steps = 1;       // where the schedule ends
-  int64_t global_batch = 1;      // sequences of a step, over all replicas
-  double gradient_clip = 1.0;    // largest global norm; 0: none
-  uint64_t seed = 0;             // of initial weights and dropout
+  int64_t total_steps = 1;     // where the schedule ends
+  int64_t global_batch = 1;    // sequences of a step, over all replicas
+  double gradient_clip = 1.0;  // largest global norm; 0: none
+  uint64_t seed = 0;           // of initial weights and dropout
   Precision precision;
-  bool handles_used = true;      // false for a foreign module: see memory::ChunkOptions
+  bool handles_used = true;  // false for a foreign module: see memory::ChunkOptions
 };
 
 struct StepResult {
-  int64_t step = 0;           // updates done, this one included
-  double loss = 0;            // mean over the global batch, before the update
-  double grad_norm = 0;       // of the mean's gradient, before clipping
-  double learning_rate = 0;   // used
-  int64_t tokens = 0;         // inputs of the global batch
-  bool skipped = false;       // no label counted: nothing moved
+  int64_t step = 0;             // updates done, this one included
+  double loss = 0;              // mean over the global batch, before the update
+  double grad_norm = 0;         // of the mean's gradient, before clipping
+  double learning_rate = 0;     // used
+  int64_t tokens = 0;           // inputs of the global batch
+  bool skipped = false;         // no label counted: nothing moved
   bool stop_requested = false;  // by any rank
 };
 

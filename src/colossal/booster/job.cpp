@@ -12,7 +12,8 @@ constexpr int64_t kDefaultSequence = 256;
 int size_of(const char* key, int64_t value) {
   constexpr int64_t kMaximum = 1 << 20;
   if (value < 1 || value > kMaximum) {
-    throw ConfigError(fmt::format("parallel.{} = {}: a size is from 1 to {}", key, value, kMaximum));
+    throw ConfigError(
+        fmt::format("parallel.{} = {}: a size is from 1 to {}", key, value, kMaximum));
   }
   return static_cast<int>(value);
 }
@@ -20,9 +21,10 @@ int size_of(const char* key, int64_t value) {
 // Axes for which the families have no layers: refused here, with the layout that keeps the ranks.
 void refuse_axis(const char* key, int size, int ranks) {
   if (size == 1) return;
-  throw ConfigError(fmt::format(
-      "parallel.{} = {}: models train over replicas (dp) only; nearest layout for {} ranks: dp = {}, {} = 1",
-      key, size, ranks, ranks, key));
+  throw ConfigError(
+      fmt::format("parallel.{} = {}: models train over replicas (dp) only; nearest layout for {} "
+                  "ranks: dp = {}, {} = 1",
+                  key, size, ranks, ranks, key));
 }
 
 Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
@@ -39,9 +41,10 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   strategy = resolve_strategy(strategy, config.dp.has_value(), ranks);
   const int64_t zero = config.zero.value_or(strategy.dp * strategy.sp > 1 ? 1 : 0);
   if (zero < 0 || zero > 1) {
-    throw ConfigError(fmt::format(
-        "parallel.zero = {}: stages are 0 (nothing sharded) and 1 (optimizer state sharded); nearest: zero = 1",
-        zero));
+    throw ConfigError(
+        fmt::format("parallel.zero = {}: stages are 0 (nothing sharded) and 1 (optimizer state "
+                    "sharded); nearest: zero = 1",
+                    zero));
   }
   strategy.zero = static_cast<int>(zero);
   return strategy;
@@ -51,15 +54,17 @@ int64_t resolve_sequence(const DataConfig& data, const models::ModelFacts& facts
   const int64_t sequence =
       data.sequence_length.value_or(std::min(kDefaultSequence, facts.positions));
   if (sequence < 1 || sequence > facts.positions) {
-    throw ConfigError(fmt::format("data.sequence_length = {}: the model has {} positions; use 1 to {}",
-                                  sequence, facts.positions, facts.positions));
+    throw ConfigError(
+        fmt::format("data.sequence_length = {}: the model has {} positions; use 1 to {}", sequence,
+                    facts.positions, facts.positions));
   }
   return sequence;
 }
 
 int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
   if (train.global_batch < 1) {
-    throw ConfigError(fmt::format("train.global_batch = {}: at least 1 sequence", train.global_batch));
+    throw ConfigError(
+        fmt::format("train.global_batch = {}: at least 1 sequence", train.global_batch));
   }
   if (train.global_batch % strategy.dp != 0) {
     const int64_t below = train.global_batch / strategy.dp * strategy.dp;
@@ -87,8 +92,8 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);
   const int64_t micro_batches = (job.share + job.micro_batch - 1) / job.micro_batch;
   job.precision = resolve_precision(config.precision, machine.bf16_instructions, micro_batches);
-  job.threads = static_cast<int>(config.train.threads.value_or(
-      std::max(1, machine.cores / std::max(1, machine.local_ranks))));
+  job.threads = static_cast<int>(
+      config.train.threads.value_or(std::max(1, machine.cores / std::max(1, machine.local_ranks))));
   return job;
 }
 

@@ -21,7 +21,7 @@ struct Job {
   int64_t share = 0;        // sequences of a step for each replica
   int64_t micro_batch = 0;  // sequences of a forward
   Precision precision;
-  int threads = 1;          // of each rank
+  int threads = 1;                   // of each rank
   std::set<std::string> given_keys;  // what the user set, for the report
 };
 

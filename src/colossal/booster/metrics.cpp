@@ -57,8 +57,9 @@ MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard)
   path_ = directory / "metrics.jsonl";
   file_.open(path_, std::ios::app);
   if (!file_) {
-    throw IoError(fmt::format("cannot write {}: {}; log.directory must be a folder that can be written",
-                              path_.string(), std::strerror(errno)));
+    throw IoError(
+        fmt::format("cannot write {}: {}; log.directory must be a folder that can be written",
+                    path_.string(), std::strerror(errno)));
   }
   if (tensorboard) events_ = std::make_unique<report::TensorBoardWriter>(directory);
 }

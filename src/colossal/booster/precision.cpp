@@ -17,10 +17,14 @@ at::ScalarType parse(const std::string& key, const std::string& name) {
 
 const char* type_name(at::ScalarType type) {
   switch (type) {
-    case at::kFloat: return "fp32";
-    case at::kDouble: return "fp64";
-    case at::kBFloat16: return "bf16";
-    default: return "?";
+    case at::kFloat:
+      return "fp32";
+    case at::kDouble:
+      return "fp64";
+    case at::kBFloat16:
+      return "bf16";
+    default:
+      return "?";
   }
 }
 
@@ -31,8 +35,8 @@ Precision resolve_precision(const PrecisionConfig& config, bool bf16_instruction
                                                : parse("compute", config.compute);
   precision.master = precision.compute == at::kDouble ? at::kDouble : at::kFloat;
   if (config.gradients == "auto") {
-    precision.gradient = precision.compute == at::kBFloat16 && micro_batches > 1 ? at::kFloat
-                                                                                 : precision.compute;
+    precision.gradient =
+        precision.compute == at::kBFloat16 && micro_batches > 1 ? at::kFloat : precision.compute;
   } else {
     precision.gradient = parse("gradients", config.gradients);
     if ((precision.compute == at::kDouble) != (precision.gradient == at::kDouble)) {

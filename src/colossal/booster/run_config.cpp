@@ -18,7 +18,8 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
              {.unit = "tokens", .minimum = 1, .unset = "the model's positions, at most 256"});
   schema.add("data.seed", &data.seed, "of the order of samples");
   schema.add("data.cache", &data.cache, "folder that keeps corpora tokenized; empty: in memory");
-  schema.add("data.invalid", &data.invalid, "files that are not UTF-8, for a tokenizer that needs it");
+  schema.add("data.invalid", &data.invalid,
+             "files that are not UTF-8, for a tokenizer that needs it");
 }
 
 void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
@@ -47,8 +48,8 @@ void describe_learning(ConfigSchema& schema, RunConfig& config) {
   optim::OptimizerConfig& optimizer = config.optimizer;
   schema.add("optimizer.name", &optimizer.name, "update rule", {.choices = {"adamw"}});
   schema.add("optimizer.learning_rate", &optimizer.learning_rate, "peak", {.minimum = 0});
-  schema.add("optimizer.weight_decay", &optimizer.weight_decay,
-             "on parameters of two or more dims", {.minimum = 0});
+  schema.add("optimizer.weight_decay", &optimizer.weight_decay, "on parameters of two or more dims",
+             {.minimum = 0});
   schema.add("optimizer.betas", &optimizer.betas, "decay of the two moments");
   schema.add("optimizer.eps", &optimizer.eps, "added to the root of the second moment",
              {.minimum = 0});
@@ -82,8 +83,8 @@ void describe_train(ConfigSchema& schema, TrainConfig& train) {
 void describe_output(ConfigSchema& schema, RunConfig& config) {
   schema.add("checkpoint.directory", &config.checkpoint.directory,
              "where checkpoints go; empty: none are written");
-  schema.add("checkpoint.every", &config.checkpoint.every, "between checkpoints; 0: only at the end",
-             {.unit = "steps", .minimum = 0});
+  schema.add("checkpoint.every", &config.checkpoint.every,
+             "between checkpoints; 0: only at the end", {.unit = "steps", .minimum = 0});
   schema.add("checkpoint.keep", &config.checkpoint.keep, "newest checkpoints that stay",
              {.minimum = 1});
   schema.add("checkpoint.resume", &config.checkpoint.resume,

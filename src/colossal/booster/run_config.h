@@ -41,8 +41,8 @@ struct TrainConfig {
   std::optional<int64_t> micro_batch;  // unset: a replica's whole share
   double gradient_clip = 1.0;
   int64_t seed = 0;
-  std::optional<double> dropout;     // unset: the model's
-  std::optional<int64_t> threads;    // unset: cores / local ranks
+  std::optional<double> dropout;   // unset: the model's
+  std::optional<int64_t> threads;  // unset: cores / local ranks
   int64_t evaluate_every = 0;
 };
 

@@ -25,7 +25,8 @@ RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& e
       data_(data),
       writes_(context.rank() == 0),
       sent_before_(sent_so_far()) {
-  if (writes_) log_ = std::make_unique<MetricsLog>(job.config.log.directory, job.config.log.tensorboard);
+  if (writes_)
+    log_ = std::make_unique<MetricsLog>(job.config.log.directory, job.config.log.tensorboard);
 }
 
 // All ranks at once, as they compute: cores that share a clock or a cache count for what they give.
@@ -41,10 +42,13 @@ void RunMonitor::start(int64_t steps_done) {
   sent_before_ = sent_so_far();
   if (!writes_) return;
   log::info("{}", describe_run(job_, context_, engine_, gemm_flops_));
-  progress_ = std::make_unique<ProgressLine>("training", steps_done, job_.config.train.steps, "steps");
+  progress_ =
+      std::make_unique<ProgressLine>("training", steps_done, job_.config.train.steps, "steps");
 }
 
-void RunMonitor::begin_step() { step_start_ = Clock::now(); }
+void RunMonitor::begin_step() {
+  step_start_ = Clock::now();
+}
 
 std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
   std::map<std::string, int64_t> sent;
@@ -57,8 +61,8 @@ std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
 void RunMonitor::end_step(const StepResult& result, std::optional<double> validation_loss) {
   flush();
   const double seconds = std::chrono::duration<double>(Clock::now() - step_start_).count();
-  const double flops = static_cast<double>(result.tokens) *
-                       job_.model.facts.flops_per_token(job_.sequence_length);
+  const double flops =
+      static_cast<double>(result.tokens) * job_.model.facts.flops_per_token(job_.sequence_length);
   pending_.emplace();
   pending_->step = result.step;
   pending_->loss = result.loss;
@@ -112,11 +116,11 @@ void RunMonitor::show(const report::StepMetrics& metrics) {
   const std::string validation = std::isnan(metrics.validation_loss)
                                      ? ""
                                      : fmt::format(" (validation {:.4f})", metrics.validation_loss);
-  progress_->update(
-      metrics.step,
-      fmt::format("loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", metrics.loss, validation,
-                  format_rate(metrics.tokens_per_second, "tokens"),
-                  100 * metrics.model_flops_utilization, format_bytes(machine::peak_resident_bytes())));
+  progress_->update(metrics.step,
+                    fmt::format("loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", metrics.loss,
+                                validation, format_rate(metrics.tokens_per_second, "tokens"),
+                                100 * metrics.model_flops_utilization,
+                                format_bytes(machine::peak_resident_bytes())));
 }
 
 void RunMonitor::finish() {

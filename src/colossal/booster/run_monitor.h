@@ -25,7 +25,8 @@ class RunMonitor {
   void start(int64_t steps_done);
   void begin_step();
   void end_step(const StepResult& result, std::optional<double> validation_loss);
-  // Writes what is known so far; before a checkpoint, so that no checkpoint is ahead of the metrics.
+  // Writes what is known so far; before a checkpoint, so that no checkpoint is ahead of the
+  // metrics.
   void flush();
   void finish();
 
@@ -41,7 +42,7 @@ class RunMonitor {
   const ParallelContext& context_;
   Engine& engine_;
   const TrainingData& data_;
-  bool writes_ = false;  // rank 0
+  bool writes_ = false;    // rank 0
   double gemm_flops_ = 0;  // FLOP/s of all ranks' threads together, in the compute type
   Clock::time_point step_start_;
   std::map<std::string, int64_t> sent_before_;  // at the end of the step before

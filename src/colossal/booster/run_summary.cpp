@@ -42,7 +42,8 @@ std::string describe_run(const Job& job, const ParallelContext& context, const E
   const memory::ChunkEngine::StateBytes bytes = engine.chunks().state_bytes();
   return fmt::format(
       "{} parameters, {} layers of {} | {} on {} rank{} of {} thread{} | {}\n"
-      "           a rank holds {} of weights, {} of gradients, {} of optimizer state | GEMM {:.0f} GFLOP/s in all",
+      "           a rank holds {} of weights, {} of gradients, {} of optimizer state | GEMM {:.0f} "
+      "GFLOP/s in all",
       format_count(job.model.facts.parameters), job.model.facts.layers, job.model.facts.hidden,
       layout_text(job), context.world().size(), context.world().size() == 1 ? "" : "s", job.threads,
       job.threads == 1 ? "" : "s", precision_text(job.precision), format_bytes(bytes.parameters),

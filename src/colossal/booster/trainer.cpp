@@ -27,9 +27,10 @@ std::optional<std::filesystem::path> find_start(const Job& job, const ParallelCo
   if (config.directory.empty() || config.resume == "never") return std::nullopt;
   const auto found = checkpoint::find_newest(config.directory, context);
   if (!found && config.resume == "must") {
-    throw ConfigError(fmt::format(
-        "checkpoint.resume = \"must\", but {} holds no whole checkpoint; use \"auto\" to start anew",
-        config.directory));
+    throw ConfigError(
+        fmt::format("checkpoint.resume = \"must\", but {} holds no whole checkpoint; use \"auto\" "
+                    "to start anew",
+                    config.directory));
   }
   return found;
 }

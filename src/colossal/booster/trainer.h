@@ -18,10 +18,10 @@ struct TrainingHooks {
 
 struct TrainingSummary {
   int64_t steps = 0;
-  double loss = 0;                         // of the last step
+  double loss = 0;  // of the last step
   std::optional<double> validation_loss;
-  bool stopped = false;                    // on request, before train.steps
-  bool saved = true;                       // false: the last checkpoint failed
+  bool stopped = false;  // on request, before train.steps
+  bool saved = true;     // false: the last checkpoint failed
 };
 
 // Runs `job` as one of the ranks of `world`, to its end. Throws ConfigError, IoError, CommError,

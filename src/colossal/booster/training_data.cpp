@@ -32,11 +32,11 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context)
              .replica = context.coordinate(Axis::dp)},
       tokenizer_(text::make_tokenizer(job.config.data.tokenizer)) {
   if (tokenizer_->vocabulary_size() > job.model.facts.vocabulary) {
-    throw ConfigError(fmt::format(
-        "data.tokenizer = \"{}\" has {} tokens, the model a vocabulary of {}; use "
-        "model.vocab_size = {} or another tokenizer",
-        job.config.data.tokenizer, tokenizer_->vocabulary_size(), job.model.facts.vocabulary,
-        tokenizer_->vocabulary_size()));
+    throw ConfigError(
+        fmt::format("data.tokenizer = \"{}\" has {} tokens, the model a vocabulary of {}; use "
+                    "model.vocab_size = {} or another tokenizer",
+                    job.config.data.tokenizer, tokenizer_->vocabulary_size(),
+                    job.model.facts.vocabulary, tokenizer_->vocabulary_size()));
   }
   train_ = open_dataset(job.config.data.train, "data.train", *tokenizer_, job);
   if (!job.config.data.validation.empty()) {
@@ -45,7 +45,8 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context)
 }
 
 data::BatchLoader TrainingData::training_loader(int64_t steps_done) const {
-  const data::SampleOrder order(train_->num_samples(), static_cast<uint64_t>(job_.config.data.seed));
+  const data::SampleOrder order(train_->num_samples(),
+                                static_cast<uint64_t>(job_.config.data.seed));
   return data::make_training_loader(*train_, order, shape_, steps_done, job_.config.train.steps);
 }
 
@@ -70,9 +71,10 @@ void TrainingData::check_resumed(const nlohmann::json& saved) const {
   for (const auto& [field, value] : here.items()) {
     const nlohmann::json there = saved.value(field, nlohmann::json());
     if (there == value) continue;
-    log::warn("the checkpoint was trained with data {} = {}, this run has {}: batches differ from those "
-              "of an undisturbed run",
-              field, there.dump(), value.dump());
+    log::warn(
+        "the checkpoint was trained with data {} = {}, this run has {}: batches differ from those "
+        "of an undisturbed run",
+        field, there.dump(), value.dump());
   }
 }
 

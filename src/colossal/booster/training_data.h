@@ -17,8 +17,8 @@ namespace colossal {
 
 class TrainingData {
  public:
-  // Opens, and tokenizes where needed. Throws ConfigError for a tokenizer whose vocabulary is larger
-  // than the model's, and what Corpus::open throws.
+  // Opens, and tokenizes where needed. Throws ConfigError for a tokenizer whose vocabulary is
+  // larger than the model's, and what Corpus::open throws.
   TrainingData(const Job& job, const ParallelContext& context);
 
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }

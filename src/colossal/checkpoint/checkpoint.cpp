@@ -146,18 +146,18 @@ std::filesystem::path save(const std::filesystem::path& directory, int64_t step,
 std::optional<std::filesystem::path> find_newest(const std::filesystem::path& directory,
                                                  const ParallelContext& context) {
   const comm::Group& world = context.world_group();
-  const std::string found = together(world, [&]() -> std::string {
-                              if (world.rank() != 0) return "";
-                              io::remove_stale_temporaries(directory);
-                              std::vector<io::Checkpoint> all = io::list_checkpoints(directory);
-                              for (auto it = all.rbegin(); it != all.rend(); ++it) {
-                                const auto damage = io::verify_directory(it->path);
-                                if (damage.empty()) return it->path.string();
-                                log::warn("{} is damaged and passed over: {}", it->path.string(),
-                                          damage.front().what);
-                              }
-                              return "";
-                            }).front();
+  const std::string found =
+      together(world, [&]() -> std::string {
+        if (world.rank() != 0) return "";
+        io::remove_stale_temporaries(directory);
+        std::vector<io::Checkpoint> all = io::list_checkpoints(directory);
+        for (auto it = all.rbegin(); it != all.rend(); ++it) {
+          const auto damage = io::verify_directory(it->path);
+          if (damage.empty()) return it->path.string();
+          log::warn("{} is damaged and passed over: {}", it->path.string(), damage.front().what);
+        }
+        return "";
+      }).front();
   if (found.empty()) return std::nullopt;
   return found;
 }
@@ -171,9 +171,9 @@ nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine
   check_model(checkpoint, description.model_config);
   nlohmann::json state = read_state(checkpoint);
   if (state.value("optimizer", "") != chunks.optimizer().name()) {
-    throw ConfigError(fmt::format("{} was trained with optimizer.name = {}, this run has \"{}\"",
-                                  checkpoint.string(), state.value("optimizer", nlohmann::json()).dump(),
-                                  chunks.optimizer().name()));
+    throw ConfigError(fmt::format(
+        "{} was trained with optimizer.name = {}, this run has \"{}\"", checkpoint.string(),
+        state.value("optimizer", nlohmann::json()).dump(), chunks.optimizer().name()));
   }
   const io::SafetensorsReader states(checkpoint / kOptimizerFile);
   load_values(checkpoint, states, chunks, description.hugging_face_name);

@@ -27,10 +27,10 @@ namespace colossal::checkpoint {
 
 // What a checkpoint holds beside tensors.
 struct Description {
-  nlohmann::json model_config;                                      // config.json
-  NameOf hugging_face_name;                                         // of a parameter
-  std::vector<std::pair<std::string, std::string>> files;            // tokenizer: name, content
-  nlohmann::json state;                                              // state.json
+  nlohmann::json model_config;                             // config.json
+  NameOf hugging_face_name;                                // of a parameter
+  std::vector<std::pair<std::string, std::string>> files;  // tokenizer: name, content
+  nlohmann::json state;                                    // state.json
 };
 
 // Saves as DIRECTORY/step-NNNNNN and keeps the newest `keep`. Collective over all ranks; throws the
@@ -47,9 +47,9 @@ std::optional<std::filesystem::path> find_newest(const std::filesystem::path& di
 // state.json of a checkpoint.
 nlohmann::json read_state(const std::filesystem::path& checkpoint);
 
-// Weights, masters, moments and counts into `chunks`; returns state.json. Each rank reads for itself.
-// Throws ConfigError when the checkpoint is of another model (naming the fields that differ) or
-// another optimizer.
+// Weights, masters, moments and counts into `chunks`; returns state.json. Each rank reads for
+// itself. Throws ConfigError when the checkpoint is of another model (naming the fields that
+// differ) or another optimizer.
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description);
 

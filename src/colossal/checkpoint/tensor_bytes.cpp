@@ -6,20 +6,29 @@ namespace colossal::checkpoint {
 
 io::ScalarType file_type(at::ScalarType type) {
   switch (type) {
-    case at::kDouble: return io::ScalarType::f64;
-    case at::kFloat: return io::ScalarType::f32;
-    case at::kBFloat16: return io::ScalarType::bf16;
-    case at::kHalf: return io::ScalarType::f16;
-    default: COLOSSAL_CHECK(false, "no file type for {}", at::toString(type));
+    case at::kDouble:
+      return io::ScalarType::f64;
+    case at::kFloat:
+      return io::ScalarType::f32;
+    case at::kBFloat16:
+      return io::ScalarType::bf16;
+    case at::kHalf:
+      return io::ScalarType::f16;
+    default:
+      COLOSSAL_CHECK(false, "no file type for {}", at::toString(type));
   }
 }
 
 at::ScalarType tensor_type(io::ScalarType type) {
   switch (type) {
-    case io::ScalarType::f64: return at::kDouble;
-    case io::ScalarType::f32: return at::kFloat;
-    case io::ScalarType::bf16: return at::kBFloat16;
-    case io::ScalarType::f16: return at::kHalf;
+    case io::ScalarType::f64:
+      return at::kDouble;
+    case io::ScalarType::f32:
+      return at::kFloat;
+    case io::ScalarType::bf16:
+      return at::kBFloat16;
+    case io::ScalarType::f16:
+      return at::kHalf;
     default:
       throw ConfigError(fmt::format("weights of type {} are not read; F64, F32, BF16 and F16 are",
                                     io::scalar_type_name(type)));

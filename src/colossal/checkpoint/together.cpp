@@ -30,7 +30,8 @@ std::vector<std::string> together(const comm::Group& group,
     outcomes[rank].erase(0, 1);
     if (mark == kDone) continue;
     if (!failures.empty()) failures += "; ";
-    failures += outcomes.size() > 1 ? fmt::format("rank {}: {}", rank, outcomes[rank]) : outcomes[rank];
+    failures +=
+        outcomes.size() > 1 ? fmt::format("rank {}: {}", rank, outcomes[rank]) : outcomes[rank];
   }
   if (!failures.empty()) throw IoError(failures);
   return outcomes;

@@ -11,6 +11,7 @@ namespace colossal::checkpoint {
 
 // Runs `work` on each rank of the group; returns what each returned, in rank order. When any of
 // them threw, every rank throws IoError naming the ranks and their reasons. Collective.
-std::vector<std::string> together(const comm::Group& group, const std::function<std::string()>& work);
+std::vector<std::string> together(const comm::Group& group,
+                                  const std::function<std::string()>& work);
 
 }  // namespace colossal::checkpoint

@@ -13,8 +13,9 @@ io::TensorDirectory::Tensor find(const io::TensorDirectory& directory, const std
   if (directory.contains(name)) return directory.find(name);
   const std::string bare = name.substr(name.find('.') + 1);
   if (directory.contains(bare)) return directory.find(bare);
-  throw ConfigError(fmt::format("{}: no tensor \"{}\" (nor \"{}\"); the weights are of another model",
-                                directory.path().string(), name, bare));
+  throw ConfigError(
+      fmt::format("{}: no tensor \"{}\" (nor \"{}\"); the weights are of another model",
+                  directory.path().string(), name, bare));
 }
 
 }  // namespace

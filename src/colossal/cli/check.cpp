@@ -22,7 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void print(const char* name, const std::string& value) { fmt::print("  {:<22} {}\n", name, value); }
+void print(const char* name, const std::string& value) {
+  fmt::print("  {:<22} {}\n", name, value);
+}
 
 void print_machine() {
   fmt::print("machine\n");
@@ -33,7 +35,7 @@ void print_machine() {
                               format_bytes(machine::available_memory_bytes())));
   print("instructions", ops::name_of(ops::widest_instruction_set()));
   print("bf16 products", ops::has_bf16_instructions() ? "yes: precision.compute = \"auto\" is bf16"
-                                                     : "no: precision.compute = \"auto\" is fp32");
+                                                      : "no: precision.compute = \"auto\" is fp32");
   print("LibTorch", TORCH_VERSION);
 }
 
@@ -52,7 +54,8 @@ void print_gemm_rates() {
   }
 }
 
-// Seconds of an all-reduce of `bytes` bytes of fp32 between the ranks of `worlds`: the best of several.
+// Seconds of an all-reduce of `bytes` bytes of fp32 between the ranks of `worlds`: the best of
+// several.
 double all_reduce_seconds(std::vector<std::unique_ptr<comm::World>>& worlds, int64_t bytes) {
   double best = 1e9;
   std::vector<std::jthread> threads;
@@ -105,7 +108,8 @@ void print_link_rates() {
   const auto report = [](const char* name, std::vector<std::unique_ptr<comm::World>> worlds) {
     const double small = all_reduce_seconds(worlds, 4 << 10);
     const double large = all_reduce_seconds(worlds, 16 << 20);
-    fmt::print("  {:<22} {:>10.0f} us {:>6.2f} GB/s\n", name, small * 1e6, (16 << 20) / large / 1e9);
+    fmt::print("  {:<22} {:>10.0f} us {:>6.2f} GB/s\n", name, small * 1e6,
+               (16 << 20) / large / 1e9);
   };
   report("gloo, loopback", loopback_worlds(timeout));
   report("threads", comm::local_worlds(2, timeout));

@@ -24,10 +24,10 @@ struct GenerateArguments {
 
 void generate(const GenerateArguments& arguments) {
   at::set_num_threads(machine::available_cores());
-  const models::ModelSpecification specification =
-      models::resolve_model({.path = arguments.model});
+  const models::ModelSpecification specification = models::resolve_model({.path = arguments.model});
   if (specification.weights.empty()) {
-    throw ConfigError(fmt::format("{} holds no model.safetensors to generate with", arguments.model));
+    throw ConfigError(
+        fmt::format("{} holds no model.safetensors to generate with", arguments.model));
   }
   const auto tokenizer = text::make_tokenizer(arguments.model);
   nn::DenseBuilder build;
@@ -54,19 +54,22 @@ void generate(const GenerateArguments& arguments) {
 
 void add_generate(CLI::App& app, int&) {
   auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand("generate", "Continue a text with a model, token by token");
+  CLI::App* command =
+      app.add_subcommand("generate", "Continue a text with a model, token by token");
   command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
       ->required();
   command->add_option("--prompt", arguments->prompt, "text to continue")->required();
   serve::GenerateOptions& options = arguments->options;
   command->add_option("--max-new-tokens", options.max_new_tokens, "most tokens to add")
       ->capture_default_str();
-  command->add_option("--temperature", options.sampling.temperature, "0: always the most likely token")
+  command
+      ->add_option("--temperature", options.sampling.temperature, "0: always the most likely token")
       ->capture_default_str();
   command->add_option("--top-k", options.sampling.top_k, "draw from the k most likely; 0: from all")
       ->capture_default_str();
-  command->add_option("--top-p", options.sampling.top_p,
-                      "draw from the fewest whose probabilities reach p")
+  command
+      ->add_option("--top-p", options.sampling.top_p,
+                   "draw from the fewest whose probabilities reach p")
       ->capture_default_str();
   command->add_option("--seed", options.sampling.seed, "the same seed draws the same text")
       ->capture_default_str();

@@ -12,7 +12,8 @@ namespace {
 
 int run(int argc, char** argv) {
   int exit_code = kDone;
-  CLI::App app("Colossal trains, fine-tunes, aligns and serves large models in parallel.", "colossal");
+  CLI::App app("Colossal trains, fine-tunes, aligns and serves large models in parallel.",
+               "colossal");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   add_train(app, exit_code);
@@ -28,7 +29,9 @@ int run(int argc, char** argv) {
 }
 
 // LibTorch's messages carry C++ stack traces; what a user can use is their first line.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
 
 int run_and_report(int argc, char** argv) {
   try {
@@ -54,4 +57,6 @@ int run_and_report(int argc, char** argv) {
 }  // namespace
 }  // namespace colossal::cli
 
-int main(int argc, char** argv) { return colossal::cli::run_and_report(argc, argv); }
+int main(int argc, char** argv) {
+  return colossal::cli::run_and_report(argc, argv);
+}

@@ -10,11 +10,13 @@ namespace colossal::cli {
 void add_run(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<cluster::RunOptions>();
   CLI::App* command = app.add_subcommand(
-      "run", "Start a program as ranks, here or on several hosts: colossal run -n 2 -- PROGRAM ARGS");
+      "run",
+      "Start a program as ranks, here or on several hosts: colossal run -n 2 -- PROGRAM ARGS");
   command->add_option("-n,--ranks", options->num_ranks, "ranks on each host")->required();
   // One text: an option that takes a list would take the "--" for its end.
   command->add_option_function<std::string>(
-      "--hosts", [options](const std::string& text) { options->hosts = cluster::expand_host_list(text); },
+      "--hosts",
+      [options](const std::string& text) { options->hosts = cluster::expand_host_list(text); },
       "names or addresses, the first with rank 0; start the same command on each");
   command->add_option("--host-index", options->host_index,
                       "which of the hosts this is; found by its addresses where left out");

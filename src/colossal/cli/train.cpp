@@ -56,8 +56,7 @@ int train_rank(const Job& job, comm::World& world) {
   at::set_num_threads(job.threads);
   cluster::install_stop_handlers();
   try {
-    const TrainingSummary summary =
-        train(job, world, {.stop_requested = cluster::stop_requested});
+    const TrainingSummary summary = train(job, world, {.stop_requested = cluster::stop_requested});
     if (!summary.saved) {
       throw IoError("the last checkpoint was not saved; see above for the reason");
     }
@@ -133,8 +132,9 @@ void add_train(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("train", "Train a model as a run.toml says");
   command->add_option("run.toml", arguments->file, "the run; two lines (model, data) are enough")
       ->required();
-  command->add_option("--ranks", arguments->ranks,
-                      "start this many ranks here; left out under srun, mpirun, torchrun, colossal run");
+  command->add_option(
+      "--ranks", arguments->ranks,
+      "start this many ranks here; left out under srun, mpirun, torchrun, colossal run");
   command->allow_extras();
   command->footer(config_help);
   command->callback([arguments, command, &exit_code] {

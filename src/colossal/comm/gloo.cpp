@@ -5,6 +5,8 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <array>
+#include <csignal>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -25,20 +27,27 @@ using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 // process. So data is tagged with its size: ranks that disagree wait, and the headers tell why.
 constexpr int kHeaderTag = 0;
 constexpr int kNobodySendsThis = std::numeric_limits<int>::max();
+// How the own calls end after abort().
+constexpr const char* kAborted = "was aborted: ";
+constexpr int kFarewellTag = kNobodySendsThis - 1;
+constexpr size_t kFarewellBytes = 512;
 
 class GlooBackend final : public PointToPointBackend {
  public:
   GlooBackend(Membership membership, std::shared_ptr<Ledger> ledger,
               std::chrono::milliseconds timeout, BackendPointer gloo)
       : PointToPointBackend(std::move(membership), std::move(ledger), timeout),
-        gloo_(std::move(gloo)) {}
+        gloo_(std::move(gloo)),
+        farewells_(size()) {
+    expect_farewells();
+  }
 
   void close(const std::string& why) override {
-    end_all("found its group closed by an earlier failure: " + why);
+    end_all("found its group closed by an earlier failure: ", why);
   }
-  // From any thread: ends what is under way and what is to come with `why`, and the connections, so
-  // that the peers notice at once.
-  void end_all(const std::string& why);
+  // From any thread: ends what is under way and what is to come, here with `prefix` and `why`;
+  // tells the peers `why` and closes the connections, so that they notice at once.
+  void end_all(const char* prefix, const std::string& why);
 
   // What a wait for `peer` that threw `error` means; `missing`: what the peer did not do.
   CallFailure explain(int peer, const std::string& error, const char* missing,
@@ -49,6 +58,9 @@ class GlooBackend final : public PointToPointBackend {
 
   template <typename Post>
   TransferPointer start(int peer, const char* missing, const Post& post);
+  void expect_farewells();
+  void say_farewell(const std::string& why);
+  std::string farewell_of(int peer) const;
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;
   TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) override;
@@ -56,6 +68,14 @@ class GlooBackend final : public PointToPointBackend {
   BackendPointer gloo_;
   mutable std::mutex mutex_;  // of closed_ and of the start of messages
   std::string closed_;        // why; empty: open
+
+  // What a peer said before it closed its connections: who failed first is known even where ranks
+  // fall like dominoes.
+  struct Farewell {
+    std::array<char, kFarewellBytes> text{};
+    WorkPointer arrival;
+  };
+  std::vector<Farewell> farewells_;
 };
 
 class GlooBackend::MessageTransfer final : public Transfer {
@@ -83,18 +103,68 @@ CallFailure GlooBackend::explain(int peer, const std::string& error, const char*
   const std::lock_guard lock(mutex_);
   if (!closed_.empty()) return CallFailure(closed_);
   const std::string name = name_rank(membership(), peer);
-  if (deadline.passed()) return deadline.failure(name + missing);
-  const bool closed = error.find("closed by peer") != std::string::npos ||
-                      error.find("reset by peer") != std::string::npos;
+  if (deadline.remaining() <= std::chrono::milliseconds(1)) return deadline.failure(name + missing);
+  if (const std::string why = farewell_of(peer); !why.empty()) {
+    return CallFailure("lost " + name + ": " + why);
+  }
+  const auto says = [&](const char* text) { return error.find(text) != std::string::npos; };
+  const bool closed = says("closed by peer") || says("reset by peer") || says("Broken pipe");
   return CallFailure("lost " + name + ": " + (closed ? "connection closed" : error));
+}
+
+std::vector<at::Tensor> as_tensors(void* memory, int64_t bytes) {
+  return {at::from_blob(memory, {bytes}, at::TensorOptions(at::kByte))};
+}
+
+void GlooBackend::expect_farewells() {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    Farewell& farewell = farewells_[peer];
+    std::vector<at::Tensor> text = as_tensors(farewell.text.data(), kFarewellBytes);
+    farewell.arrival = gloo_->recv(text, peer, kFarewellTag);
+  }
+}
+
+// Of a peer whose connection is closed: then its farewell is here, or never will be.
+std::string GlooBackend::farewell_of(int peer) const {
+  const Farewell& farewell = farewells_[peer];
+  try {
+    farewell.arrival->wait(std::chrono::milliseconds(1));
+    return farewell.text.data();
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+void GlooBackend::say_farewell(const std::string& why) {
+  std::array<char, kFarewellBytes> text{};
+  why.copy(text.data(), kFarewellBytes - 1);
+  std::vector<WorkPointer> sends;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    try {
+      std::vector<at::Tensor> tensors = as_tensors(text.data(), kFarewellBytes);
+      sends.push_back(gloo_->send(tensors, peer, kFarewellTag));
+    } catch (const std::exception&) {
+      // It is gone: nobody to tell.
+    }
+  }
+  for (const WorkPointer& send : sends) {
+    try {
+      send->wait(std::chrono::milliseconds(20));
+    } catch (const std::exception&) {
+      // Likewise, or it does not read.
+    }
+  }
 }
 
 // Gloo has no call that ends a group. But when a wait runs out of time, it closes the connections
 // of the whole group with an error that wakes every other wait: so we wait for nothing.
-void GlooBackend::end_all(const std::string& why) {
+void GlooBackend::end_all(const char* prefix, const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!closed_.empty()) return;
-  closed_ = why;
+  closed_ = prefix + why;
+  say_farewell(why);
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     try {
@@ -104,10 +174,6 @@ void GlooBackend::end_all(const std::string& why) {
       // Either what was wanted, or this connection is closed already.
     }
   }
-}
-
-std::vector<at::Tensor> as_tensors(void* memory, int64_t bytes) {
-  return {at::from_blob(memory, {bytes}, at::TensorOptions(at::kByte))};
 }
 
 int tag_of(Transport::Kind kind, int64_t bytes) {
@@ -141,6 +207,14 @@ TransferPointer GlooBackend::start(int peer, const char* missing, const Post& po
   throw explain(peer, error, missing, new_deadline());
 }
 
+// Gloo's writes to a connection that the peer has closed raise SIGPIPE, which by default ends the
+// process before anybody can say why.
+void ignore_broken_pipes() {
+  struct sigaction current {};
+  sigaction(SIGPIPE, nullptr, &current);
+  if (current.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
 using DevicePointer = std::shared_ptr<gloo::transport::Device>;
 
 // A device is a thread that moves bytes. Ranks that are threads of one process share it: five times
@@ -169,7 +243,9 @@ class GlooWorld final : public World {
         size_(rendezvous.size),
         timeout_(timeout),
         store_(std::move(store)),
-        device_(shared_device(rendezvous.interface_address)) {}
+        device_(shared_device(rendezvous.interface_address)) {
+    ignore_broken_pipes();
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -182,9 +258,9 @@ class GlooWorld final : public World {
 
   void abort(const std::string& why) override {
     const std::lock_guard lock(mutex_);
-    aborted_ = "was aborted: " + why;
+    aborted_ = why;
     for (const auto& weak : backends_) {
-      if (const auto backend = weak.lock()) backend->end_all(aborted_);
+      if (const auto backend = weak.lock()) backend->end_all(kAborted, aborted_);
     }
   }
 
@@ -222,7 +298,7 @@ std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
   auto backend = std::make_shared<GlooBackend>(membership, ledger_, timeout_, std::move(gloo));
   const std::lock_guard lock(mutex_);
   backends_.push_back(backend);
-  if (!aborted_.empty()) backend->end_all(aborted_);
+  if (!aborted_.empty()) backend->end_all(kAborted, aborted_);
   return backend;
 }
 

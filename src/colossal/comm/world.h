@@ -48,6 +48,8 @@ std::unique_ptr<World> dry_world(int rank, int size);
 
 // backend: "gloo", "nccl" or "auto" (nccl where built and a GPU is there for each rank, else gloo).
 // Throws CommError naming the address when the others do not come within `timeout`.
+// Gloo needs broken pipes to be errors, not signals: where SIGPIPE has its default action, the
+// process ignores it from then on.
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
                                std::chrono::milliseconds timeout);
 

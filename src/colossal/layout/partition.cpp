@@ -25,7 +25,8 @@ Partition::Partition(int64_t total, int parts, int64_t unit) {
 int Partition::owner(int64_t element) const {
   COLOSSAL_CHECK(element >= 0 && element < total(), "element {} of {}", element, total());
   return static_cast<int>(std::upper_bound(begins_.begin(), begins_.end(), element) -
-                          begins_.begin()) - 1;
+                          begins_.begin()) -
+         1;
 }
 
 }  // namespace colossal

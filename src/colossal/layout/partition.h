@@ -17,7 +17,8 @@ struct Range {
 Range intersect(const Range& a, const Range& b);  // empty: {x, x}
 
 // `total` elements cut into `parts` contiguous parts as evenly as they go, in whole units of `unit`
-// elements (the last unit may be short): the first parts are the larger ones, the last may be empty.
+// elements (the last unit may be short): the first parts are the larger ones, the last may be
+// empty.
 class Partition {
  public:
   Partition(int64_t total, int parts, int64_t unit = 1);

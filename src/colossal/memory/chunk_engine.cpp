@@ -16,9 +16,9 @@ struct ChunkEngine::Chunk {
   Range part;           // this rank's of it: written to checkpoints, counted in norms
   Range held;           // whose masters and state are here: part, or at stage 0 everything
 
-  at::Tensor working;   // [numel]
-  at::Tensor gradient;  // [numel]
-  at::Tensor master;    // [held]
+  at::Tensor working;             // [numel]
+  at::Tensor gradient;            // [numel]
+  at::Tensor master;              // [held]
   std::vector<at::Tensor> state;  // [held] each
 
   struct SlotState {
@@ -27,9 +27,9 @@ struct ChunkEngine::Chunk {
     int64_t updates = 0;
   };
   std::vector<SlotState> slots;
-  size_t pending = 0;      // slots whose gradient is still to come
-  comm::Work reduction;    // of gradients
-  comm::Work gather;       // of updated weights
+  size_t pending = 0;    // slots whose gradient is still to come
+  comm::Work reduction;  // of gradients
+  comm::Work gather;     // of updated weights
 
   Chunk(ChunkPlan made, Partition cut, int rank, bool sharded)
       : plan(std::move(made)),
@@ -143,7 +143,9 @@ void ChunkEngine::attach(Chunk& chunk) {
   }
 }
 
-void ChunkEngine::before_use(nn::Parameter& parameter) { places_.at(&parameter).chunk->gather.wait(); }
+void ChunkEngine::before_use(nn::Parameter& parameter) {
+  places_.at(&parameter).chunk->gather.wait();
+}
 
 void ChunkEngine::initialise(uint64_t seed) {
   at::NoGradGuard no_grad;
@@ -277,7 +279,8 @@ std::string ChunkEngine::first_non_finite_gradient() const {
     const auto [chunk, slot] = places_.at(&*parameter);
     const Range here = intersect(chunk->range_of(slot), chunk->part);
     if (here.empty() || !chunk->plan.trainable) continue;
-    if (!ops::all_finite(chunk->gradient.narrow(0, here.begin, here.size()))) return parameter->name;
+    if (!ops::all_finite(chunk->gradient.narrow(0, here.begin, here.size())))
+      return parameter->name;
   }
   return "";
 }

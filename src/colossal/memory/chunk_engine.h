@@ -41,9 +41,9 @@ struct ChunkOptions {
 // equal length, views): what checkpoints write and read.
 struct OwnedPiece {
   const nn::Parameter* parameter = nullptr;
-  Range elements;      // of the flattened global parameter
-  at::Tensor working;  // in the compute type
-  at::Tensor master;   // the same tensor where working weights are their own masters
+  Range elements;       // of the flattened global parameter
+  at::Tensor working;   // in the compute type
+  at::Tensor master;    // the same tensor where working weights are their own masters
   at::Tensor gradient;  // summed over ranks after finish_reduction; a frozen one has none
   std::vector<at::Tensor> state;
 };

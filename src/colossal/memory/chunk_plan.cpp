@@ -15,7 +15,9 @@ int group_of(const nn::Parameter& parameter) {
 
 }  // namespace
 
-int64_t alignment_elements(int64_t element_bytes) { return kAlignmentBytes / element_bytes; }
+int64_t alignment_elements(int64_t element_bytes) {
+  return kAlignmentBytes / element_bytes;
+}
 
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t element_bytes,
                                    int64_t chunk_bytes) {

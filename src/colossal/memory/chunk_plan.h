@@ -23,8 +23,8 @@ struct ChunkPlan {
   int64_t first_use = 0;    // index in order of use of the first slot
 };
 
-// Packs `parameters` (in order of use) into chunks of about `chunk_bytes`. A parameter is never cut;
-// a larger one has a chunk of its own. Weight decay is for parameters of two or more dims.
+// Packs `parameters` (in order of use) into chunks of about `chunk_bytes`. A parameter is never
+// cut; a larger one has a chunk of its own. Weight decay is for parameters of two or more dims.
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t element_bytes,
                                    int64_t chunk_bytes);
 

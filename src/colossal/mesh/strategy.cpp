@@ -6,20 +6,28 @@ namespace colossal {
 
 const char* axis_name(Axis axis) {
   switch (axis) {
-    case Axis::pp: return "pp";
-    case Axis::dp: return "dp";
-    case Axis::sp: return "sp";
-    case Axis::tp: return "tp";
+    case Axis::pp:
+      return "pp";
+    case Axis::dp:
+      return "dp";
+    case Axis::sp:
+      return "sp";
+    case Axis::tp:
+      return "tp";
   }
   return "?";
 }
 
 int Strategy::size(Axis axis) const {
   switch (axis) {
-    case Axis::pp: return pp;
-    case Axis::dp: return dp;
-    case Axis::sp: return sp;
-    case Axis::tp: return tp;
+    case Axis::pp:
+      return pp;
+    case Axis::dp:
+      return dp;
+    case Axis::sp:
+      return sp;
+    case Axis::tp:
+      return tp;
   }
   return 0;
 }
@@ -32,7 +40,8 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
     }
   }
   const int others = strategy.pp * strategy.sp * strategy.tp;
-  const std::string product = fmt::format("pp {} x sp {} x tp {}", strategy.pp, strategy.sp, strategy.tp);
+  const std::string product =
+      fmt::format("pp {} x sp {} x tp {}", strategy.pp, strategy.sp, strategy.tp);
   if (!dp_given) {
     if (ranks % others != 0) {
       throw ConfigError(fmt::format("{} ranks are not a multiple of {} = {}; --ranks={} would fit",
@@ -40,10 +49,9 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
     }
     strategy.dp = ranks / others;
   } else if (strategy.world_size() != ranks) {
-    const std::string fix = ranks % others == 0
-                                ? fmt::format("parallel.dp = {} or --ranks={}", ranks / others,
-                                              strategy.world_size())
-                                : fmt::format("--ranks={}", strategy.world_size());
+    const std::string fix = ranks % others == 0 ? fmt::format("parallel.dp = {} or --ranks={}",
+                                                              ranks / others, strategy.world_size())
+                                                : fmt::format("--ranks={}", strategy.world_size());
     throw ConfigError(fmt::format("parallel.dp = {} x {} makes {} ranks, but there are {}; use {}",
                                   strategy.dp, product, strategy.world_size(), ranks, fix));
   }

@@ -19,8 +19,8 @@ const nlohmann::json* ConfigFields::find(const std::string& name) const {
 
 int64_t ConfigFields::required_size(const std::string& name, int64_t maximum) const {
   if (!find(name)) {
-    throw ConfigError(fmt::format("config.json: field \"{}\" is missing; it is a whole number from 1 to {}",
-                                  name, maximum));
+    throw ConfigError(fmt::format(
+        "config.json: field \"{}\" is missing; it is a whole number from 1 to {}", name, maximum));
   }
   return optional_size(name, 0, maximum);
 }

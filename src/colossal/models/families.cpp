@@ -26,8 +26,8 @@ nlohmann::json read_config(const std::filesystem::path& folder) {
 
 nlohmann::json preset_config(const std::string& name) {
   if (const auto config = gpt2::preset(name)) return gpt2::to_json(*config);
-  throw ConfigError(fmt::format("model.preset = \"{}\": unknown; nearest: \"{}\"; there are: {}", name,
-                                nearest(name, preset_names()),
+  throw ConfigError(fmt::format("model.preset = \"{}\": unknown; nearest: \"{}\"; there are: {}",
+                                name, nearest(name, preset_names()),
                                 fmt::join(preset_names(), ", ")));
 }
 
@@ -36,8 +36,9 @@ void apply_overrides(nlohmann::json& config, const nlohmann::json& overrides) {
   for (const auto& [field, value] : config.items()) fields.push_back(field);
   for (const auto& [field, value] : overrides.items()) {
     if (!config.contains(field)) {
-      throw ConfigError(fmt::format("model.{}: no such key, and config.json has no such field; nearest: model.{}",
-                                    field, nearest(field, fields)));
+      throw ConfigError(
+          fmt::format("model.{}: no such key, and config.json has no such field; nearest: model.{}",
+                      field, nearest(field, fields)));
     }
     config[field] = value;
   }
@@ -69,7 +70,9 @@ double ModelFacts::flops_per_token(int64_t sequence) const {
          12.0 * static_cast<double>(layers * hidden * sequence);
 }
 
-std::vector<std::string> preset_names() { return gpt2::preset_names(); }
+std::vector<std::string> preset_names() {
+  return gpt2::preset_names();
+}
 
 ModelSpecification resolve_model(const ModelRequest& request) {
   if (request.preset.empty() == request.path.empty()) {

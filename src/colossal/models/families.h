@@ -14,28 +14,30 @@ namespace colossal::models {
 
 // A model as a value: its family's complete config.json, and where weights are, if anywhere.
 struct ModelSpecification {
-  nlohmann::json config;            // normalised: as a checkpoint carries it
+  nlohmann::json config;  // normalised: as a checkpoint carries it
   ModelFacts facts;
-  std::filesystem::path weights;    // a folder with safetensors, or empty: random weights
+  std::filesystem::path weights;  // a folder with safetensors, or empty: random weights
 };
 
 struct ModelRequest {
-  std::string preset;                 // one of preset_names(), or empty
-  std::string path;                   // a folder with config.json, or empty
+  std::string preset;                                   // one of preset_names(), or empty
+  std::string path;                                     // a folder with config.json, or empty
   nlohmann::json overrides = nlohmann::json::object();  // fields of config.json
-  double dropout = -1;                // >= 0: all of the model's dropout probabilities
+  double dropout = -1;  // >= 0: all of the model's dropout probabilities
 };
 
 std::vector<std::string> preset_names();
 
-// Throws ConfigError: both or neither of preset and path, an unknown preset (naming the nearest), no
-// config.json, an unknown family, a field that is missing or absurd, an override of no such field.
+// Throws ConfigError: both or neither of preset and path, an unknown preset (naming the nearest),
+// no config.json, an unknown family, a field that is missing or absurd, an override of no such
+// field.
 ModelSpecification resolve_model(const ModelRequest& request);
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build);
 
 // The name that Hugging Face files give a parameter.
-std::string hugging_face_name(const ModelSpecification& specification, const std::string& parameter);
+std::string hugging_face_name(const ModelSpecification& specification,
+                              const std::string& parameter);
 
 }  // namespace colossal::models

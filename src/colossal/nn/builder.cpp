@@ -6,6 +6,8 @@ Builder::Scope::Scope(Builder& builder, const std::string& name) : builder_(buil
   builder_.enter(name);
 }
 
-Builder::Scope::~Scope() { builder_.leave(); }
+Builder::Scope::~Scope() {
+  builder_.leave();
+}
 
 }  // namespace colossal::nn

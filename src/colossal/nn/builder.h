@@ -1,5 +1,5 @@
-// Makes the layers that a model asks for by name. Alone it makes dense ones; parallel/ and adapters/
-// have builders that make sharded and decorated ones. A model never knows which it got.
+// Makes the layers that a model asks for by name. Alone it makes dense ones; parallel/ and
+// adapters/ have builders that make sharded and decorated ones. A model never knows which it got.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace colossal::nn {
 
-// Which dimension of a stored weight comes first. out_in: Y = X W^T (torch.nn.Linear). in_out: Y = X W
-// (transformers' Conv1D, so that GPT-2's files hold the weights as we do).
+// Which dimension of a stored weight comes first. out_in: Y = X W^T (torch.nn.Linear). in_out: Y =
+// X W (transformers' Conv1D, so that GPT-2's files hold the weights as we do).
 enum class WeightOrder { out_in, in_out };
 
 struct LinearOptions {
@@ -59,8 +59,8 @@ class Builder {
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
                                                           const EmbeddingOptions& options) = 0;
   // A head whose table is that of the embedding made before as `embedding_name`.
-  virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(
-      const std::string& embedding_name, const EmbeddingOptions& options) = 0;
+  virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(const std::string& embedding_name,
+                                                               const EmbeddingOptions& options) = 0;
 
   virtual const ParameterList& parameters() const = 0;
 

@@ -26,14 +26,14 @@ ParameterHandle DenseBuilder::parameter(const std::string& layer, const std::str
 
 std::unique_ptr<Embedding> DenseBuilder::embedding(const std::string& name,
                                                    const EmbeddingOptions& options) {
-  return std::make_unique<DenseEmbedding>(parameter(
-      name, "weight", {options.vocabulary, options.features}, options.initializer));
+  return std::make_unique<DenseEmbedding>(
+      parameter(name, "weight", {options.vocabulary, options.features}, options.initializer));
 }
 
 std::unique_ptr<PositionEmbedding> DenseBuilder::position_embedding(
     const std::string& name, const EmbeddingOptions& options) {
-  return std::make_unique<DensePositionEmbedding>(parameter(
-      name, "weight", {options.vocabulary, options.features}, options.initializer));
+  return std::make_unique<DensePositionEmbedding>(
+      parameter(name, "weight", {options.vocabulary, options.features}, options.initializer));
 }
 
 std::unique_ptr<Linear> DenseBuilder::linear(const std::string& name,
@@ -42,9 +42,8 @@ std::unique_ptr<Linear> DenseBuilder::linear(const std::string& name,
   std::vector<int64_t> shape{out_in ? options.out_features : options.in_features,
                              out_in ? options.in_features : options.out_features};
   auto weight = parameter(name, "weight", shape, options.initializer);
-  auto bias = options.bias
-                  ? parameter(name, "bias", {options.out_features}, Initializer::zeros())
-                  : ParameterHandle();
+  auto bias = options.bias ? parameter(name, "bias", {options.out_features}, Initializer::zeros())
+                           : ParameterHandle();
   return std::make_unique<DenseLinear>(weight, bias, options.order);
 }
 
@@ -66,8 +65,8 @@ std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,
 
 std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(const std::string& name,
                                                               const EmbeddingOptions& options) {
-  return std::make_unique<DenseVocabularyHead>(parameter(
-      name, "weight", {options.vocabulary, options.features}, options.initializer));
+  return std::make_unique<DenseVocabularyHead>(
+      parameter(name, "weight", {options.vocabulary, options.features}, options.initializer));
 }
 
 std::unique_ptr<VocabularyHead> DenseBuilder::tied_vocabulary_head(

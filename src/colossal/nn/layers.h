@@ -52,7 +52,8 @@ class PositionEmbedding {
 class Attention {
  public:
   virtual ~Attention() = default;
-  // Fused queries, keys and values, [.., (heads + 2 * kv_heads) * head_size] -> [.., heads * head_size]
+  // Fused queries, keys and values, [.., (heads + 2 * kv_heads) * head_size] -> [.., heads *
+  // head_size]
   virtual at::Tensor forward(const at::Tensor& qkv, const StepContext& context) = 0;
 };
 
@@ -64,7 +65,8 @@ class VocabularyHead {
   // in an fp64 model); the logits are never held whole.
   virtual at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                               const StepContext& context) = 0;
-  // Logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary], of the last position.
+  // Logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary], of the last
+  // position.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) = 0;
 };
 

@@ -35,12 +35,13 @@ class AdamW : public Optimizer {
 void validate(const OptimizerConfig& config) {
   if (config.betas.size() != 2 || !(config.betas[0] >= 0 && config.betas[0] < 1) ||
       !(config.betas[1] >= 0 && config.betas[1] < 1)) {
-    throw ConfigError(fmt::format("optimizer.betas = [{}]: two numbers from 0 to below 1, for example [0.9, 0.95]",
-                                  fmt::join(config.betas, ", ")));
+    throw ConfigError(fmt::format(
+        "optimizer.betas = [{}]: two numbers from 0 to below 1, for example [0.9, 0.95]",
+        fmt::join(config.betas, ", ")));
   }
   if (!(config.learning_rate >= 0)) {
-    throw ConfigError(fmt::format("optimizer.learning_rate = {}: must not be negative",
-                                  config.learning_rate));
+    throw ConfigError(
+        fmt::format("optimizer.learning_rate = {}: must not be negative", config.learning_rate));
   }
 }
 

@@ -13,9 +13,9 @@ namespace colossal::optim {
 // A contiguous run of elements, all of parameters that were updated equally often before.
 // All tensors are one-dimensional, contiguous and of equal length.
 struct Piece {
-  at::Tensor master;             // fp32 or fp64; what is updated
-  at::Tensor working;            // what the model computes with; undefined where it is the master
-  at::Tensor gradient;           // summed over ranks, before scaling
+  at::Tensor master;              // fp32 or fp64; what is updated
+  at::Tensor working;             // what the model computes with; undefined where it is the master
+  at::Tensor gradient;            // summed over ranks, before scaling
   std::vector<at::Tensor> state;  // as state_names() lists them
 };
 

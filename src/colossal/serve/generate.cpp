@@ -9,15 +9,17 @@ namespace colossal::serve {
 namespace {
 
 void validate_prompt(std::span<const int32_t> prompt, const models::ModelFacts& facts) {
-  if (prompt.empty()) throw ConfigError("--prompt is empty: generation starts from at least one token");
+  if (prompt.empty())
+    throw ConfigError("--prompt is empty: generation starts from at least one token");
   if (static_cast<int64_t>(prompt.size()) >= facts.positions) {
-    throw ConfigError(fmt::format("the prompt has {} tokens, the model {} positions: give at most {} tokens",
-                                  prompt.size(), facts.positions, facts.positions - 1));
+    throw ConfigError(
+        fmt::format("the prompt has {} tokens, the model {} positions: give at most {} tokens",
+                    prompt.size(), facts.positions, facts.positions - 1));
   }
   for (int32_t token : prompt) {
     if (token < 0 || token >= facts.vocabulary) {
-      throw ConfigError(fmt::format("token {} is outside the model's vocabulary of {}", token,
-                                    facts.vocabulary));
+      throw ConfigError(
+          fmt::format("token {} is outside the model's vocabulary of {}", token, facts.vocabulary));
     }
   }
 }

@@ -14,7 +14,7 @@ namespace colossal::serve {
 struct GenerateOptions {
   int64_t max_new_tokens = 100;
   SamplingOptions sampling;
-  int32_t end_of_text = -1;    // stops there, the token not given out; -1: never
+  int32_t end_of_text = -1;  // stops there, the token not given out; -1: never
 };
 
 // Calls `emit` with each new token as it is drawn. Stops at max_new_tokens, at end_of_text, or when

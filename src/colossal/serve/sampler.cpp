@@ -56,7 +56,8 @@ int64_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t
   const at::Tensor wide = logits.to(at::kDouble).contiguous();
   const double* values = wide.const_data_ptr<double>();
   std::vector<Candidate> candidates;
-  for (int64_t token = 0; token < wide.numel(); ++token) candidates.push_back({token, values[token]});
+  for (int64_t token = 0; token < wide.numel(); ++token)
+    candidates.push_back({token, values[token]});
   if (options.temperature == 0) {
     return std::min_element(candidates.begin(), candidates.end(), more_likely)->token;
   }
@@ -70,7 +71,8 @@ int64_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t
   double total = 0;
   for (double weight : weights) total += weight;
   const RandomKey key = random_key(options.seed, 0, "sample");
-  double rest = random_uniform(key, static_cast<uint64_t>(sequence), static_cast<uint64_t>(position)) * total;
+  double rest =
+      random_uniform(key, static_cast<uint64_t>(sequence), static_cast<uint64_t>(position)) * total;
   for (size_t i = 0; i < weights.size(); ++i) {
     rest -= weights[i];
     if (rest < 0) return candidates[i].token;

@@ -18,8 +18,9 @@ struct SamplingOptions {
 // Throws ConfigError for values out of range, naming the flag.
 void validate(const SamplingOptions& options);
 
-// logits [vocabulary], any float type. The draw is a pure function of the seed, `sequence` (which of
-// a batch) and `position` (of the token to come), so sampling is the same however work is laid out.
+// logits [vocabulary], any float type. The draw is a pure function of the seed, `sequence` (which
+// of a batch) and `position` (of the token to come), so sampling is the same however work is laid
+// out.
 int64_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t sequence,
                int64_t position);
 

@@ -35,8 +35,9 @@ Config parse_config(const nlohmann::json& json) {
   }
   const std::string activation = fields.text("activation_function", "gelu_new");
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
-    throw ConfigError(fmt::format(
-        "config.json: activation_function = \"{}\": only \"gelu_new\" is computed here", activation));
+    throw ConfigError(
+        fmt::format("config.json: activation_function = \"{}\": only \"gelu_new\" is computed here",
+                    activation));
   }
   fields.require("scale_attn_weights", true);
   fields.require("scale_attn_by_inverse_layer_idx", false);

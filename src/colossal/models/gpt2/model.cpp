@@ -27,8 +27,9 @@ class TransformerBlock : public nn::Block {
 // GPT-2 scales the projections that end on the residual stream by 1 / sqrt(2 layers), so that its
 // variance does not grow with depth.
 nn::LinearOptions linear_options(const Config& config, int64_t in, int64_t out, bool to_residual) {
-  const double deviation = config.initializer_range *
-                           (to_residual ? 1 / std::sqrt(2.0 * static_cast<double>(config.n_layer)) : 1.0);
+  const double deviation =
+      config.initializer_range *
+      (to_residual ? 1 / std::sqrt(2.0 * static_cast<double>(config.n_layer)) : 1.0);
   return {.in_features = in,
           .out_features = out,
           .order = nn::WeightOrder::in_out,
@@ -78,8 +79,8 @@ Model::Model(nn::Builder& build, const Config& config) {
   blocks_ = nn::Blocks(config.n_layer, [&](int64_t layer) {
     return std::make_unique<TransformerBlock>(build, config, layer);
   });
-  final_norm_ = build.layer_norm(
-      "final_norm", {.features = config.n_embd, .epsilon = config.layer_norm_epsilon});
+  final_norm_ = build.layer_norm("final_norm",
+                                 {.features = config.n_embd, .epsilon = config.layer_norm_epsilon});
   head_ = config.tie_word_embeddings ? build.tied_vocabulary_head("token_embedding", table)
                                      : build.vocabulary_head("head", table);
 }

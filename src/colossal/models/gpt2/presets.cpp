@@ -17,10 +17,8 @@ const std::vector<std::pair<std::string, Config>>& presets() {
                   .resid_pdrop = 0};
   };
   static const std::vector<std::pair<std::string, Config>> kPresets{
-      {"gpt2-tiny", make(4, 256, 4, 512)},
-      {"gpt2-124m", make(12, 768, 12, 50304)},
-      {"gpt2-355m", make(24, 1024, 16, 50304)},
-      {"gpt2-774m", make(36, 1280, 20, 50304)},
+      {"gpt2-tiny", make(4, 256, 4, 512)},       {"gpt2-124m", make(12, 768, 12, 50304)},
+      {"gpt2-355m", make(24, 1024, 16, 50304)},  {"gpt2-774m", make(36, 1280, 20, 50304)},
       {"gpt2-1558m", make(48, 1600, 25, 50304)},
   };
   return kPresets;

@@ -1,0 +1,55 @@
+// Our own algorithms over Gloo's sends and receives.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/point_to_point.h"
+
+namespace colossal::comm {
+
+class GlooBackend final : public PointToPointBackend {
+ public:
+  GlooBackend(Membership membership, std::shared_ptr<Ledger> ledger,
+              std::chrono::milliseconds timeout, c10::intrusive_ptr<c10d::Backend> gloo);
+
+  void close(const std::string& why) override;
+  // From any thread: ends what is under way and what is to come, here with `prefix` and `why`;
+  // tells the peers `why` and closes the connections, so that they notice at once.
+  void end_all(const char* prefix, const std::string& why);
+
+  // What a wait for `peer` that threw `error` means; `missing`: what the peer did not do.
+  CallFailure explain(int peer, const std::string& error, const char* missing,
+                      const Deadline& deadline) const;
+
+ private:
+  class MessageTransfer;
+
+  template <typename Post>
+  TransferPointer start(int peer, const char* missing, const Post& post);
+  void expect_farewells();
+  void say_farewell(const std::string& why);
+  std::string farewell_of(int peer) const;
+
+  TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;
+  TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) override;
+
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+  mutable std::mutex mutex_;  // of closed_ and of the start of messages
+  std::string closed_;        // why; empty: open
+
+  static constexpr size_t kFarewellBytes = 512;
+  // What a peer said before it closed its connections: who failed first is known even where ranks
+  // fall like dominoes.
+  struct Farewell {
+    std::array<char, kFarewellBytes> text{};
+    c10::intrusive_ptr<c10d::Work> arrival;
+  };
+  std::vector<Farewell> farewells_;
+};
+
+}  // namespace colossal::comm

@@ -76,13 +76,18 @@ void GlooBackend::expect_farewells() {
     if (peer == rank()) continue;
     Farewell& farewell = farewells_[peer];
     std::vector<at::Tensor> text = as_tensors(farewell.text.data(), kFarewellBytes);
-    farewell.arrival = gloo_->recv(text, peer, kFarewellTag);
+    try {
+      farewell.arrival = gloo_->recv(text, peer, kFarewellTag);
+    } catch (const std::exception&) {
+      // It is gone already, without a word; the first call that needs it says so.
+    }
   }
 }
 
 // Of a peer whose connection is closed: then its farewell is here, or never will be.
 std::string GlooBackend::farewell_of(int peer) const {
   const Farewell& farewell = farewells_[peer];
+  if (!farewell.arrival) return "";
   try {
     farewell.arrival->wait(std::chrono::milliseconds(1));
     return farewell.text.data();

@@ -93,12 +93,6 @@ std::vector<Setting> all_settings() {
           {"mail", 2},  {"mail", 3},  {"mail", 4},  {"gloo", 2},  {"gloo", 3}};
 }
 
-std::vector<Setting> settings_of_several_ranks() {
-  std::vector<Setting> settings = all_settings();
-  std::erase_if(settings, [](const Setting& setting) { return setting.size == 1; });
-  return settings;
-}
-
 at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt) {
   const at::Tensor numbers = at::empty({numel}, at::kDouble);
   double* number = numbers.mutable_data_ptr<double>();

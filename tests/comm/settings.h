@@ -26,7 +26,6 @@ void run(const Setting& setting, const Body& body,
          std::chrono::milliseconds timeout = test::kRankTimeout);
 
 std::vector<Setting> all_settings();
-std::vector<Setting> settings_of_several_ranks();
 
 // What rank `rank` holds: flat, of no pattern that a wrong offset would leave unnoticed.
 at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt = 0);

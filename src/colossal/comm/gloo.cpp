@@ -41,7 +41,7 @@ DevicePointer shared_device(const std::string& interface_address) {
       device = c10d::ProcessGroupGloo::createDeviceForHostname(interface_address);
     } catch (const std::exception& error) {
       throw CommError(fmt::format("no data sockets on interface address {}: {}", interface_address,
-                                  error.what()));
+                                  reason_of(error)));
     }
     devices[interface_address] = device;
   }
@@ -105,7 +105,7 @@ std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
   } catch (const std::exception& error) {
     throw CommError(fmt::format("{}: no connection to all members within {}: {}",
                                 describe_caller(membership), exact_duration(timeout_),
-                                error.what()));
+                                reason_of(error)));
   }
   auto backend = std::make_shared<GlooBackend>(membership, ledger_, timeout_, std::move(gloo));
   const std::lock_guard lock(mutex_);

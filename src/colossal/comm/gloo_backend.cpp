@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "colossal/comm/store.h"
+
 namespace colossal::comm {
 namespace {
 
@@ -46,7 +48,7 @@ class GlooBackend::MessageTransfer final : public Transfer {
     try {
       work_->wait(deadline.remaining());
     } catch (const std::exception& error) {
-      throw backend_.explain(peer_, error.what(), missing_, deadline);
+      throw backend_.explain(peer_, reason_of(error), missing_, deadline);
     }
   }
 

@@ -130,8 +130,8 @@ class NcclBackend final : public Backend {
       start()->wait();
       at::cuda::getCurrentCUDAStream(device_.index()).synchronize();
     } catch (const std::exception& error) {
-      if (deadline.passed()) throw deadline.failure(error.what());
-      throw CallFailure(std::string("failed: ") + error.what());
+      if (deadline.passed()) throw deadline.failure(reason_of(error));
+      throw CallFailure(std::string("failed: ") + reason_of(error));
     }
   }
 

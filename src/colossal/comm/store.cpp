@@ -119,6 +119,11 @@ void wait_for_keys(c10d::Store& store, const std::vector<std::string>& keys,
 
 }  // namespace
 
+std::string reason_of(const std::exception& error) {
+  const auto* with_backtrace = dynamic_cast<const c10::Error*>(&error);
+  return with_backtrace ? with_backtrace->what_without_backtrace() : error.what();
+}
+
 StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
   const bool serves = rendezvous.rank == 0 && !rendezvous.store_is_served;
   c10d::TCPStoreOptions options;
@@ -138,7 +143,7 @@ StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds 
                                                   std::move(store));
   } catch (const std::exception& error) {
     throw CommError(fmt::format("rank {}: no rendezvous at {}: {}", rendezvous.rank,
-                                address_of(rendezvous), error.what()));
+                                address_of(rendezvous), reason_of(error)));
   }
 }
 
@@ -157,7 +162,7 @@ std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, 
     return arrivals;
   } catch (const c10::Error& error) {
     throw CommError(fmt::format("rank {}: the rendezvous at {} failed: {}", rendezvous.rank,
-                                address_of(rendezvous), error.what_without_backtrace()));
+                                address_of(rendezvous), reason_of(error)));
   }
 }
 

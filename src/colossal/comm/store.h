@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@
 namespace colossal::comm {
 
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
+
+// What an exception of LibTorch says, without its backtrace.
+std::string reason_of(const std::exception& error);
 
 // Serves (rank 0, unless somebody else does) or reaches the store, which listens on
 // `rendezvous.address` only. Throws CommError naming the address.

@@ -22,6 +22,9 @@ if(COLOSSAL_CUDA)
   list(APPEND torch_libraries torch_cuda c10_cuda)
   target_compile_definitions(colossal_torch INTERFACE USE_C10D_NCCL)
   target_link_libraries(colossal_torch INTERFACE CUDA::cudart)
+  # The wheel of LibTorch needs NCCL's wheel, which lies beside it and has the header.
+  find_path(COLOSSAL_NCCL_INCLUDE nccl.h HINTS ${COLOSSAL_LIBTORCH}/../nvidia/nccl/include REQUIRED)
+  target_compile_options(colossal_torch INTERFACE "SHELL:-isystem ${COLOSSAL_NCCL_INCLUDE}")
 endif()
 list(TRANSFORM torch_libraries PREPEND -l)
 target_link_libraries(colossal_torch INTERFACE -L${torch_lib}

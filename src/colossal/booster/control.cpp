@@ -15,7 +15,10 @@ ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& gro
   data[3] = mine.non_finite;
   data[4] = mine.stop_requested;
   std::copy(mine.used.begin(), mine.used.end(), data + kFields);
-  comm::all_reduce(message, group, comm::Reason::control);
+  const at::Tensor sum = message.to(group.device());
+  comm::all_reduce(sum, group, comm::Reason::control);
+  message = sum.cpu();
+  data = message.mutable_data_ptr<double>();
   return {.loss_sum = data[0],
           .token_count = data[1],
           .squared_norm = data[2],

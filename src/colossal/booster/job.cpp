@@ -90,8 +90,8 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   job.sequence_length = resolve_sequence(config.data, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);
-  const int64_t micro_batches = (job.share + job.micro_batch - 1) / job.micro_batch;
-  job.precision = resolve_precision(config.precision, machine.bf16_instructions, micro_batches);
+  job.precision =
+      resolve_precision(config.precision, machine.bf16_instructions, job.num_micro_batches());
   job.threads = static_cast<int>(
       config.train.threads.value_or(std::max(1, machine.cores / std::max(1, machine.local_ranks))));
   return job;

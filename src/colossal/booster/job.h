@@ -20,16 +20,17 @@ struct Job {
   int64_t sequence_length = 0;
   int64_t share = 0;        // sequences of a step for each replica
   int64_t micro_batch = 0;  // sequences of a forward
-  Precision precision;
+  int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
+  Precision precision;               // what rank 0 has counts
   int threads = 1;                   // of each rank
   std::set<std::string> given_keys;  // what the user set, for the report
 };
 
 struct Machine {
-  int ranks = 1;        // in all
-  int local_ranks = 1;  // on this host
-  int cores = 1;        // of this host
-  bool bf16_instructions = false;
+  int ranks = 1;                   // in all
+  int local_ranks = 1;             // on this host
+  int cores = 1;                   // of this host
+  bool bf16_instructions = false;  // of what computes: CPU or GPU
 };
 
 // Throws ConfigError naming the settings that do not go together and the nearest that do.

@@ -27,6 +27,9 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
   for (const auto& [axis, bytes] : metrics.bytes_sent) {
     line["bytes_sent"][axis] = static_cast<int64_t>(bytes);
   }
+  if (!std::isnan(metrics.device_peak_bytes)) {
+    line["device_peak_bytes"] = static_cast<int64_t>(metrics.device_peak_bytes);
+  }
   if (!std::isnan(metrics.validation_loss)) line["validation_loss"] = metrics.validation_loss;
   return line;
 }

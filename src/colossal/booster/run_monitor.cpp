@@ -1,6 +1,8 @@
 #include "colossal/booster/run_monitor.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <cmath>
 
@@ -31,8 +33,9 @@ RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& e
 
 // All ranks at once, as they compute: cores that share a clock or a cache count for what they give.
 void RunMonitor::measure_gemm_rate() {
-  at::Tensor rate = at::empty({1}, at::kDouble);
-  rate.fill_(ops::measure_gemm_rate(job_.precision.compute, kGemmMeasurement));
+  const at::Tensor rate = at::full(
+      {1}, ops::measure_gemm_rate(job_.precision.compute, kGemmMeasurement, context_.device()),
+      at::TensorOptions(at::kDouble).device(context_.world_group().device()));
   comm::all_reduce(rate, context_.world_group(), comm::Reason::metrics);
   gemm_flops_ = rate.item<double>();
 }
@@ -79,20 +82,29 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   if (writes_) show(*pending_);
 }
 
+int64_t RunMonitor::device_peak_bytes() const {
+  if (context_.device().is_cpu()) return 0;
+  const auto stats =
+      c10::getDeviceAllocator(context_.device().type())->getDeviceStats(context_.device().index());
+  return stats.allocated_bytes[0].peak;
+}
+
 // Memory and bytes of every rank, gathered behind the next step's back: its line is written once
 // they are here, so that no step waits for it.
 void RunMonitor::exchange() {
   const std::map<std::string, int64_t> sent = sent_so_far();
   const comm::Group& group = context_.world_group();
-  const auto figures = static_cast<int64_t>(sent.size()) + 1;
-  figures_ = at::zeros({group.size() * figures}, at::kLong);
-  int64_t* mine = figures_.mutable_data_ptr<int64_t>() + group.rank() * figures;
+  const auto figures = static_cast<int64_t>(sent.size()) + 2;
+  at::Tensor figures_here = at::zeros({group.size() * figures}, at::kLong);
+  int64_t* mine = figures_here.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();
+  *mine++ = device_peak_bytes();
   for (const auto& [axis, bytes] : sent) {
     *mine++ = bytes - sent_before_[axis];
     pending_->bytes_sent[axis] = 0;
   }
   sent_before_ = sent;
+  figures_ = figures_here.to(group.device());
   const std::vector<int64_t> counts(group.size(), figures);
   figures_gathered_ = comm::all_gather_async(figures_, counts, group, comm::Reason::metrics);
 }
@@ -100,10 +112,15 @@ void RunMonitor::exchange() {
 void RunMonitor::flush() {
   if (!pending_) return;
   figures_gathered_.wait();
+  figures_ = figures_.cpu();
   const int64_t* figure = figures_.const_data_ptr<int64_t>();
   for (int rank = 0; rank < context_.world_group().size(); ++rank) {
     pending_->memory_peak_bytes =
         std::max(pending_->memory_peak_bytes, static_cast<double>(*figure++));
+    const auto device_peak = static_cast<double>(*figure++);
+    if (!context_.device().is_cpu()) {
+      pending_->device_peak_bytes = std::fmax(pending_->device_peak_bytes, device_peak);
+    }
     for (auto& [axis, bytes] : pending_->bytes_sent) {
       bytes = std::max(bytes, static_cast<double>(*figure++));
     }

@@ -35,6 +35,7 @@ class RunMonitor {
 
   void measure_gemm_rate();
   void exchange();
+  int64_t device_peak_bytes() const;  // 0 on a CPU
   void show(const report::StepMetrics& metrics);
   std::map<std::string, int64_t> sent_so_far() const;
 

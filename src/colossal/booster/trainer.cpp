@@ -35,13 +35,22 @@ std::optional<std::filesystem::path> find_start(const Job& job, const ParallelCo
   return found;
 }
 
-// What "auto" chose for the run so far stays, whatever this machine would choose.
-Job keep_choices(Job job, const std::optional<std::filesystem::path>& start) {
-  if (!start) return job;
-  const nlohmann::json state = checkpoint::read_state(*start);
+nlohmann::json describe(const Precision& precision) {
+  return {{"compute", type_name(precision.compute)}, {"gradients", type_name(precision.gradient)}};
+}
+
+// What "auto" is: what it was for the run so far, whatever this machine would choose; for a new run
+// what rank 0 chooses, whatever the others would.
+Job settle_precision(Job job, const ParallelContext& context,
+                     const std::optional<std::filesystem::path>& start) {
+  const std::string mine = describe(job.precision).dump();
+  const std::string first =
+      comm::gather_bytes(mine, context.world_group(), comm::Reason::control).front();
+  const nlohmann::json chosen =
+      start ? checkpoint::read_state(*start).at("precision") : nlohmann::json::parse(first);
   PrecisionConfig precision = job.config.precision;
-  if (precision.compute == "auto") precision.compute = state.at("precision").at("compute");
-  if (precision.gradients == "auto") precision.gradients = state.at("precision").at("gradients");
+  if (precision.compute == "auto") precision.compute = chosen.at("compute");
+  if (precision.gradients == "auto") precision.gradients = chosen.at("gradients");
   job.precision = resolve_precision(precision, /*bf16_instructions=*/false, 1);
   return job;
 }
@@ -165,9 +174,7 @@ class Trainer {
                          {"step", engine_.steps_done()},
                          {"seed", engine_.config().seed},
                          {"data", data_.state()},
-                         {"precision",
-                          {{"compute", type_name(job_.precision.compute)},
-                           {"gradients", type_name(job_.precision.gradient)}}},
+                         {"precision", describe(job_.precision)},
                          {"threads", job_.threads},
                          {"ranks", context_.world().size()}};
     return description;
@@ -193,8 +200,8 @@ class Trainer {
 TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks) {
   const ParallelContext context(world, job.strategy);
   const auto start = find_start(job, context);
-  const Job kept = keep_choices(job, start);
-  return Trainer(kept, context, hooks, start).run();
+  const Job settled = settle_precision(job, context, start);
+  return Trainer(settled, context, hooks, start).run();
 }
 
 }  // namespace colossal

@@ -36,7 +36,8 @@ io::DirectoryWriter create(const std::filesystem::path& path, const FilePlan& pl
 void write_tensor(io::DirectoryWriter& writer, const FilePlan& plan, const std::string& name,
                   int64_t begin, const at::Tensor& values) {
   const FilePlan::Position position = plan.find(name, begin);
-  const std::span<const std::byte> bytes = bytes_of(values);
+  const at::Tensor here = values.cpu();
+  const std::span<const std::byte> bytes = bytes_of(here);
   for (size_t done = 0; done < bytes.size(); done += kSlabBytes) {
     writer.write(*position.file, position.offset + static_cast<int64_t>(done),
                  bytes.subspan(done, std::min<size_t>(kSlabBytes, bytes.size() - done)));

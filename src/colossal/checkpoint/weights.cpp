@@ -47,9 +47,9 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
 }
 
 void load_for_inference(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                        const NameOf& name_of, at::ScalarType type) {
+                        const NameOf& name_of, at::ScalarType type, at::Device device) {
   for (const nn::ParameterHandle& parameter : parameters) {
-    parameter->tensor = at::empty(parameter->shape, type);
+    parameter->tensor = at::empty(parameter->shape, at::TensorOptions(type).device(device));
   }
   read_weights(folder, parameters, name_of,
                [](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {

@@ -6,6 +6,7 @@
 #include "colossal/base/machine.h"
 #include "colossal/checkpoint/weights.h"
 #include "colossal/cli/command.h"
+#include "colossal/comm/world.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/cpu_features.h"
@@ -30,13 +31,15 @@ void generate(const GenerateArguments& arguments) {
         fmt::format("{} holds no model.safetensors to generate with", arguments.model));
   }
   const auto tokenizer = text::make_tokenizer(arguments.model);
+  const c10::Device device = comm::device_alone("auto");
   nn::DenseBuilder build;
   const auto model = models::build_model(specification, build);
   checkpoint::load_for_inference(
       specification.weights, build.parameters(),
       [&](const std::string& name) { return models::hugging_face_name(specification, name); },
-      ops::has_bf16_instructions() ? at::kBFloat16 : at::kFloat);
+      device.is_cuda() || ops::has_bf16_instructions() ? at::kBFloat16 : at::kFloat, device);
   serve::GenerateOptions options = arguments.options;
+  options.device = device;
   options.end_of_text = tokenizer->end_of_text();
 
   text::StreamingDecoder decoder(*tokenizer);

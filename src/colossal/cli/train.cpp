@@ -42,11 +42,18 @@ GivenConfig read_config(const TrainArguments& arguments) {
   return given;
 }
 
+// As comm::connect chooses: a GPU for each rank of this host, or the CPU for all.
+bool computes_bf16(const RunConfig& config, int local_ranks) {
+  const bool on_gpus = config.parallel.backend != "gloo" && comm::num_gpus() >= local_ranks;
+  return on_gpus || ops::has_bf16_instructions();
+}
+
 Job resolve(const GivenConfig& given, int ranks, int local_ranks) {
-  Job job = resolve_job(given.config, {.ranks = ranks,
-                                       .local_ranks = local_ranks,
-                                       .cores = machine::available_cores(),
-                                       .bf16_instructions = ops::has_bf16_instructions()});
+  Job job =
+      resolve_job(given.config, {.ranks = ranks,
+                                 .local_ranks = local_ranks,
+                                 .cores = machine::available_cores(),
+                                 .bf16_instructions = computes_bf16(given.config, local_ranks)});
   job.given_keys = given.keys;
   return job;
 }
@@ -102,7 +109,9 @@ int train_launched_and_report(const TrainArguments& arguments,
 int train_here(const TrainArguments& arguments, int ranks) {
   const GivenConfig given = read_config(arguments);
   const Job job = resolve(given, ranks, ranks);  // refuses before any rank starts
-  if (ranks == 1) return train_rank(job, *comm::single_world());
+  if (ranks == 1) {
+    return train_rank(job, *comm::single_world(comm::device_alone(job.config.parallel.backend)));
+  }
   std::vector<std::string> command{"train", arguments.file};
   command.insert(command.end(), arguments.flags.begin(), arguments.flags.end());
   return cluster::run_local_ranks(

@@ -60,8 +60,9 @@ class Backend {
 
   // Where tensors that comm itself makes must live.
   virtual at::Device device() const { return at::kCPU; }
-  // On the thread that issues a call which another thread will run: makes `tensor` readable there.
-  virtual void before_queueing(const at::Tensor&) {}
+  // On the thread that issues a call: makes what it has computed so far readable for whichever
+  // thread carries the call out.
+  virtual void before_call() {}
   // After a call failed: no later one can succeed, and peers should learn of it soon.
   virtual void close(const std::string& why) = 0;
 

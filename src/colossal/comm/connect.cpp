@@ -11,11 +11,14 @@
 namespace colossal::comm {
 namespace {
 
-void check_rendezvous(const Rendezvous& rendezvous, const std::string& backend) {
+void check_backend(const std::string& backend) {
   if (backend != "gloo" && backend != "nccl" && backend != "auto") {
     throw ConfigError(fmt::format(
         "no backend \"{}\" between processes: \"auto\", \"gloo\" and \"nccl\" are", backend));
   }
+}
+
+void check_rendezvous(const Rendezvous& rendezvous) {
   if (rendezvous.rank < 0 || rendezvous.rank >= rendezvous.size) {
     throw ConfigError(
         fmt::format("rank {} of {} ranks: ranks count from 0", rendezvous.rank, rendezvous.size));
@@ -48,11 +51,23 @@ bool each_rank_has_a_gpu(const std::vector<Arrival>& arrivals) {
 
 }  // namespace
 
+c10::Device device_alone(const std::string& backend) {
+  check_backend(backend);
+  if (backend == "gloo" || (backend == "auto" && num_gpus() == 0)) return c10::kCPU;
+  if (num_gpus() == 0) {
+    throw ConfigError(
+        "backend \"nccl\": no GPU is visible, or this build has none in it (configure with "
+        "-DCOLOSSAL_CUDA=ON); backend \"auto\" computes on the CPU");
+  }
+  return {c10::kCUDA, 0};
+}
+
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
                                std::chrono::milliseconds timeout) {
-  check_rendezvous(rendezvous, backend);
+  check_backend(backend);
+  check_rendezvous(rendezvous);
   StorePointer store = open_store(rendezvous, timeout);
-  const Arrival own{.host = host_name(), .gpus = nccl_devices()};
+  const Arrival own{.host = host_name(), .gpus = num_gpus()};
   const std::vector<Arrival> arrivals = meet_all(*store, rendezvous, own, timeout);
   if (backend == "gloo" || (backend == "auto" && !each_rank_has_a_gpu(arrivals))) {
     return gloo_world(rendezvous, std::move(store), timeout);

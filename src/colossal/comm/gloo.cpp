@@ -108,6 +108,14 @@ std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
                                 reason_of(error)));
   }
   auto backend = std::make_shared<GlooBackend>(membership, ledger_, timeout_, std::move(gloo));
+  try {
+    // Gloo lets a rank go when its own connections stand; were it to leave the group now, those of
+    // the others would still be in the making, and the others would wait for it in vain.
+    backend->barrier({});
+  } catch (const CallFailure& failure) {
+    throw CommError(fmt::format("{}: not all members have connected: {}",
+                                describe_caller(membership), failure.what()));
+  }
   const std::lock_guard lock(mutex_);
   backends_.push_back(backend);
   if (!aborted_.empty()) backend->end_all(kAborted, aborted_);

@@ -64,16 +64,15 @@ template <typename Body>
 void issue(const Group& group, const Call& call, int64_t law_bytes, const Body& body) {
   Group::Impl& impl = group.impl();
   impl.ledger->book(impl.membership.axis, call.reason, law_bytes);
+  impl.backend->before_call();
   impl.queue.run([&] { carry_out(impl, call, body); });
 }
 
-// `input` is what the call reads.
 template <typename Body>
-Work issue_async(const Group& group, const Call& call, int64_t law_bytes, const at::Tensor& input,
-                 Body body) {
+Work issue_async(const Group& group, const Call& call, int64_t law_bytes, Body body) {
   Group::Impl& impl = group.impl();
   impl.ledger->book(impl.membership.axis, call.reason, law_bytes);
-  impl.backend->before_queueing(input);
+  impl.backend->before_call();
   return impl.queue.submit([&impl, call, body = std::move(body)] { carry_out(impl, call, body); });
 }
 
@@ -120,6 +119,9 @@ const std::vector<int>& Group::ranks() const {
 const char* Group::backend() const {
   return impl_->backend_name;
 }
+at::Device Group::device() const {
+  return impl_->backend ? impl_->backend->device() : at::kCPU;
+}
 Ledger& Group::ledger() const {
   return *impl_->ledger;
 }
@@ -162,7 +164,7 @@ Work all_reduce_async(const at::Tensor& tensor, const Group& group, Reason reaso
   check_sum(tensor, tensor);
   if (group.size() == 1) return {};
   const Call call = call_of(Operation::all_reduce, tensor, reason);
-  return issue_async(group, call, law_of_all_reduce(tensor, group), tensor,
+  return issue_async(group, call, law_of_all_reduce(tensor, group),
                      [call, tensor](Backend& backend) { backend.all_reduce(call, tensor); });
 }
 
@@ -183,11 +185,9 @@ Work reduce_scatter_async(const at::Tensor& full, const at::Tensor& part, Counts
     return {};
   }
   const Call call = call_of(Operation::reduce_scatter, full, reason);
-  return issue_async(
-      group, call, law::reduce_scatter(counts, group.rank(), full.element_size()), full,
-      [call, full, part, counts = std::vector(counts.begin(), counts.end())](Backend& backend) {
-        backend.reduce_scatter(call, full, part, counts);
-      });
+  return issue_async(group, call, law::reduce_scatter(counts, group.rank(), full.element_size()),
+                     [call, full, part, counts = std::vector(counts.begin(), counts.end())](
+                         Backend& backend) { backend.reduce_scatter(call, full, part, counts); });
 }
 
 void all_gather(const at::Tensor& full, Counts counts, const Group& group, Reason reason) {
@@ -202,7 +202,7 @@ Work all_gather_async(const at::Tensor& full, Counts counts, const Group& group,
   check_counts(full, counts, group);
   if (group.size() == 1) return {};
   const Call call = call_of(Operation::all_gather, full, reason);
-  return issue_async(group, call, law::all_gather(counts, group.rank(), full.element_size()), full,
+  return issue_async(group, call, law::all_gather(counts, group.rank(), full.element_size()),
                      [call, full, counts = std::vector(counts.begin(), counts.end())](
                          Backend& backend) { backend.all_gather(call, full, counts); });
 }
@@ -247,6 +247,7 @@ void receive(const at::Tensor& tensor, int from, const Group& group, Reason reas
   COLOSSAL_CHECK(from != group.rank(), "rank {} receives from itself", from);
   const Call call = call_of(Operation::send, tensor, reason);
   Group::Impl& impl = group.impl();
+  impl.backend->before_call();
   impl.queue.run([&] {
     carry_out(impl, call, [&](Backend& backend) { backend.receive(call, tensor, from); });
   });
@@ -262,7 +263,7 @@ void barrier(const Group& group) {
 std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason) {
   const int n = group.size();
   if (n == 1) return {bytes};
-  const at::Device device = group.impl().backend->device();
+  const at::Device device = group.device();
 
   // Where nothing moves (a dry run), every rank is taken to give what this one gives.
   at::Tensor sizes = at::full({n}, static_cast<int64_t>(bytes.size()),

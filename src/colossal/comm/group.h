@@ -51,6 +51,7 @@ class Group {
   const std::string& axis() const;
   const std::vector<int>& ranks() const;  // global ranks, in group order
   const char* backend() const;            // "local", "gloo", "nccl", "dry"
+  at::Device device() const;              // where its tensors must live
   Ledger& ledger() const;
 
   Impl& impl() const { return *impl_; }

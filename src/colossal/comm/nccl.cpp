@@ -1,7 +1,8 @@
 // Groups of GPUs over NCCL: the library's own collectives where parts are even, else its grouped
 // sends and receives. The wire column is what the library is taken to send, since nobody can count
-// it here. Calls return when the GPU is done, so that tensors may be reused as with every backend;
-// the asynchronous ones do so on the group's thread.
+// it here. Calls run on a stream of the
+// group's own, so that they overlap with computing, and return when the GPU is done, so that
+// tensors may be reused as with every backend; the asynchronous ones do so on the group's thread.
 #include "colossal/comm/nccl.h"
 
 #include <ATen/ATen.h>
@@ -40,12 +41,11 @@ class NcclBackend final : public Backend {
               c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl)
       : Backend(std::move(membership), std::move(ledger), timeout),
         device_(device),
-        nccl_(std::move(nccl)) {}
+        nccl_(std::move(nccl)),
+        stream_(at::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index())) {}
 
   at::Device device() const override { return device_; }
-  void before_queueing(const at::Tensor&) override {
-    at::cuda::getCurrentCUDAStream(device_.index()).synchronize();
-  }
+  void before_call() override { at::cuda::getCurrentCUDAStream(device_.index()).synchronize(); }
   void close(const std::string&) override { nccl_->abort(); }
 
   void all_reduce(const Call& call, const at::Tensor& tensor) override {
@@ -124,11 +124,11 @@ class NcclBackend final : public Backend {
  private:
   template <typename Start>
   void run(const Start& start) {
-    const c10::cuda::CUDAGuard on_device(device_.index());
+    const c10::cuda::CUDAStreamGuard on_stream(stream_);
     const Deadline deadline = new_deadline();
     try {
       start()->wait();
-      at::cuda::getCurrentCUDAStream(device_.index()).synchronize();
+      stream_.synchronize();
     } catch (const std::exception& error) {
       if (deadline.passed()) throw deadline.failure(reason_of(error));
       throw CallFailure(std::string("failed: ") + reason_of(error));
@@ -146,6 +146,7 @@ class NcclBackend final : public Backend {
     const std::vector<int64_t> own(size(), counts[rank()]);
     const at::Tensor received = at::empty({size() * counts[rank()]}, full.options());
     exchange(full, counts, received, own);
+    const c10::cuda::CUDAStreamGuard on_stream(stream_);
     const bool wide =
         at::isIntegralType(full.scalar_type(), false) || full.scalar_type() == at::kDouble;
     const at::ScalarType type = wide ? full.scalar_type() : at::kFloat;
@@ -153,11 +154,12 @@ class NcclBackend final : public Backend {
     at::Tensor sum = parts[0].to(type, false, /*copy=*/true);
     for (int source = 1; source < size(); ++source) sum.add_(parts[source].to(type));
     part.copy_(sum);
-    at::cuda::getCurrentCUDAStream(device_.index()).synchronize();
+    stream_.synchronize();
   }
 
   at::Device device_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl_;
+  at::cuda::CUDAStream stream_;  // not the one that computes, so that both run at once
 };
 
 class NcclWorld final : public World {
@@ -173,6 +175,7 @@ class NcclWorld final : public World {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   const char* backend() const override { return "nccl"; }
+  c10::Device device() const override { return device_; }
 
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
     const Membership membership = membership_of(*this, axis, ranks);
@@ -216,17 +219,17 @@ class NcclWorld final : public World {
 
 }  // namespace
 
-int nccl_devices() {
+int num_gpus() {
   return c10::cuda::device_count();
 }
 
 std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,
                                   std::chrono::milliseconds timeout) {
-  if (device >= nccl_devices()) {
+  if (device >= num_gpus()) {
     throw ConfigError(
         fmt::format("backend \"nccl\": rank {} is number {} on its host, which has {} "
                     "GPUs; start fewer ranks or use backend \"gloo\"",
-                    rendezvous.rank, device, nccl_devices()));
+                    rendezvous.rank, device, num_gpus()));
   }
   return std::make_unique<NcclWorld>(rendezvous, std::move(store), device, timeout);
 }

@@ -10,8 +10,6 @@
 
 namespace colossal::comm {
 
-int nccl_devices();  // GPUs that this process sees; 0 where NCCL is not built
-
 // `device`: the GPU of this rank. Throws ConfigError where NCCL is not built.
 std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,
                                   std::chrono::milliseconds timeout);

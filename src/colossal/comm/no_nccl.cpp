@@ -3,7 +3,7 @@
 
 namespace colossal::comm {
 
-int nccl_devices() {
+int num_gpus() {
   return 0;
 }
 

@@ -2,6 +2,8 @@
 // worlds may live in one process (ranks as threads, in tests).
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <memory>
 #include <string>
@@ -19,6 +21,8 @@ class World {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const char* backend() const = 0;
+  // Where this rank computes: a GPU of its own with NCCL, else the CPU.
+  virtual c10::Device device() const { return c10::kCPU; }
 
   // A group of these global ranks, in this order; `ranks` must contain this rank. Collective over
   // them: all call it with the same arguments, in the same order as their other groups.
@@ -36,8 +40,15 @@ class World {
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
 };
 
+// Where a rank alone computes: with backend "nccl" the first GPU, with "auto" too if there is one,
+// else on the CPU. Throws ConfigError for a GPU that is not there and for unknown names.
+c10::Device device_alone(const std::string& backend);
+
+// GPUs that ranks of this process can compute on; 0 in a build without NCCL.
+int num_gpus();
+
 // One rank alone: groups of size 1.
-std::unique_ptr<World> single_world();
+std::unique_ptr<World> single_world(c10::Device device = c10::kCPU);
 
 // Ranks as threads of this process; one world for each. Copies into the peers' memory are the wire.
 std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::milliseconds timeout);

@@ -4,6 +4,9 @@
 
 namespace colossal {
 
+ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy)
+    : ParallelContext(world, strategy, world.device()) {}
+
 ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, at::Device device)
     : world_(world), strategy_(strategy), mesh_(strategy), device_(device) {
   COLOSSAL_CHECK(strategy.world_size() == world.size(), "strategy of {} ranks, world of {}",

@@ -15,8 +15,10 @@ namespace colossal {
 
 class ParallelContext {
  public:
-  // Collective over all ranks of `world`, which must outlive this.
-  ParallelContext(comm::World& world, const Strategy& strategy, at::Device device = at::kCPU);
+  // Collective over all ranks of `world`, which must outlive this. Tensors live on the world's
+  // device, or, for a dry run, on meta.
+  ParallelContext(comm::World& world, const Strategy& strategy);
+  ParallelContext(comm::World& world, const Strategy& strategy, at::Device device);
 
   const Strategy& strategy() const { return strategy_; }
   const DeviceMesh& mesh() const { return mesh_; }

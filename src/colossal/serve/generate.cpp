@@ -26,13 +26,13 @@ void validate_prompt(std::span<const int32_t> prompt, const models::ModelFacts& 
 
 // Logits [vocabulary] after `tokens`, which continue what the cache holds.
 at::Tensor next_logits(models::LanguageModel& model, std::span<const int32_t> tokens, int64_t begin,
-                       nn::KeyValueCache& cache) {
+                       at::Device device, nn::KeyValueCache& cache) {
   const auto count = static_cast<int64_t>(tokens.size());
   at::Tensor input = at::empty({1, count}, at::kLong);
   std::copy(tokens.begin(), tokens.end(), input.mutable_data_ptr<int64_t>());
-  nn::StepContext context = nn::make_step_context(1, count, at::kCPU, begin);
+  nn::StepContext context = nn::make_step_context(1, count, device, begin);
   context.cache = &cache;
-  return model.logits(input, context, /*last_only=*/true).view(-1);
+  return model.logits(input.to(device), context, /*last_only=*/true).view(-1).cpu();
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ int64_t generate(models::LanguageModel& model, const models::ModelFacts& facts,
   std::vector<int32_t> input(prompt.begin(), prompt.end());
   for (int64_t position = start; position < last; ++position) {
     const int64_t begin = position - static_cast<int64_t>(input.size());
-    const at::Tensor logits = next_logits(model, input, begin, cache);
+    const at::Tensor logits = next_logits(model, input, begin, options.device, cache);
     const auto token = static_cast<int32_t>(sample(logits, options.sampling, 0, position));
     if (token == options.end_of_text) return position - start;
     emit(token);

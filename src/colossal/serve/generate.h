@@ -14,7 +14,8 @@ namespace colossal::serve {
 struct GenerateOptions {
   int64_t max_new_tokens = 100;
   SamplingOptions sampling;
-  int32_t end_of_text = -1;  // stops there, the token not given out; -1: never
+  at::Device device = at::kCPU;  // where the model's weights are
+  int32_t end_of_text = -1;      // stops there, the token not given out; -1: never
 };
 
 // Calls `emit` with each new token as it is drawn. Stops at max_new_tokens, at end_of_text, or when

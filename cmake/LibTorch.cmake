@@ -17,14 +17,37 @@ target_compile_options(colossal_torch INTERFACE "SHELL:-isystem ${COLOSSAL_LIBTO
   "SHELL:-isystem ${COLOSSAL_LIBTORCH}/include/torch/csrc/api/include")
 target_compile_definitions(colossal_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 set(torch_libraries torch torch_cpu c10)
+# GPUs: on where LibTorch is a CUDA build. Headers and run time come from the wheels that LibTorch's
+# own wheel needs and that lie beside it, or from a toolkit.
+if(EXISTS ${torch_lib}/libtorch_cuda.so)
+  set(is_cuda_build ON)
+else()
+  set(is_cuda_build OFF)
+endif()
+option(COLOSSAL_CUDA "Train and generate on GPUs, over NCCL" ${is_cuda_build})
 if(COLOSSAL_CUDA)
-  find_package(CUDAToolkit REQUIRED)
+  set(wheels ${COLOSSAL_LIBTORCH}/../nvidia)
+  set(toolkit ENV CUDA_HOME /usr/local/cuda)
+  foreach(header cusparse.h crt/host_config.h)  # the second is a toolkit's, or of one more wheel
+    string(MAKE_C_IDENTIFIER COLOSSAL_CUDA_${header} path)
+    find_path(${path} ${header} HINTS ${wheels}/cu13/include ${toolkit} PATH_SUFFIXES include)
+    list(APPEND cuda_parts ${path})
+    list(APPEND cuda_includes "SHELL:-isystem ${${path}}")
+  endforeach()
+  find_library(COLOSSAL_CUDA_RUNTIME NAMES cudart libcudart.so.13 HINTS ${wheels}/cu13/lib ${toolkit}
+               PATH_SUFFIXES lib lib64)
+  find_path(COLOSSAL_NCCL_INCLUDE nccl.h HINTS ${wheels}/nccl/include)
+  foreach(part ${cuda_parts} COLOSSAL_CUDA_RUNTIME COLOSSAL_NCCL_INCLUDE)
+    if(NOT ${part})
+      message(FATAL_ERROR "COLOSSAL_CUDA=ON needs a CUDA build of LibTorch, CUDA 13 and NCCL; "
+        "${part} was not found beside '${COLOSSAL_LIBTORCH}' or in CUDA_HOME. Give it, or build with -DCOLOSSAL_CUDA=OFF")
+    endif()
+  endforeach()
   list(APPEND torch_libraries torch_cuda c10_cuda)
   target_compile_definitions(colossal_torch INTERFACE USE_C10D_NCCL)
-  target_link_libraries(colossal_torch INTERFACE CUDA::cudart)
-  # The wheel of LibTorch needs NCCL's wheel, which lies beside it and has the header.
-  find_path(COLOSSAL_NCCL_INCLUDE nccl.h HINTS ${COLOSSAL_LIBTORCH}/../nvidia/nccl/include REQUIRED)
-  target_compile_options(colossal_torch INTERFACE "SHELL:-isystem ${COLOSSAL_NCCL_INCLUDE}")
+  target_compile_options(colossal_torch INTERFACE ${cuda_includes}
+    "SHELL:-isystem ${COLOSSAL_NCCL_INCLUDE}")
+  target_link_libraries(colossal_torch INTERFACE ${COLOSSAL_CUDA_RUNTIME})
 endif()
 list(TRANSFORM torch_libraries PREPEND -l)
 target_link_libraries(colossal_torch INTERFACE -L${torch_lib}

@@ -34,8 +34,9 @@ int free_port() {
 }
 
 TEST(Connect, RefusesUnknownBackends) {
-  EXPECT_THAT(failure_of<ConfigError>({.port = 1}, "mpi"),
-              HasSubstr("no backend \"mpi\" between processes: \"auto\", \"gloo\" and \"nccl\""));
+  EXPECT_THAT(
+      failure_of<ConfigError>({.port = 1}, "mpi"),
+      HasSubstr("no backend \"mpi\" between processes: \"auto\", \"shm\", \"gloo\" and \"nccl\""));
 }
 
 TEST(Connect, RefusesImpossibleRanksAndPorts) {
@@ -105,7 +106,7 @@ std::set<std::string> listening_addresses() {
 
 TEST(Connect, ListensOnLoopbackOnly) {
   const std::string kLoopback = "0100007F";
-  test::run_ranks_over_gloo(2, [&](World& world) {
+  test::run_ranks_over("gloo", 2, [&](World& world) {
     const Group group = world.group("dp", {0, 1});
     EXPECT_EQ(listening_addresses(), std::set<std::string>{kLoopback});
     barrier(group);
@@ -115,7 +116,7 @@ TEST(Connect, ListensOnLoopbackOnly) {
 TEST(Connect, ServesTheStoreItselfWhereNoSocketIsGiven) {
   const Rendezvous rendezvous{.size = 1, .port = free_port(), .prefix = "attempt-1"};
   const auto world = connect(rendezvous, "auto", std::chrono::seconds(10));
-  EXPECT_STREQ(world->backend(), "gloo");
+  EXPECT_STREQ(world->backend(), "shm");
   EXPECT_EQ(world->group("dp", {0}).size(), 1);
   EXPECT_EQ(listening_addresses(), std::set<std::string>{"0100007F"});
 }

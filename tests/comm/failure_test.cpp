@@ -81,7 +81,8 @@ class Failure : public testing::TestWithParam<Setting> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Backends, Failure,
-                         testing::Values(Setting{"local", 3}, Setting{"gloo", 3}),
+                         testing::Values(Setting{"local", 3}, Setting{"gloo", 3},
+                                         Setting{"shm", 3}),
                          testing::PrintToStringParamName());
 
 TEST_P(Failure, ATimeoutNamesWhoCalledWhatAndWhoDidNotArrive) {
@@ -234,7 +235,7 @@ class Mismatch : public Failure {
 
 INSTANTIATE_TEST_SUITE_P(Backends, Mismatch,
                          testing::Values(Setting{"local", 3}, Setting{"mail", 3},
-                                         Setting{"gloo", 2}),
+                                         Setting{"gloo", 2}, Setting{"shm", 3}),
                          testing::PrintToStringParamName());
 
 TEST_P(Mismatch, OfOperations) {
@@ -315,9 +316,10 @@ TEST(RunRanks, ThrowsTheFirstCauseWithItsRank) {
     if (world.rank() == 2) throw ConfigError("boom");
     barrier(group);
   };
-  for (const auto& runner : {test::run_ranks, test::run_ranks_over_gloo}) {
+  for (const std::string backend : {"local", "gloo", "shm"}) {
     try {
-      runner(4, body, std::chrono::seconds(20));
+      backend == "local" ? test::run_ranks(4, body, std::chrono::seconds(20))
+                         : test::run_ranks_over(backend, 4, body, std::chrono::seconds(20));
       FAIL();
     } catch (const ConfigError& error) {
       EXPECT_STREQ(error.what(), "rank 2: boom");

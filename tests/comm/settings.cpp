@@ -31,7 +31,7 @@ class MailWorld final : public World {
     const std::lock_guard lock(mutex_);
     auto& board = boards_[ranks];
     if (!board) board = std::make_shared<LocalBoard>(ranks);
-    return make_group(*this, ledger_, membership, [&] {
+    return make_group(backend(), ledger_, membership, [&] {
       return std::make_shared<MailBackend>(membership, ledger_, timeout_, board);
     });
   }
@@ -79,8 +79,8 @@ void run(const Setting& setting, const Body& body, std::chrono::milliseconds tim
     std::iota(all.begin(), all.end(), 0);
     body(world, world.group("dp", all));
   };
-  if (setting.backend == "gloo") {
-    test::run_ranks_over_gloo(setting.size, with_group, timeout);
+  if (setting.backend == "gloo" || setting.backend == "shm") {
+    test::run_ranks_over(setting.backend, setting.size, with_group, timeout);
   } else if (setting.backend == "mail") {
     run_ranks_over_mail(setting.size, with_group, timeout);
   } else {
@@ -90,7 +90,8 @@ void run(const Setting& setting, const Body& body, std::chrono::milliseconds tim
 
 std::vector<Setting> all_settings() {
   return {{"local", 1}, {"local", 2}, {"local", 3}, {"local", 4}, {"local", 8},
-          {"mail", 2},  {"mail", 3},  {"mail", 4},  {"gloo", 2},  {"gloo", 3}};
+          {"mail", 2},  {"mail", 3},  {"mail", 4},  {"gloo", 2},  {"gloo", 3},
+          {"shm", 2},   {"shm", 3},   {"shm", 4},   {"shm", 8}};
 }
 
 at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt) {

@@ -14,7 +14,8 @@
 namespace colossal::comm {
 
 struct Setting {
-  std::string backend;  // "local"; "mail": every collective as messages through memory; "gloo"
+  std::string backend;  // "local"; "mail": every collective as messages through memory; "gloo";
+                        // "shm"
   int size = 1;
 };
 std::ostream& operator<<(std::ostream& stream, const Setting& setting);

@@ -96,7 +96,8 @@ void run_ranks(int ranks, const RankBody& body, std::chrono::milliseconds timeou
       ranks, [&](int rank) { return std::move(worlds[rank]); }, body);
 }
 
-void run_ranks_over_gloo(int ranks, const RankBody& body, std::chrono::milliseconds timeout) {
+void run_ranks_over(const std::string& backend, int ranks, const RankBody& body,
+                    std::chrono::milliseconds timeout) {
   const Listener listener = listen_on_loopback();
   const auto connect = [&](int rank) {
     const comm::Rendezvous rendezvous{.rank = rank,
@@ -104,7 +105,7 @@ void run_ranks_over_gloo(int ranks, const RankBody& body, std::chrono::milliseco
                                       .port = listener.port,
                                       .listen_fd = rank == 0 ? listener.fd : -1,
                                       .prefix = "test"};
-    return comm::connect(rendezvous, "gloo", timeout);
+    return comm::connect(rendezvous, backend, timeout);
   };
   run_threads(ranks, connect, body);
 }

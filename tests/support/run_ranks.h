@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 
 #include "colossal/comm/world.h"
 
@@ -20,9 +21,9 @@ inline constexpr std::chrono::seconds kRankTimeout{60};
 
 // Through memory: for nearly all tests.
 void run_ranks(int ranks, const RankBody& body, std::chrono::milliseconds timeout = kRankTimeout);
-// Through TCP on loopback, as real processes do.
-void run_ranks_over_gloo(int ranks, const RankBody& body,
-                         std::chrono::milliseconds timeout = kRankTimeout);
+// As real processes do: over "gloo" (TCP on loopback) or "shm" (memory that they share).
+void run_ranks_over(const std::string& backend, int ranks, const RankBody& body,
+                    std::chrono::milliseconds timeout = kRankTimeout);
 
 // A socket that listens on a free port of 127.0.0.1: what a launcher hands to rank 0.
 struct Listener {

@@ -33,7 +33,7 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state)",
              {.unset = "1 with several replicas"});
   schema.add("parallel.backend", &parallel.backend, "what joins the ranks",
-             {.choices = {"auto", "gloo", "nccl"}});
+             {.choices = {"auto", "shm", "gloo", "nccl"}});
   schema.add("parallel.timeout", &parallel.timeout, "longest wait for a collective");
 }
 

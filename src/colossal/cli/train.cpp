@@ -44,7 +44,8 @@ GivenConfig read_config(const TrainArguments& arguments) {
 
 // As comm::connect chooses: a GPU for each rank of this host, or the CPU for all.
 bool computes_bf16(const RunConfig& config, int local_ranks) {
-  const bool on_gpus = config.parallel.backend != "gloo" && comm::num_gpus() >= local_ranks;
+  const std::string& backend = config.parallel.backend;
+  const bool on_gpus = (backend == "auto" || backend == "nccl") && comm::num_gpus() >= local_ranks;
   return on_gpus || ops::has_bf16_instructions();
 }
 

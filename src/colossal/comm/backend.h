@@ -4,6 +4,7 @@
 //
 //   PointToPointBackend   our own algorithms over sends and receives: Gloo
 //   LocalBackend          ranks as threads, which read each other's memory
+//   ShmBackend            processes of one host, over memory that they share
 //   NcclBackend           the library's collectives
 //   DryBackend            moves nothing
 #pragma once

@@ -1,10 +1,10 @@
-#include <unistd.h>
-
-#include <array>
+#include <algorithm>
 
 #include "colossal/base/error.h"
 #include "colossal/comm/gloo.h"
 #include "colossal/comm/nccl.h"
+#include "colossal/comm/shared_memory.h"
+#include "colossal/comm/shm.h"
 #include "colossal/comm/store.h"
 #include "colossal/comm/world.h"
 
@@ -12,10 +12,12 @@ namespace colossal::comm {
 namespace {
 
 void check_backend(const std::string& backend) {
-  if (backend != "gloo" && backend != "nccl" && backend != "auto") {
-    throw ConfigError(fmt::format(
-        "no backend \"{}\" between processes: \"auto\", \"gloo\" and \"nccl\" are", backend));
+  for (const char* known : {"auto", "shm", "gloo", "nccl"}) {
+    if (backend == known) return;
   }
+  throw ConfigError(fmt::format(
+      "no backend \"{}\" between processes: \"auto\", \"shm\", \"gloo\" and \"nccl\" are",
+      backend));
 }
 
 void check_rendezvous(const Rendezvous& rendezvous) {
@@ -26,12 +28,6 @@ void check_rendezvous(const Rendezvous& rendezvous) {
   if (rendezvous.port <= 0 || rendezvous.port > 65535) {
     throw ConfigError(fmt::format("rendezvous port {}: 1 to 65535 are", rendezvous.port));
   }
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 // This rank's place among those of its host.
@@ -53,7 +49,7 @@ bool each_rank_has_a_gpu(const std::vector<Arrival>& arrivals) {
 
 c10::Device device_alone(const std::string& backend) {
   check_backend(backend);
-  if (backend == "gloo" || (backend == "auto" && num_gpus() == 0)) return c10::kCPU;
+  if (backend != "nccl" && (backend != "auto" || num_gpus() == 0)) return c10::kCPU;
   if (num_gpus() == 0) {
     throw ConfigError(
         "backend \"nccl\": no GPU is visible, or this build has none in it (configure with "
@@ -67,10 +63,22 @@ std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& 
   check_backend(backend);
   check_rendezvous(rendezvous);
   StorePointer store = open_store(rendezvous, timeout);
-  const Arrival own{.host = host_name(), .gpus = num_gpus()};
+  const Arrival own{.host = host_identity(), .gpus = num_gpus()};
   const std::vector<Arrival> arrivals = meet_all(*store, rendezvous, own, timeout);
-  if (backend == "gloo" || (backend == "auto" && !each_rank_has_a_gpu(arrivals))) {
-    return gloo_world(rendezvous, std::move(store), timeout);
+  const bool on_gpus = backend == "nccl" || (backend == "auto" && each_rank_has_a_gpu(arrivals));
+  if (backend == "gloo") return gloo_world(rendezvous, std::move(store), timeout);
+  if (!on_gpus) {
+    std::vector<std::string> hosts;
+    for (const Arrival& arrival : arrivals) hosts.push_back(arrival.host);
+    const auto other = std::find_if(hosts.begin(), hosts.end(),
+                                    [&](const std::string& host) { return host != hosts[0]; });
+    if (backend == "shm" && other != hosts.end()) {
+      throw ConfigError(fmt::format(
+          "backend \"shm\": ranks 0 and {} share no memory, as they are on different hosts (or in "
+          "different containers); \"auto\" uses shared memory within a host and Gloo between hosts",
+          other - hosts.begin()));
+    }
+    return shm_world(rendezvous, std::move(store), std::move(hosts), timeout);
   }
   return nccl_world(rendezvous, std::move(store), local_rank(arrivals, rendezvous.rank), timeout);
 }

@@ -32,7 +32,7 @@ class DryWorld final : public World {
 
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
     const Membership membership = membership_of(*this, axis, ranks);
-    return make_group(*this, ledger_, membership, [&] {
+    return make_group(backend(), ledger_, membership, [&] {
       return std::make_shared<DryBackend>(membership, ledger_, std::chrono::milliseconds::max());
     });
   }

@@ -50,12 +50,14 @@ DevicePointer shared_device(const std::string& interface_address) {
 
 class GlooWorld final : public World {
  public:
-  GlooWorld(const Rendezvous& rendezvous, StorePointer store, std::chrono::milliseconds timeout)
+  GlooWorld(const Rendezvous& rendezvous, StorePointer store, std::chrono::milliseconds timeout,
+            std::shared_ptr<Ledger> ledger)
       : rank_(rendezvous.rank),
         size_(rendezvous.size),
         timeout_(timeout),
         store_(std::move(store)),
         device_(shared_device(rendezvous.interface_address)) {
+    ledger_ = std::move(ledger);
     ignore_broken_pipes();
   }
 
@@ -65,7 +67,7 @@ class GlooWorld final : public World {
 
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
     const Membership membership = membership_of(*this, axis, ranks);
-    return make_group(*this, ledger_, membership, [&] { return make_backend(membership); });
+    return make_group(backend(), ledger_, membership, [&] { return make_backend(membership); });
   }
 
   void abort(const std::string& why) override {
@@ -125,8 +127,9 @@ std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
 }  // namespace
 
 std::unique_ptr<World> gloo_world(const Rendezvous& rendezvous, StorePointer store,
-                                  std::chrono::milliseconds timeout) {
-  return std::make_unique<GlooWorld>(rendezvous, std::move(store), timeout);
+                                  std::chrono::milliseconds timeout,
+                                  std::shared_ptr<Ledger> ledger) {
+  return std::make_unique<GlooWorld>(rendezvous, std::move(store), timeout, std::move(ledger));
 }
 
 }  // namespace colossal::comm

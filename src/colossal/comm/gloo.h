@@ -11,6 +11,7 @@
 namespace colossal::comm {
 
 std::unique_ptr<World> gloo_world(const Rendezvous& rendezvous, StorePointer store,
-                                  std::chrono::milliseconds timeout);
+                                  std::chrono::milliseconds timeout,
+                                  std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>());
 
 }  // namespace colossal::comm

@@ -140,12 +140,12 @@ Membership membership_of(const World& world, const std::string& axis,
   return {.axis = axis, .ranks = ranks, .rank = static_cast<int>(own - ranks.begin())};
 }
 
-Group make_group(const World& world, std::shared_ptr<Ledger> ledger, const Membership& membership,
+Group make_group(const char* backend, std::shared_ptr<Ledger> ledger, const Membership& membership,
                  const std::function<std::shared_ptr<Backend>()>& make_backend) {
   auto impl = std::make_shared<Group::Impl>();
   impl->membership = membership;
   impl->ledger = std::move(ledger);
-  impl->backend_name = world.backend();
+  impl->backend_name = backend;
   if (membership.size() > 1) impl->backend = make_backend();
   return Group(std::move(impl));
 }

@@ -50,7 +50,7 @@ class Group {
   int size() const;
   const std::string& axis() const;
   const std::vector<int>& ranks() const;  // global ranks, in group order
-  const char* backend() const;            // "local", "gloo", "nccl", "dry"
+  const char* backend() const;            // "local", "shm", "gloo", "nccl", "dry"
   at::Device device() const;              // where its tensors must live
   Ledger& ledger() const;
 

@@ -27,7 +27,7 @@ Membership membership_of(const World& world, const std::string& axis,
                          const std::vector<int>& ranks);
 
 // Asks for a backend only for two ranks or more.
-Group make_group(const World& world, std::shared_ptr<Ledger> ledger, const Membership& membership,
+Group make_group(const char* backend, std::shared_ptr<Ledger> ledger, const Membership& membership,
                  const std::function<std::shared_ptr<Backend>()>& make_backend);
 
 }  // namespace colossal::comm

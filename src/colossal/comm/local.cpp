@@ -167,7 +167,7 @@ class LocalWorld final : public World {
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
     Membership membership = membership_of(*this, axis, ranks);
     auto board = process_->board(axis, ranks, made_[{axis, ranks}]++);
-    return make_group(*this, ledger_, membership, [&] {
+    return make_group(backend(), ledger_, membership, [&] {
       return std::make_shared<LocalBackend>(membership, ledger_, timeout_, std::move(board));
     });
   }

@@ -6,9 +6,9 @@
 #include "colossal/comm/nccl.h"
 
 #include <ATen/ATen.h>
-#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -42,10 +42,10 @@ class NcclBackend final : public Backend {
       : Backend(std::move(membership), std::move(ledger), timeout),
         device_(device),
         nccl_(std::move(nccl)),
-        stream_(at::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index())) {}
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index())) {}
 
   at::Device device() const override { return device_; }
-  void before_call() override { at::cuda::getCurrentCUDAStream(device_.index()).synchronize(); }
+  void before_call() override { c10::cuda::getCurrentCUDAStream(device_.index()).synchronize(); }
   void close(const std::string&) override { nccl_->abort(); }
 
   void all_reduce(const Call& call, const at::Tensor& tensor) override {
@@ -159,7 +159,7 @@ class NcclBackend final : public Backend {
 
   at::Device device_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl_;
-  at::cuda::CUDAStream stream_;  // not the one that computes, so that both run at once
+  c10::cuda::CUDAStream stream_;  // not the one that computes, so that both run at once
 };
 
 class NcclWorld final : public World {
@@ -179,7 +179,7 @@ class NcclWorld final : public World {
 
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
     const Membership membership = membership_of(*this, axis, ranks);
-    return make_group(*this, ledger_, membership, [&] { return make_backend(membership); });
+    return make_group(backend(), ledger_, membership, [&] { return make_backend(membership); });
   }
 
   void abort(const std::string& why) override {

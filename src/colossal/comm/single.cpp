@@ -16,7 +16,8 @@ class SingleWorld final : public World {
   c10::Device device() const override { return device_; }
 
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
-    return make_group(*this, ledger_, membership_of(*this, axis, ranks), [] { return nullptr; });
+    return make_group(backend(), ledger_, membership_of(*this, axis, ranks),
+                      [] { return nullptr; });
   }
 
   void abort(const std::string&) override {}  // nobody waits

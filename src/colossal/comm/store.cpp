@@ -1,16 +1,20 @@
 #include "colossal/comm/store.h"
 
 #include <arpa/inet.h>
+#include <c10/util/Logging.h>
 #include <netdb.h>
+#include <resolv.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -63,6 +67,40 @@ int listen_on(const Rendezvous& rendezvous) {
                               std::strerror(error)));
 }
 
+// While it lives, this thread asks no name server. TCPStore looks up a name for the address of
+// every connection it makes, only for its messages; where name servers do not answer, each such
+// lookup takes five seconds or more.
+class WithoutNameServers {
+ public:
+  WithoutNameServers() {
+    if ((_res.options & RES_INIT) == 0) res_init();
+    servers_ = std::exchange(_res.nscount, 0);
+  }
+  ~WithoutNameServers() { _res.nscount = servers_; }
+  WithoutNameServers(const WithoutNameServers&) = delete;
+  WithoutNameServers& operator=(const WithoutNameServers&) = delete;
+
+ private:
+  int servers_;
+};
+
+// c10d writes warnings to the terminal, such as one for each name that the above keeps it from
+// finding. What fails, fails with an exception.
+void silence_warnings() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    constexpr int kErrors = 2;  // of c10/util/Logging.h
+    FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kErrors);
+  });
+}
+
+std::string numeric(const addrinfo& address) {
+  std::array<char, NI_MAXHOST> text{};
+  getnameinfo(address.ai_addr, address.ai_addrlen, text.data(), text.size(), nullptr, 0,
+              NI_NUMERICHOST);
+  return text.data();
+}
+
 bool accepts_connections(const addrinfo& candidate) {
   const int fd = socket(candidate.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
@@ -71,13 +109,14 @@ bool accepts_connections(const addrinfo& candidate) {
   return accepted;
 }
 
-// TCPStore's own client logs every failed attempt and sleeps for a second between them.
-void wait_until_served(const Rendezvous& rendezvous, const Deadline& deadline) {
+// Returns the address that serves. TCPStore's own client logs every failed attempt and sleeps for a
+// second between them.
+std::string wait_until_served(const Rendezvous& rendezvous, const Deadline& deadline) {
   constexpr auto kPause = std::chrono::milliseconds(10);
   const AddressList addresses = resolve(rendezvous);
   while (true) {
     for (const addrinfo* candidate = addresses.get(); candidate; candidate = candidate->ai_next) {
-      if (accepts_connections(*candidate)) return;
+      if (accepts_connections(*candidate)) return numeric(*candidate);
     }
     if (deadline.passed()) {
       throw CommError(fmt::format(
@@ -126,6 +165,7 @@ std::string reason_of(const std::exception& error) {
 
 StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
   const bool serves = rendezvous.rank == 0 && !rendezvous.store_is_served;
+  silence_warnings();
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(rendezvous.port);
   options.waitWorkers = false;
@@ -134,17 +174,28 @@ StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds 
   if (serves) {
     options.masterListenFd =
         rendezvous.listen_fd >= 0 ? rendezvous.listen_fd : listen_on(rendezvous);
-  } else {
-    wait_until_served(rendezvous, Deadline(timeout));
   }
+  const std::string address =
+      serves ? numeric(*resolve(rendezvous)) : wait_until_served(rendezvous, Deadline(timeout));
   try {
-    auto store = c10::make_intrusive<c10d::TCPStore>(rendezvous.address, options);
+    const WithoutNameServers on_this_thread;
+    auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
     return c10::make_intrusive<c10d::PrefixStore>("colossal/" + rendezvous.prefix,
                                                   std::move(store));
   } catch (const std::exception& error) {
     throw CommError(fmt::format("rank {}: no rendezvous at {}: {}", rendezvous.rank,
                                 address_of(rendezvous), reason_of(error)));
   }
+}
+
+std::string wait_for(c10d::Store& store, const std::string& key,
+                     std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  while (!store.check({key})) {
+    if (deadline.passed()) return "";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return store.get_to_str(key);
 }
 
 std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, const Arrival& own,

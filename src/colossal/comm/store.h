@@ -32,4 +32,8 @@ struct Arrival {
 std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, const Arrival& own,
                               std::chrono::milliseconds timeout);
 
+// Waits for a key and gives its value; empty if nobody sets it within `timeout`. Unlike the store's
+// own wait, which may sleep for seconds after the key has come.
+std::string wait_for(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout);
+
 }  // namespace colossal::comm

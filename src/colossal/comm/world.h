@@ -57,7 +57,8 @@ std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::millisec
 // nothing moves and every sum is left as it is.
 std::unique_ptr<World> dry_world(int rank, int size);
 
-// backend: "gloo", "nccl" or "auto" (nccl where built and a GPU is there for each rank, else gloo).
+// backend: "shm" (ranks of one host, through shared memory), "gloo" (TCP), "nccl" (GPUs) or "auto":
+// nccl where built and a GPU is there for each rank, else shm within a host and gloo between hosts.
 // Throws CommError naming the address when the others do not come within `timeout`.
 // Gloo needs broken pipes to be errors, not signals: where SIGPIPE has its default action, the
 // process ignores it from then on.

@@ -1,0 +1,40 @@
+// Memory that processes of one host map together. It has no name in any file system, so that
+// nothing is left behind however the processes end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace colossal::comm {
+
+class SharedMemory {
+ public:
+  // Zeros, which take real memory only where they are written to. Throws CommError.
+  static SharedMemory create(int64_t bytes);
+  // What another process (or this one) created and has not sealed; throws CommError naming why not.
+  static SharedMemory open(const std::string& address);
+
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&&) = delete;
+  ~SharedMemory();
+
+  // Where others of this host find it.
+  std::string address() const;
+  // From here on nobody can open it; those who have keep it.
+  void seal();
+
+  std::byte* data() const { return data_; }
+
+ private:
+  SharedMemory(int descriptor, int64_t bytes);
+
+  int descriptor_ = -1;
+  int64_t bytes_ = 0;
+  std::byte* data_ = nullptr;
+};
+
+// Equal for two processes only if they run on one host and may open each other's memory.
+std::string host_identity();
+
+}  // namespace colossal::comm

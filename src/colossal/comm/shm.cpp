@@ -1,0 +1,110 @@
+#include "colossal/comm/shm.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/base/units.h"
+#include "colossal/comm/gloo.h"
+#include "colossal/comm/group_impl.h"
+#include "colossal/comm/shm_backend.h"
+
+namespace colossal::comm {
+namespace {
+
+class ShmWorld final : public World {
+ public:
+  ShmWorld(const Rendezvous& rendezvous, StorePointer store, std::vector<std::string> hosts,
+           std::chrono::milliseconds timeout)
+      : rank_(rendezvous.rank),
+        timeout_(timeout),
+        store_(std::move(store)),
+        hosts_(std::move(hosts)) {
+    if (!on_one_host(hosts_)) between_hosts_ = gloo_world(rendezvous, store_, timeout, ledger_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(hosts_.size()); }
+  const char* backend() const override { return between_hosts_ ? "shm+gloo" : "shm"; }
+
+  Group group(const std::string& axis, const std::vector<int>& ranks) override {
+    const Membership membership = membership_of(*this, axis, ranks);
+    std::vector<std::string> hosts;
+    for (int rank : ranks) hosts.push_back(hosts_[rank]);
+    if (!on_one_host(hosts)) return between_hosts_->group(axis, ranks);
+    return make_group("shm", ledger_, membership, [&] { return make_backend(membership); });
+  }
+
+  void abort(const std::string& why) override {
+    if (between_hosts_) between_hosts_->abort(why);
+    const std::lock_guard lock(mutex_);
+    aborted_ = why;
+    for (const auto& weak : backends_) {
+      if (const auto backend = weak.lock()) backend->abort(why);
+    }
+  }
+
+ private:
+  static bool on_one_host(const std::vector<std::string>& hosts) {
+    return std::all_of(hosts.begin(), hosts.end(),
+                       [&](const std::string& host) { return host == hosts.front(); });
+  }
+
+  std::shared_ptr<Backend> make_backend(const Membership& membership);
+
+  int rank_;
+  std::chrono::milliseconds timeout_;
+  StorePointer store_;
+  std::vector<std::string> hosts_;  // by rank
+  std::unique_ptr<World> between_hosts_;
+  std::map<std::string, int> made_;  // groups by axis and ranks
+  std::mutex mutex_;                 // of the two that abort() uses, from any thread
+  std::vector<std::weak_ptr<ShmBackend>> backends_;
+  std::string aborted_;
+};
+
+// The group's first rank makes the memory and says where it is; nobody finds it once all have come.
+std::shared_ptr<Backend> ShmWorld::make_backend(const Membership& membership) {
+  const std::string name = fmt::format("{}/{}", membership.axis, fmt::join(membership.ranks, ","));
+  const std::string key = fmt::format("shared/{}/{}", name, made_[name]++);
+  std::shared_ptr<ShmBackend> backend;
+  try {
+    if (membership.rank == 0) {
+      SharedMemory memory = SharedMemory::create(ShmBoard::bytes_needed(membership.size()));
+      store_->set(key, memory.address());
+      backend = std::make_shared<ShmBackend>(membership, ledger_, timeout_, std::move(memory));
+    } else {
+      const std::string address = wait_for(*store_, key, timeout_);
+      if (address.empty()) {
+        throw CommError(fmt::format("{}: rank {} made no shared memory within {}",
+                                    describe_caller(membership), membership.ranks[0],
+                                    exact_duration(timeout_)));
+      }
+      backend =
+          std::make_shared<ShmBackend>(membership, ledger_, timeout_, SharedMemory::open(address));
+    }
+  } catch (const c10::Error& error) {
+    throw CommError(fmt::format("{}: no shared memory from rank {}: {}",
+                                describe_caller(membership), membership.ranks[0],
+                                reason_of(error)));
+  }
+  const std::lock_guard lock(mutex_);
+  backends_.push_back(backend);
+  if (!aborted_.empty()) backend->abort(aborted_);
+  return backend;
+}
+
+}  // namespace
+
+std::unique_ptr<World> shm_world(const Rendezvous& rendezvous, StorePointer store,
+                                 std::vector<std::string> hosts,
+                                 std::chrono::milliseconds timeout) {
+  return std::make_unique<ShmWorld>(rendezvous, std::move(store), std::move(hosts), timeout);
+}
+
+}  // namespace colossal::comm

@@ -1,0 +1,20 @@
+// Ranks as processes: groups whose ranks are all on one host talk through shared memory, others
+// over Gloo.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/rendezvous.h"
+#include "colossal/comm/store.h"
+#include "colossal/comm/world.h"
+
+namespace colossal::comm {
+
+// `hosts`: each rank's host_identity().
+std::unique_ptr<World> shm_world(const Rendezvous& rendezvous, StorePointer store,
+                                 std::vector<std::string> hosts, std::chrono::milliseconds timeout);
+
+}  // namespace colossal::comm

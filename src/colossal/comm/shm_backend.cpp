@@ -1,0 +1,292 @@
+#include "colossal/comm/shm_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "colossal/comm/sum.h"
+
+namespace colossal::comm {
+namespace {
+
+// Below this, two ranks exchange all they have and each sums everything: one phase instead of two,
+// for the same bytes.
+constexpr int64_t kAtOnceBytes = int64_t{64} << 10;
+constexpr int64_t kAreaAlignment = 64;
+
+std::byte* memory_of(const at::Tensor& tensor) {
+  return static_cast<std::byte*>(tensor.mutable_data_ptr());
+}
+
+// What a round moves of each rank's part when all parts must fit into one slot side by side.
+int64_t slice_bytes(int ranks) {
+  return ShmBoard::kSlotBytes / ranks / kAreaAlignment * kAreaAlignment;
+}
+
+int64_t rounds_for(int64_t largest_part, int64_t slice) {
+  return std::max<int64_t>(1, (largest_part + slice - 1) / slice);
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
+ShmBackend::ShmBackend(Membership membership, std::shared_ptr<Ledger> ledger,
+                       std::chrono::milliseconds timeout, SharedMemory memory)
+    : PointToPointBackend(membership, std::move(ledger), timeout),
+      board_(std::move(memory), std::move(membership), timeout),
+      outgoing_(size()),
+      incoming_(size()) {}
+
+ShmBackend::~ShmBackend() = default;
+
+ShmBackend::Parts ShmBackend::parts_of(Counts counts, int64_t element_bytes) const {
+  Parts parts{offsets_of(counts), element_bytes};
+  for (int64_t& begin : parts.begin) begin *= element_bytes;
+  return parts;
+}
+
+int64_t ShmBackend::Parts::largest() const {
+  int64_t largest = 0;
+  for (size_t rank = 0; rank + 1 < begin.size(); ++rank) {
+    largest = std::max(largest, begin[rank + 1] - begin[rank]);
+  }
+  return largest;
+}
+
+int64_t ShmBackend::Parts::size(int rank, int64_t round, int64_t slice) const {
+  return std::clamp<int64_t>(begin[rank + 1] - begin[rank] - round * slice, 0, slice);
+}
+
+int64_t ShmBackend::expose_slices(const std::byte* full, const Parts& parts, int64_t round,
+                                  int64_t slice) {
+  int64_t exposed = 0;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    const int64_t bytes = parts.size(peer, round, slice);
+    copy_bytes(board_.slot(rank()) + peer * slice, full + parts.begin[peer] + round * slice, bytes);
+    exposed += bytes;
+  }
+  return exposed;
+}
+
+void ShmBackend::sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
+                           at::ScalarType type, std::byte* out, at::ScalarType out_type) {
+  std::vector<const void*> sources(size());
+  for (int source = 0; source < size(); ++source) {
+    sources[source] = source == rank() ? full + parts.begin[rank()] + round * slice
+                                       : board_.slot(source) + rank() * slice;
+  }
+  sum_in_rank_order(sources, parts.size(rank(), round, slice) / parts.element_bytes, type, out,
+                    out_type);
+}
+
+void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
+  const Deadline deadline = new_deadline();
+  std::byte* full = memory_of(tensor);
+  if (size() == 2 && call.bytes <= kAtOnceBytes) return all_reduce_at_once(call, full, deadline);
+  const std::vector<int64_t> counts = even_counts(tensor.numel(), size());
+  const Parts parts = parts_of(counts, tensor.element_size());
+  const int64_t slice = slice_bytes(size());
+  int64_t sent = 0;
+  board_.show(call, counts);
+  for (int64_t round = 0; round < rounds_for(parts.largest(), slice); ++round) {
+    sent += expose_slices(full, parts, round, slice);
+    board_.next_phase(deadline);
+    std::byte* sum = board_.slot(rank()) + rank() * slice;
+    sum_slice(full, parts, round, slice, call.type, sum, call.type);
+    sent += (size() - 1) * parts.size(rank(), round, slice);
+    board_.next_phase(deadline);
+    for (int source = 0; source < size(); ++source) {
+      copy_bytes(full + parts.begin[source] + round * slice, board_.slot(source) + source * slice,
+                 parts.size(source, round, slice));
+    }
+    board_.next_round();
+  }
+  book_wire(call, sent);
+}
+
+void ShmBackend::all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline) {
+  board_.show(call, {});
+  copy_bytes(board_.slot(rank()), memory, call.bytes);
+  board_.next_phase(deadline);
+  std::array<const void*, 2> sources{board_.slot(0), board_.slot(1)};
+  sum_in_rank_order(sources, call.bytes / static_cast<int64_t>(c10::elementSize(call.type)),
+                    call.type, memory, call.type);
+  board_.next_round();
+  book_wire(call, call.bytes);
+}
+
+void ShmBackend::reduce_scatter(const Call& call, const at::Tensor& full, const at::Tensor& part,
+                                Counts counts) {
+  const Deadline deadline = new_deadline();
+  const Parts parts = parts_of(counts, full.element_size());
+  const int64_t slice = slice_bytes(size());
+  const int64_t slice_elements = slice / full.element_size();
+  int64_t sent = 0;
+  board_.show(call, counts);
+  for (int64_t round = 0; round < rounds_for(parts.largest(), slice); ++round) {
+    sent += expose_slices(memory_of(full), parts, round, slice);
+    board_.next_phase(deadline);
+    sum_slice(memory_of(full), parts, round, slice, call.type,
+              memory_of(part) + round * slice_elements * part.element_size(), part.scalar_type());
+    board_.next_round();
+  }
+  book_wire(call, sent);
+}
+
+void ShmBackend::all_gather(const Call& call, const at::Tensor& full, Counts counts) {
+  const Deadline deadline = new_deadline();
+  const Parts parts = parts_of(counts, full.element_size());
+  constexpr int64_t kSlice = ShmBoard::kSlotBytes;
+  std::byte* memory = memory_of(full);
+  int64_t sent = 0;
+  board_.show(call, counts);
+  for (int64_t round = 0; round < rounds_for(parts.largest(), kSlice); ++round) {
+    const int64_t own_bytes = parts.size(rank(), round, kSlice);
+    copy_bytes(board_.slot(rank()), memory + parts.begin[rank()] + round * kSlice, own_bytes);
+    sent += (size() - 1) * own_bytes;
+    board_.next_phase(deadline);
+    for (int source = 0; source < size(); ++source) {
+      if (source == rank()) continue;
+      copy_bytes(memory + parts.begin[source] + round * kSlice, board_.slot(source),
+                 parts.size(source, round, kSlice));
+    }
+    board_.next_round();
+  }
+  book_wire(call, sent);
+}
+
+void ShmBackend::all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
+                            const at::Tensor& receive, Counts receive_counts) {
+  board_.show(call, {});
+  PointToPointBackend::all_to_all(call, send, send_counts, receive, receive_counts);
+  // A message is sent when it is in the ring: that all went well, a rank learns only now.
+  board_.next_phase(new_deadline());
+  board_.next_round();
+}
+
+void ShmBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
+  board_.show(call, {});
+  PointToPointBackend::broadcast(call, tensor, root);
+}
+
+void ShmBackend::send(const Call& call, const at::Tensor& tensor, int to) {
+  board_.begin_message();
+  PointToPointBackend::send(call, tensor, to);
+}
+
+void ShmBackend::receive(const Call& call, const at::Tensor& tensor, int from) {
+  board_.begin_message();
+  PointToPointBackend::receive(call, tensor, from);
+}
+
+void ShmBackend::barrier(const Call& call) {
+  board_.show(call, {});
+  board_.next_phase(new_deadline());
+  board_.next_round();
+}
+
+// Messages move while a rank waits for one of them.
+class ShmBackend::RingTransfer final : public Transfer {
+ public:
+  RingTransfer(ShmBackend& backend, std::deque<std::shared_ptr<Message>>& queue, Message message,
+               int peer, const char* missing)
+      : backend_(backend),
+        queue_(queue),
+        message_(std::make_shared<Message>(message)),
+        peer_(peer),
+        missing_(missing) {
+    queue_.push_back(message_);
+  }
+  ~RingTransfer() override { std::erase(queue_, message_); }
+
+  void wait(const Deadline& deadline) override {
+    while (true) {
+      const uint32_t seen = backend_.board_.bell();
+      const bool moved = backend_.move_messages();
+      if (message_->done) return;
+      if (!moved) backend_.board_.wait_for_bell(seen, peer_, missing_, deadline);
+    }
+  }
+
+ private:
+  ShmBackend& backend_;
+  std::deque<std::shared_ptr<Message>>& queue_;
+  std::shared_ptr<Message> message_;
+  int peer_;
+  const char* missing_;
+};
+
+TransferPointer ShmBackend::post_send(Kind kind, const void* memory, int64_t bytes, int to) {
+  auto* bytes_of = static_cast<std::byte*>(const_cast<void*>(memory));
+  auto transfer = std::make_unique<RingTransfer>(
+      *this, outgoing_[to], Message{kind, bytes_of, bytes}, to, " did not receive");
+  move_out(to);
+  return transfer;
+}
+
+TransferPointer ShmBackend::post_receive(Kind kind, void* memory, int64_t bytes, int from) {
+  return std::make_unique<RingTransfer>(*this, incoming_[from],
+                                        Message{kind, static_cast<std::byte*>(memory), bytes}, from,
+                                        kind == Kind::header ? " did not arrive" : " did not send");
+}
+
+bool ShmBackend::move_messages() {
+  bool moved = false;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (!outgoing_[peer].empty()) moved |= move_out(peer);
+    if (!incoming_[peer].empty()) moved |= move_in(peer);
+  }
+  return moved;
+}
+
+bool ShmBackend::move_out(int peer) {
+  ShmBoard::Ring& ring = board_.ring(rank(), peer);
+  auto& queue = outgoing_[peer];
+  const uint64_t begin = ring.sent.load(std::memory_order_relaxed);
+  uint64_t sent = begin;
+  while (!queue.empty() &&
+         sent - ring.received.load(std::memory_order_acquire) < ShmBoard::kFrames) {
+    Message& message = *queue.front();
+    ShmBoard::Frame& frame = ring.frames[sent % ShmBoard::kFrames];
+    frame.kind = static_cast<int64_t>(message.kind);
+    frame.message_bytes = message.bytes;
+    frame.piece_bytes = std::min(ShmBoard::kFrameBytes, message.bytes - message.moved);
+    copy_bytes(frame.data, message.memory + message.moved, frame.piece_bytes);
+    message.moved += frame.piece_bytes;
+    ring.sent.store(++sent, std::memory_order_release);
+    if (message.moved < message.bytes) continue;
+    message.done = true;
+    queue.pop_front();
+  }
+  if (sent != begin) board_.ring_bell(peer);
+  return sent != begin;
+}
+
+bool ShmBackend::move_in(int peer) {
+  ShmBoard::Ring& ring = board_.ring(peer, rank());
+  auto& queue = incoming_[peer];
+  const uint64_t begin = ring.received.load(std::memory_order_relaxed);
+  uint64_t received = begin;
+  while (!queue.empty() && received < ring.sent.load(std::memory_order_acquire)) {
+    Message& message = *queue.front();
+    const ShmBoard::Frame& frame = ring.frames[received % ShmBoard::kFrames];
+    // Ranks that disagree on a message wait; the headers, which go first, tell why.
+    if (frame.kind != static_cast<int64_t>(message.kind) || frame.message_bytes != message.bytes) {
+      break;
+    }
+    copy_bytes(message.memory + message.moved, frame.data, frame.piece_bytes);
+    message.moved += frame.piece_bytes;
+    ring.received.store(++received, std::memory_order_release);
+    if (message.moved < message.bytes) continue;
+    message.done = true;
+    queue.pop_front();
+  }
+  if (received != begin) board_.ring_bell(peer);
+  return received != begin;
+}
+
+}  // namespace colossal::comm

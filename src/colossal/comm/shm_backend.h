@@ -1,0 +1,72 @@
+// Ranks that are processes of one host, over shared memory: sums and gathers straight from the
+// memory of all ranks, in rank order; what goes from one rank to another travels in rings.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "colossal/comm/point_to_point.h"
+#include "colossal/comm/shm_board.h"
+
+namespace colossal::comm {
+
+class ShmBackend final : public PointToPointBackend {
+ public:
+  // Collective, like the board's constructor.
+  ShmBackend(Membership membership, std::shared_ptr<Ledger> ledger,
+             std::chrono::milliseconds timeout, SharedMemory memory);
+  ~ShmBackend() override;
+
+  void all_reduce(const Call& call, const at::Tensor& tensor) override;
+  void reduce_scatter(const Call& call, const at::Tensor& full, const at::Tensor& part,
+                      Counts counts) override;
+  void all_gather(const Call& call, const at::Tensor& full, Counts counts) override;
+  void all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
+                  const at::Tensor& receive, Counts receive_counts) override;
+  void broadcast(const Call& call, const at::Tensor& tensor, int root) override;
+  void send(const Call& call, const at::Tensor& tensor, int to) override;
+  void receive(const Call& call, const at::Tensor& tensor, int from) override;
+  void barrier(const Call& call) override;
+
+  void close(const std::string& why) override { board_.close(why, /*aborted=*/false); }
+  void abort(const std::string& why) { board_.close(why, /*aborted=*/true); }
+
+ private:
+  class RingTransfer;
+  struct Message {
+    Kind kind;
+    std::byte* memory;
+    int64_t bytes;
+    int64_t moved = 0;
+    bool done = false;
+  };
+
+  // Parts of a tensor and where they begin, in bytes.
+  struct Parts {
+    std::vector<int64_t> begin;  // one more than there are ranks
+    int64_t element_bytes;
+    int64_t largest() const;
+    // Bytes of `rank`'s part in round `round`, `slice` of each part a round.
+    int64_t size(int rank, int64_t round, int64_t slice) const;
+  };
+  Parts parts_of(Counts counts, int64_t element_bytes) const;
+
+  // Sums this rank's slice of its part over all ranks: peers' from their slots.
+  void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
+                 at::ScalarType type, std::byte* out, at::ScalarType out_type);
+  // Copies the slices of the other ranks' parts into this rank's slot, one area each.
+  int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice);
+  void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
+
+  TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;
+  TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) override;
+  bool move_messages();
+  bool move_out(int peer);
+  bool move_in(int peer);
+
+  ShmBoard board_;
+  std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
+};
+
+}  // namespace colossal::comm

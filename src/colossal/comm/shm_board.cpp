@@ -1,0 +1,273 @@
+#include "colossal/comm/shm_board.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/base/machine.h"
+
+namespace colossal::comm {
+namespace {
+
+// How long a sleeper goes without a look at whether its peers still live.
+constexpr std::chrono::milliseconds kNap{20};
+
+constexpr int64_t aligned(int64_t bytes) {
+  constexpr int64_t kPage = 4096;
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+template <size_t size>
+void write_text(std::array<char, size>& into, const std::string& text) {
+  into.fill(0);
+  text.copy(into.data(), size - 1);
+}
+
+int open_process(int process) {
+  return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+}
+
+}  // namespace
+
+// In this order: verdict, seats, counts, slots, rings.
+int64_t ShmBoard::bytes_needed(int ranks) {
+  const int64_t n = ranks;
+  const int64_t seats = sizeof(Verdict) + n * sizeof(Seat);
+  const int64_t counts = n * 2 * n * sizeof(int64_t);
+  return aligned(seats + counts) + n * 2 * kSlotBytes + n * n * aligned(sizeof(Ring));
+}
+
+ShmBoard::Seat& ShmBoard::seat(int rank) const {
+  return reinterpret_cast<Seat*>(memory_.data() + sizeof(Verdict))[rank];
+}
+
+int64_t* ShmBoard::counts_of(int rank) const {
+  const int64_t row = 2 * rank + static_cast<int64_t>(ordinal_ % 2);
+  return reinterpret_cast<int64_t*>(&seat(size())) + row * size();
+}
+
+std::byte* ShmBoard::slot(int rank) const {
+  const int64_t counts = static_cast<int64_t>(size()) * 2 * size() * sizeof(int64_t);
+  const int64_t begin = aligned(sizeof(Verdict) + size() * sizeof(Seat) + counts);
+  return memory_.data() + begin + (2 * rank + static_cast<int64_t>(round_ % 2)) * kSlotBytes;
+}
+
+ShmBoard::Ring& ShmBoard::ring(int from, int to) const {
+  const int64_t rings = static_cast<int64_t>(size()) * size();
+  const int64_t begin = bytes_needed(size()) - rings * aligned(sizeof(Ring));
+  return *reinterpret_cast<Ring*>(memory_.data() + begin +
+                                  (from * size() + to) * aligned(sizeof(Ring)));
+}
+
+ShmBoard::ShmBoard(SharedMemory memory, Membership membership, std::chrono::milliseconds timeout)
+    : memory_(std::move(memory)),
+      membership_(std::move(membership)),
+      cores_to_spare_(size() <= machine::available_cores()) {
+  take_seat(timeout);
+  watch_processes();
+}
+
+ShmBoard::~ShmBoard() {
+  Seat& mine = seat(own());
+  uint32_t expected = present;
+  mine.presence.compare_exchange_strong(expected, left);
+  for (int descriptor : processes_) {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+}
+
+void ShmBoard::take_seat(std::chrono::milliseconds timeout) {
+  seat(own()).process = getpid();
+  seat(own()).presence = present;
+  const Deadline deadline(timeout);
+  for (int rank = 0; rank < size(); ++rank) {
+    while (seat(rank).presence == absent) {
+      if (deadline.passed()) {
+        throw CommError(fmt::format(
+            "{}: {}", describe_caller(membership_),
+            deadline.failure(name_rank(membership_, rank) + " did not come to the shared memory")
+                .what()));
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+}
+
+void ShmBoard::watch_processes() {
+  for (int rank = 0; rank < size(); ++rank) {
+    const int process = seat(rank).process;
+    processes_.push_back(process == getpid() ? -1 : open_process(process));
+  }
+}
+
+void ShmBoard::begin_message() {
+  if (const std::string why = closed(); !why.empty()) throw CallFailure(why);
+  if (verdict().state == 2) throw CallFailure(verdict().reason.data());
+  announced_ = false;
+}
+
+void ShmBoard::show(const Call& call, Counts counts) {
+  begin_message();
+  announced_ = true;
+  call_ = call;
+  compared_ = false;
+  ++ordinal_;
+  std::copy(counts.begin(), counts.end(), counts_of(own()));
+  Shown& shown = seat(own()).shown[ordinal_ % 2];
+  shown.ordinal.store(0, std::memory_order_relaxed);
+  shown.what.store(static_cast<uint64_t>(call.operation) | static_cast<uint64_t>(call.reason) << 8 |
+                       static_cast<uint64_t>(call.type) << 16 |
+                       static_cast<uint64_t>(static_cast<uint32_t>(call.root)) << 32,
+                   std::memory_order_release);
+  shown.bytes.store(static_cast<uint64_t>(call.bytes), std::memory_order_release);
+  shown.ordinal.store(ordinal_, std::memory_order_release);
+}
+
+Call ShmBoard::read_call(const Shown& shown) const {
+  const uint64_t what = shown.what.load(std::memory_order_acquire);
+  return {.operation = static_cast<Operation>(what & 0xFF),
+          .reason = static_cast<comm::Reason>(what >> 8 & 0xFF),
+          .type = static_cast<at::ScalarType>(what >> 16 & 0xFF),
+          .root = static_cast<int32_t>(what >> 32),
+          .bytes = static_cast<int64_t>(shown.bytes.load(std::memory_order_acquire))};
+}
+
+void ShmBoard::next_phase(const Deadline& deadline) {
+  seat(own()).phase.raise();
+  ++phase_;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != own()) wait_for_phase_of(rank, deadline);
+  }
+  if (!compared_) compare_calls();
+}
+
+void ShmBoard::wait_for_phase_of(int rank, const Deadline& deadline) {
+  const auto over = [&] { return has_ended(rank); };
+  Patience patience(cores_to_spare_);
+  while (!over()) {
+    if (patience.turn()) continue;
+    check(rank, over);
+    if (deadline.passed() && !over()) {
+      std::string missing;
+      for (int other = 0; other < size(); ++other) {
+        if (other == own() || has_ended(other)) continue;
+        missing += (missing.empty() ? "" : ", ") + name_rank(membership_, other);
+      }
+      fail(deadline.failure(missing + " did not arrive"));
+    }
+    const uint32_t seen = seat(rank).phase.value();
+    if (!over()) seat(rank).phase.sleep(seen, std::min(kNap, deadline.remaining()));
+  }
+}
+
+void ShmBoard::wait_for_bell(uint32_t seen, int peer, const char* missing,
+                             const Deadline& deadline) {
+  const auto over = [&] { return bell() != seen; };
+  Patience patience(cores_to_spare_);
+  while (!over()) {
+    if (patience.turn()) continue;
+    check(peer, over);
+    if (deadline.passed() && !over())
+      fail(deadline.failure(name_rank(membership_, peer) + missing));
+    seat(own()).bell.sleep(seen, std::min(kNap, deadline.remaining()));
+  }
+}
+
+// Every rank comes to the same verdict: all look at all calls, from rank 0 on.
+void ShmBoard::compare_calls() {
+  compared_ = true;
+  const Call first = read_call(seat(0).shown[ordinal_ % 2]);
+  for (int rank = 1; rank < size(); ++rank) {
+    const Call call = read_call(seat(rank).shown[ordinal_ % 2]);
+    if (call != first) {
+      check(rank, [] { return false; });
+      int one = rank, other = 0;
+      if (one == own()) std::swap(one, other);  // the own call comes last
+      throw mismatch(membership_, one, describe_fully(one == 0 ? first : call), other,
+                     describe_fully(other == 0 ? first : call));
+    }
+    if (!std::equal(counts_of(0), counts_of(0) + size(), counts_of(rank))) {
+      throw CallFailure(fmt::format("does not match: {} and {} gave different counts of parts",
+                                    name_rank(membership_, 0), name_rank(membership_, rank)));
+    }
+  }
+}
+
+// Calls that go through slots and calls that go through rings wait for each other in vain.
+std::string ShmBoard::other_call() const {
+  if (!announced_) return "";
+  for (int rank = 0; rank < size(); ++rank) {
+    const Shown& shown = seat(rank).shown[ordinal_ % 2];
+    if (shown.ordinal.load(std::memory_order_acquire) != ordinal_) continue;
+    const Call call = read_call(shown);
+    if (shown.ordinal.load(std::memory_order_acquire) != ordinal_ || call == call_) continue;
+    return mismatch(membership_, rank, describe_fully(call), own(), describe_fully(call_)).what();
+  }
+  return "";
+}
+
+std::string ShmBoard::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+bool ShmBoard::process_has_ended(int rank) const {
+  if (processes_[rank] < 0) {
+    const int process = seat(rank).process;
+    return process != getpid() && kill(process, 0) != 0 && errno == ESRCH;
+  }
+  pollfd process{.fd = processes_[rank], .events = POLLIN, .revents = 0};
+  return poll(&process, 1, 0) == 1;
+}
+
+// A rank that has left in peace is missed only by those who wait for it.
+std::string ShmBoard::trouble(int peer) const {
+  if (verdict().state == 2) return verdict().reason.data();
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == own()) continue;
+    const uint32_t presence = seat(rank).presence;
+    const std::string loss = "lost " + name_rank(membership_, rank) + ": ";
+    if (presence == lost) return loss + seat(rank).farewell.data();
+    if (presence == left && rank == peer) return loss + "connection closed";
+    if (presence == present && process_has_ended(rank)) return loss + "its process has ended";
+  }
+  return other_call();
+}
+
+template <typename Over>
+void ShmBoard::check(int peer, const Over& over) {
+  if (const std::string why = closed(); !why.empty()) throw CallFailure(why);
+  const std::string found = trouble(peer);
+  // What a rank did before it left counts.
+  if (!found.empty() && !over()) fail(CallFailure(found));
+}
+
+void ShmBoard::fail(const CallFailure& failure) {
+  uint32_t none = 0;
+  if (verdict().state.compare_exchange_strong(none, 1)) {
+    write_text(verdict().reason, failure.what());
+    verdict().state = 2;
+  }
+  throw failure;
+}
+
+void ShmBoard::close(const std::string& why, bool aborted) {
+  const std::lock_guard lock(mutex_);
+  if (!closed_.empty()) return;
+  closed_ = (aborted ? "was aborted: " : "found its group closed by an earlier failure: ") + why;
+  Seat& mine = seat(own());
+  write_text(mine.farewell, why);
+  mine.presence = lost;
+  for (int rank = 0; rank < size(); ++rank) ring_bell(rank);
+}
+
+}  // namespace colossal::comm

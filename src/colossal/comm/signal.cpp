@@ -1,0 +1,39 @@
+#include "colossal/comm/signal.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <thread>
+
+namespace colossal::comm {
+
+void Signal::wake() {
+  syscall(SYS_futex, &value_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void Signal::sleep(uint32_t seen, std::chrono::milliseconds length) {
+  const timespec time{.tv_sec = length.count() / 1000,
+                      .tv_nsec = (length.count() % 1000) * 1'000'000};
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  // The kernel compares once more, so that a raise between then and now is not slept through.
+  syscall(SYS_futex, &value_, FUTEX_WAIT, seen, &time, nullptr, 0);
+  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+bool Patience::turn() {
+  if (spins_ > 0) {
+    --spins_;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+    return true;
+  }
+  if (yields_ == 0) return false;
+  --yields_;
+  std::this_thread::yield();
+  return true;
+}
+
+}  // namespace colossal::comm

@@ -28,7 +28,7 @@ class Network(EndToEndTest):
     def bytes_of_run(self, name, steps, ranks, zero):
         before = self.loopback_bytes()
         flags = [*self.flags(name, checkpoints=False), *LARGER, f"--train.steps={steps}",
-                 f"--parallel.zero={zero}"]
+                 f"--parallel.zero={zero}", "--parallel.backend=gloo"]
         subprocess.run([*self.inside, *self.command(*flags, ranks=ranks)], check=True, timeout=120,
                        capture_output=True)
         return self.loopback_bytes() - before

@@ -73,6 +73,7 @@ ShmBoard::ShmBoard(SharedMemory memory, Membership membership, std::chrono::mill
       membership_(std::move(membership)),
       cores_to_spare_(size() <= machine::available_cores()) {
   take_seat(timeout);
+  memory_.seal();
   watch_processes();
 }
 

@@ -1,12 +1,13 @@
 """A checkpoint is a Hugging Face folder as it stands."""
 import json
+import os
 import subprocess
 import unittest
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from harness import COLOSSAL, EndToEndTest
+from harness import COLOSSAL, SHIM, EndToEndTest
 
 
 class HuggingFace(EndToEndTest):
@@ -50,6 +51,26 @@ class HuggingFace(EndToEndTest):
         config = json.loads((self.newest() / "config.json").read_text())
         self.assertEqual(config["model_type"], "gpt2")
         self.assertEqual(config["eos_token_id"], 256)
+
+    def test_a_slow_disk_holds_no_step_up(self):
+        """Files of step 2 take two seconds more to sync; the steps after it do not."""
+        environment = {**os.environ, "LD_PRELOAD": str(SHIM), "COLOSSAL_FAULT_PATH": "step-000002",
+                       "COLOSSAL_FAULTS": "fsync:3=slow"}
+        self.train(*self.flags("slow"), "--train.steps=6", "--checkpoint.every=2", ranks=2,
+                   env=environment)
+        metrics = self.metrics("slow")
+        self.assertLess(max(metrics[step]["step_seconds"] for step in (3, 4)), 1.5)
+        self.assertEqual(self.newest("slow").name, "step-000006")
+
+    def test_no_step_changes_what_a_save_still_reads(self):
+        """Writes of step 2 take two seconds more: its weights are those of step 2 all the same."""
+        self.train(*self.flags("short"), "--train.steps=2", ranks=2)
+        environment = {**os.environ, "LD_PRELOAD": str(SHIM), "COLOSSAL_FAULT_PATH": "step-000002",
+                       "COLOSSAL_FAULTS": "write:12=slow"}
+        self.train(*self.flags("slow"), "--train.steps=4", "--checkpoint.every=2", ranks=2,
+                   env=environment)
+        self.assert_same_weights(self.directory / "slow" / "checkpoints" / "step-000002",
+                                 self.newest("short"))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
  *   ACTION  kill       SIGKILL to this process
  *           killgroup  SIGKILL to its whole process group
  *           stop       SIGSTOP to this process: it hangs
+ *           slow       the call takes two seconds longer
  *           short      the write is cut to half and succeeds, as POSIX allows
  *           an errno   ENOSPC, EIO, EDQUOT, EROFS, EACCES, EINVAL, EINTR or ENOSYS: the call fails
  *                      with it (after: although it was carried out)
@@ -47,7 +48,7 @@ static const char* const kind_names[NUM_KINDS] = {"open",   "write", "fsync",  "
                                                   "resize", "mkdir", "unlink", "any"};
 
 enum when { BEFORE, HALF, AFTER };
-enum action { NONE, KILL, KILL_GROUP, STOP, SHORT, FAIL };
+enum action { NONE, KILL, KILL_GROUP, STOP, SLOW, SHORT, FAIL };
 
 struct fault {
   enum kind kind;
@@ -83,7 +84,8 @@ static int parse_action(const char* text, struct fault* fault) {
     enum action action;
     int error;
   } actions[] = {
-      {"kill", KILL, 0},        {"killgroup", KILL_GROUP, 0}, {"stop", STOP, 0},
+      {"kill", KILL, 0},        {"killgroup", KILL_GROUP, 0}, {"stop", STOP, 0},        {"slow", SLOW, 0},
+     
       {"short", SHORT, 0},      {"ENOSPC", FAIL, ENOSPC},     {"EIO", FAIL, EIO},
       {"EDQUOT", FAIL, EDQUOT}, {"EROFS", FAIL, EROFS},       {"EACCES", FAIL, EACCES},
       {"EINVAL", FAIL, EINVAL}, {"EINTR", FAIL, EINTR},       {"ENOSYS", FAIL, ENOSYS},
@@ -152,6 +154,7 @@ static void act(const struct verdict* verdict) {
   if (verdict->action == KILL) kill(getpid(), SIGKILL);
   if (verdict->action == KILL_GROUP) kill(0, SIGKILL);
   if (verdict->action == STOP) raise(SIGSTOP);
+  if (verdict->action == SLOW) sleep(2);
 }
 
 static void write_log(enum kind kind, const char* path, const char* other) {

@@ -56,7 +56,8 @@ void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlM
   if (!loss.sum.is_meta()) control.loss_sum += loss.sum.item<double>();
 }
 
-StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop_requested) {
+StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop_requested,
+                        const std::function<void()>& before_update) {
   COLOSSAL_CHECK(!micro_batches.empty(), "a step of {} micro-batches", micro_batches.size());
   const data::Batch& first = micro_batches.front();
   // Known before any label is seen, and equal on all ranks; the update corrects by the true count.
@@ -94,6 +95,7 @@ StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop
                           : 1.0;
   std::vector<bool> used;
   for (double ranks : all.used) used.push_back(ranks > 0);
+  before_update();
   chunks_.update({.learning_rate = result.learning_rate,
                   .weight_decay = config_.optimizer.weight_decay,
                   .gradient_scale = correction * clip},

@@ -63,8 +63,11 @@ class Engine {
 
   // `micro_batches`: this replica's share of the global batch, in order, a forward each; at least
   // one. Collective over all ranks. stop_requested: this rank was asked to stop; the result tells
-  // all ranks. Throws NonFiniteError.
-  StepResult step(const std::vector<data::Batch>& micro_batches, bool stop_requested = false);
+  // all ranks. before_update: called when all ranks have agreed to update, before anything changes.
+  // Throws NonFiniteError.
+  StepResult step(
+      const std::vector<data::Batch>& micro_batches, bool stop_requested = false,
+      const std::function<void()>& before_update = [] {});
 
   // Sum of losses and count over all replicas' micro-batches, without updates; they may be empty.
   // Collective.

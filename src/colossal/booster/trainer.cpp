@@ -104,10 +104,13 @@ class Trainer {
   }
 
   void step(const std::vector<data::Batch>& micro_batches) {
+    if (save_ && save_->done()) finish_save();
     monitor_.begin_step();
     StepResult result;
     try {
-      result = engine_.step(micro_batches, hooks_.stop_requested());
+      result = engine_.step(micro_batches, hooks_.stop_requested(), [this] {
+        if (save_) save_->wait_until_read();
+      });
     } catch (const NonFiniteError&) {
       if (!job_.config.checkpoint.directory.empty()) save();
       throw;
@@ -123,12 +126,12 @@ class Trainer {
     }
     monitor_.end_step(result, validation_loss);
     const int64_t save_every = job_.config.checkpoint.every;
-    if (!last && save_every > 0 && result.step % save_every == 0) summary_.saved = save();
+    if (!last && save_every > 0 && result.step % save_every == 0) start_save();
   }
 
   void finish() {
     const bool moved = summary_.steps > 0;
-    if (moved && !job_.config.checkpoint.directory.empty()) summary_.saved = save();
+    if (moved && !job_.config.checkpoint.directory.empty()) save();
     if (!moved) summary_.steps = engine_.steps_done();
     monitor_.finish();
   }
@@ -144,20 +147,31 @@ class Trainer {
     return sum.mean();
   }
 
-  // A save that fails is told, and training goes on.
-  bool save() {
+  void start_save() {
+    finish_save();
     monitor_.flush();
+    save_.emplace(job_.config.checkpoint.directory, engine_.steps_done(),
+                  job_.config.checkpoint.keep, engine_.chunks(), context_, description());
+    saved_step_ = engine_.steps_done();
+  }
+
+  // A save that fails is told, and training goes on.
+  void finish_save() {
+    if (!save_) return;
     try {
-      const auto path =
-          checkpoint::save(job_.config.checkpoint.directory, engine_.steps_done(),
-                           job_.config.checkpoint.keep, engine_.chunks(), context_, description());
-      log::info("saved {}", path.string());
-      return true;
+      log::info("saved {}", save_->finish().string());
+      summary_.saved = true;
     } catch (const IoError& error) {
-      log::error("checkpoint of step {} failed, older ones are intact: {}", engine_.steps_done(),
+      log::error("checkpoint of step {} failed, older ones are intact: {}", saved_step_,
                  error.what());
-      return false;
+      summary_.saved = false;
     }
+    save_.reset();
+  }
+
+  void save() {
+    start_save();
+    finish_save();
   }
 
   checkpoint::Description description() const {
@@ -193,6 +207,8 @@ class Trainer {
   Engine engine_;
   RunMonitor monitor_;
   TrainingSummary summary_;
+  std::optional<checkpoint::Save> save_;  // under way
+  int64_t saved_step_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "colossal/checkpoint/checkpoint.h"
 
+#include <functional>
+#include <utility>
+
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/checkpoint/file_plan.h"
@@ -16,19 +19,16 @@ constexpr int64_t kSlabBytes = int64_t{64} << 20;
 
 // Rank 0's part of the beginning: the folder, every file at its full size, headers, small files.
 io::DirectoryWriter create(const std::filesystem::path& path, const FilePlan& plan,
-                           const Description& description, const memory::ChunkEngine& chunks) {
+                           const Description& description) {
   io::remove_stale_temporaries(path.parent_path());
   io::DirectoryWriter writer = io::DirectoryWriter::create(path);
   for (const FilePlan::PlannedFile& file : plan.files()) {
     writer.create_file(file.name, file.plan.file_bytes);
     writer.write(file.name, 0, std::as_bytes(std::span(file.plan.header)));
   }
-  nlohmann::json state = description.state;
-  state["optimizer"] = chunks.optimizer().name();
-  state["update_counts"] = chunks.update_counts();
   writer.write_file("config.json", description.model_config.dump(2) + "\n");
   writer.write_file("model.safetensors.index.json", plan.index_json());
-  writer.write_file(kStateFile, state.dump(2) + "\n");
+  writer.write_file(kStateFile, description.state.dump(2) + "\n");
   for (const auto& [name, content] : description.files) writer.write_file(name, content);
   return writer;
 }
@@ -113,35 +113,79 @@ void load_state(const io::SafetensorsReader& states, const memory::ChunkEngine& 
 
 }  // namespace
 
-std::filesystem::path save(const std::filesystem::path& directory, int64_t step, int64_t keep,
-                           memory::ChunkEngine& chunks, const ParallelContext& context,
-                           const Description& description) {
-  chunks.synchronize();
-  const comm::Group& world = context.world_group();
-  const std::filesystem::path path = directory / io::checkpoint_name(step);
-  const FilePlan plan(chunks, description.hugging_face_name, kShardBytes);
+Save::Save(const std::filesystem::path& directory, int64_t step, int64_t keep,
+           const memory::ChunkEngine& chunks, const ParallelContext& context,
+           Description description)
+    : directory_(directory),
+      path_(directory / io::checkpoint_name(step)),
+      keep_(keep),
+      chunks_(chunks),
+      group_(context.background_group()),
+      description_(std::move(description)),
+      all_read_(read_.get_future()) {
+  // Of now: the next update changes them.
+  description_.state["optimizer"] = chunks.optimizer().name();
+  description_.state["update_counts"] = chunks.update_counts();
+  end_ = std::async(std::launch::async, [this] {
+    struct Release {  // also where a failure came before
+      std::promise<void>& read;
+      bool released = false;
+      void operator()() {
+        if (!std::exchange(released, true)) read.set_value();
+      }
+      ~Release() { (*this)(); }
+    } release{read_};
+    return run([&] { release(); });
+  });
+}
+
+Save::~Save() {
+  if (end_.valid()) end_.wait();
+}
+
+void Save::wait_until_read() {
+  all_read_.wait();
+}
+
+bool Save::done() const {
+  return end_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+std::filesystem::path Save::finish() {
+  return end_.get();
+}
+
+std::filesystem::path Save::run(const std::function<void()>& after_reading) const {
+  const FilePlan plan(chunks_, description_.hugging_face_name, kShardBytes);
   std::optional<io::DirectoryWriter> writer;
   // A failure anywhere below throws on every rank; rank 0's writer then discards what it made.
-  const std::string temporary = together(world, [&]() -> std::string {
-                                  if (world.rank() != 0) return "";
-                                  writer.emplace(create(path, plan, description, chunks));
+  const std::string temporary = together(group_, [&]() -> std::string {
+                                  if (group_.rank() != 0) return "";
+                                  writer.emplace(create(path_, plan, description_));
                                   return writer->temporary_path().string();
                                 }).front();
-  const std::vector<std::string> written = together(world, [&] {
-    if (world.rank() != 0) writer.emplace(io::DirectoryWriter::join(temporary));
-    write_pieces(*writer, plan, chunks, description.hugging_face_name);
+  const std::vector<std::string> written = together(group_, [&] {
+    if (group_.rank() != 0) writer.emplace(io::DirectoryWriter::join(temporary));
+    write_pieces(*writer, plan, chunks_, description_.hugging_face_name);
+    after_reading();
     writer->sync();
     return writer->written().to_json();
   });
-  together(world, [&]() -> std::string {
-    if (world.rank() != 0) return "";
+  together(group_, [&]() -> std::string {
+    if (group_.rank() != 0) return "";
     io::Manifest manifest;
     for (const std::string& part : written) manifest.add(io::Manifest::parse(part, "a rank"));
     writer->publish(std::move(manifest));
-    io::prune(directory, keep);
+    io::prune(directory_, keep_);
     return "";
   });
-  return path;
+  return path_;
+}
+
+std::filesystem::path save(const std::filesystem::path& directory, int64_t step, int64_t keep,
+                           const memory::ChunkEngine& chunks, const ParallelContext& context,
+                           const Description& description) {
+  return Save(directory, step, keep, chunks, context, description).finish();
 }
 
 std::optional<std::filesystem::path> find_newest(const std::filesystem::path& directory,

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -33,10 +34,44 @@ struct Description {
   nlohmann::json state;                                    // state.json
 };
 
-// Saves as DIRECTORY/step-NNNNNN and keeps the newest `keep`. Collective over all ranks; throws the
-// same IoError on all when any of them failed: nothing of it is left then, older ones are intact.
+// A save of DIRECTORY/step-NNNNNN that goes on while the ranks train. It copies no tensor: forward
+// and backward leave weights and state as they are, so only the next update waits, until this
+// rank's tensors are in the files; syncing and publishing go on under it. Keeps the newest `keep`.
+//
+// All ranks start and finish the same saves, one after the other; `chunks` and `context` must
+// outlive it.
+class Save {
+ public:
+  Save(const std::filesystem::path& directory, int64_t step, int64_t keep,
+       const memory::ChunkEngine& chunks, const ParallelContext& context, Description description);
+  ~Save();  // waits for the end
+  Save(const Save&) = delete;
+  Save& operator=(const Save&) = delete;
+
+  // Returns when this rank's tensors may change.
+  void wait_until_read();
+  bool done() const;
+  // Waits for the end and gives the checkpoint's path. Throws the same IoError on all ranks when
+  // any of them failed: nothing of it is left then, older ones are intact.
+  std::filesystem::path finish();
+
+ private:
+  std::filesystem::path run(const std::function<void()>& after_reading) const;
+
+  std::filesystem::path directory_;
+  std::filesystem::path path_;
+  int64_t keep_;
+  const memory::ChunkEngine& chunks_;
+  const comm::Group& group_;
+  Description description_;
+  std::promise<void> read_;
+  std::shared_future<void> all_read_;
+  std::future<std::filesystem::path> end_;
+};
+
+// The same, all at once.
 std::filesystem::path save(const std::filesystem::path& directory, int64_t step, int64_t keep,
-                           memory::ChunkEngine& chunks, const ParallelContext& context,
+                           const memory::ChunkEngine& chunks, const ParallelContext& context,
                            const Description& description);
 
 // The newest checkpoint that is whole; warns of each that is not, naming what is wrong with it.

@@ -20,6 +20,7 @@ ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, a
       groups_.emplace(name, world.group(name, mesh_.ranks_along(world.rank(), axes)));
     }
   }
+  background_ = world.group(mesh_.joined_name(all), mesh_.ranks_along(world.rank(), all));
 }
 
 const comm::Group& ParallelContext::group(const std::vector<Axis>& axes) const {

@@ -31,6 +31,9 @@ class ParallelContext {
   const comm::Group& group(Axis axis) const { return group(std::vector<Axis>{axis}); }
   // Ranks that hold the same parameters and see other data: dp and sp.
   const comm::Group& data_group() const { return group({Axis::dp, Axis::sp}); }
+  // All ranks once more, for what they do together while they train: its calls are in no order with
+  // those of the other groups.
+  const comm::Group& background_group() const { return background_; }
   // All ranks.
   const comm::Group& world_group() const { return group({Axis::pp, Axis::dp, Axis::sp, Axis::tp}); }
 
@@ -42,6 +45,7 @@ class ParallelContext {
   DeviceMesh mesh_;
   at::Device device_;
   std::map<std::string, comm::Group> groups_;  // by joined name: one group for the same ranks
+  comm::Group background_;
 };
 
 }  // namespace colossal

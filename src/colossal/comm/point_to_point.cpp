@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 
+#include "colossal/base/error.h"
 #include "colossal/comm/sum.h"
 
 namespace colossal::comm {
@@ -176,6 +177,11 @@ void PointToPointBackend::all_gather(const Call& call, const at::Tensor& full, C
 
 void PointToPointBackend::all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                                      const at::Tensor& receive, Counts receive_counts) {
+  if (send_counts[rank()] != receive_counts[rank()]) {
+    throw CallFailure(fmt::format("does not match: {} sends {} elements to itself and expects {}",
+                                  name_rank(membership(), rank()), send_counts[rank()],
+                                  receive_counts[rank()]));
+  }
   const int64_t element_bytes = send.element_size();
   const std::vector<int64_t> send_offsets = offsets_of(send_counts);
   const std::vector<int64_t> receive_offsets = offsets_of(receive_counts);

@@ -2,98 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <torch/csrc/autograd/autograd.h>
-
 #include "colossal/base/error.h"
-#include "tests/ops/tensors.h"
+#include "tests/ops/attention_reference.h"
 
 namespace colossal::ops {
 namespace {
 
-struct Shape {
-  int64_t batch, heads, kv_heads, sequence, keys, head_size, value_size;
-};
-
-struct Inputs {
-  at::Tensor query, key, value, gradient;
-
-  Inputs to(at::ScalarType type) const {
-    return {query.to(type), key.to(type), value.to(type), gradient.to(type)};
-  }
-};
-
-// Rounded to bf16, so that every type starts from the same numbers. Views whose heads lie side by
-// side in memory, as the projections give them.
-Inputs make_inputs(const Shape& s) {
-  const auto make = [](at::IntArrayRef sizes, uint64_t seed) {
-    return normal(sizes, at::kBFloat16, seed).to(at::kDouble).transpose(1, 2);
-  };
-  return {make({s.batch, s.sequence, s.heads, s.head_size}, 1),
-          make({s.batch, s.keys, s.kv_heads, s.head_size}, 2),
-          make({s.batch, s.keys, s.kv_heads, s.value_size}, 3),
-          make({s.batch, s.sequence, s.heads, s.value_size}, 4)};
-}
-
-// The mask that options describe, [batch, heads, sequence, keys]: factors 0 or 1 / (1 - p). Drawn
-// number by number.
-at::Tensor mask_of(const Shape& s, const AttentionOptions& options) {
-  at::Tensor mask = at::ones({s.batch, s.heads, s.sequence, s.keys}, at::kDouble);
-  if (options.dropout == 0) return mask;
-  auto factors = mask.accessor<double, 4>();
-  for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t h = 0; h < s.heads; ++h) {
-      const RandomKey key = random_subkey(options.random_key, options.head_begin + h);
-      for (int64_t q = 0; q < s.sequence; ++q) {
-        const RandomRow row = random_row(key, options.sample_ids[b], s.keys - s.sequence + q);
-        for (int64_t k = 0; k < s.keys; ++k) {
-          uint32_t words[kRandomGroup];
-          random_words(row, k / kRandomGroup, words);
-          const bool dropped = words[k % kRandomGroup] < options.dropout * 0x1p32;
-          factors[b][h][q][k] = dropped ? 0 : 1 / (1 - options.dropout);
-        }
-      }
-    }
-  }
-  return mask;
-}
-
-struct Results {
-  at::Tensor output;
-  std::vector<at::Tensor> gradients;
-};
-
-Results differentiate(const Inputs& in, const std::function<at::Tensor(const Inputs&)>& function) {
-  const Inputs leaves{in.query.detach().requires_grad_(), in.key.detach().requires_grad_(),
-                      in.value.detach().requires_grad_(), in.gradient};
-  const at::Tensor output = function(leaves);
-  return {output.detach(),
-          torch::autograd::grad({output}, {leaves.query, leaves.key, leaves.value}, {in.gradient})};
-}
-
 Results ours(const Inputs& in, const AttentionOptions& options) {
   return differentiate(
       in, [&](const Inputs& x) { return attention(x.query, x.key, x.value, options); });
-}
-
-// Written out, in the inputs' type.
-Results reference(const Inputs& in, const AttentionOptions& options, const at::Tensor& mask) {
-  return differentiate(in, [&](const Inputs& x) {
-    const int64_t group = x.query.size(1) / x.key.size(1);
-    const int64_t sequence = x.query.size(2), keys = x.key.size(2);
-    const at::Tensor key = x.key.repeat_interleave(group, 1);
-    const at::Tensor value = x.value.repeat_interleave(group, 1);
-    at::Tensor scores = at::matmul(x.query, key.transpose(2, 3)) * options.scale;
-    if (options.causal) {
-      const at::Tensor seen = at::ones({sequence, keys}, at::kBool).tril(keys - sequence);
-      scores = scores.masked_fill(seen.logical_not(), -INFINITY);
-    }
-    return at::matmul(scores.softmax(-1) * mask.to(x.query.scalar_type()), value);
-  });
-}
-
-void expect_all_near(const Results& a, const Results& b, double tolerance) {
-  expect_near(a.output, b.output, tolerance);
-  for (size_t i = 0; i < 3; ++i) expect_near(a.gradients[i], b.gradients[i], tolerance);
 }
 
 void expect_right(const Shape& shape, const AttentionOptions& options) {
@@ -103,15 +20,6 @@ void expect_right(const Shape& shape, const AttentionOptions& options) {
     SCOPED_TRACE(c10::toString(type));
     expect_all_near(ours(inputs.to(type), options), expected, tolerance_of(type));
   }
-}
-
-const std::vector<int64_t> kSamples = {3, 1'000'000, 7};
-
-AttentionOptions with_dropout(AttentionOptions options) {
-  options.dropout = 0.2;
-  options.random_key = random_key(1, 2, "blocks.3.attention");
-  options.sample_ids = kSamples;
-  return options;
 }
 
 TEST(Attention, EqualsItsDefinition) {
@@ -139,6 +47,16 @@ TEST(Attention, DropsProbabilitiesByTheirCoordinates) {
   expect_right({3, 4, 4, 33, 33, 16, 16}, with_dropout({.causal = true, .scale = 0.25}));
   expect_right({3, 2, 2, 150, 150, 8, 8}, with_dropout({.causal = true, .scale = 0.25}));
   expect_right({3, 2, 2, 10, 530, 8, 8}, with_dropout({.causal = false, .scale = 0.25}));
+}
+
+TEST(Attention, KeepsDocumentsApart) {
+  const Shape shape{3, 4, 2, 100, 100, 16, 16};
+  for (AttentionOptions options : {AttentionOptions{.causal = true, .scale = 0.25},
+                                   AttentionOptions{.causal = false, .scale = 0.25}}) {
+    options.documents = make_documents(shape);
+    expect_right(shape, options);
+    expect_right(shape, with_dropout(options));
+  }
 }
 
 TEST(Attention, TheDropoutMaskDependsOnNoBatchRowOrLayout) {
@@ -202,6 +120,20 @@ TEST(Attention, RefusesShapesThatDoNotFit) {
   EXPECT_THROW(attention(b.query, b.key, b.value, {.causal = true}), InternalError);
   const Inputs c = make_inputs({2, 4, 4, 5, 5, 8, 8});
   EXPECT_THROW(attention(c.query, c.key, c.value, with_dropout({})), InternalError);
+  for (const at::Tensor& documents :
+       {at::zeros({2, 4}, at::kLong), at::zeros({1, 5}, at::kLong), at::zeros({2, 5}, at::kInt)}) {
+    EXPECT_THROW(attention(c.query, c.key, c.value, {.documents = documents}), InternalError);
+  }
+}
+
+void expect_same_on_meta(const Inputs& inputs, AttentionOptions options) {
+  const auto meta = [](const at::Tensor& x) { return x.to(at::kMeta); };
+  const Results real = ours(inputs, options);
+  if (options.documents.defined()) options.documents = meta(options.documents);
+  const Results dry = ours(
+      {meta(inputs.query), meta(inputs.key), meta(inputs.value), meta(inputs.gradient)}, options);
+  expect_same_shape(dry.output, real.output);
+  for (size_t i = 0; i < 3; ++i) expect_same_shape(dry.gradients[i], real.gradients[i]);
 }
 
 TEST(Attention, RunsOnMetaWithTheShapesOfTheRealOne) {
@@ -210,14 +142,9 @@ TEST(Attention, RunsOnMetaWithTheShapesOfTheRealOne) {
       for (const Shape& shape : {Shape{3, 4, 2, 33, 33, 16, 16}, Shape{3, 4, 2, 5, 33, 16, 8}}) {
         AttentionOptions options = with_dropout({});
         options.dropout = probability;
-        const Inputs inputs = make_inputs(shape).to(type);
-        const Results real = ours(inputs, options);
-        const auto meta = [](const at::Tensor& x) { return x.to(at::kMeta); };
-        const Results dry =
-            ours({meta(inputs.query), meta(inputs.key), meta(inputs.value), meta(inputs.gradient)},
-                 options);
-        expect_same_shape(dry.output, real.output);
-        for (size_t i = 0; i < 3; ++i) expect_same_shape(dry.gradients[i], real.gradients[i]);
+        expect_same_on_meta(make_inputs(shape).to(type), options);
+        options.documents = make_documents(shape);
+        expect_same_on_meta(make_inputs(shape).to(type), options);
       }
     }
   }

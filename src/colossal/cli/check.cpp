@@ -77,8 +77,9 @@ double all_reduce_seconds(std::vector<std::unique_ptr<comm::World>>& worlds, int
   return best;
 }
 
-// Two ranks as threads that talk as processes would, over loopback.
-std::vector<std::unique_ptr<comm::World>> loopback_worlds(std::chrono::milliseconds timeout) {
+// Two ranks as threads that talk as processes would.
+std::vector<std::unique_ptr<comm::World>> process_worlds(const char* backend,
+                                                         std::chrono::milliseconds timeout) {
   sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   socklen_t length = sizeof(address);
   const int listening = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -94,7 +95,7 @@ std::vector<std::unique_ptr<comm::World>> loopback_worlds(std::chrono::milliseco
                             .size = 2,
                             .port = ntohs(address.sin_port),
                             .listen_fd = rank == 0 ? listening : -1},
-                           "gloo", timeout);
+                           backend, timeout);
     }));
   }
   std::vector<std::unique_ptr<comm::World>> worlds;
@@ -111,7 +112,8 @@ void print_link_rates() {
     fmt::print("  {:<22} {:>10.0f} us {:>6.2f} GB/s\n", name, small * 1e6,
                (16 << 20) / large / 1e9);
   };
-  report("gloo, loopback", loopback_worlds(timeout));
+  report("shared memory", process_worlds("shm", timeout));
+  report("gloo, loopback", process_worlds("gloo", timeout));
   report("threads", comm::local_worlds(2, timeout));
 }
 

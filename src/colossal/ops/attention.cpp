@@ -11,8 +11,8 @@
 
 #include "colossal/base/error.h"
 #include "colossal/ops/any_device.h"
-#include "colossal/ops/blocked_attention.h"
 #include "colossal/ops/dispatch.h"
+#include "colossal/ops/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
 
 namespace colossal::ops {
@@ -21,8 +21,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What both operators take after their tensors.
+// What all operators take beside queries, keys and values.
 struct Rule {
+  at::Tensor documents;  // undefined: none
   bool causal;
   double scale;
   double dropout;
@@ -47,34 +48,54 @@ bool is_empty(const at::Tensor& query) {
   return query.size(0) == 0 || query.size(2) == 0;
 }
 
-// LibTorch's aligns a causal mask to the first key, ours to the last: equal only where the lengths
-// are. One query alone sees all keys.
-bool flash_can(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal,
-               double dropout) {
-  const bool aligned = !causal || query.size(2) == key.size(2) || query.size(2) == 1;
-  return dropout == 0 && aligned && value.size(3) == query.size(3);
+at::Tensor with_contiguous_rows(const at::Tensor& x) {
+  return x.stride(3) == 1 ? x : x.contiguous();
 }
 
-bool flash_causal(const at::Tensor& query, bool causal) {
+// Up to here LibTorch's blocks of fp32 take less time than ours.
+constexpr int64_t kShortSequence = 64;
+
+// Where LibTorch's flash attention is faster and can do it. It aligns a causal mask to the first
+// key, ours to the last: equal only where the lengths are. One query alone sees all keys.
+bool use_libtorch(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                  bool causal, double dropout) {
+  const bool one = query.size(2) == 1;
+  const bool can = dropout == 0 && (!causal || one || query.size(2) == key.size(2)) &&
+                   value.size(3) == query.size(3);
+  const bool is_short = query.scalar_type() == at::kFloat && query.size(2) <= kShortSequence;
+  return can && (one || is_short);
+}
+
+bool libtorch_causal(const at::Tensor& query, bool causal) {
   return causal && query.size(2) > 1;
+}
+
+std::tuple<at::Tensor, at::Tensor> forward_documents(const at::Tensor& query, const at::Tensor& key,
+                                                     const at::Tensor& value,
+                                                     const at::Tensor& documents, bool causal,
+                                                     double scale, double dropout,
+                                                     int64_t random_key, at::IntArrayRef sample_ids,
+                                                     int64_t head_begin) {
+  const at::Tensor output = empty_heads(query, value.size(3));
+  const at::Tensor logsumexp = empty_logsumexp(query);
+  if (!is_empty(query)) {
+    flash_attention_forward({query, key, value, documents, causal, scale, dropout,
+                             unpack_key(random_key), sample_ids, head_begin},
+                            output, logsumexp);
+  }
+  return {output, logsumexp};
 }
 
 std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& query, const at::Tensor& key,
                                                const at::Tensor& value, bool causal, double scale,
                                                double dropout, int64_t random_key,
                                                at::IntArrayRef sample_ids, int64_t head_begin) {
-  if (!is_empty(query) && flash_can(query, key, value, causal, dropout)) {
+  if (!is_empty(query) && use_libtorch(query, key, value, causal, dropout)) {
     return at::_scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, flash_causal(query, causal), std::nullopt, scale);
+        query, key, value, 0.0, libtorch_causal(query, causal), std::nullopt, scale);
   }
-  const at::Tensor output = empty_heads(query, value.size(3));
-  const at::Tensor logsumexp = empty_logsumexp(query);
-  if (!is_empty(query)) {
-    blocked_attention_forward(
-        {query, key, value, causal, scale, dropout, unpack_key(random_key), sample_ids, head_begin},
-        output, logsumexp);
-  }
-  return {output, logsumexp};
+  return forward_documents(query, key, value, {}, causal, scale, dropout, random_key, sample_ids,
+                           head_begin);
 }
 
 std::tuple<at::Tensor, at::Tensor> forward_meta(const at::Tensor& query, const at::Tensor&,
@@ -90,30 +111,55 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_meta(
           empty_heads(value, value.size(3))};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
-    const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
-    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
-    double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
+std::tuple<at::Tensor, at::Tensor> forward_documents_meta(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor&,
+    bool causal, double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
     int64_t head_begin) {
-  const at::Tensor gradient =
-      output_gradient.stride(3) == 1 ? output_gradient : output_gradient.contiguous();
-  if (!is_empty(query) && flash_can(query, key, value, causal, dropout)) {
-    return at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        gradient, query, key, value, output, logsumexp, 0.0, flash_causal(query, causal),
-        std::nullopt, scale);
-  }
-  const auto gradients = backward_meta(gradient, query, key, value, output, logsumexp, causal,
-                                       scale, dropout, random_key, sample_ids, head_begin);
+  return forward_meta(query, key, value, causal, scale, dropout, random_key, sample_ids,
+                      head_begin);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_documents_meta(
+    const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp,
+    const at::Tensor&, bool causal, double scale, double dropout, int64_t random_key,
+    at::IntArrayRef sample_ids, int64_t head_begin) {
+  return backward_meta(output_gradient, query, key, value, output, logsumexp, causal, scale,
+                       dropout, random_key, sample_ids, head_begin);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_documents(
+    const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp,
+    const at::Tensor& documents, bool causal, double scale, double dropout, int64_t random_key,
+    at::IntArrayRef sample_ids, int64_t head_begin) {
+  const auto gradients = backward_meta(output_gradient, query, key, value, output, logsumexp,
+                                       causal, scale, dropout, random_key, sample_ids, head_begin);
   const auto& [query_gradient, key_gradient, value_gradient] = gradients;
   if (is_empty(query)) {
     key_gradient.zero_();
     value_gradient.zero_();
   } else {
-    blocked_attention_backward(
-        {query, key, value, causal, scale, dropout, unpack_key(random_key), sample_ids, head_begin},
-        output, logsumexp, gradient, query_gradient, key_gradient, value_gradient);
+    flash_attention_backward({query, key, value, documents, causal, scale, dropout,
+                              unpack_key(random_key), sample_ids, head_begin},
+                             output, logsumexp, with_contiguous_rows(output_gradient),
+                             query_gradient, key_gradient, value_gradient);
   }
   return gradients;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
+    const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
+    double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
+    int64_t head_begin) {
+  if (!is_empty(query) && use_libtorch(query, key, value, causal, dropout)) {
+    return at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        with_contiguous_rows(output_gradient), query, key, value, output, logsumexp, 0.0,
+        libtorch_causal(query, causal), std::nullopt, scale);
+  }
+  return backward_documents(output_gradient, query, key, value, output, logsumexp, {}, causal,
+                            scale, dropout, random_key, sample_ids, head_begin);
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
@@ -124,10 +170,21 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
       "attention_backward(Tensor output_gradient, Tensor query, Tensor key, Tensor value, "
       "Tensor output, Tensor logsumexp, bool causal, float scale, float dropout, int random_key, "
       "int[] sample_ids, int head_begin) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "attention.documents(Tensor query, Tensor key, Tensor value, Tensor documents, bool causal, "
+      "float scale, float dropout, int random_key, int[] sample_ids, int head_begin) "
+      "-> (Tensor output, Tensor logsumexp)");
+  m.def(
+      "attention_backward.documents(Tensor output_gradient, Tensor query, Tensor key, "
+      "Tensor value, Tensor output, Tensor logsumexp, Tensor documents, bool causal, float scale, "
+      "float dropout, int random_key, int[] sample_ids, int head_begin) "
+      "-> (Tensor, Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("attention", forward_cpu);
   m.impl("attention_backward", backward_cpu);
+  m.impl("attention.documents", forward_documents);
+  m.impl("attention_backward.documents", backward_documents);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
   m.impl("attention", any_device::attention);
@@ -136,16 +193,21 @@ TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("attention", forward_meta);
   m.impl("attention_backward", backward_meta);
+  m.impl("attention.documents", forward_documents_meta);
+  m.impl("attention_backward.documents", backward_documents_meta);
+}
+
+template <typename Function>
+c10::TypedOperatorHandle<Function> find_documents_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "documents").typed<Function>();
 }
 
 struct Attention : torch::autograd::Function<Attention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value, const Rule& rule) {
-    static const auto op = find_operator<decltype(forward_cpu)>("colossal::attention");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    auto [output, logsumexp] = op.call(query, key, value, rule.causal, rule.scale, rule.dropout,
-                                       rule.random_key, rule.sample_ids, rule.head_begin);
-    context->save_for_backward({query, key, value, output, logsumexp});
+    auto [output, logsumexp] = call_forward(query, key, value, rule);
+    context->save_for_backward({query, key, value, output, logsumexp, rule.documents});
     context->saved_data["causal"] = rule.causal;
     context->saved_data["scale"] = rule.scale;
     context->saved_data["dropout"] = rule.dropout;
@@ -156,15 +218,49 @@ struct Attention : torch::autograd::Function<Attention> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    static const auto op = find_operator<decltype(backward_cpu)>("colossal::attention_backward");
-    const variable_list saved = context->get_saved_variables();
     auto& data = context->saved_data;
+    const variable_list saved = context->get_saved_variables();
+    const Rule rule{saved[5],
+                    data["causal"].toBool(),
+                    data["scale"].toDouble(),
+                    data["dropout"].toDouble(),
+                    data["random_key"].toInt(),
+                    data["sample_ids"].toIntVector(),
+                    data["head_begin"].toInt()};
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    auto [query, key, value] = op.call(
-        gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], data["causal"].toBool(),
-        data["scale"].toDouble(), data["dropout"].toDouble(), data["random_key"].toInt(),
-        data["sample_ids"].toIntVector(), data["head_begin"].toInt());
+    auto [query, key, value] = call_backward(gradients[0], saved, rule);
     return {query, key, value, {}};
+  }
+
+ private:
+  static std::tuple<at::Tensor, at::Tensor> call_forward(const at::Tensor& query,
+                                                         const at::Tensor& key,
+                                                         const at::Tensor& value,
+                                                         const Rule& rule) {
+    if (rule.documents.defined()) {
+      static const auto op =
+          find_documents_operator<decltype(forward_documents)>("colossal::attention");
+      return op.call(query, key, value, rule.documents, rule.causal, rule.scale, rule.dropout,
+                     rule.random_key, rule.sample_ids, rule.head_begin);
+    }
+    static const auto op = find_operator<decltype(forward_cpu)>("colossal::attention");
+    return op.call(query, key, value, rule.causal, rule.scale, rule.dropout, rule.random_key,
+                   rule.sample_ids, rule.head_begin);
+  }
+
+  static std::tuple<at::Tensor, at::Tensor, at::Tensor> call_backward(const at::Tensor& gradient,
+                                                                      const variable_list& saved,
+                                                                      const Rule& rule) {
+    if (rule.documents.defined()) {
+      static const auto op =
+          find_documents_operator<decltype(backward_documents)>("colossal::attention_backward");
+      return op.call(gradient, saved[0], saved[1], saved[2], saved[3], saved[4], rule.documents,
+                     rule.causal, rule.scale, rule.dropout, rule.random_key, rule.sample_ids,
+                     rule.head_begin);
+    }
+    static const auto op = find_operator<decltype(backward_cpu)>("colossal::attention_backward");
+    return op.call(gradient, saved[0], saved[1], saved[2], saved[3], saved[4], rule.causal,
+                   rule.scale, rule.dropout, rule.random_key, rule.sample_ids, rule.head_begin);
   }
 };
 
@@ -178,16 +274,21 @@ void check(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
                  shape_text(value));
   COLOSSAL_CHECK(key.size(1) > 0 && query.size(1) % key.size(1) == 0,
                  "{} query heads over {} key heads", query.size(1), key.size(1));
-  COLOSSAL_CHECK(
-      key.size(2) >= (options.causal ? query.size(2) : std::min<int64_t>(1, query.size(2))),
-      "{} queries, {} keys", query.size(2), key.size(2));
+  const bool aligned = options.causal || options.documents.defined();
+  COLOSSAL_CHECK(key.size(2) >= (aligned ? query.size(2) : std::min<int64_t>(1, query.size(2))),
+                 "{} queries, {} keys", query.size(2), key.size(2));
+  if (options.documents.defined()) {
+    COLOSSAL_CHECK(options.documents.dim() == 2 && options.documents.size(0) == key.size(0) &&
+                       options.documents.size(1) == key.size(2) &&
+                       options.documents.scalar_type() == at::kLong,
+                   "documents {} of type {} for keys {}", shape_text(options.documents),
+                   c10::toString(options.documents.scalar_type()), shape_text(key));
+    COLOSSAL_CHECK(query.is_cpu() || query.is_meta(), "attention over documents on {}",
+                   query.device().str());
+  }
   COLOSSAL_CHECK(
       options.dropout == 0 || query.size(0) == static_cast<int64_t>(options.sample_ids.size()),
       "batch {}, sample ids {}", query.size(0), options.sample_ids.size());
-}
-
-at::Tensor with_contiguous_rows(const at::Tensor& x) {
-  return x.stride(3) == 1 ? x : x.contiguous();
 }
 
 }  // namespace
@@ -197,8 +298,9 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
   check(query, key, value, options);
   const double scale =
       options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(query.size(3)));
-  Rule rule{options.causal,    scale, options.dropout, pack_key(options.random_key), {},
-            options.head_begin};
+  Rule rule{
+      options.documents, options.causal, scale, options.dropout, pack_key(options.random_key), {},
+      options.head_begin};
   if (options.dropout > 0) {
     rule.sample_ids.assign(options.sample_ids.begin(), options.sample_ids.end());
   }

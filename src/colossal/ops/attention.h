@@ -15,6 +15,11 @@ struct AttentionOptions {
   bool causal = true;
   double scale = 0;  // of the scores; 0: 1 / sqrt(head_size)
 
+  // [batch, key_sequence] int64: the document of each key. A query sees the keys of its own only,
+  // that of the key at its position (the last query stands at the last key). Undefined: all are
+  // one.
+  at::Tensor documents{};
+
   // Dropout of the probabilities. The mask is a pure function of (key, global sample id, head,
   // position of the query, position of the key); the key's stream name tells the layer.
   double dropout = 0;
@@ -29,10 +34,11 @@ struct AttentionOptions {
 //          key head h * kv_heads / heads
 //   value  [batch, kv_heads, key_sequence, value_size]
 // Returns [batch, heads, sequence, value_size], in memory [batch, sequence, heads, value_size]. The
-// inputs may be views whose last dim is contiguous. Causal: key_sequence >= sequence.
+// inputs may be views whose last dim is contiguous. Causal or with documents: key_sequence >=
+// sequence.
 //
-// T. Dao et al., "FlashAttention", 2022: LibTorch's, or for what that cannot do (dropout, longer
-// keys, values of another size) our own over blocks of query rows, in fp32 (fp64).
+// T. Dao, "FlashAttention-2", 2023, see flash_attention.h. Where LibTorch's own is faster (one
+// query alone; fp64) and can do it, that.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options);
 

@@ -47,16 +47,48 @@ struct DropoutRule {
   double scale;
 };
 
-// Rows of attention scores, [rows, stride], of which columns [0, valid) hold keys that row may see
-// and [valid, columns) are to become zero. Type: float32 or float64.
-struct ScoreRow {
-  void* scores;
-  ElementType type;
-  int64_t valid;
-  int64_t columns;
-  double scale;                // of the raw scores
-  const DropoutRule* dropout;  // null: none
-  RandomRow random;
+// Attention works on blocks of scores that are transposed: a row for each key, a lane for each
+// query. What is done to the scores of a query is then done lane by lane, and no sum crosses lanes.
+// Arrays of lanes have a multiple of this many; those beyond the last query hold what does no harm.
+inline constexpr int64_t kAttentionLanes = 16;
+
+struct AttentionBlock {
+  ElementType type;  // of the numbers computed with, "Real" below: float32 or float64
+  void* scores;      // [keys, stride] Real: products of a key and a query
+  int64_t stride;    // of all arrays [keys, lanes] of this block
+  int64_t keys;
+  int64_t lanes;
+  double scale;  // of the scores, times log2(e)
+
+  // Lane i sees key j if key_begin + j < limits[i], and their documents are equal. All [lanes] or
+  // [keys] Real (exact up to 2^24); limits null: every lane sees every key. Documents: both or
+  // none.
+  int64_t key_begin;
+  const void* limits;
+  const void* query_documents;
+  const void* key_documents;
+
+  // Dropout: probability (j, i) is kept if bit j % 32 of kept[j / 32 * stride + i] is set. Null:
+  // all.
+  const uint32_t* kept;
+  double kept_scale;  // 1 / (1 - probability)
+};
+
+// The running softmax of each lane, in units of log2: the sum is that of 2^(score - maximum). A
+// maximum need not be the largest score, only near it. The outputs so far are scaled with the sums.
+struct AttentionSums {
+  void* maxima;   // [lanes] Real; -infinity before the first key
+  void* sums;     // [lanes] Real
+  void* outputs;  // [output_rows, stride] Real
+  int64_t output_rows;
+};
+
+// A block of gradients in bf16 as three products take them. Strides are the block's; pairs: row 2 j
+// in the low half, row 2 j + 1 (or zero) in the high.
+struct AttentionHalves {
+  uint16_t* probabilities;
+  uint16_t* gradients;
+  uint32_t* gradient_pairs;
 };
 
 struct VectorKernels {
@@ -88,12 +120,32 @@ struct VectorKernels {
   void (*cross_entropy_gradient)(void* row, ElementType type, int64_t count,
                                  const SoftmaxStatistics& statistics, int64_t label);
 
-  // scores <- dropout(softmax(scale * scores)); returns the logarithm of the sum of exponentials.
-  double (*attention_probabilities)(const ScoreRow& row);
-  // scores <- dropout(P), and gradient [columns], on entry that of dropout(P), <- that of the raw
-  // scores, with P = exp(scale * scores - logsumexp) and `delta` the row's <output, its gradient>.
-  void (*attention_gradient)(const ScoreRow& row, void* gradient, double logsumexp, double delta);
+  // Adds the block's keys to the sums and scales the outputs to match; scores <- dropout(2^(scale *
+  // scores - maximum)), or, where `pairs` [keys / 2, stride] is not null, pairs <- that in bf16.
+  void (*attention_probabilities)(const AttentionBlock& block, const AttentionSums& sums,
+                                  uint32_t* pairs);
+  // With P = 2^(scale * scores - logsumexp), the latter in units of log2, and gradients [keys,
+  // stride] those of dropout(P): scores <- dropout(P), gradients <- P * (dropout(gradients) -
+  // delta), or, where `halves` is not null, those in bf16 there. logsumexps and deltas: [lanes]
+  // Real.
+  void (*attention_gradients)(const AttentionBlock& block, void* gradients, const void* logsumexps,
+                              const void* deltas, const AttentionHalves* halves);
+  // The bits of AttentionBlock::kept for one group of random words (64 keys), [2, stride], of lanes
+  // that draw from these rows.
+  void (*kept_bits)(const RandomRow* rows, int64_t lanes, uint32_t threshold, uint32_t group,
+                    uint32_t* bits, int64_t stride);
 
+  double (*inner_product)(const void* a, ElementType a_type, const void* b, ElementType b_type,
+                          int64_t count);
+
+  // to[column][row] = from[row][column], for elements of 4 or 8 bytes. Strides in elements.
+  void (*transpose32)(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t columns,
+                      uint32_t* to, int64_t to_stride);
+  void (*transpose64)(const uint64_t* from, int64_t from_stride, int64_t rows, int64_t columns,
+                      uint64_t* to, int64_t to_stride);
+  // to[pair][column] = from[2 pair][column] | from[2 pair + 1][column] << 16; rows: an even number.
+  void (*interleave_pairs)(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
+                           uint32_t* to, int64_t to_stride);
   // to[column][pair] = from[2 pair][column] | from[2 pair + 1][column] << 16, for bf16 numbers as
   // bits; a row beyond the last counts as zeros. Strides in elements.
   void (*transpose_pairs)(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,

@@ -1,0 +1,307 @@
+// What attention does to a block of scores between its products.
+#pragma once
+
+#include "colossal/ops/kernels/block.h"
+#include "colossal/ops/kernels/exponential.h"
+#include "colossal/ops/kernels/native_vector.h"
+
+namespace colossal::ops::kernels {
+namespace {
+
+// A maximum is kept until a score exceeds it by this many powers of two: outputs are then rarely
+// scaled again, and no exponential overflows.
+constexpr int kMaximumSlack = 8;
+
+template <typename Real>
+struct BitsOf;
+template <>
+struct BitsOf<float> {
+  typedef uint32_t Type;
+};
+template <>
+struct BitsOf<double> {
+  typedef uint64_t Type;
+};
+
+// A block as its lanes [lane, lane + Native<Real>::kLanes) see it.
+template <typename Real, bool kMasked, bool kDropout>
+class LaneBlock {
+ public:
+  typedef NativeVector<Real> Lanes;
+  typedef typename BitsOf<Real>::Type Bits;
+
+  LaneBlock(const AttentionBlock& block, int64_t lane)
+      : scores_(static_cast<Real*>(block.scores) + lane),
+        stride_(block.stride),
+        scale_(static_cast<Real>(block.scale)),
+        kept_(block.kept + (kDropout ? lane : 0)),
+        kept_scale_(static_cast<Real>(block.kept_scale)),
+        key_begin_(block.key_begin) {
+    if constexpr (kMasked) {
+      limits_ = load_native(static_cast<const Real*>(block.limits) + lane);
+      key_documents_ = static_cast<const Real*>(block.key_documents);
+      if (key_documents_) {
+        documents_ = load_native(static_cast<const Real*>(block.query_documents) + lane);
+      }
+    }
+  }
+
+  Real* at(int64_t key) const { return scores_ + key * stride_; }
+
+  // The scaled scores of a key; -infinity where a lane does not see it.
+  [[gnu::always_inline]] Lanes scores(int64_t key) const {
+    const Lanes score = load_native(at(key)) * scale_;
+    if constexpr (!kMasked) return score;
+    auto seen = broadcast(static_cast<Real>(key_begin_ + key)) < limits_;
+    if (key_documents_) seen &= broadcast(key_documents_[key]) == documents_;
+    return seen ? score : broadcast(-static_cast<Real>(__builtin_inf()));
+  }
+
+  // x, or what dropout makes of it.
+  [[gnu::always_inline]] Lanes drop(const Lanes& x, int64_t key) const {
+    if constexpr (!kDropout) return x;
+    typedef NativeVector<Bits> BitLanes;
+    typedef uint32_t Words __attribute__((vector_size(4 * Native<Real>::kLanes)));
+    Words words;
+    __builtin_memcpy(&words, kept_ + key / 32 * stride_, sizeof words);
+    const BitLanes bits = __builtin_convertvector(words, BitLanes) & (Bits{1} << key % 32);
+    return bits != 0 ? x * kept_scale_ : Lanes{};
+  }
+
+ private:
+  Real* scores_;
+  int64_t stride_;
+  Real scale_;
+  const uint32_t* kept_;
+  Real kept_scale_;
+  int64_t key_begin_;
+  Lanes limits_{};
+  Lanes documents_{};
+  const Real* key_documents_ = nullptr;
+};
+
+template <typename Real>
+[[gnu::always_inline]] inline bool any_above(const NativeVector<Real>& a,
+                                             const NativeVector<Real>& b) {
+  const auto above = a > b;
+  int64_t any = 0;
+  for (int64_t lane = 0; lane < Native<Real>::kLanes; ++lane) any |= above[lane];
+  return any != 0;
+}
+
+// Round to nearest, ties to even, in the high half of each lane.
+[[gnu::always_inline]] inline NativeVector<uint32_t> rounded_bits(NativeVector<float> value) {
+  typedef NativeVector<uint32_t> Bits;
+  const Bits bits = (Bits)value;
+  const Bits rounded = bits + 0x7FFF + ((bits >> 16) & 1);
+  return value != value ? broadcast(uint32_t{0x7FC00000}) : rounded;
+}
+
+[[gnu::always_inline]] inline void store_halves(const NativeVector<uint32_t>& bits, uint16_t* to) {
+  typedef uint16_t Halves __attribute__((vector_size(kNativeBytes / 2)));
+  const Halves halves = __builtin_convertvector(bits >> 16, Halves);
+  __builtin_memcpy(to, &halves, sizeof halves);
+}
+
+// Raises the maxima of those lanes whose scores exceed them too far, and scales what was summed
+// under the old ones. What becomes of a lane depends on no other: vectors of any width give the
+// same bits.
+template <typename Real>
+inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sums, int64_t lane,
+                         int64_t stride) {
+  typedef NativeVector<Real> Lanes;
+  Real* maxima = static_cast<Real*>(sums.maxima) + lane;
+  Real* totals = static_cast<Real*>(sums.sums) + lane;
+  Real* outputs = static_cast<Real*>(sums.outputs) + lane;
+  const Lanes before = load_native(maxima);
+  const auto raised = top > before + Real{kMaximumSlack};
+  const Lanes factor = raised ? power_of_two(before - top) : broadcast(Real{1});
+  store_native<Real>(raised ? top : before, maxima);
+  store_native<Real>(load_native(totals) * factor, totals);
+  for (int64_t row = 0; row < sums.output_rows; ++row) {
+    Real* output = outputs + row * stride;
+    store_native<Real>(load_native(output) * factor, output);
+  }
+}
+
+template <typename Real, bool kMasked, bool kDropout, bool kPairs>
+inline void attention_probabilities_as(const AttentionBlock& block, const AttentionSums& sums,
+                                       uint32_t* pairs) {
+  typedef NativeVector<Real> Lanes;
+  const Lanes lowest = broadcast(-static_cast<Real>(__builtin_inf()));
+  for (int64_t lane = 0; lane < block.lanes; lane += Native<Real>::kLanes) {
+    const LaneBlock<Real, kMasked, kDropout> lanes(block, lane);
+    Real* maxima = static_cast<Real*>(sums.maxima) + lane;
+    Real* totals = static_cast<Real*>(sums.sums) + lane;
+    Lanes top = lowest;
+    for (int64_t key = 0; key < block.keys; ++key) {
+      const Lanes scores = lanes.scores(key);
+      store_native<Real>(scores, lanes.at(key));
+      top = scores > top ? scores : top;
+    }
+    if (any_above<Real>(top, load_native(maxima) + Real{kMaximumSlack})) {
+      raise_maxima<Real>(top, sums, lane, block.stride);
+    }
+    // A lane that has seen nothing has the maximum -infinity, which must not meet itself.
+    const Lanes maximum = load_native(maxima);
+    const Lanes shift = maximum == lowest ? Lanes{} : maximum;
+    Lanes total = load_native(totals);
+    const auto probability = [&](int64_t key) {
+      const Lanes p = power_of_two(load_native(lanes.at(key)) - shift);
+      total += p;
+      return lanes.drop(p, key);
+    };
+    if constexpr (kPairs) {
+      int64_t key = 0;
+      for (; key + 1 < block.keys; key += 2) {
+        const NativeVector<uint32_t> low = rounded_bits(probability(key)) >> 16;
+        const NativeVector<uint32_t> high = rounded_bits(probability(key + 1)) & 0xFFFF0000;
+        store_native<uint32_t>(low | high, pairs + key / 2 * block.stride + lane);
+      }
+      if (key < block.keys) {
+        store_native<uint32_t>(rounded_bits(probability(key)) >> 16,
+                               pairs + key / 2 * block.stride + lane);
+      }
+    } else {
+      for (int64_t key = 0; key < block.keys; ++key) {
+        store_native<Real>(probability(key), lanes.at(key));
+      }
+    }
+    store_native<Real>(total, totals);
+  }
+}
+
+template <typename Real, bool kMasked, bool kDropout, bool kHalves>
+inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
+                                   const void* logsumexps, const void* deltas,
+                                   const AttentionHalves* halves) {
+  typedef NativeVector<Real> Lanes;
+  for (int64_t lane = 0; lane < block.lanes; lane += Native<Real>::kLanes) {
+    const LaneBlock<Real, kMasked, kDropout> lanes(block, lane);
+    Real* column = static_cast<Real*>(gradients) + lane;
+    const Lanes shift = load_native(static_cast<const Real*>(logsumexps) + lane);
+    const Lanes delta = load_native(static_cast<const Real*>(deltas) + lane);
+    const auto pair = [&](int64_t key, Lanes& probability, Lanes& gradient) {
+      const Lanes p = power_of_two(lanes.scores(key) - shift);
+      probability = lanes.drop(p, key);
+      gradient = p * (lanes.drop(load_native(column + key * block.stride), key) - delta);
+    };
+    if constexpr (kHalves) {
+      for (int64_t key = 0; key < block.keys; key += 2) {
+        NativeVector<uint32_t> both{};
+        for (int64_t i = key; i < smaller(key + 2, block.keys); ++i) {
+          Lanes probability, gradient;
+          pair(i, probability, gradient);
+          const NativeVector<uint32_t> bits = rounded_bits(gradient);
+          const int64_t place = i * block.stride + lane;
+          store_halves(rounded_bits(probability), halves->probabilities + place);
+          store_halves(bits, halves->gradients + place);
+          both |= i == key ? bits >> 16 : bits & 0xFFFF0000;
+        }
+        store_native<uint32_t>(both, halves->gradient_pairs + key / 2 * block.stride + lane);
+      }
+    } else {
+      for (int64_t key = 0; key < block.keys; ++key) {
+        Lanes probability, gradient;
+        pair(key, probability, gradient);
+        store_native<Real>(probability, lanes.at(key));
+        store_native<Real>(gradient, column + key * block.stride);
+      }
+    }
+  }
+}
+
+template <bool kGiven>
+struct Constant {
+  static constexpr bool kValue = kGiven;
+};
+
+// run(masked, dropout) with what the block needs as constants.
+template <typename Run>
+inline void with_block_kind(const AttentionBlock& block, const Run& run) {
+  using Yes = Constant<true>;
+  using No = Constant<false>;
+  if (block.limits) {
+    block.kept ? run(Yes{}, Yes{}) : run(Yes{}, No{});
+  } else {
+    block.kept ? run(No{}, Yes{}) : run(No{}, No{});
+  }
+}
+
+inline void attention_probabilities(const AttentionBlock& block, const AttentionSums& sums,
+                                    uint32_t* pairs) {
+  with_block_kind(block, [&](auto masked, auto dropout) {
+    constexpr bool kMasked = decltype(masked)::kValue, kDropout = decltype(dropout)::kValue;
+    if (block.type == ElementType::float64) {
+      attention_probabilities_as<double, kMasked, kDropout, false>(block, sums, nullptr);
+    } else if (pairs) {
+      attention_probabilities_as<float, kMasked, kDropout, true>(block, sums, pairs);
+    } else {
+      attention_probabilities_as<float, kMasked, kDropout, false>(block, sums, nullptr);
+    }
+  });
+}
+
+inline void attention_gradients(const AttentionBlock& block, void* gradients,
+                                const void* logsumexps, const void* deltas,
+                                const AttentionHalves* halves) {
+  with_block_kind(block, [&](auto masked, auto dropout) {
+    constexpr bool kMasked = decltype(masked)::kValue, kDropout = decltype(dropout)::kValue;
+    if (block.type == ElementType::float64) {
+      attention_gradients_as<double, kMasked, kDropout, false>(block, gradients, logsumexps, deltas,
+                                                               nullptr);
+    } else if (halves) {
+      attention_gradients_as<float, kMasked, kDropout, true>(block, gradients, logsumexps, deltas,
+                                                             halves);
+    } else {
+      attention_gradients_as<float, kMasked, kDropout, false>(block, gradients, logsumexps, deltas,
+                                                              nullptr);
+    }
+  });
+}
+
+inline void kept_bits(const RandomRow* rows, int64_t lanes, uint32_t threshold, uint32_t group,
+                      uint32_t* bits, int64_t stride) {
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    uint32_t words[kRandomGroup];
+    random_words(rows[lane], group, words);
+    for (int64_t half = 0; half < 2; ++half) {
+      uint32_t kept = 0;
+      for (int64_t i = 0; i < 32; ++i) {
+        kept |= static_cast<uint32_t>(words[32 * half + i] >= threshold) << i;
+      }
+      bits[half * stride + lane] = kept;
+    }
+  }
+}
+
+template <typename Real>
+inline double inner_product_as(const void* a, ElementType a_type, const void* b, ElementType b_type,
+                               int64_t count) {
+  using Lanes = Vector<Real>;
+  alignas(kVectorBytes) Real a_block[kBlock];
+  alignas(kVectorBytes) Real b_block[kBlock];
+  double sum = 0;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = smaller(kBlock, count - begin);
+    widen_block(a, a_type, begin, size, a_block);
+    widen_block(b, b_type, begin, size, b_block);
+    pad_block(a_block, size, Real{0});
+    pad_block(b_block, size, Real{0});
+    typename Lanes::Type products = {};
+    for (int64_t i = 0; i < size; i += Lanes::kLanes) {
+      products += load_vector(a_block + i) * load_vector(b_block + i);
+    }
+    sum += sum_lanes<Real>(products);
+  }
+  return sum;
+}
+
+inline double inner_product(const void* a, ElementType a_type, const void* b, ElementType b_type,
+                            int64_t count) {
+  const bool wide = a_type == ElementType::float64 || b_type == ElementType::float64;
+  return (wide ? inner_product_as<double> : inner_product_as<float>)(a, a_type, b, b_type, count);
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

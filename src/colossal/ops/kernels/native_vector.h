@@ -1,0 +1,46 @@
+// Vectors as wide as the instruction set's, for loops whose lanes never meet: their bits are the
+// same whatever the width. A variable of this type is a register, which wider ones are not.
+#pragma once
+
+#include <cstdint>
+
+namespace colossal::ops::kernels {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int64_t kNativeBytes = 64;
+#elif defined(__AVX2__)
+constexpr int64_t kNativeBytes = 32;
+#else
+constexpr int64_t kNativeBytes = 16;
+#endif
+
+template <typename Number>
+struct Native {
+  typedef Number Type __attribute__((vector_size(kNativeBytes)));
+  static constexpr int64_t kLanes = kNativeBytes / static_cast<int64_t>(sizeof(Number));
+};
+
+template <typename Number>
+using NativeVector = typename Native<Number>::Type;
+
+template <typename Number>
+[[gnu::always_inline]] inline NativeVector<Number> load_native(const Number* from) {
+  NativeVector<Number> vector;
+  __builtin_memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+template <typename Number>
+[[gnu::always_inline]] inline void store_native(const NativeVector<Number>& vector, Number* to) {
+  __builtin_memcpy(to, &vector, sizeof vector);
+}
+
+// All lanes the same. Subtracting zero changes no number.
+template <typename Number>
+[[gnu::always_inline]] inline NativeVector<Number> broadcast(Number number) {
+  return number - NativeVector<Number>{};
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

@@ -1,0 +1,2 @@
+#define COLOSSAL_VARIANT avx512_product
+#include "colossal/ops/kernels/product.inc"

@@ -1,0 +1,2 @@
+#define COLOSSAL_VARIANT baseline_product
+#include "colossal/ops/kernels/product.inc"

@@ -1,0 +1,83 @@
+// Transposed copies, and rows of bf16 numbers interleaved in pairs.
+#pragma once
+
+#include "colossal/ops/kernels/native_vector.h"
+
+namespace colossal::ops::kernels {
+namespace {
+
+// Of a square tile in registers: swaps the off-diagonal blocks of size kStep of all pairs of rows
+// (i, i + kStep).
+template <typename Element, int kStep>
+[[gnu::always_inline]] inline void exchange_blocks(NativeVector<Element>* rows) {
+  constexpr int kLanes = Native<Element>::kLanes;
+  NativeVector<Element> low, high;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    low[lane] = lane & kStep ? kLanes + lane - kStep : lane;
+    high[lane] = lane & kStep ? kLanes + lane : lane + kStep;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) {
+    if (i & kStep) continue;
+    const NativeVector<Element> a = rows[i], b = rows[i + kStep];
+    rows[i] = __builtin_shuffle(a, b, low);
+    rows[i + kStep] = __builtin_shuffle(a, b, high);
+  }
+}
+
+template <typename Element>
+[[gnu::always_inline]] inline void transpose_square(const Element* from, int64_t from_stride,
+                                                    Element* to, int64_t to_stride) {
+  constexpr int kLanes = Native<Element>::kLanes;
+  NativeVector<Element> rows[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) rows[i] = load_native(from + i * from_stride);
+  exchange_blocks<Element, 1>(rows);
+  if constexpr (kLanes > 2) exchange_blocks<Element, 2>(rows);
+  if constexpr (kLanes > 4) exchange_blocks<Element, 4>(rows);
+  if constexpr (kLanes > 8) exchange_blocks<Element, 8>(rows);
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) store_native<Element>(rows[i], to + i * to_stride);
+}
+
+template <typename Element>
+inline void transpose_elements(const Element* from, int64_t from_stride, int64_t rows,
+                               int64_t columns, Element* to, int64_t to_stride) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      to[column * to_stride + row] = from[row * from_stride + column];
+    }
+  }
+}
+
+template <typename Element>
+inline void transpose(const Element* from, int64_t from_stride, int64_t rows, int64_t columns,
+                      Element* to, int64_t to_stride) {
+  constexpr int64_t kLanes = Native<Element>::kLanes;
+  const int64_t whole_rows = rows - rows % kLanes, whole_columns = columns - columns % kLanes;
+  for (int64_t row = 0; row < whole_rows; row += kLanes) {
+    for (int64_t column = 0; column < whole_columns; column += kLanes) {
+      transpose_square(from + row * from_stride + column, from_stride,
+                       to + column * to_stride + row, to_stride);
+    }
+  }
+  transpose_elements(from + whole_columns, from_stride, whole_rows, columns - whole_columns,
+                     to + whole_columns * to_stride, to_stride);
+  transpose_elements(from + whole_rows * from_stride, from_stride, rows - whole_rows, columns,
+                     to + whole_rows, to_stride);
+}
+
+inline void interleave_pairs(const uint16_t* from, int64_t from_stride, int64_t rows,
+                             int64_t columns, uint32_t* to, int64_t to_stride) {
+  for (int64_t pair = 0; pair < rows / 2; ++pair) {
+    const uint16_t* first = from + 2 * pair * from_stride;
+    const uint16_t* second = first + from_stride;
+    uint32_t* pairs = to + pair * to_stride;
+    for (int64_t column = 0; column < columns; ++column) {
+      pairs[column] = first[column] | static_cast<uint32_t>(second[column]) << 16;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

@@ -1,0 +1,135 @@
+// Attention as its formula says, with all scores at once, and what tests compare with it.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <functional>
+#include <vector>
+
+#include "colossal/ops/attention.h"
+#include "tests/ops/tensors.h"
+
+namespace colossal::ops {
+
+struct Shape {
+  int64_t batch, heads, kv_heads, sequence, keys, head_size, value_size;
+};
+
+struct Inputs {
+  at::Tensor query, key, value, gradient;
+
+  Inputs to(at::ScalarType type) const {
+    return {query.to(type), key.to(type), value.to(type), gradient.to(type)};
+  }
+};
+
+// Rounded to bf16, so that every type starts from the same numbers. Views whose heads lie side by
+// side in memory, as the projections give them.
+inline Inputs make_inputs(const Shape& s) {
+  const auto make = [](at::IntArrayRef sizes, uint64_t seed) {
+    return normal(sizes, at::kBFloat16, seed).to(at::kDouble).transpose(1, 2);
+  };
+  return {make({s.batch, s.sequence, s.heads, s.head_size}, 1),
+          make({s.batch, s.keys, s.kv_heads, s.head_size}, 2),
+          make({s.batch, s.keys, s.kv_heads, s.value_size}, 3),
+          make({s.batch, s.sequence, s.heads, s.value_size}, 4)};
+}
+
+// Ids of documents, [batch, keys]: runs of uneven lengths, one of which comes back later.
+inline at::Tensor make_documents(const Shape& s) {
+  const at::Tensor documents = at::empty({s.batch, s.keys}, at::kLong);
+  auto ids = documents.accessor<int64_t, 2>();
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t k = 0; k < s.keys; ++k) {
+      const int64_t run = (k + 11 * b) / 37;
+      ids[b][k] = run == 3 ? int64_t{1} << 40 : run % 5 - 2;
+    }
+  }
+  return documents;
+}
+
+inline const std::vector<int64_t> kSamples = {3, 1'000'000, 7};
+
+inline AttentionOptions with_dropout(AttentionOptions options) {
+  options.dropout = 0.2;
+  options.random_key = random_key(1, 2, "blocks.3.attention");
+  options.sample_ids = kSamples;
+  return options;
+}
+
+// The mask of dropout that options describe, [batch, heads, sequence, keys]: factors 0 or 1 / (1 -
+// p). Drawn number by number.
+inline at::Tensor mask_of(const Shape& s, const AttentionOptions& options) {
+  at::Tensor mask = at::ones({s.batch, s.heads, s.sequence, s.keys}, at::kDouble);
+  if (options.dropout == 0) return mask;
+  auto factors = mask.accessor<double, 4>();
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      const RandomKey key = random_subkey(options.random_key, options.head_begin + h);
+      for (int64_t q = 0; q < s.sequence; ++q) {
+        const RandomRow row = random_row(key, options.sample_ids[b], s.keys - s.sequence + q);
+        for (int64_t k = 0; k < s.keys; ++k) {
+          uint32_t words[kRandomGroup];
+          random_words(row, k / kRandomGroup, words);
+          const bool dropped = words[k % kRandomGroup] < options.dropout * 0x1p32;
+          factors[b][h][q][k] = dropped ? 0 : 1 / (1 - options.dropout);
+        }
+      }
+    }
+  }
+  return mask;
+}
+
+struct Results {
+  at::Tensor output;
+  std::vector<at::Tensor> gradients;  // of query, key, value
+};
+
+inline Results differentiate(const Inputs& in,
+                             const std::function<at::Tensor(const Inputs&)>& function) {
+  const Inputs leaves{in.query.detach().requires_grad_(), in.key.detach().requires_grad_(),
+                      in.value.detach().requires_grad_(), in.gradient};
+  const at::Tensor output = function(leaves);
+  return {output.detach(),
+          torch::autograd::grad({output}, {leaves.query, leaves.key, leaves.value}, {in.gradient})};
+}
+
+// Which keys each query sees, [batch or 1, 1, sequence, keys].
+inline at::Tensor seen_keys(int64_t sequence, int64_t keys, const AttentionOptions& options) {
+  at::Tensor seen = at::ones({1, 1, sequence, keys}, at::kBool);
+  if (options.causal) seen = seen.tril(keys - sequence);
+  if (options.documents.defined()) {
+    const at::Tensor of_queries = options.documents.narrow(1, keys - sequence, sequence);
+    const at::Tensor same = of_queries.unsqueeze(2).eq(options.documents.unsqueeze(1));
+    seen = seen.logical_and(same.unsqueeze(1));
+  }
+  return seen;
+}
+
+// Written out, in the inputs' type.
+inline Results reference(const Inputs& in, const AttentionOptions& options,
+                         const at::Tensor& mask) {
+  return differentiate(in, [&](const Inputs& x) {
+    const int64_t group = x.query.size(1) / x.key.size(1);
+    const at::Tensor key = x.key.repeat_interleave(group, 1);
+    const at::Tensor value = x.value.repeat_interleave(group, 1);
+    const at::Tensor seen = seen_keys(x.query.size(2), x.key.size(2), options);
+    const at::Tensor scores = (at::matmul(x.query, key.transpose(2, 3)) * options.scale)
+                                  .masked_fill(seen.logical_not(), -INFINITY);
+    return at::matmul(scores.softmax(-1) * mask.to(x.query.scalar_type()), value);
+  });
+}
+
+inline void expect_all_near(const Results& a, const Results& b, double tolerance) {
+  {
+    SCOPED_TRACE("output");
+    expect_near(a.output, b.output, tolerance);
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    SCOPED_TRACE(testing::Message() << "gradient " << i);
+    expect_near(a.gradients[i], b.gradients[i], tolerance);
+  }
+}
+
+}  // namespace colossal::ops

@@ -79,7 +79,7 @@ class Trainer {
     monitor_.start(engine_.steps_done());
     data::BatchLoader loader = data_.training_loader(engine_.steps_done());
     while (engine_.steps_done() < job_.config.train.steps && !summary_.stopped) {
-      step(loader.next());
+      step(loader);
     }
     finish();
     return summary_;
@@ -103,9 +103,10 @@ class Trainer {
     log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
   }
 
-  void step(const std::vector<data::Batch>& micro_batches) {
+  void step(data::BatchLoader& loader) {
     if (save_ && save_->done()) finish_save();
     monitor_.begin_step();
+    const std::vector<data::Batch> micro_batches = loader.next();
     StepResult result;
     try {
       result = engine_.step(micro_batches, hooks_.stop_requested(), [this] {

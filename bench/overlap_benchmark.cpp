@@ -1,0 +1,172 @@
+// How much of the time that collectives take is hidden under computing: trains two ranks as threads
+// with and without a delay before each collective of a chunk, and prints by how much the step
+// grows.
+//   overlap_benchmark [MILLISECONDS] [STEPS]
+#include <ATen/Parallel.h>
+#include <ATen/ops/randint.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <thread>
+
+#include "colossal/booster/engine.h"
+#include "colossal/comm/group_impl.h"
+#include "colossal/models/gpt2/model.h"
+#include "colossal/nn/dense_builder.h"
+
+namespace colossal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+constexpr int kRanks = 2;
+constexpr int64_t kSequence = 256, kShare = 4;
+constexpr int64_t kBlocks = 6;
+
+struct Delay {
+  Milliseconds length{0};
+  int64_t delayed = 0;  // calls
+};
+
+// Waits, without computing, before what a chunk sends.
+class DelayedBackend final : public comm::Backend {
+ public:
+  DelayedBackend(comm::Membership membership, std::shared_ptr<comm::Ledger> ledger,
+                 comm::Group group, Delay& delay)
+      : Backend(std::move(membership), std::move(ledger), std::chrono::hours(1)),
+        group_(std::move(group)),
+        delay_(delay) {}
+
+  void all_reduce(const comm::Call& call, const at::Tensor& tensor) override {
+    wait(call);
+    inner().all_reduce(call, tensor);
+  }
+  void reduce_scatter(const comm::Call& call, const at::Tensor& full, const at::Tensor& part,
+                      comm::Counts counts) override {
+    wait(call);
+    inner().reduce_scatter(call, full, part, counts);
+  }
+  void all_gather(const comm::Call& call, const at::Tensor& full, comm::Counts counts) override {
+    wait(call);
+    inner().all_gather(call, full, counts);
+  }
+  void all_to_all(const comm::Call& call, const at::Tensor& send, comm::Counts send_counts,
+                  const at::Tensor& receive, comm::Counts receive_counts) override {
+    inner().all_to_all(call, send, send_counts, receive, receive_counts);
+  }
+  void broadcast(const comm::Call& call, const at::Tensor& tensor, int root) override {
+    inner().broadcast(call, tensor, root);
+  }
+  void send(const comm::Call& call, const at::Tensor& tensor, int to) override {
+    inner().send(call, tensor, to);
+  }
+  void receive(const comm::Call& call, const at::Tensor& tensor, int from) override {
+    inner().receive(call, tensor, from);
+  }
+  void barrier(const comm::Call& call) override { inner().barrier(call); }
+  void close(const std::string& why) override { inner().close(why); }
+
+ private:
+  comm::Backend& inner() { return *group_.impl().backend; }
+  void wait(const comm::Call& call) {
+    if (call.reason != comm::Reason::gradient && call.reason != comm::Reason::parameter) return;
+    ++delay_.delayed;
+    std::this_thread::sleep_for(delay_.length);
+  }
+
+  comm::Group group_;
+  Delay& delay_;
+};
+
+class DelayedWorld final : public comm::World {
+ public:
+  DelayedWorld(comm::World& world, Delay& delay) : world_(world), delay_(delay) {}
+  int rank() const override { return world_.rank(); }
+  int size() const override { return world_.size(); }
+  const char* backend() const override { return "delayed"; }
+  comm::Group group(const std::string& axis, const std::vector<int>& ranks) override {
+    const comm::Membership membership = comm::membership_of(*this, axis, ranks);
+    return comm::make_group(backend(), ledger_, membership, [&] {
+      return std::make_shared<DelayedBackend>(membership, ledger_, world_.group(axis, ranks),
+                                              delay_);
+    });
+  }
+  void abort(const std::string& why) override { world_.abort(why); }
+
+ private:
+  comm::World& world_;
+  Delay& delay_;
+};
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// Blocks of steps with and without the delay, in turn; the first step of each is left out. Rank 0
+// prints.
+void train(comm::World& local, Milliseconds length, int64_t steps) {
+  at::set_num_threads(1);
+  Delay delay;
+  DelayedWorld world(local, delay);
+  const ParallelContext context(world, Strategy{.dp = kRanks, .zero = 1});
+  nn::DenseBuilder build;
+  models::gpt2::Model model(
+      build,
+      {.vocab_size = 512, .n_positions = kSequence, .n_embd = 512, .n_layer = 8, .n_head = 8});
+  EngineConfig config;
+  config.total_steps = kBlocks * (steps + 1);
+  config.global_batch = kRanks * kShare;
+  Engine engine(
+      build.parameters(),
+      [&](const data::Batch& batch, const nn::StepContext& step) {
+        return LossSum{model.loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
+      },
+      context, config);
+  engine.chunks().initialise(config.seed);
+  data::Batch batch;
+  batch.inputs = at::randint(512, {kShare, kSequence}, at::kLong);
+  batch.labels = at::randint(512, {kShare, kSequence}, at::kLong);
+  batch.sample_ids.resize(kShare);
+  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), world.rank() * kShare);
+
+  std::vector<double> plain, delayed;
+  int64_t calls = 0;
+  for (int64_t block = 0; block < kBlocks; ++block) {
+    const bool is_delayed = block % 2 == 1;
+    engine.chunks().synchronize();
+    delay = {.length = is_delayed ? length : Milliseconds(0)};
+    for (int64_t step = 0; step <= steps; ++step) {
+      const int64_t before = delay.delayed;
+      const Clock::time_point start = Clock::now();
+      engine.step({batch});
+      if (step > 0)
+        (is_delayed ? delayed : plain).push_back(Milliseconds(Clock::now() - start).count());
+      calls = delay.delayed - before;
+    }
+  }
+  if (world.rank() != 0) return;
+  const double added = static_cast<double>(calls) * length.count();
+  const double growth = median(delayed) - median(plain);
+  std::printf(
+      "%lld collectives of chunks, %.0f ms before each: %.0f ms added; the step grows from %.0f to "
+      "%.0f ms, by %.0f %% of it\n",
+      static_cast<long long>(calls), length.count(), added, median(plain), median(delayed),
+      100 * growth / added);
+}
+
+}  // namespace
+}  // namespace colossal
+
+int main(int argc, char** argv) {
+  using namespace colossal;
+  const Milliseconds length(argc > 1 ? std::stod(argv[1]) : 5.0);
+  const int64_t steps = argc > 2 ? std::stoll(argv[2]) : 4;
+  auto worlds = comm::local_worlds(kRanks, std::chrono::hours(1));
+  std::vector<std::jthread> threads;
+  for (auto& world : worlds)
+    threads.emplace_back([&world, length, steps] { train(*world, length, steps); });
+}

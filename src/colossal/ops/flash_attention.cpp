@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 #include <vector>
 
-#include "colossal/base/error.h"
 #include "colossal/ops/cpu_features.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/kernels/block_product.h"
@@ -28,8 +28,8 @@ constexpr int64_t kRows = 128;  // queries of a block
 constexpr int64_t kLanes = kernels::kAttentionLanes;
 constexpr int64_t kAlignment = 64;  // bytes
 
-// Keys of a block that all its queries see, and of one on the causal diagonal, where fewer means
-// less work that is masked. Multiples of 32, the keys of a word of dropout's bits.
+// Keys of a block. On the causal diagonal a format may take fewer (kDiagonalKeys), which is less
+// work that is masked. Both are multiples of 32, the keys of a word of dropout's bits.
 constexpr int64_t kKeys = 64;
 
 template <typename Real>
@@ -54,9 +54,9 @@ class Scratch {
 
   template <typename Number>
   Number* take(int64_t count) {
-    char* place = memory_ + used_;
+    const int64_t begin = used_;
     used_ += round_up(count * static_cast<int64_t>(sizeof(Number)), kAlignment);
-    return memory_ ? reinterpret_cast<Number*>(place) : nullptr;
+    return memory_ ? reinterpret_cast<Number*>(memory_ + begin) : nullptr;
   }
 
   int64_t used() const { return used_; }
@@ -152,13 +152,12 @@ bool brgemm_works() {
 }
 
 // How operands of products lie in memory. A format has
-//   Element, Sum    the type of operands and of results
-//   kPair           rows of a right operand that are interleaved: it is [depth / kPair, n, kPair]
-//   left            rows as a left operand
-//   left_transposed the same, transposed
-//   right           [lanes, columns] dense as a right operand; may be the dense one itself
-//   right_transposed
-// Buffers that a format does not need have size 0.
+//   Element, Sum  the types of operands and of results
+//   kPair         rows of a right operand that are interleaved: it is [depth / kPair, n, kPair]
+//   Keys          a head's keys or values as left operands
+//   Queries       a block of queries, or of what has their shape, as right operands, the columns
+//                 filled up with zeros to whole lanes
+//   multiply      c [m, n] <- (add ? c : 0) + a [m, k] b [k, n]
 
 // fp32 and fp64, also of bf16 numbers widened.
 template <typename Real>
@@ -193,7 +192,6 @@ struct WideFormat {
     Matrix<Real> left_transposed(int64_t key) const { return {rows + key * stride, 1, stride}; }
   };
 
-  // A block of queries, or of what has their shape.
   struct Queries {
     int64_t columns, right_stride, transposed_stride;
     Real* right;

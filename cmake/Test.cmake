@@ -10,6 +10,8 @@ function(colossal_test folder)
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE ${ARG_LAYERS} ${ARG_LIBRARIES} colossal_flags GTest::gmock GTest::gtest_main)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  # A fifth less time to compile; the precompiled header of -O2 fits.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_compile_definitions(${target} PRIVATE COLOSSAL_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     COLOSSAL_TEST_BINARY_DIR="${CMAKE_BINARY_DIR}")
   if(NOT ARG_NO_TORCH)

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "colossal/nn/layer_scope.h"
+
 namespace colossal {
 namespace {
 
@@ -49,9 +51,14 @@ nn::StepContext Engine::context_for(const data::Batch& batch, bool training) con
 }
 
 void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control) {
-  const LossSum loss =
-      loss_(to_device(batch, context_.device()), context_for(batch, /*training=*/true));
-  torch::autograd::backward({loss.sum}, {at::full({}, upstream, loss.sum.options())});
+  const LossSum loss = [&] {
+    const nn::LayerScope scope("model");
+    return loss_(to_device(batch, context_.device()), context_for(batch, /*training=*/true));
+  }();
+  {
+    const nn::LayerScope scope("backward");
+    torch::autograd::backward({loss.sum}, {at::full({}, upstream, loss.sum.options())});
+  }
   control.token_count += static_cast<double>(loss.count);
   if (!loss.sum.is_meta()) control.loss_sum += loss.sum.item<double>();
 }
@@ -96,6 +103,7 @@ StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop
   std::vector<bool> used;
   for (double ranks : all.used) used.push_back(ranks > 0);
   before_update();
+  const nn::LayerScope scope("optimizer");
   chunks_.update({.learning_rate = result.learning_rate,
                   .weight_decay = config_.optimizer.weight_decay,
                   .gradient_scale = correction * clip},

@@ -96,6 +96,10 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
              {.unit = "steps", .minimum = 1});
   schema.add("log.tensorboard", &config.log.tensorboard, "also write TensorBoard events");
   schema.add("log.report", &config.log.report, "also write report.html");
+  schema.add("log.profile", &config.log.profile,
+             "profiled, after the first two: time by layer and operator in profile.txt, a timeline "
+             "for ui.perfetto.dev in trace-rank-N.json; 0: none",
+             {.unit = "steps", .minimum = 0});
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ struct LogConfig {
   int64_t every = 10;
   bool tensorboard = false;
   bool report = true;
+  int64_t profile = 0;
 };
 
 struct RunConfig {

@@ -49,7 +49,21 @@ void RunMonitor::start(int64_t steps_done) {
       std::make_unique<ProgressLine>("training", steps_done, job_.config.train.steps, "steps");
 }
 
+// From the third step on, when memory has been touched and what is made once is made.
+void RunMonitor::profile() {
+  constexpr int64_t kWarmUp = 2;
+  const int64_t steps = job_.config.log.profile;
+  const int64_t done = steps_begun_++ - kWarmUp;
+  if (steps == 0 || job_.config.log.directory.empty()) return;
+  if (done == 0) profiler_ = std::make_unique<Profiler>(job_.config.log.directory, context_.rank());
+  if (done != steps || !profiler_) return;
+  const std::string tables = profiler_->stop(steps);
+  profiler_.reset();
+  if (writes_) log::info("profile of {}", tables);
+}
+
 void RunMonitor::begin_step() {
+  profile();
   step_start_ = Clock::now();
 }
 
@@ -142,6 +156,7 @@ void RunMonitor::show(const report::StepMetrics& metrics) {
 
 void RunMonitor::finish() {
   flush();
+  profile();
   if (!writes_) return;
   progress_->finish();
   if (job_.config.log.report && !job_.config.log.directory.empty()) {

@@ -12,6 +12,7 @@
 #include "colossal/booster/engine.h"
 #include "colossal/booster/job.h"
 #include "colossal/booster/metrics.h"
+#include "colossal/booster/profiler.h"
 #include "colossal/booster/training_data.h"
 
 namespace colossal {
@@ -35,6 +36,7 @@ class RunMonitor {
 
   void measure_gemm_rate();
   void exchange();
+  void profile();
   int64_t device_peak_bytes() const;  // 0 on a CPU
   void show(const report::StepMetrics& metrics);
   std::map<std::string, int64_t> sent_so_far() const;
@@ -45,6 +47,8 @@ class RunMonitor {
   const TrainingData& data_;
   bool writes_ = false;    // rank 0
   double gemm_flops_ = 0;  // FLOP/s of all ranks' threads together, in the compute type
+  int64_t steps_begun_ = 0;
+  std::unique_ptr<Profiler> profiler_;
   Clock::time_point step_start_;
   std::map<std::string, int64_t> sent_before_;  // at the end of the step before
   std::optional<report::StepMetrics> pending_;  // of the last step, not yet written

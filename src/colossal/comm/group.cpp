@@ -1,6 +1,7 @@
 #include "colossal/comm/group.h"
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <cstring>
@@ -50,6 +51,12 @@ void check_rank(int rank, const Group& group) {
 // Runs on the thread that carries the call out. Every failure of a call passes here.
 template <typename Body>
 void carry_out(Group::Impl& impl, const Call& call, const Body& body) {
+  at::RecordFunction in_profiles(at::RecordScope::USER_SCOPE);
+  std::string name;
+  if (in_profiles.isActive()) {
+    name = describe(call);
+    in_profiles.before(name.c_str());
+  }
   try {
     body(*impl.backend);
   } catch (const CallFailure& failure) {

@@ -1,5 +1,9 @@
 #include "colossal/nn/blocks.h"
 
+#include <fmt/format.h>
+
+#include "colossal/nn/layer_scope.h"
+
 namespace colossal::nn {
 
 Blocks::Blocks(int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make) {
@@ -11,6 +15,7 @@ at::Tensor Blocks::forward(const at::Tensor& input, const StepContext& context) 
   at::Tensor x = input;
   for (int64_t index = 0; index < size(); ++index) {
     Block& block = *blocks_[index];
+    const LayerScope scope([&] { return fmt::format("blocks.{}", index); });
     x = context.block_runner ? context.block_runner->run(index, block, x, context)
                              : block.forward(x, context);
   }

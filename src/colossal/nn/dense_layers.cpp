@@ -1,40 +1,55 @@
 #include "colossal/nn/dense_layers.h"
 
 #include "colossal/nn/key_value_cache.h"
+#include "colossal/nn/layer_scope.h"
 #include "colossal/ops/attention.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/elementwise.h"
 #include "colossal/ops/linear_cross_entropy.h"
 
 namespace colossal::nn {
+namespace {
+
+// The layer of a weight: "blocks.3.mlp_up" of "blocks.3.mlp_up.weight".
+LayerScope scope_of(const ParameterHandle& weight) {
+  return LayerScope([&] { return weight->name.substr(0, weight->name.rfind('.')); });
+}
+
+}  // namespace
 
 at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext&) {
+  const LayerScope scope = scope_of(weight_);
   return at::embedding(weight_.use(), tokens);
 }
 
 at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
+  const LayerScope scope = scope_of(weight_);
   const at::Tensor rows = at::embedding(weight_.use(), context.positions);
   return rows.expand({context.batch, context.sequence, rows.size(-1)});
 }
 
 at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext&) {
+  const LayerScope scope = scope_of(weight_);
   const at::Tensor weight = weight_.use();
   const at::Tensor oriented = order_ == WeightOrder::out_in ? weight : weight.t();
   return bias_ ? at::linear(x, oriented, bias_.use()) : at::linear(x, oriented);
 }
 
 at::Tensor DenseLayerNorm::forward(const at::Tensor& x, const StepContext&) {
+  const LayerScope scope = scope_of(weight_);
   return ops::layer_norm(x, weight_.use(), bias_.use(), epsilon_);
 }
 
 at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context) {
   if (!context.training || probability_ == 0) return x;
+  const LayerScope scope(stream_);
   return ops::dropout(x, probability_,
                       random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
                       context.sample_ids, context.positions);
 }
 
 at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
+  const LayerScope scope(stream_);
   // One split: its backward joins the three gradients, where three cuts would each fill a whole
   // one.
   const std::vector<at::Tensor> parts =
@@ -59,6 +74,7 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& con
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                          const StepContext&) {
+  const LayerScope scope("vocabulary_head");
   return ops::linear_cross_entropy(x.flatten(0, 1), weight_.use(), labels.flatten());
 }
 

@@ -1,0 +1,30 @@
+// Names the layer whose operators run, for profiles. Costs nothing while nobody listens.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <string>
+
+namespace colossal::nn {
+
+class LayerScope {
+ public:
+  explicit LayerScope(const std::string& layer) : LayerScope([&] { return layer; }) {}
+
+  // `name_layer`: gives the name, asked for only while somebody listens.
+  template <typename NameLayer>
+  requires std::is_invocable_v<NameLayer>
+  explicit LayerScope(const NameLayer& name_layer) : function_(at::RecordScope::USER_SCOPE) {
+    if (!function_.isActive()) return;
+    name_ = name_layer();
+    function_.before(name_.c_str());
+  }
+  LayerScope(const LayerScope&) = delete;
+  LayerScope& operator=(const LayerScope&) = delete;
+
+ private:
+  std::string name_;
+  at::RecordFunction function_;
+};
+
+}  // namespace colossal::nn

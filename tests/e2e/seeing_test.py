@@ -54,6 +54,19 @@ class Seeing(EndToEndTest):
         for word in ("CPU", "bf16", "LibTorch", "gloo", "GFLOP/s"):
             self.assertIn(word, done.stdout)
 
+    def test_a_profile_by_layer_and_operator(self):
+        self.train(*self.flags(checkpoints=False), "--train.steps=6", "--log.profile=2", ranks=2)
+        for rank in (0, 1):
+            events = json.loads((self.directory / "run" / f"trace-rank-{rank}.json").read_text())
+            names = {event["name"] for event in events}
+            self.assertLessEqual({"blocks.1.mlp_up", "colossal::attention", "aten::addmm"}, names)
+            self.assertTrue(any(name.startswith("reduce_scatter of") for name in names))
+        layers, operators = (self.directory / "run" / "profile.txt").read_text().split("\n\n")[1:3]
+        self.assertIn("blocks.*.mlp_up", layers)
+        self.assertIn("colossal::attention_backward", operators)
+        shares = [float(line.split()[-1][:-1]) for line in layers.splitlines()[1:]]
+        self.assertAlmostEqual(sum(shares), 100, delta=1.5)
+
 
 class Sampling(EndToEndTest):
     def test_the_same_seed_draws_the_same_text(self):
@@ -67,19 +80,6 @@ class Sampling(EndToEndTest):
         self.assertNotEqual(draw("--seed=1"), draw("--seed=2"))
         self.assertEqual(draw("--top-k=1", "--seed=3"), draw("--temperature=0"))
         self.assertEqual(draw("--top-p=0.000001", "--seed=3"), draw("--temperature=0"))
-
-    def test_a_profile_by_layer_and_operator(self):
-        self.train(*self.flags(checkpoints=False), "--train.steps=6", "--log.profile=2", ranks=2)
-        for rank in (0, 1):
-            events = json.loads((self.directory / "run" / f"trace-rank-{rank}.json").read_text())
-            names = {event["name"] for event in events}
-            self.assertLessEqual({"blocks.1.mlp_up", "colossal::attention", "aten::addmm"}, names)
-            self.assertTrue(any(name.startswith("reduce_scatter of") for name in names))
-        layers, operators = (self.directory / "run" / "profile.txt").read_text().split("\n\n")[1:3]
-        self.assertIn("blocks.*.mlp_up", layers)
-        self.assertIn("colossal::attention_backward", operators)
-        shares = [float(line.split()[-1][:-1]) for line in layers.splitlines()[1:]]
-        self.assertAlmostEqual(sum(shares), 100, delta=1.5)
 
 
 if __name__ == "__main__":

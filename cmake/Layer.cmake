@@ -1,7 +1,10 @@
-# One precompiled header for all code that sees LibTorch.
-add_library(colossal_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
-target_link_libraries(colossal_pch PUBLIC colossal_flags colossal_torch fmt::fmt)
-target_precompile_headers(colossal_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
+# Two precompiled headers: one for code that sees LibTorch, one for the rest.
+foreach(pch standard torch)
+  add_library(colossal_${pch}_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
+  target_link_libraries(colossal_${pch}_pch PUBLIC colossal_flags fmt::fmt)
+  target_precompile_headers(colossal_${pch}_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${pch}_pch.h)
+endforeach()
+target_link_libraries(colossal_torch_pch PUBLIC colossal_torch)
 
 # colossal_layer(NAME SOURCES ... [LAYERS ...] [LIBRARIES ...] [NO_TORCH])
 #
@@ -12,9 +15,11 @@ function(colossal_layer name)
   list(TRANSFORM ARG_LAYERS PREPEND colossal_)
   add_library(colossal_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(colossal_${name} PUBLIC colossal_flags ${ARG_LAYERS} ${ARG_LIBRARIES} fmt::fmt)
-  if(NOT ARG_NO_TORCH)
+  if(ARG_NO_TORCH)
+    target_precompile_headers(colossal_${name} REUSE_FROM colossal_standard_pch)
+  else()
     target_link_libraries(colossal_${name} PUBLIC colossal_torch)
-    target_precompile_headers(colossal_${name} REUSE_FROM colossal_pch)
+    target_precompile_headers(colossal_${name} REUSE_FROM colossal_torch_pch)
   endif()
   set_property(GLOBAL APPEND PROPERTY colossal_layers colossal_${name})
 endfunction()

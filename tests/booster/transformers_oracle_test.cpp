@@ -1,4 +1,5 @@
 // Against an independent oracle: transformers' GPT-2 with torch.optim.AdamW on the same batches.
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

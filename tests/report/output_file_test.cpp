@@ -52,7 +52,7 @@ TEST(OutputFile, AFullDiskTakesWholeWritesOnly) {
   std::signal(SIGXFSZ, previous);
   EXPECT_EQ(read_file(scratch / "log"), std::string(60, 'a'));
   file.write("c");
-  EXPECT_EQ(read_file(scratch / "log"), std::string(60, 'a') + "c");
+  EXPECT_EQ(read_file(scratch / "log"), fmt::format("{}c", std::string(60, 'a')));
 }
 
 TEST(OutputFile, NamesThePathAndTheReason) {

@@ -1,5 +1,6 @@
 #include "colossal/serve/generate.h"
 
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"

@@ -1,5 +1,6 @@
 #include "colossal/ops/gemm_rate.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -1,5 +1,7 @@
 #include "colossal/serve/generate.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 
 #include "colossal/base/error.h"

@@ -1,9 +1,7 @@
 // What nearly every source of the tree includes anyway. A fatter header makes every file slower:
-// GCC repeats its pending template instantiations at the end of each file.
+// GCC repeats its pending template instantiations at the end of each.
 #pragma once
-#include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>

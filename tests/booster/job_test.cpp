@@ -58,6 +58,9 @@ TEST(ResolveJob, RefusalsNameTheNearestThatWorks) {
   config.parallel.sp = 2;
   EXPECT_THAT(refusal(config, 4), HasSubstr("dp = 4, sp = 1"));
   config = tiny();
+  config.parallel.tp = 8;
+  EXPECT_THAT(refusal(config, 16), HasSubstr("tp = 4, dp = 4"));
+  config = tiny();
   config.parallel.zero = 2;
   EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: zero = 1"));
   config = tiny();

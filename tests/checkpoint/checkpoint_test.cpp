@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "colossal/base/error.h"
+#include "colossal/layout/segments.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 
@@ -26,19 +27,34 @@ Description description(const nlohmann::json& config = kConfig) {
           .state = {{"step", 3}}};
 }
 
-nn::ParameterList make_parameters() {
+// Under tensor parallelism: rows of a table, columns of a product in three segments, the rest
+// whole.
+nn::Placement placement_of(const std::string& name, const ParallelContext& context) {
+  const int tp = context.strategy().tp, here = context.coordinate(Axis::tp);
+  if (tp == 1) return {};
+  const std::vector<Segment> rows{{13}}, columns{{9, 3}, {6, 3}, {6, 3}};
+  if (name == "table") return {.held = {held_of_segments(rows, tp, here), {{0, 8}}}};
+  if (name == "up") return {.held = {{{0, 8}}, held_of_segments(columns, tp, here)}};
+  return {.num_replicas = tp, .replica = here};
+}
+
+nn::ParameterList make_parameters(const ParallelContext& context) {
   nn::ParameterList parameters;
   for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
            {"table", {13, 8}}, {"bias", {8}}, {"up", {8, 21}}, {"one", {1}}}) {
-    parameters.emplace_back(std::make_shared<nn::Parameter>(
-        nn::Parameter{.name = name, .shape = shape, .initializer = nn::Initializer::normal(0.5)}));
+    parameters.emplace_back(
+        std::make_shared<nn::Parameter>(nn::Parameter{.name = name,
+                                                      .shape = shape,
+                                                      .initializer = nn::Initializer::normal(0.5),
+                                                      .placement = placement_of(name, context)}));
   }
   return parameters;
 }
 
 struct Layout {
-  int ranks;
+  int dp;
   int zero;
+  int tp = 1;
   at::ScalarType working = at::kBFloat16;
   at::ScalarType master = at::kFloat;
 };
@@ -66,9 +82,10 @@ Contents with_engine(const Layout& layout,
   Contents contents;
   std::mutex mutex;
   const auto optimizer = optim::make_optimizer({});
-  test::run_ranks(layout.ranks, [&](comm::World& world) {
-    const ParallelContext context(world, Strategy{.dp = layout.ranks, .zero = layout.zero});
-    memory::ChunkEngine engine(make_parameters(), context, *optimizer,
+  test::run_ranks(layout.dp * layout.tp, [&](comm::World& world) {
+    const ParallelContext context(world,
+                                  Strategy{.dp = layout.dp, .tp = layout.tp, .zero = layout.zero});
+    memory::ChunkEngine engine(make_parameters(context), context, *optimizer,
                                {.working = layout.working,
                                 .master = layout.master,
                                 .gradient = layout.working,
@@ -105,15 +122,16 @@ void expect_equal(const Contents& found, const Contents& expected) {
 
 // Any layout loads what any other saved, bit for bit.
 TEST(Checkpoint, LoadsAtEveryLayout) {
-  const std::vector<Layout> layouts{{1, 0}, {2, 0}, {2, 1}, {3, 1}, {5, 1}};
+  const std::vector<Layout> layouts{{1, 0},    {2, 0},    {2, 1},    {3, 1},   {5, 1},
+                                    {1, 0, 2}, {2, 1, 2}, {2, 0, 3}, {1, 1, 3}};
   for (const Layout& saved : layouts) {
     test::TemporaryDirectory directory;
     const Contents expected = with_engine(saved, [&](auto& engine, const auto& context) {
       train_and_save(engine, context, directory.path());
     });
     for (const Layout& loaded : layouts) {
-      SCOPED_TRACE(fmt::format("saved at {} ranks stage {}, loaded at {} ranks stage {}",
-                               saved.ranks, saved.zero, loaded.ranks, loaded.zero));
+      SCOPED_TRACE(fmt::format("saved at dp {} stage {} tp {}, loaded at dp {} stage {} tp {}",
+                               saved.dp, saved.zero, saved.tp, loaded.dp, loaded.zero, loaded.tp));
       const Contents found = with_engine(loaded, [&](auto& engine, const auto& context) {
         const auto newest = find_newest(directory.path(), context);
         ASSERT_TRUE(newest.has_value());
@@ -131,7 +149,7 @@ TEST(Checkpoint, MastersBecomeTheWeightsOfARunInFp32) {
     train_and_save(engine, context, directory.path());
   });
   const Contents fp32 =
-      with_engine({1, 0, at::kFloat, at::kFloat}, [&](auto& engine, const auto& context) {
+      with_engine({1, 0, 1, at::kFloat, at::kFloat}, [&](auto& engine, const auto& context) {
         load(*find_newest(directory.path(), context), engine, description());
       });
   for (const auto& [name, tensor] : fp32) {

@@ -6,7 +6,8 @@
 
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/gpt2/model.h"
-#include "colossal/nn/dense_builder.h"
+#include "colossal/models/gpt2/sharding.h"
+#include "colossal/parallel/builder.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::test {
@@ -53,11 +54,15 @@ std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t ste
 
 void run_rank(const TinyTraining& training, comm::World& world, TinyResult& result,
               std::mutex& mutex) {
-  const ParallelContext context(world, Strategy{.dp = world.size(), .zero = training.zero});
-  nn::DenseBuilder build;
-  models::gpt2::Model model(build, training.model);
+  const int replicas = world.size() / training.tp;
+  const ParallelContext context(world, Strategy{.dp = replicas,
+                                                .tp = training.tp,
+                                                .zero = training.zero,
+                                                .tp_sequence = training.tp_sequence});
+  const auto build = parallel::make_builder(context, models::gpt2::sharding(training.model));
+  models::gpt2::Model model(*build, training.model);
   Engine engine(
-      build.parameters(),
+      build->parameters(),
       [&](const data::Batch& batch, const nn::StepContext& step) {
         return LossSum{model.loss_sum(batch.inputs, batch.labels, step),
                        (batch.labels >= 0).sum().item<int64_t>()};
@@ -71,9 +76,10 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
     }
   }
   world.ledger().reset();
-  const int64_t share = training.global_batch / world.size();
+  const int64_t share = training.global_batch / replicas;
+  const int64_t begin = context.coordinate(Axis::dp) * share;
   for (int64_t step = 0; step < training.steps; ++step) {
-    const StepResult done = engine.step(micro_batches(training, step, world.rank() * share, share));
+    const StepResult done = engine.step(micro_batches(training, step, begin, share));
     if (world.rank() == 0) {
       result.losses.push_back(done.loss);
       result.grad_norms.push_back(done.grad_norm);

@@ -20,6 +20,11 @@ data::Batch to_device(const data::Batch& batch, at::Device device) {
   return {batch.inputs.to(device), batch.labels.to(device), batch.sample_ids};
 }
 
+// The ranks of a tensor-parallel group see the same labels and have the same loss: one counts.
+bool counts_loss(const ParallelContext& context) {
+  return context.coordinate(Axis::tp) == 0;
+}
+
 int64_t per_sequence(const at::Tensor& tensor) {
   return tensor.numel() / tensor.size(0);
 }
@@ -59,6 +64,7 @@ void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlM
     const nn::LayerScope scope("backward");
     torch::autograd::backward({loss.sum}, {at::full({}, upstream, loss.sum.options())});
   }
+  if (!counts_loss(context_)) return;
   control.token_count += static_cast<double>(loss.count);
   if (!loss.sum.is_meta()) control.loss_sum += loss.sum.item<double>();
 }
@@ -130,6 +136,7 @@ Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batche
     if (batch.inputs.size(0) == 0) continue;
     const LossSum loss =
         loss_(to_device(batch, context_.device()), context_for(batch, /*training=*/false));
+    if (!counts_loss(context_)) continue;
     mine.loss_sum += loss.sum.item<double>();
     mine.token_count += static_cast<double>(loss.count);
   }

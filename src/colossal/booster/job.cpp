@@ -21,10 +21,10 @@ int size_of(const char* key, int64_t value) {
 // Axes for which the families have no layers: refused here, with the layout that keeps the ranks.
 void refuse_axis(const char* key, int size, int ranks) {
   if (size == 1) return;
-  throw ConfigError(
-      fmt::format("parallel.{} = {}: models train over replicas (dp) only; nearest layout for {} "
-                  "ranks: dp = {}, {} = 1",
-                  key, size, ranks, ranks, key));
+  throw ConfigError(fmt::format(
+      "parallel.{} = {}: models train over dp and tp only; nearest layout for {} ranks: "
+      "dp = {}, {} = 1",
+      key, size, ranks, ranks, key));
 }
 
 Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
@@ -33,10 +33,10 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   strategy.sp = size_of("sp", config.sp);
   strategy.tp = size_of("tp", config.tp);
   strategy.ep = size_of("ep", config.ep);
+  strategy.tp_sequence = config.tp_sequence;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
   refuse_axis("pp", strategy.pp, ranks);
   refuse_axis("sp", strategy.sp, ranks);
-  refuse_axis("tp", strategy.tp, ranks);
   refuse_axis("ep", strategy.ep, ranks);
   strategy = resolve_strategy(strategy, config.dp.has_value(), ranks);
   const int64_t zero = config.zero.value_or(strategy.dp * strategy.sp > 1 ? 1 : 0);
@@ -48,6 +48,21 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   }
   strategy.zero = static_cast<int>(zero);
   return strategy;
+}
+
+// Heads are the smallest parts of attention: every rank of a tensor-parallel group has one at
+// least.
+void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
+  if (strategy.tp <= facts.heads) return;
+  const int others = strategy.world_size() / strategy.tp;
+  int fitting = static_cast<int>(facts.heads);
+  while (strategy.tp % fitting != 0) --fitting;
+  throw ConfigError(
+      fmt::format("parallel.tp = {}: the model has {} heads, which {} ranks cannot share; nearest "
+                  "layout for {} "
+                  "ranks: tp = {}, dp = {}",
+                  strategy.tp, facts.heads, strategy.tp, strategy.world_size(), fitting,
+                  strategy.tp / fitting * others));
 }
 
 int64_t resolve_sequence(const DataConfig& data, const models::ModelFacts& facts) {
@@ -87,6 +102,7 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   models::ModelRequest request = config.model;
   request.dropout = config.train.dropout.value_or(-1);
   job.model = models::resolve_model(request);
+  check_heads(job.strategy, job.model.facts);
   job.sequence_length = resolve_sequence(config.data, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);

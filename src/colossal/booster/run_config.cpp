@@ -28,6 +28,10 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.pp", &parallel.pp, "pipeline stages", {.unit = "ranks", .minimum = 1});
   schema.add("parallel.sp", &parallel.sp, "parts of a sequence", {.unit = "ranks", .minimum = 1});
   schema.add("parallel.tp", &parallel.tp, "parts of a tensor", {.unit = "ranks", .minimum = 1});
+  schema.add(
+      "parallel.tp_sequence", &parallel.tp_sequence,
+      "between tensor-parallel products each rank holds its share of the tokens, not all: less "
+      "memory, the same bytes forward, half as many again backward");
   schema.add("parallel.ep", &parallel.ep, "parts of the experts", {.unit = "ranks", .minimum = 1});
   schema.add("parallel.zero", &parallel.zero,
              "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state)",

@@ -11,8 +11,13 @@ namespace colossal {
 namespace {
 
 std::string layout_text(const Job& job) {
-  return fmt::format("dp {} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
-                     job.strategy.dp, job.strategy.zero, job.config.train.global_batch,
+  const Strategy& strategy = job.strategy;
+  const std::string tp =
+      strategy.tp == 1
+          ? ""
+          : fmt::format(" x tp {}{}", strategy.tp, strategy.tp_sequence ? " (tokens shared)" : "");
+  return fmt::format("dp {}{} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
+                     strategy.dp, tp, strategy.zero, job.config.train.global_batch,
                      job.sequence_length, job.micro_batch);
 }
 

@@ -7,7 +7,7 @@
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/weights.h"
 #include "colossal/models/families.h"
-#include "colossal/nn/dense_builder.h"
+#include "colossal/parallel/builder.h"
 
 namespace colossal {
 namespace {
@@ -63,8 +63,9 @@ class Trainer {
         hooks_(hooks),
         context_(context),
         data_(job, context_),
-        model_(models::build_model(job.model, build_)),
-        engine_(build_.parameters(), language_model_loss(*model_), context_, engine_config(job)),
+        build_(parallel::make_builder(context_, models::sharding(job.model))),
+        model_(models::build_model(job.model, *build_)),
+        engine_(build_->parameters(), language_model_loss(*model_), context_, engine_config(job)),
         monitor_(job, context_, engine_, data_) {
     if (start) {
       resume(*start);
@@ -203,7 +204,7 @@ class Trainer {
   const TrainingHooks& hooks_;
   const ParallelContext& context_;
   TrainingData data_;
-  nn::DenseBuilder build_;
+  std::unique_ptr<nn::Builder> build_;
   std::unique_ptr<models::LanguageModel> model_;
   Engine engine_;
   RunMonitor monitor_;

@@ -6,11 +6,6 @@
 
 namespace colossal {
 
-Range intersect(const Range& a, const Range& b) {
-  const int64_t begin = std::max(a.begin, b.begin);
-  return {begin, std::max(begin, std::min(a.end, b.end))};
-}
-
 Partition::Partition(int64_t total, int parts, int64_t unit) {
   COLOSSAL_CHECK(total >= 0 && parts > 0 && unit > 0, "total {} parts {} unit {}", total, parts,
                  unit);

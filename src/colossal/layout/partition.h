@@ -4,17 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace colossal {
+#include "colossal/base/range.h"
 
-// Elements [begin, end).
-struct Range {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-  bool empty() const { return begin >= end; }
-  bool operator==(const Range&) const = default;
-};
-Range intersect(const Range& a, const Range& b);  // empty: {x, x}
+namespace colossal {
 
 // `total` elements cut into `parts` contiguous parts as evenly as they go, in whole units of `unit`
 // elements (the last unit may be short): the first parts are the larger ones, the last may be

@@ -12,9 +12,10 @@ namespace colossal::memory {
 
 struct ChunkEngine::Chunk {
   ChunkPlan plan;
-  Partition partition;  // of the buffer over the data group
-  Range part;           // this rank's of it: written to checkpoints, counted in norms
-  Range held;           // whose masters and state are here: part, or at stage 0 everything
+  const comm::Group& group;  // the ranks that hold the same elements and see other data
+  Partition partition;       // of the buffer over that group
+  Range part;                // this rank's of it: written to checkpoints, counted in norms
+  Range held;                // whose masters and state are here: part, or at stage 0 everything
 
   at::Tensor working;             // [numel]
   at::Tensor gradient;            // [numel]
@@ -31,10 +32,11 @@ struct ChunkEngine::Chunk {
   comm::Work reduction;  // of gradients
   comm::Work gather;     // of updated weights
 
-  Chunk(ChunkPlan made, Partition cut, int rank, bool sharded)
+  Chunk(ChunkPlan made, const comm::Group& ranks, int64_t alignment, bool sharded)
       : plan(std::move(made)),
-        partition(std::move(cut)),
-        part(partition.range(rank)),
+        group(ranks),
+        partition(plan.numel, ranks.size(), alignment),
+        part(partition.range(ranks.rank())),
         held(sharded ? part : Range{0, plan.numel}),
         slots(plan.slots.size()) {}
 
@@ -69,11 +71,11 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
       optimizer_(optimizer),
       options_(options) {
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(options.working));
-  const comm::Group& group = context.data_group();
   for (ChunkPlan& plan : plan_chunks(parameters_, element_bytes, options.chunk_bytes)) {
-    Partition partition(plan.numel, group.size(), alignment_elements(element_bytes));
-    chunks_.push_back(std::make_unique<Chunk>(std::move(plan), std::move(partition), group.rank(),
-                                              context.strategy().zero >= 1));
+    const comm::Group& group =
+        plan.placement.reduction ? *plan.placement.reduction : context.data_group();
+    chunks_.push_back(std::make_unique<Chunk>(
+        std::move(plan), group, alignment_elements(element_bytes), context.strategy().zero >= 1));
     allocate(*chunks_.back());
     attach(*chunks_.back());
   }
@@ -125,8 +127,8 @@ void ChunkEngine::attach(Chunk& chunk) {
     nn::Parameter& parameter = *place.parameter;
     places_[&parameter] = {&chunk, slot};
     at::Tensor view = at::empty({0}, chunk.working.options());
-    view.set_(chunk.working.storage(), place.offset, parameter.shape,
-              c10::contiguous_strides(parameter.shape));
+    const std::vector<int64_t> shape = parameter.local_shape();
+    view.set_(chunk.working.storage(), place.offset, shape, c10::contiguous_strides(shape));
     if (parameter.tensor.defined()) {
       // A foreign module holds this very tensor: its data moves here, its identity stays.
       load(parameter, 0, parameter.tensor.detach().contiguous().view(-1));
@@ -160,19 +162,22 @@ void ChunkEngine::initialise(uint64_t seed) {
       if (parameter.initializer.kind == nn::Initializer::Kind::constant) {
         values.fill_(parameter.initializer.value);
       } else {
-        ops::fill_normal(values, begin, ops::parameter_stream(seed, parameter.name),
-                         parameter.initializer.value, parameter.initializer.spread);
+        const RandomKey stream = ops::parameter_stream(seed, parameter.name);
+        parameter.for_each_run({begin, begin + mine.size()}, [&](const nn::Parameter::Run& run) {
+          ops::fill_normal(values.narrow(0, run.local_begin - begin, run.count), run.begin, stream,
+                           parameter.initializer.value, parameter.initializer.spread);
+        });
       }
-      load(parameter, begin, values);
+      store(*chunk, mine.begin, values);
     }
   }
   for (auto& chunk : chunks_) {
-    comm::all_gather(chunk->working, chunk->partition.counts(), context_.data_group(),
+    comm::all_gather(chunk->working, chunk->partition.counts(), chunk->group,
                      comm::Reason::parameter);
     // At stage 0 the masters of the other ranks' parts are here too, and follow the same values.
     if (options_.master == options_.working || !chunk->plan.trainable) continue;
     if (chunk->held == chunk->part) continue;
-    comm::all_gather(chunk->master, chunk->partition.counts(), context_.data_group(),
+    comm::all_gather(chunk->master, chunk->partition.counts(), chunk->group,
                      comm::Reason::parameter);
   }
 }
@@ -180,12 +185,23 @@ void ChunkEngine::initialise(uint64_t seed) {
 void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
   at::NoGradGuard no_grad;
   const auto [chunk, slot] = places_.at(&parameter);
-  const int64_t offset = chunk->plan.slots[slot].offset + begin;
-  chunk->working.narrow(0, offset, values.numel()).copy_(values);
-  if (options_.master == options_.working || !chunk->plan.trainable) return;
-  const Range here = intersect({offset, offset + values.numel()}, chunk->held);
+  const int64_t offset = chunk->plan.slots[slot].offset;
+  const Range given{begin, begin + values.numel()};
+  parameter.for_each_run({0, parameter.local_numel()}, [&](const nn::Parameter::Run& run) {
+    const Range taken = intersect({run.begin, run.begin + run.count}, given);
+    if (taken.empty()) return;
+    store(*chunk, offset + run.local_begin + taken.begin - run.begin,
+          values.narrow(0, taken.begin - begin, taken.size()));
+  });
+}
+
+// Elements of the chunk from `offset` on: working weights, and masters where they are here.
+void ChunkEngine::store(Chunk& chunk, int64_t offset, const at::Tensor& values) {
+  chunk.working.narrow(0, offset, values.numel()).copy_(values);
+  if (options_.master == options_.working || !chunk.plan.trainable) return;
+  const Range here = intersect({offset, offset + values.numel()}, chunk.held);
   if (here.empty()) return;
-  chunk->held_view(chunk->master, here).copy_(values.narrow(0, here.begin - offset, here.size()));
+  chunk.held_view(chunk.master, here).copy_(values.narrow(0, here.begin - offset, here.size()));
 }
 
 void ChunkEngine::begin_step() {
@@ -238,13 +254,12 @@ void ChunkEngine::launch(Chunk& chunk) {
     const Slot& place = chunk.plan.slots[slot];
     if (!chunk.slots[slot].written) chunk.gradient.narrow(0, place.offset, place.numel).zero_();
   }
-  const comm::Group& group = context_.data_group();
   chunk.reduction =
       context_.strategy().zero >= 1
           ? comm::reduce_scatter_async(
                 chunk.gradient, chunk.gradient.narrow(0, chunk.part.begin, chunk.part.size()),
-                chunk.partition.counts(), group, comm::Reason::gradient)
-          : comm::all_reduce_async(chunk.gradient, group, comm::Reason::gradient);
+                chunk.partition.counts(), chunk.group, comm::Reason::gradient)
+          : comm::all_reduce_async(chunk.gradient, chunk.group, comm::Reason::gradient);
 }
 
 void ChunkEngine::end_micro_batch() {
@@ -260,6 +275,7 @@ void ChunkEngine::finish_reduction() {
 double ChunkEngine::squared_gradient_norm() const {
   double sum = 0;
   for (const Chunk* chunk : launch_order_) {
+    if (chunk->plan.placement.replica > 0) continue;  // the first replica counts them
     sum += ops::squared_norm(chunk->gradient.narrow(0, chunk->part.begin, chunk->part.size()));
   }
   return sum;
@@ -309,7 +325,7 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
     update_run(*chunk, run, run_count, update);
     if (context_.strategy().zero >= 1) {
       chunk->gather = comm::all_gather_async(chunk->working, chunk->partition.counts(),
-                                             context_.data_group(), comm::Reason::parameter);
+                                             chunk->group, comm::Reason::parameter);
     }
   }
   if (!options_.handles_used) synchronize();
@@ -359,24 +375,31 @@ void ChunkEngine::set_update_counts(const std::vector<int64_t>& counts) {
 void ChunkEngine::visit_pieces(bool held,
                                const std::function<void(const OwnedPiece&)>& visit) const {
   for (const auto& chunk : chunks_) {
+    if (!held && chunk->plan.placement.replica > 0) continue;  // the first replica writes them
     for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
       const Slot& place = chunk->plan.slots[slot];
       const Range here = intersect(chunk->range_of(slot), held ? chunk->held : chunk->part);
-      if (here.empty()) continue;
-      OwnedPiece piece;
-      piece.parameter = &*place.parameter;
-      piece.elements = {here.begin - place.offset, here.end - place.offset};
-      piece.working = chunk->working.narrow(0, here.begin, here.size());
-      piece.master = chunk->plan.trainable ? chunk->held_view(chunk->master, here) : piece.working;
-      if (chunk->plan.trainable) {
-        piece.gradient = chunk->gradient.narrow(0, here.begin, here.size());
-      }
-      for (const at::Tensor& state : chunk->state) {
-        piece.state.push_back(chunk->held_view(state, here));
-      }
-      visit(piece);
+      place.parameter->for_each_run(
+          {here.begin - place.offset, here.end - place.offset}, [&](const nn::Parameter::Run& run) {
+            visit(piece_of(*chunk, *place.parameter, place.offset + run.local_begin, run));
+          });
     }
   }
+}
+
+OwnedPiece ChunkEngine::piece_of(const Chunk& chunk, const nn::Parameter& parameter, int64_t offset,
+                                 const nn::Parameter::Run& run) const {
+  const Range here{offset, offset + run.count};
+  OwnedPiece piece;
+  piece.parameter = &parameter;
+  piece.elements = {run.begin, run.begin + run.count};
+  piece.working = chunk.working.narrow(0, here.begin, here.size());
+  piece.master = chunk.plan.trainable ? chunk.held_view(chunk.master, here) : piece.working;
+  if (chunk.plan.trainable) piece.gradient = chunk.gradient.narrow(0, here.begin, here.size());
+  for (const at::Tensor& state : chunk.state) {
+    piece.state.push_back(chunk.held_view(state, here));
+  }
+  return piece;
 }
 
 void ChunkEngine::for_each_written_piece(
@@ -391,7 +414,7 @@ void ChunkEngine::for_each_held_piece(const std::function<void(const OwnedPiece&
 at::Tensor ChunkEngine::gradient(const nn::Parameter& parameter) const {
   const auto [chunk, slot] = places_.at(&parameter);
   const Slot& place = chunk->plan.slots[slot];
-  return chunk->gradient.narrow(0, place.offset, place.numel).view(parameter.shape);
+  return chunk->gradient.narrow(0, place.offset, place.numel).view(parameter.local_shape());
 }
 
 std::vector<ChunkEngine::ChunkSize> ChunkEngine::chunk_sizes() const {

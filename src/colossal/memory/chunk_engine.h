@@ -59,14 +59,14 @@ class ChunkEngine : private nn::Residency {
 
   // Masters and working weights from the initialisers; each rank makes its part, then they gather.
   void initialise(uint64_t seed);
-  // Writes `values` (flat, any float type) as elements [begin, begin + size) of a parameter:
-  // working weights here, masters where this rank holds them.
+  // Writes `values` (flat, any float type) as elements [begin, begin + size) of a parameter, as far
+  // as these are here: working weights, and masters where this rank holds them.
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
 
   void begin_step();
   void begin_micro_batch(bool last);
   void end_micro_batch();
-  void finish_reduction();  // waits until gradients are summed over the data group
+  void finish_reduction();  // waits until gradients are summed over the ranks that share them
 
   // After finish_reduction. Squares of this rank's part of the gradients (each element of the model
   // in one rank's part only), unscaled; non-finite if any of them is.
@@ -95,8 +95,8 @@ class ChunkEngine : private nn::Residency {
   std::vector<int64_t> update_counts() const;
   void set_update_counts(const std::vector<int64_t>& counts);
 
-  // Every run of elements that this rank alone writes to a checkpoint; over the data group they
-  // cover the model once.
+  // Every run of elements that this rank alone writes to a checkpoint; over all ranks they cover
+  // the model once.
   void for_each_written_piece(const std::function<void(const OwnedPiece&)>& visit) const;
   // Every run whose master and state this rank holds (stage 0: all).
   void for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const;
@@ -126,12 +126,15 @@ class ChunkEngine : private nn::Residency {
 
   void before_use(nn::Parameter& parameter) override;
   void allocate(Chunk& chunk);
+  void store(Chunk& chunk, int64_t offset, const at::Tensor& values);
   void attach(Chunk& chunk);
   void collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter);
   void launch_ready_chunks();
   void launch(Chunk& chunk);
   void update_run(Chunk& chunk, Range run, int64_t count, const Update& update);
   void visit_pieces(bool held, const std::function<void(const OwnedPiece&)>& visit) const;
+  OwnedPiece piece_of(const Chunk& chunk, const nn::Parameter& parameter, int64_t offset,
+                      const nn::Parameter::Run& run) const;
 
   nn::ParameterList parameters_;
   const ParallelContext& context_;

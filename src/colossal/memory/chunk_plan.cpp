@@ -1,16 +1,20 @@
 #include "colossal/memory/chunk_plan.h"
 
-#include <array>
-#include <optional>
+#include <map>
+#include <tuple>
 
 namespace colossal::memory {
 namespace {
 
 constexpr int64_t kAlignmentBytes = 64;
 
-int group_of(const nn::Parameter& parameter) {
-  if (!parameter.trainable) return 0;
-  return parameter.shape.size() >= 2 ? 1 : 2;
+// What the parameters of a chunk have in common. The same on all ranks, so that these cut alike.
+using Kind = std::tuple<bool, bool, const comm::Group*, int>;
+
+Kind kind_of(const nn::Parameter& parameter) {
+  const bool decayed = parameter.trainable && parameter.shape.size() >= 2;
+  const nn::Placement& placement = parameter.placement;
+  return {parameter.trainable, decayed, placement.reduction, placement.num_replicas};
 }
 
 }  // namespace
@@ -23,22 +27,23 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t 
                                    int64_t chunk_bytes) {
   const int64_t alignment = alignment_elements(element_bytes);
   std::vector<ChunkPlan> chunks;
-  std::array<std::optional<size_t>, 3> open;  // by group: the chunk being filled
+  std::map<Kind, size_t> open;  // the chunk being filled
   for (size_t index = 0; index < parameters.size(); ++index) {
     const nn::ParameterHandle& parameter = parameters[index];
-    const int64_t numel = parameter->numel();
-    const int group = group_of(*parameter);
-    if (open[group] && (chunks[*open[group]].numel + numel) * element_bytes > chunk_bytes) {
-      open[group].reset();
-    }
-    if (!open[group]) {
-      open[group] = chunks.size();
+    const int64_t numel = parameter->local_numel();
+    const Kind kind = kind_of(*parameter);
+    const auto found = open.find(kind);
+    if (found == open.end() ||
+        (chunks[found->second].numel + numel) * element_bytes > chunk_bytes) {
+      open[kind] = chunks.size();
       ChunkPlan& made = chunks.emplace_back();
-      made.decayed = group == 1;
-      made.trainable = group != 0;
+      made.placement = parameter->placement;
+      made.placement.held.clear();
+      made.trainable = std::get<0>(kind);
+      made.decayed = std::get<1>(kind);
       made.first_use = static_cast<int64_t>(index);
     }
-    ChunkPlan& chunk = chunks[*open[group]];
+    ChunkPlan& chunk = chunks[open[kind]];
     chunk.slots.push_back({parameter, chunk.numel, numel});
     chunk.numel += (numel + alignment - 1) / alignment * alignment;
   }

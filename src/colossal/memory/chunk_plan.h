@@ -18,13 +18,15 @@ struct Slot {
 struct ChunkPlan {
   std::vector<Slot> slots;  // in order of use
   int64_t numel = 0;        // of the buffer; slots start at multiples of 64 bytes
+  nn::Placement placement;  // of its parameters, but for what they hold: the ranks they share with
   bool decayed = false;     // optimizer group: with weight decay or without
   bool trainable = true;    // frozen parameters sit apart: no gradient, no state, no traffic
   int64_t first_use = 0;    // index in order of use of the first slot
 };
 
 // Packs `parameters` (in order of use) into chunks of about `chunk_bytes`. A parameter is never
-// cut; a larger one has a chunk of its own. Weight decay is for parameters of two or more dims.
+// cut; a larger one has a chunk of its own. Parameters of a chunk are reduced over the same ranks.
+// Weight decay is for parameters of two or more dims.
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t element_bytes,
                                    int64_t chunk_bytes);
 

@@ -12,7 +12,7 @@ ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, a
   COLOSSAL_CHECK(strategy.world_size() == world.size(), "strategy of {} ranks, world of {}",
                  strategy.world_size(), world.size());
   const std::vector<Axis> all(std::begin(kAxes), std::end(kAxes));
-  std::vector<std::vector<Axis>> wanted{all, {Axis::dp, Axis::sp}};
+  std::vector<std::vector<Axis>> wanted{all, {Axis::dp, Axis::sp}, {Axis::dp, Axis::sp, Axis::tp}};
   for (Axis axis : kAxes) wanted.push_back({axis});
   for (const auto& axes : wanted) {
     const std::string name = mesh_.joined_name(axes);

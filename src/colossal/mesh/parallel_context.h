@@ -31,6 +31,8 @@ class ParallelContext {
   const comm::Group& group(Axis axis) const { return group(std::vector<Axis>{axis}); }
   // Ranks that hold the same parameters and see other data: dp and sp.
   const comm::Group& data_group() const { return group({Axis::dp, Axis::sp}); }
+  // Ranks that hold the same of what tensor parallelism leaves whole.
+  const comm::Group& data_and_tensor_group() const { return group({Axis::dp, Axis::sp, Axis::tp}); }
   // All ranks once more, for what they do together while they train: its calls are in no order with
   // those of the other groups.
   const comm::Group& background_group() const { return background_; }

@@ -22,6 +22,10 @@ struct Strategy {
   // 0: nothing; 1: the optimizer's state.
   int zero = 0;
 
+  // Between the blocks of a one-dimensional tp group each rank holds its share of the tokens, not
+  // all of them (V. Korthikanti et al. 2022, "sequence parallelism").
+  bool tp_sequence = true;
+
   int size(Axis axis) const;
   int world_size() const { return pp * dp * sp * tp; }
 };

@@ -5,6 +5,7 @@
 #include "colossal/io/json.h"
 #include "colossal/models/gpt2/model.h"
 #include "colossal/models/gpt2/presets.h"
+#include "colossal/models/gpt2/sharding.h"
 #include "colossal/models/gpt2/weights.h"
 
 namespace colossal::models {
@@ -97,6 +98,10 @@ ModelSpecification resolve_model(const ModelRequest& request) {
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build) {
   return std::make_unique<gpt2::Model>(build, gpt2::parse_config(specification.config));
+}
+
+parallel::Sharding sharding(const ModelSpecification& specification) {
+  return gpt2::sharding(gpt2::parse_config(specification.config));
 }
 
 std::string hugging_face_name(const ModelSpecification&, const std::string& parameter) {

@@ -9,6 +9,7 @@
 
 #include "colossal/models/language_model.h"
 #include "colossal/nn/builder.h"
+#include "colossal/parallel/sharding.h"
 
 namespace colossal::models {
 
@@ -35,6 +36,9 @@ ModelSpecification resolve_model(const ModelRequest& request);
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build);
+
+// How its layers are cut among the ranks of a tensor-parallel group.
+parallel::Sharding sharding(const ModelSpecification& specification);
 
 // The name that Hugging Face files give a parameter.
 std::string hugging_face_name(const ModelSpecification& specification,

@@ -1,7 +1,9 @@
-// Layers of one process: what a model gets when no parallelism is declared.
+// Layers of one process: what a model gets when no parallelism is declared. Sharded builders derive
+// from it and make otherwise what is not whole on each rank.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colossal/nn/builder.h"
@@ -30,11 +32,21 @@ class DenseBuilder : public Builder {
   void enter(const std::string& name) override { path_.push_back(name); }
   void leave() override { path_.pop_back(); }
 
- private:
+  // The placement of what every rank holds whole.
+  virtual Placement whole() const { return {}; }
+  virtual std::unique_ptr<VocabularyHead> make_head(ParameterHandle weight);
+
   std::string full_name(const std::string& name) const;
   ParameterHandle parameter(const std::string& layer, const std::string& name,
-                            std::vector<int64_t> shape, Initializer initializer);
+                            std::vector<int64_t> shape, Initializer initializer,
+                            Placement placement);
+  // Weight and bias (empty where there is none) of a product.
+  std::pair<ParameterHandle, ParameterHandle> linear_parameters(const std::string& name,
+                                                                const LinearOptions& options,
+                                                                Placement of_weight,
+                                                                Placement of_bias);
 
+ private:
   std::vector<std::string> path_;
   ParameterList parameters_;
 };

@@ -8,14 +8,6 @@
 #include "colossal/ops/linear_cross_entropy.h"
 
 namespace colossal::nn {
-namespace {
-
-// The layer of a weight: "blocks.3.mlp_up" of "blocks.3.mlp_up.weight".
-LayerScope scope_of(const ParameterHandle& weight) {
-  return LayerScope([&] { return weight->name.substr(0, weight->name.rfind('.')); });
-}
-
-}  // namespace
 
 at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext&) {
   const LayerScope scope = scope_of(weight_);
@@ -66,6 +58,7 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& con
     options.dropout = options_.dropout;
     options.random_key = random_key(context.seed, static_cast<uint64_t>(context.step), stream_);
     options.sample_ids = context.sample_ids;
+    options.head_begin = head_begin_;
   }
   return ops::attention(queries, keys, values, options)
       .transpose(1, 2)

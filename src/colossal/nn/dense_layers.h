@@ -62,13 +62,15 @@ class DenseDropout : public Dropout {
 
 class DenseAttention : public Attention {
  public:
-  DenseAttention(std::string stream, const AttentionOptions& options)
-      : stream_(std::move(stream)), options_(options) {}
+  // head_begin: of the model's heads the first that is here.
+  DenseAttention(std::string stream, const AttentionOptions& options, int64_t head_begin = 0)
+      : stream_(std::move(stream)), options_(options), head_begin_(head_begin) {}
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
  private:
   std::string stream_;
   AttentionOptions options_;
+  int64_t head_begin_;
 };
 
 class DenseVocabularyHead : public VocabularyHead {

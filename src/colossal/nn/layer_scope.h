@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "colossal/nn/parameter.h"
+
 namespace colossal::nn {
 
 class LayerScope {
@@ -26,5 +28,10 @@ class LayerScope {
   std::string name_;
   at::RecordFunction function_;
 };
+
+// The layer of a weight: "blocks.3.mlp_up" of "blocks.3.mlp_up.weight".
+inline LayerScope scope_of(const ParameterHandle& weight) {
+  return LayerScope([&] { return weight->name.substr(0, weight->name.rfind('.')); });
+}
 
 }  // namespace colossal::nn

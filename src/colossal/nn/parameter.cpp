@@ -1,14 +1,75 @@
 #include "colossal/nn/parameter.h"
 
-#include <functional>
 #include <numeric>
 
 #include "colossal/base/error.h"
 
 namespace colossal::nn {
 
+namespace {
+
+int64_t product(const std::vector<int64_t>& sizes, size_t first = 0) {
+  return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first), sizes.end(),
+                         int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
 int64_t Parameter::numel() const {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  return product(shape);
+}
+
+std::vector<int64_t> Parameter::local_shape() const {
+  if (placement.held.empty()) return shape;
+  std::vector<int64_t> local;
+  for (const std::vector<Range>& runs : placement.held) {
+    local.push_back(
+        std::accumulate(runs.begin(), runs.end(), int64_t{0},
+                        [](int64_t total, const Range& run) { return total + run.size(); }));
+  }
+  return local;
+}
+
+int64_t Parameter::local_numel() const {
+  return product(local_shape());
+}
+
+void Parameter::for_each_run(Range local, const std::function<void(const Run&)>& visit) const {
+  if (local.empty()) return;
+  const std::vector<int64_t> here = local_shape();
+  // Trailing dims that are here whole go along with the last one that is cut.
+  size_t cut = shape.size();
+  while (cut > 0 && here[cut - 1] == shape[cut - 1]) --cut;
+  if (cut == 0) return visit({local.begin, local.begin, local.size()});
+  --cut;
+  const int64_t inner = product(shape, cut + 1);
+  const int64_t row = here[cut] * inner;  // elements here of one combination of the dims before
+  for (int64_t index = local.begin / row; index * row < local.end; ++index) {
+    // The global number of that combination.
+    int64_t outer = 0, rest = index;
+    for (size_t dim = 0; dim < cut; ++dim) {
+      const int64_t below = product(here, dim + 1) / row;
+      int64_t coordinate = rest / below;
+      rest %= below;
+      for (const Range& run : placement.held[dim]) {
+        if (coordinate < run.size()) {
+          coordinate += run.begin;
+          break;
+        }
+        coordinate -= run.size();
+      }
+      outer = outer * shape[dim] + coordinate;
+    }
+    int64_t local_begin = index * row;
+    for (const Range& run : placement.held[cut]) {
+      const Range mine = intersect({local_begin, local_begin + run.size() * inner}, local);
+      if (!mine.empty()) {
+        const int64_t begin = (outer * shape[cut] + run.begin) * inner + mine.begin - local_begin;
+        visit({begin, mine.begin, mine.size()});
+      }
+      local_begin += run.size() * inner;
+    }
+  }
 }
 
 at::Tensor ParameterHandle::use() const {

@@ -4,9 +4,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "colossal/base/range.h"
+
+namespace colossal::comm {
+class Group;
+}
 
 namespace colossal::nn {
 
@@ -35,15 +42,40 @@ class Residency {
   virtual void before_use(Parameter& parameter) = 0;
 };
 
+// Which elements of a parameter are here, and who else has them.
+struct Placement {
+  // For each dim of the global tensor the runs of indices that are here, ascending and apart; they
+  // lie here one after the other. No dims: all of them.
+  std::vector<std::vector<Range>> held;
+  // The ranks that hold the same elements and whose gradients must be summed; null: those of the
+  // data group. It outlives the parameter.
+  const comm::Group* reduction = nullptr;
+  // Ranks outside that group that hold the same elements, with the same gradient: how many they are
+  // and which of them this is. The first counts them, and writes them to a checkpoint.
+  int num_replicas = 1;
+  int replica = 0;
+};
+
 struct Parameter {
   std::string name;            // path within the model: "blocks.3.mlp_up.weight"
   std::vector<int64_t> shape;  // of the global tensor
   Initializer initializer;
+  Placement placement;
   bool trainable = true;
-  at::Tensor tensor;  // a leaf; undefined until memory/ gives it storage
+  at::Tensor tensor;  // a leaf, of local_shape(); undefined until memory/ gives it storage
   Residency* residency = nullptr;
 
-  int64_t numel() const;
+  int64_t numel() const;  // of the global tensor
+  std::vector<int64_t> local_shape() const;
+  int64_t local_numel() const;
+  // Elements `local` of the flattened tensor here, run by run: elements [begin, begin + count) of
+  // the flattened global tensor are [local_begin, local_begin + count) here. Ascending in both.
+  struct Run {
+    int64_t begin = 0;
+    int64_t local_begin = 0;
+    int64_t count = 0;
+  };
+  void for_each_run(Range local, const std::function<void(const Run&)>& visit) const;
 };
 
 // Shared by all that read the parameter (a tied head holds the embedding's handle).

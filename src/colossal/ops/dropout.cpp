@@ -31,6 +31,7 @@ at::Tensor masked_cpu(const at::Tensor& x, double probability, int64_t key,
   const kernels::DropoutRule rule = dropout_rule(probability);
   const at::Tensor host_positions = positions.contiguous();
   const int64_t* position = host_positions.const_data_ptr<int64_t>();
+  const int64_t num_positions = host_positions.numel();  // of a sequence, or of all rows
   const char* from_data = static_cast<const char*>(from.const_data_ptr());
   char* to_data = static_cast<char*>(to.mutable_data_ptr());
   const int64_t grain = std::max<int64_t>(1, kElementsPerThread / channels);
@@ -38,7 +39,7 @@ at::Tensor masked_cpu(const at::Tensor& x, double probability, int64_t key,
     for (int64_t row = first; row < last; ++row) {
       const RandomRow random =
           random_row(unpack_key(key), static_cast<uint64_t>(sample_ids[row / sequence]),
-                     static_cast<uint32_t>(position[row % sequence]));
+                     static_cast<uint32_t>(position[row % num_positions]));
       const int64_t offset = row * channels * x.element_size();
       kernels::vector_kernels().dropout(random, rule, channel_begin, channels, from_data + offset,
                                         to_data + offset, type);
@@ -103,7 +104,8 @@ at::Tensor dropout(const at::Tensor& x, double probability, RandomKey key,
                    int64_t channel_begin) {
   if (probability == 0) return x;
   COLOSSAL_CHECK(x.dim() >= 2 && x.size(0) == static_cast<int64_t>(sample_ids.size()) &&
-                     positions.dim() == 1 && x.size(1) == positions.size(0),
+                     positions.size(-1) == x.size(1) &&
+                     (positions.dim() == 1 || positions.size(0) == x.size(0)),
                  "x has {} dims, {} elements; {} sample ids, {} positions", x.dim(), x.numel(),
                  sample_ids.size(), positions.numel());
   return Dropout::apply(x, probability, pack_key(key),

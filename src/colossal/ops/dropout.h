@@ -17,7 +17,7 @@ namespace colossal::ops {
 // pass draws the mask again instead of keeping it. With probability 0, x itself.
 //
 //   sample_ids     [batch], host
-//   positions      [sequence] int64, below 2^32
+//   positions      [sequence], or [batch, sequence], int64, below 2^32
 //   channel_begin  global index of the first channel here
 at::Tensor dropout(const at::Tensor& x, double probability, RandomKey key,
                    std::span<const int64_t> sample_ids, const at::Tensor& positions,

@@ -7,6 +7,7 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -36,8 +37,8 @@ double logit(const char* row, kernels::ElementType type, int64_t index) {
 
 // Sum of the losses of a block of logits [rows, vocabulary], an fp64 scalar. With `gradient` the
 // logits become their gradient.
-using LossesOfBlock = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& labels,
-                                     bool gradient);
+using LossesOfBlock =
+    std::function<at::Tensor(const at::Tensor& logits, const at::Tensor& labels, bool gradient)>;
 
 at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, bool gradient) {
   const int64_t vocabulary = logits.size(1);
@@ -79,6 +80,85 @@ at::Tensor losses_any(const at::Tensor& logits, const at::Tensor& labels, bool g
   return losses.masked_fill(ignored, 0).sum(at::kDouble);
 }
 
+// The statistics of VocabularyShard::combine; labels count from the first row here.
+at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tensor) {
+  const int64_t tokens = logits.size(0), rows = logits.size(1);
+  const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
+  const auto type = element_type(logits.scalar_type());
+  const char* data = static_cast<const char*>(logits.const_data_ptr());
+  const at::Tensor wide = at::zeros({3, tokens}, logits.options().dtype(at::kDouble));
+  auto statistics = wide.accessor<double, 2>();
+  at::parallel_for(0, tokens, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const char* row = data + i * rows * logits.element_size();
+      const auto here = kernels::vector_kernels().softmax_statistics(row, type, rows);
+      statistics[0][i] = here.maximum;
+      statistics[1][i] = here.sum;
+      if (labels[i] >= 0 && labels[i] < rows) statistics[2][i] = logit(row, type, labels[i]);
+    }
+  });
+  return wide.to(compute_type(logits.scalar_type()));
+}
+
+at::Tensor statistics_any(const at::Tensor& logits, const at::Tensor& labels) {
+  const at::Tensor wide = logits.to(compute_type(logits.scalar_type()));
+  const at::Tensor largest = wide.amax(1);
+  const at::Tensor sum = (wide - largest.unsqueeze(1)).exp_().sum(1);
+  const at::Tensor elsewhere = labels.lt(0).logical_or_(labels.ge(logits.size(1)));
+  const at::Tensor index = labels.masked_fill(elsewhere, 0).unsqueeze(1);
+  const at::Tensor target = wide.gather(1, index).squeeze(1).masked_fill_(elsewhere, 0);
+  return at::stack({largest, sum, target});
+}
+
+at::Tensor losses_of(const at::Tensor& statistics) {
+  return statistics[0] + statistics[1].log() - statistics[2];
+}
+
+// Logits become the gradient of the losses, `statistics` being the whole vocabulary's.
+void to_gradient_cpu(const at::Tensor& logits, const at::Tensor& label_tensor,
+                     const at::Tensor& ignored_tensor, const at::Tensor& statistics) {
+  const at::Tensor wide = statistics.to(at::kDouble);
+  const auto found = wide.accessor<double, 2>();
+  const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
+  const bool* ignored = ignored_tensor.const_data_ptr<bool>();
+  const int64_t row_bytes = logits.size(1) * logits.element_size();
+  char* data = static_cast<char*>(logits.mutable_data_ptr());
+  at::parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      char* row = data + i * row_bytes;
+      if (ignored[i]) {
+        std::memset(row, 0, row_bytes);
+        continue;
+      }
+      kernels::vector_kernels().cross_entropy_gradient(row, element_type(logits.scalar_type()),
+                                                       logits.size(1), {found[0][i], found[1][i]},
+                                                       labels[i]);
+    }
+  });
+}
+
+void to_gradient_any(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& ignored,
+                     const at::Tensor& statistics) {
+  at::Tensor gradient = (logits.to(statistics.scalar_type()) - statistics[0].unsqueeze(1)).exp_();
+  gradient.div_(statistics[1].unsqueeze(1));
+  const at::Tensor elsewhere = labels.lt(0).logical_or_(labels.ge(logits.size(1)));
+  const at::Tensor index = labels.masked_fill(elsewhere, 0).unsqueeze(1);
+  gradient.scatter_add_(1, index, elsewhere.to(gradient.scalar_type()).sub_(1).unsqueeze(1));
+  logits.copy_(gradient.masked_fill_(ignored.unsqueeze(1), 0));
+}
+
+LossesOfBlock losses_of_shard(const VocabularyShard& shard) {
+  return [&shard](const at::Tensor& logits, const at::Tensor& global_labels, bool gradient) {
+    const at::Tensor ignored = global_labels.eq(kIgnoredLabel);
+    const at::Tensor labels = (global_labels - shard.begin).masked_fill_(ignored, -1);
+    const bool cpu = logits.is_cpu();
+    const at::Tensor statistics = (cpu ? statistics_cpu : statistics_any)(logits, labels);
+    shard.combine(statistics);
+    if (gradient) (cpu ? to_gradient_cpu : to_gradient_any)(logits, labels, ignored, statistics);
+    return losses_of(statistics).masked_fill_(ignored, 0).sum(at::kDouble);
+  };
+}
+
 // sum <- (or +=) (logits' gradient)^T x, of a block of tokens. Products in bf16 are not rounded
 // before they are added.
 void add_weight_gradient(const at::Tensor& logits_gradient, const at::Tensor& x, bool first,
@@ -107,7 +187,7 @@ using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // loss, x's, w
 
 Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
                 bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes,
-                LossesOfBlock losses_of_block) {
+                const LossesOfBlock& losses_of_block) {
   const int64_t tokens = x.size(0), vocabulary = weight.size(0);
   const at::ScalarType wide = compute_type(x.scalar_type());
   at::Tensor loss = at::zeros({}, x.options().dtype(at::kDouble));
@@ -206,11 +286,14 @@ at::Tensor scaled(const at::Tensor& x, const at::Tensor& factor, at::ScalarType 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& labels, bool x_needs_gradient,
-                            bool weight_needs_gradient, int64_t logits_bytes) {
+                            bool weight_needs_gradient, const VocabularyShard* shard,
+                            int64_t logits_bytes) {
     static const auto op = find_operator<decltype(forward_cpu)>("colossal::linear_cross_entropy");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     auto [loss, x_gradient, weight_gradient] =
-        op.call(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes);
+        shard ? colossal::ops::forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
+                                       logits_bytes, losses_of_shard(*shard))
+              : op.call(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes);
     context->save_for_backward({x_gradient, weight_gradient});
     context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
     return loss;
@@ -220,15 +303,18 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const variable_list saved = context->get_saved_variables();
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return {
-        scaled(saved[0], gradients[0], type), scaled(saved[1], gradients[0], type), {}, {}, {}, {}};
+    return {scaled(saved[0], gradients[0], type),
+            scaled(saved[1], gradients[0], type),
+            {},
+            {},
+            {},
+            {},
+            {}};
   }
 };
 
-}  // namespace
-
-at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
-                                const at::Tensor& labels, int64_t logits_bytes) {
+at::Tensor apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
+                 const VocabularyShard* shard, int64_t logits_bytes) {
   COLOSSAL_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1) &&
                      labels.dim() == 1 && labels.size(0) == x.size(0),
                  "x {}, weight {}, labels {}", shape_text(x), shape_text(weight),
@@ -239,7 +325,21 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
   const bool recording = at::GradMode::is_enabled();
   return LinearCrossEntropy::apply(x.contiguous(), weight.contiguous(), labels.contiguous(),
                                    recording && x.requires_grad(),
-                                   recording && weight.requires_grad(), logits_bytes);
+                                   recording && weight.requires_grad(), shard, logits_bytes);
+}
+
+}  // namespace
+
+at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
+                                const at::Tensor& labels, int64_t logits_bytes) {
+  return apply(x, weight, labels, nullptr, logits_bytes);
+}
+
+at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
+                                const at::Tensor& labels, const VocabularyShard& shard,
+                                int64_t logits_bytes) {
+  if (labels.is_cpu()) check_labels(labels.contiguous(), shard.vocabulary);
+  return apply(x, weight, labels, &shard, logits_bytes);
 }
 
 int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::ScalarType type,

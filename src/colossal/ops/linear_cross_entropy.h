@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 namespace colossal::ops {
 
@@ -22,6 +23,23 @@ inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;
 // gradient of the sum. The weight's gradient is summed over the blocks in fp32 (fp64).
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels,
+                                int64_t logits_bytes = kDefaultLogitsBytes);
+
+// The part of a vocabulary whose rows are here, and how the parts come together (M. Shoeybi et al.,
+// "Megatron-LM", 2019, section 3: logits never travel).
+struct VocabularyShard {
+  int64_t begin = 0;       // global index of the first row of `weight`
+  int64_t vocabulary = 0;  // of all parts
+  // Replaces statistics of tokens over this part, [3, tokens] in fp32 (fp64 for fp64), by those
+  // over the whole vocabulary. Rows: the largest logit; the sum of exp(logit - largest); the
+  // label's logit, 0 where it is not here. Called for a block of tokens after the other.
+  std::function<void(const at::Tensor& statistics)> combine;
+};
+
+// The same where `weight` is a part of the vocabulary: labels are global, the sum of the losses is
+// the whole's, the gradient of x is this part's share of it.
+at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
+                                const at::Tensor& labels, const VocabularyShard& shard,
                                 int64_t logits_bytes = kDefaultLogitsBytes);
 
 // Tokens whose logits are held at once: as many as logits_bytes hold, at least one.

@@ -1,0 +1,24 @@
+// A run of indices.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace colossal {
+
+// Elements [begin, end).
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+  bool empty() const { return begin >= end; }
+  bool operator==(const Range&) const = default;
+};
+
+// Where they have nothing in common: {x, x}.
+inline Range intersect(const Range& a, const Range& b) {
+  const int64_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max(begin, std::min(a.end, b.end))};
+}
+
+}  // namespace colossal

@@ -1,0 +1,51 @@
+// Tensor parallelism in one dimension (M. Shoeybi et al., "Megatron-LM", 2019).
+//
+// The first product of a pair holds columns of its weight, the second rows, whose results are
+// summed over the ranks. The vocabulary is cut too: rows of the token embedding, and of the head,
+// whose logits never travel. Norms, biases of second products and positions are held whole.
+//
+// Between pairs, without tp_sequence: every rank has the whole activation, [batch, sequence,
+// hidden], and equal gradients of what is held whole; an all-reduce ends each pair, forward, and
+// begins it, backward. With it (V. Korthikanti et al., "Reducing Activation Recomputation", 2022):
+// each has its share of the tokens, [tokens here, hidden], tokens in the order of batch and
+// sequence, shares as even as they go; an all-gather begins each pair and a reduce-scatter ends it.
+// What is held whole sees other tokens on each rank, so its gradients are summed.
+#pragma once
+
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/nn/dense_builder.h"
+#include "colossal/parallel/sharding.h"
+
+namespace colossal::parallel {
+
+class Tensor1dBuilder : public nn::DenseBuilder {
+ public:
+  Tensor1dBuilder(const ParallelContext& context, Sharding sharding);
+
+  std::unique_ptr<nn::Embedding> embedding(const std::string& name,
+                                           const nn::EmbeddingOptions& options) override;
+  std::unique_ptr<nn::PositionEmbedding> position_embedding(
+      const std::string& name, const nn::EmbeddingOptions& options) override;
+  std::unique_ptr<nn::Linear> linear(const std::string& name,
+                                     const nn::LinearOptions& options) override;
+  std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
+  std::unique_ptr<nn::Attention> attention(const std::string& name,
+                                           const nn::AttentionOptions& options) override;
+  std::unique_ptr<nn::VocabularyHead> vocabulary_head(const std::string& name,
+                                                      const nn::EmbeddingOptions& options) override;
+
+ protected:
+  nn::Placement whole() const override;
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::ParameterHandle weight) override;
+
+ private:
+  nn::ParameterHandle vocabulary_table(const std::string& name,
+                                       const nn::EmbeddingOptions& options);
+
+  const ParallelContext& context_;
+  const comm::Group& group_;
+  bool share_tokens_;
+  Sharding sharding_;
+};
+
+}  // namespace colossal::parallel

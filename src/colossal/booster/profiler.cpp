@@ -133,7 +133,8 @@ struct Profiler::Recording {
 Profiler::Profiler(std::filesystem::path directory, int rank)
     : directory_(std::move(directory)), rank_(rank), recording_(std::make_unique<Recording>()) {
   Recording* none = nullptr;
-  COLOSSAL_CHECK(active.compare_exchange_strong(none, recording_.get()), "{} profiles at once", 2);
+  COLOSSAL_CHECK(active.compare_exchange_strong(none, recording_.get()),
+                 "rank {} began a profile while another was under way", rank);
   callback_ = at::addGlobalCallback(
       at::RecordFunctionCallback(
           [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
@@ -161,7 +162,7 @@ void write_trace(const std::filesystem::path& path, const Profiler::Recording& r
     const bool layer = event.scope == at::RecordScope::USER_SCOPE;
     const bool main = event.thread == recording.main_thread;
     trace.write({.name = event.name,
-                 .category = !main                                      ? "communication"
+                 .category = !main                                      ? "other thread"
                              : layer                                    ? "layer"
                              : event.scope == at::RecordScope::FUNCTION ? "operator"
                                                                         : "gradient",

@@ -66,6 +66,8 @@ class Backend {
   virtual void before_call() {}
   // After a call failed: no later one can succeed, and peers should learn of it soon.
   virtual void close(const std::string& why) = 0;
+  // From any thread: ends what is under way and what is to come, because the whole world ends.
+  virtual void abort(const std::string& why) { close(why); }
 
  protected:
   Deadline new_deadline() const { return Deadline(timeout_); }

@@ -1,6 +1,5 @@
 #include "colossal/comm/gloo.h"
 
-#include <fmt/ranges.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -13,11 +12,10 @@
 #include "colossal/base/units.h"
 #include "colossal/comm/gloo_backend.h"
 #include "colossal/comm/group_impl.h"
+#include "colossal/comm/open_backends.h"
 
 namespace colossal::comm {
 namespace {
-
-constexpr const char* kAborted = "was aborted: ";
 
 // Gloo's writes to a connection that the peer has closed raise SIGPIPE, which by default ends the
 // process before anybody can say why.
@@ -70,13 +68,7 @@ class GlooWorld final : public World {
     return make_group(backend(), ledger_, membership, [&] { return make_backend(membership); });
   }
 
-  void abort(const std::string& why) override {
-    const std::lock_guard lock(mutex_);
-    aborted_ = why;
-    for (const auto& weak : backends_) {
-      if (const auto backend = weak.lock()) backend->end_all(kAborted, aborted_);
-    }
-  }
+  void abort(const std::string& why) override { backends_.abort(why); }
 
  private:
   std::shared_ptr<Backend> make_backend(const Membership& membership);
@@ -86,17 +78,13 @@ class GlooWorld final : public World {
   std::chrono::milliseconds timeout_;
   StorePointer store_;
   DevicePointer device_;
-  std::map<std::string, int> made_;  // groups by axis and ranks
-  std::mutex mutex_;                 // of the two that abort() uses, from any thread
-  std::vector<std::weak_ptr<GlooBackend>> backends_;
-  std::string aborted_;
+  OpenBackends backends_;
 };
 
 // Collective: returns when all members have connected to each other.
 std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
-  const std::string name = fmt::format("{}/{}", membership.axis, fmt::join(membership.ranks, ","));
-  auto store = c10::make_intrusive<c10d::PrefixStore>(
-      fmt::format("group/{}/{}", name, made_[name]++), store_);
+  auto store =
+      c10::make_intrusive<c10d::PrefixStore>("group/" + backends_.next_name(membership), store_);
   auto options = c10d::ProcessGroupGloo::Options::create(timeout_);
   options->devices = {device_};
   options->threads = 1;
@@ -118,9 +106,7 @@ std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
     throw CommError(fmt::format("{}: not all members have connected: {}",
                                 describe_caller(membership), failure.what()));
   }
-  const std::lock_guard lock(mutex_);
-  backends_.push_back(backend);
-  if (!aborted_.empty()) backend->end_all(kAborted, aborted_);
+  backends_.add(backend);
   return backend;
 }
 

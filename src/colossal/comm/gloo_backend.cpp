@@ -34,6 +34,10 @@ GlooBackend::GlooBackend(Membership membership, std::shared_ptr<Ledger> ledger,
   expect_farewells();
 }
 
+void GlooBackend::abort(const std::string& why) {
+  end_all("was aborted: ", why);
+}
+
 void GlooBackend::close(const std::string& why) {
   end_all("found its group closed by an earlier failure: ", why);
 }

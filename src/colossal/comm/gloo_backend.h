@@ -18,9 +18,7 @@ class GlooBackend final : public PointToPointBackend {
               std::chrono::milliseconds timeout, c10::intrusive_ptr<c10d::Backend> gloo);
 
   void close(const std::string& why) override;
-  // From any thread: ends what is under way and what is to come, here with `prefix` and `why`;
-  // tells the peers `why` and closes the connections, so that they notice at once.
-  void end_all(const char* prefix, const std::string& why);
+  void abort(const std::string& why) override;
 
   // What a wait for `peer` that threw `error` means; `missing`: what the peer did not do.
   CallFailure explain(int peer, const std::string& error, const char* missing,
@@ -28,6 +26,10 @@ class GlooBackend final : public PointToPointBackend {
 
  private:
   class MessageTransfer;
+
+  // From any thread: ends what is under way and what is to come, here with `prefix` and `why`;
+  // tells the peers `why` and closes the connections, so that they notice at once.
+  void end_all(const char* prefix, const std::string& why);
 
   template <typename Post>
   TransferPointer start(int peer, const char* missing, const Post& post);

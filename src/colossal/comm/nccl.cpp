@@ -20,6 +20,7 @@
 #include "colossal/base/error.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/comm/law.h"
+#include "colossal/comm/open_backends.h"
 
 namespace colossal::comm {
 namespace {
@@ -182,19 +183,12 @@ class NcclWorld final : public World {
     return make_group(backend(), ledger_, membership, [&] { return make_backend(membership); });
   }
 
-  void abort(const std::string& why) override {
-    const std::lock_guard lock(mutex_);
-    for (const auto& weak : backends_) {
-      if (const auto backend = weak.lock()) backend->close(why);
-    }
-  }
+  void abort(const std::string& why) override { backends_.abort(why); }
 
  private:
   std::shared_ptr<Backend> make_backend(const Membership& membership) {
-    const std::string name =
-        fmt::format("{}/{}", membership.axis, fmt::join(membership.ranks, ","));
-    auto store = c10::make_intrusive<c10d::PrefixStore>(
-        fmt::format("group/{}/{}", name, made_[name]++), store_);
+    auto store =
+        c10::make_intrusive<c10d::PrefixStore>("group/" + backends_.next_name(membership), store_);
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = timeout_;
     const c10::cuda::CUDAGuard on_device(device_.index());
@@ -202,8 +196,7 @@ class NcclWorld final : public World {
                                                             membership.size(), options);
     auto backend =
         std::make_shared<NcclBackend>(membership, ledger_, timeout_, device_, std::move(nccl));
-    const std::lock_guard lock(mutex_);
-    backends_.push_back(backend);
+    backends_.add(backend);
     return backend;
   }
 
@@ -212,9 +205,7 @@ class NcclWorld final : public World {
   at::Device device_;
   std::chrono::milliseconds timeout_;
   StorePointer store_;
-  std::map<std::string, int> made_;  // groups by axis and ranks
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<NcclBackend>> backends_;
+  OpenBackends backends_;
 };
 
 }  // namespace

@@ -1,10 +1,6 @@
 #include "colossal/comm/shm.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
@@ -12,6 +8,7 @@
 #include "colossal/base/units.h"
 #include "colossal/comm/gloo.h"
 #include "colossal/comm/group_impl.h"
+#include "colossal/comm/open_backends.h"
 #include "colossal/comm/shm_backend.h"
 
 namespace colossal::comm {
@@ -42,11 +39,7 @@ class ShmWorld final : public World {
 
   void abort(const std::string& why) override {
     if (between_hosts_) between_hosts_->abort(why);
-    const std::lock_guard lock(mutex_);
-    aborted_ = why;
-    for (const auto& weak : backends_) {
-      if (const auto backend = weak.lock()) backend->abort(why);
-    }
+    backends_.abort(why);
   }
 
  private:
@@ -62,16 +55,12 @@ class ShmWorld final : public World {
   StorePointer store_;
   std::vector<std::string> hosts_;  // by rank
   std::unique_ptr<World> between_hosts_;
-  std::map<std::string, int> made_;  // groups by axis and ranks
-  std::mutex mutex_;                 // of the two that abort() uses, from any thread
-  std::vector<std::weak_ptr<ShmBackend>> backends_;
-  std::string aborted_;
+  OpenBackends backends_;
 };
 
 // The group's first rank makes the memory and says where it is; nobody finds it once all have come.
 std::shared_ptr<Backend> ShmWorld::make_backend(const Membership& membership) {
-  const std::string name = fmt::format("{}/{}", membership.axis, fmt::join(membership.ranks, ","));
-  const std::string key = fmt::format("shared/{}/{}", name, made_[name]++);
+  const std::string key = "shared/" + backends_.next_name(membership);
   std::shared_ptr<ShmBackend> backend;
   try {
     if (membership.rank == 0) {
@@ -93,9 +82,7 @@ std::shared_ptr<Backend> ShmWorld::make_backend(const Membership& membership) {
                                 describe_caller(membership), membership.ranks[0],
                                 reason_of(error)));
   }
-  const std::lock_guard lock(mutex_);
-  backends_.push_back(backend);
-  if (!aborted_.empty()) backend->abort(aborted_);
+  backends_.add(backend);
   return backend;
 }
 

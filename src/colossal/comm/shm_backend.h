@@ -30,7 +30,7 @@ class ShmBackend final : public PointToPointBackend {
   void barrier(const Call& call) override;
 
   void close(const std::string& why) override { board_.close(why, /*aborted=*/false); }
-  void abort(const std::string& why) { board_.close(why, /*aborted=*/true); }
+  void abort(const std::string& why) override { board_.close(why, /*aborted=*/true); }
 
  private:
   class RingTransfer;

@@ -38,34 +38,38 @@ int open_process(int process) {
 
 }  // namespace
 
-// In this order: verdict, seats, counts, slots, rings.
-int64_t ShmBoard::bytes_needed(int ranks) {
+// A rank has two rows of counts and two slots, and a ring to each other one.
+ShmBoard::Places::Places(int ranks) {
   const int64_t n = ranks;
-  const int64_t seats = sizeof(Verdict) + n * sizeof(Seat);
-  const int64_t counts = n * 2 * n * sizeof(int64_t);
-  return aligned(seats + counts) + n * 2 * kSlotBytes + n * n * aligned(sizeof(Ring));
+  seats = sizeof(Verdict);
+  counts = seats + n * sizeof(Seat);
+  slots = aligned(counts + n * 2 * n * sizeof(int64_t));
+  rings = slots + n * 2 * kSlotBytes;
+  end = rings + n * n * aligned(sizeof(Ring));
+}
+
+int64_t ShmBoard::bytes_needed(int ranks) {
+  return Places(ranks).end;
 }
 
 ShmBoard::Seat& ShmBoard::seat(int rank) const {
-  return reinterpret_cast<Seat*>(memory_.data() + sizeof(Verdict))[rank];
+  return reinterpret_cast<Seat*>(memory_.data() + Places(size()).seats)[rank];
 }
 
 int64_t* ShmBoard::counts_of(int rank) const {
   const int64_t row = 2 * rank + static_cast<int64_t>(ordinal_ % 2);
-  return reinterpret_cast<int64_t*>(&seat(size())) + row * size();
+  return reinterpret_cast<int64_t*>(memory_.data() + Places(size()).counts) + row * size();
 }
 
 std::byte* ShmBoard::slot(int rank) const {
-  const int64_t counts = static_cast<int64_t>(size()) * 2 * size() * sizeof(int64_t);
-  const int64_t begin = aligned(sizeof(Verdict) + size() * sizeof(Seat) + counts);
-  return memory_.data() + begin + (2 * rank + static_cast<int64_t>(round_ % 2)) * kSlotBytes;
+  const int64_t number = 2 * rank + static_cast<int64_t>(round_ % 2);
+  return memory_.data() + Places(size()).slots + number * kSlotBytes;
 }
 
 ShmBoard::Ring& ShmBoard::ring(int from, int to) const {
-  const int64_t rings = static_cast<int64_t>(size()) * size();
-  const int64_t begin = bytes_needed(size()) - rings * aligned(sizeof(Ring));
-  return *reinterpret_cast<Ring*>(memory_.data() + begin +
-                                  (from * size() + to) * aligned(sizeof(Ring)));
+  const int64_t number = int64_t{from} * size() + to;
+  return *reinterpret_cast<Ring*>(memory_.data() + Places(size()).rings +
+                                  number * aligned(sizeof(Ring)));
 }
 
 ShmBoard::ShmBoard(SharedMemory memory, Membership membership, std::chrono::milliseconds timeout)
@@ -112,7 +116,7 @@ void ShmBoard::watch_processes() {
 
 void ShmBoard::begin_message() {
   if (const std::string why = closed(); !why.empty()) throw CallFailure(why);
-  if (verdict().state == 2) throw CallFailure(verdict().reason.data());
+  if (verdict().state == Verdict::spoken) throw CallFailure(verdict().reason.data());
   announced_ = false;
 }
 
@@ -232,7 +236,7 @@ bool ShmBoard::process_has_ended(int rank) const {
 
 // A rank that has left in peace is missed only by those who wait for it.
 std::string ShmBoard::trouble(int peer) const {
-  if (verdict().state == 2) return verdict().reason.data();
+  if (verdict().state == Verdict::spoken) return verdict().reason.data();
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == own()) continue;
     const uint32_t presence = seat(rank).presence;
@@ -254,9 +258,9 @@ void ShmBoard::check(int peer, const Over& over) {
 
 void ShmBoard::fail(const CallFailure& failure) {
   uint32_t none = 0;
-  if (verdict().state.compare_exchange_strong(none, 1)) {
+  if (verdict().state.compare_exchange_strong(none, Verdict::being_written)) {
     write_text(verdict().reason, failure.what());
-    verdict().state = 2;
+    verdict().state = Verdict::spoken;
   }
   throw failure;
 }

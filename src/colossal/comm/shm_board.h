@@ -90,8 +90,14 @@ class ShmBoard {
   };
   // Why the group ended: said by the first that notices, so that all name the same cause.
   struct Verdict {
-    alignas(64) std::atomic<uint32_t> state;  // 0 none, 1 being written, 2 there
+    enum State : uint32_t { none, being_written, spoken };
+    alignas(64) std::atomic<uint32_t> state;
     Text reason;
+  };
+  // Where things lie in the memory of a group of so many ranks: the verdict, then these.
+  struct Places {
+    int64_t seats, counts, slots, rings, end;
+    explicit Places(int ranks);
   };
 
   Seat& seat(int rank) const;

@@ -7,30 +7,10 @@
 #include <vector>
 
 #include "colossal/ops/kernels/block_product.h"
-#include "colossal/ops/kernels/vector_kernels.h"
+#include "tests/ops/kernel_variants.h"
 
 namespace colossal::ops::kernels {
 namespace {
-
-constexpr InstructionSet kAll[] = {InstructionSet::baseline, InstructionSet::avx2,
-                                   InstructionSet::avx512};
-
-std::vector<const VectorKernels*> variants() {
-  std::vector<const VectorKernels*> found;
-  for (const InstructionSet set : kAll) {
-    if (const VectorKernels* kernels = vector_kernels(set)) found.push_back(kernels);
-  }
-  return found;
-}
-
-template <typename Real>
-std::vector<Real> numbers(int64_t count, uint32_t seed, double spread = 1) {
-  std::vector<Real> values;
-  for (int64_t i = 0; i < count; ++i) {
-    values.push_back(static_cast<Real>(spread * random_normal({seed, 0}, i, 0)));
-  }
-  return values;
-}
 
 float from_half(uint32_t bits) {
   return __builtin_bit_cast(float, bits << 16);
@@ -325,7 +305,7 @@ void expect_product_right(BlockProduct<Real> product, double tolerance) {
 }
 
 TEST(AttentionKernels, BlockProductsAreRightOnEveryInstructionSet) {
-  for (const InstructionSet set : kAll) {
+  for (const InstructionSet set : kAllInstructionSets) {
     const BlockProductKernels* kernels = block_product_kernels(set);
     if (!kernels) continue;
     expect_product_right<float>(kernels->float32, 1e-5);

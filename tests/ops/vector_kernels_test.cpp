@@ -8,39 +8,17 @@
 #include <limits>
 #include <vector>
 
+#include "tests/ops/kernel_variants.h"
+
 namespace colossal::ops::kernels {
 namespace {
 
-constexpr InstructionSet kAll[] = {InstructionSet::baseline, InstructionSet::avx2,
-                                   InstructionSet::avx512};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<const VectorKernels*> variants() {
-  std::vector<const VectorKernels*> found;
-  for (const InstructionSet set : kAll) {
-    if (const VectorKernels* kernels = vector_kernels(set)) found.push_back(kernels);
-  }
-  return found;
-}
-
-template <typename Real>
-std::vector<Real> numbers(int64_t count, uint32_t seed, double spread = 1) {
-  std::vector<Real> values;
-  for (int64_t i = 0; i < count; ++i) {
-    values.push_back(static_cast<Real>(spread * random_normal({seed, 0}, i, 0)));
-  }
-  return values;
-}
 
 template <typename Real>
 constexpr ElementType type_of() {
   return sizeof(Real) == 8 ? ElementType::float64 : ElementType::float32;
-}
-
-template <typename Value>
-bool same_bits(const std::vector<Value>& a, const std::vector<Value>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Value)) == 0;
 }
 
 // run(kernels) gives a vector of results; all variants must give the baseline's bits.

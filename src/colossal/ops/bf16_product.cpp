@@ -1,14 +1,12 @@
 #include "colossal/ops/bf16_product.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/native/CPUBlas.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
 
-#include "colossal/ops/cpu_features.h"
+#include "colossal/ops/bf16_block.h"
 #include "colossal/ops/kernels/vector_kernels.h"
 
 namespace colossal::ops {
@@ -38,7 +36,7 @@ class PackedProduct {
     pack_b();
   }
 
-  void compute(float* sum, bool add) const;
+  void compute(Bf16Product product, float* sum, bool add) const;
 
  private:
   void pack_b() {
@@ -61,7 +59,7 @@ class PackedProduct {
   at::Tensor packed_b_;
 };
 
-void PackedProduct::compute(float* sum, bool add) const {
+void PackedProduct::compute(Bf16Product product, float* sum, bool add) const {
   const at::Tensor scratch = at::empty({at::get_num_threads(), kBlock * row_stride_ / 2}, at::kInt);
   const auto* packed_b = static_cast<const at::BFloat16*>(packed_b_.const_data_ptr());
   at::parallel_for(0, blocks_of(rows_), 1, [&](int64_t first, int64_t last) {
@@ -72,14 +70,12 @@ void PackedProduct::compute(float* sum, bool add) const {
       kernels::vector_kernels().transpose_pairs(a_ + begin, rows_, depth_, rows, packed_a,
                                                 row_stride_ / 2);
       for (int64_t column = 0; column < columns_; column += kBlock) {
-        at::native::cpublas::brgemm(rows, std::min(kBlock, columns_ - column), 2 * pairs_,
-                                    row_stride_, kBlock, columns_, add,
-                                    reinterpret_cast<const at::BFloat16*>(packed_a),
-                                    packed_b + column / kBlock * pairs_ * kBlock * 2,
-                                    sum + begin * columns_ + column, true);
+        product(rows, std::min(kBlock, columns_ - column), 2 * pairs_, row_stride_, kBlock,
+                columns_, add, reinterpret_cast<const at::BFloat16*>(packed_a),
+                packed_b + column / kBlock * pairs_ * kBlock * 2, sum + begin * columns_ + column);
       }
     }
-    at::native::cpublas::brgemm_release(true);
+    release_bf16_block_product();
   });
 }
 
@@ -93,30 +89,11 @@ void wide_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& su
   }
 }
 
-// The block kernel refuses CPUs without bf16 instructions, and what it wants of its operands has
-// changed between versions: so it is tried once, on numbers whose sums are exact.
-bool block_kernel_works() {
-  if (!has_bf16_instructions()) return false;
-  constexpr int64_t kDepth = 6, kRows = 3, kColumns = 5;
-  const at::Tensor a = at::arange(kDepth * kRows, at::kBFloat16).sub_(7).view({kDepth, kRows});
-  const at::Tensor b = at::arange(kDepth * kColumns, at::kBFloat16).view({kDepth, kColumns});
-  const at::Tensor expected = at::empty({kRows, kColumns}, at::kFloat);
-  const at::Tensor found = at::empty({kRows, kColumns}, at::kFloat);
-  wide_product(a, b, expected, false);
-  try {
-    PackedProduct(a, b).compute(found.mutable_data_ptr<float>(), false);
-  } catch (const c10::Error&) {
-    return false;
-  }
-  return found.equal(expected);
-}
-
 }  // namespace
 
 void transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
-  static const bool block_kernel = block_kernel_works();
-  if (block_kernel) {
-    PackedProduct(a, b).compute(sum.mutable_data_ptr<float>(), add);
+  if (const Bf16Product product = bf16_block_product()) {
+    PackedProduct(a, b).compute(product, sum.mutable_data_ptr<float>(), add);
   } else {
     wide_product(a, b, sum, add);
   }

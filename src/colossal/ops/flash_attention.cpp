@@ -1,7 +1,6 @@
 #include "colossal/ops/flash_attention.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/native/CPUBlas.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -11,290 +10,21 @@
 #include <numbers>
 #include <vector>
 
-#include "colossal/ops/cpu_features.h"
-#include "colossal/ops/flat_tensor.h"
-#include "colossal/ops/kernels/block_product.h"
+#include "colossal/ops/flash_formats.h"
 
 namespace colossal::ops {
 namespace {
 
+using namespace flash;
 using kernels::AttentionBlock;
 using kernels::AttentionHalves;
 using kernels::AttentionSums;
-using kernels::ElementType;
-using kernels::Matrix;
 
 constexpr int64_t kRows = 128;  // queries of a block
-constexpr int64_t kLanes = kernels::kAttentionLanes;
-constexpr int64_t kAlignment = 64;  // bytes
 
 // Keys of a block. On the causal diagonal a format may take fewer (kDiagonalKeys), which is less
 // work that is masked. Both are multiples of 32, the keys of a word of dropout's bits.
 constexpr int64_t kKeys = 64;
-
-template <typename Real>
-constexpr ElementType kType = sizeof(Real) == 8 ? ElementType::float64 : ElementType::float32;
-
-int64_t round_up(int64_t size, int64_t multiple) {
-  return (size + multiple - 1) / multiple * multiple;
-}
-
-// Elements from one row of a matrix to the next: whole cache lines, an odd number of them, or
-// columns of a power of two would share few lines of the cache.
-template <typename Element>
-int64_t stride_for(int64_t columns) {
-  constexpr int64_t kLine = kAlignment / sizeof(Element);
-  return (round_up(round_up(columns, kLanes), kLine) / kLine | 1) * kLine;
-}
-
-// Hands out a thread's part of one allocation; without memory, it counts what will be asked for.
-class Scratch {
- public:
-  explicit Scratch(char* memory) : memory_(memory) {}
-
-  template <typename Number>
-  Number* take(int64_t count) {
-    const int64_t begin = used_;
-    used_ += round_up(count * static_cast<int64_t>(sizeof(Number)), kAlignment);
-    return memory_ ? reinterpret_cast<Number*>(memory_ + begin) : nullptr;
-  }
-
-  int64_t used() const { return used_; }
-
- private:
-  char* memory_;
-  int64_t used_ = 0;
-};
-
-// One head's rows [sequence, columns] of a tensor [batch, heads, sequence, columns].
-struct HeadRows {
-  const at::Tensor& tensor;
-  int64_t sample, head;
-
-  int64_t offset(int64_t row) const {
-    return sample * tensor.stride(0) + head * tensor.stride(1) + row * tensor.stride(2);
-  }
-  const void* at(int64_t row) const {
-    return static_cast<const char*>(tensor.const_data_ptr()) + offset(row) * tensor.element_size();
-  }
-  void* mutable_at(int64_t row) const {
-    return static_cast<char*>(tensor.mutable_data_ptr()) + offset(row) * tensor.element_size();
-  }
-  ElementType type() const { return element_type(tensor.scalar_type()); }
-  int64_t rows() const { return tensor.size(2); }
-  int64_t columns() const { return tensor.size(3); }
-};
-
-// to [count, columns up to a whole number of lanes] <- rows [begin, begin + count), then zeros.
-template <typename Element>
-void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType to_type, Element* to,
-               int64_t stride) {
-  const int64_t columns = from.columns();
-  for (int64_t row = 0; row < count; ++row, to += stride) {
-    if (from.type() == to_type) {
-      std::memcpy(to, from.at(begin + row), columns * sizeof(Element));
-    } else {
-      kernels::vector_kernels().convert(from.at(begin + row), from.type(), to, to_type, columns, 1);
-    }
-    std::fill(to + columns, to + round_up(columns, kLanes), Element{});
-  }
-}
-
-template <typename Real>
-void store_row(const Real* from, const HeadRows& to, int64_t row, double scale) {
-  kernels::vector_kernels().convert(from, kType<Real>, to.mutable_at(row), to.type(), to.columns(),
-                                    scale);
-}
-
-template <typename Real>
-void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t columns, Real* to,
-               int64_t to_stride) {
-  const kernels::VectorKernels& kernels = kernels::vector_kernels();
-  if constexpr (sizeof(Real) == 8) {
-    kernels.transpose64(reinterpret_cast<const uint64_t*>(from), from_stride, rows, columns,
-                        reinterpret_cast<uint64_t*>(to), to_stride);
-  } else {
-    kernels.transpose32(reinterpret_cast<const uint32_t*>(from), from_stride, rows, columns,
-                        reinterpret_cast<uint32_t*>(to), to_stride);
-  }
-}
-
-void brgemm_product(int64_t m, int64_t n, int64_t k, int64_t a_stride, int64_t b_stride,
-                    int64_t c_stride, bool add, const at::BFloat16* a, const at::BFloat16* b,
-                    float* c) {
-  at::native::cpublas::brgemm(m, n, k, a_stride, b_stride, c_stride, add, a, b, c, true);
-}
-
-// The block kernel refuses CPUs without bf16 instructions, and what it wants of its operands has
-// changed between versions: so it is tried once, on numbers whose sums are exact.
-bool brgemm_works() {
-  if (!has_bf16_instructions()) return false;
-  constexpr int64_t kM = 5, kN = 32, kK = 6;
-  std::vector<at::BFloat16> a, b(kK * kN);
-  std::vector<float> expected(kM * kN, 1.0F), found = expected;
-  for (int64_t i = 0; i < kM * kK; ++i) a.emplace_back(static_cast<float>(i - 7));
-  for (int64_t k = 0; k < kK; ++k) {
-    for (int64_t n = 0; n < kN; ++n) {
-      const auto number = static_cast<float>((k * kN + n) % 97);
-      b[(k / 2 * kN + n) * 2 + k % 2] = number;
-      for (int64_t m = 0; m < kM; ++m) {
-        expected[m * kN + n] += static_cast<float>(a[m * kK + k]) * number;
-      }
-    }
-  }
-  try {
-    brgemm_product(kM, kN, kK, kK, kN, kN, true, a.data(), b.data(), found.data());
-    at::native::cpublas::brgemm_release(true);
-  } catch (const c10::Error&) {
-    return false;
-  }
-  return found == expected;
-}
-
-// How operands of products lie in memory. A format has
-//   Element, Sum  the types of operands and of results
-//   kPair         rows of a right operand that are interleaved: it is [depth / kPair, n, kPair]
-//   Keys          a head's keys or values as left operands
-//   Queries       a block of queries, or of what has their shape, as right operands, the columns
-//                 filled up with zeros to whole lanes
-//   multiply      c [m, n] <- (add ? c : 0) + a [m, k] b [k, n]
-
-// fp32 and fp64, also of bf16 numbers widened.
-template <typename Real>
-struct WideFormat {
-  using Element = Real;
-  using Sum = Real;
-  static constexpr int64_t kPair = 1;
-  static constexpr int64_t kDiagonalKeys = 32;
-
-  kernels::BlockProduct<Real> block_product;
-
-  explicit WideFormat(const FlashAttention&) {
-    if constexpr (sizeof(Real) == 8) {
-      block_product = kernels::block_product_kernels().float64;
-    } else {
-      block_product = kernels::block_product_kernels().float32;
-    }
-  }
-
-  // A copy, with a stride that suits the cache: products from rows of a joined tensor are a third
-  // slower.
-  struct Keys {
-    int64_t stride;
-    Real* rows;
-
-    Keys(Scratch& scratch, const at::Tensor& tensor, bool, bool)
-        : stride(stride_for<Real>(tensor.size(3))),
-          rows(scratch.take<Real>(tensor.size(2) * stride)) {}
-
-    void load(const HeadRows& from) { load_rows(from, 0, from.rows(), kType<Real>, rows, stride); }
-    Matrix<Real> left(int64_t key) const { return {rows + key * stride, stride, 1}; }
-    Matrix<Real> left_transposed(int64_t key) const { return {rows + key * stride, 1, stride}; }
-  };
-
-  struct Queries {
-    int64_t columns, right_stride, transposed_stride;
-    Real* right;
-    Real* right_transposed;
-
-    Queries(Scratch& scratch, int64_t rows, int64_t columns_, int64_t stride, bool)
-        : columns(columns_),
-          right_stride(stride_for<Real>(columns)),
-          transposed_stride(stride),
-          right(scratch.take<Real>(rows * right_stride)),
-          right_transposed(scratch.take<Real>(columns * stride)) {}
-
-    void load(const HeadRows& from, int64_t begin, int64_t count) {
-      load_rows(from, begin, count, kType<Real>, right, right_stride);
-      const int64_t lanes = round_up(count, kLanes);
-      std::fill(right + count * right_stride, right + lanes * right_stride, Real{0});
-      transpose(right, right_stride, lanes, columns, right_transposed, transposed_stride);
-    }
-  };
-
-  void multiply(int64_t m, int64_t n, int64_t k, const Matrix<Real>& a, const Real* b,
-                int64_t b_stride, Real* c, int64_t c_stride, bool add) const {
-    block_product(m, n, k, a, b, b_stride, c, c_stride, add);
-  }
-  void release() const {}
-};
-
-// bf16 operands of products that sum in fp32.
-struct Bf16Format {
-  using Element = uint16_t;
-  using Sum = float;
-  static constexpr int64_t kPair = 2;
-  static constexpr int64_t kDiagonalKeys = 64;
-
-  Bf16Product block_product;
-
-  explicit Bf16Format(const FlashAttention& problem) : block_product(problem.bf16_product) {}
-
-  struct Keys {
-    int64_t stride, transposed_stride;
-    uint16_t* rows;
-    uint16_t* transposed;
-
-    Keys(Scratch& scratch, const at::Tensor& tensor, bool needs_rows, bool needs_transposed)
-        : stride(stride_for<uint16_t>(tensor.size(3))),
-          transposed_stride(stride_for<uint16_t>(tensor.size(2))),
-          rows(needs_rows ? scratch.take<uint16_t>(tensor.size(2) * stride) : nullptr),
-          transposed(needs_transposed ? scratch.take<uint16_t>(tensor.size(3) * transposed_stride)
-                                      : nullptr) {}
-
-    void load(const HeadRows& from) {
-      if (rows) load_rows(from, 0, from.rows(), ElementType::bfloat16, rows, stride);
-      if (transposed) {
-        kernels::vector_kernels().transpose_pairs(
-            static_cast<const uint16_t*>(from.at(0)), from.tensor.stride(2), from.rows(),
-            from.columns(), reinterpret_cast<uint32_t*>(transposed), transposed_stride / 2);
-      }
-    }
-    Matrix<uint16_t> left(int64_t key) const { return {rows + key * stride, stride, 1}; }
-    Matrix<uint16_t> left_transposed(int64_t key) const {
-      return {transposed + key, transposed_stride, 1};
-    }
-  };
-
-  struct Queries {
-    int64_t columns, right_stride, transposed_stride;
-    uint16_t* dense;
-    uint16_t* right;
-    uint16_t* right_transposed;
-
-    Queries(Scratch& scratch, int64_t rows, int64_t columns_, int64_t stride, bool needs_right)
-        : columns(columns_),
-          right_stride(round_up(columns, kLanes)),
-          transposed_stride(stride),
-          dense(scratch.take<uint16_t>(rows * right_stride)),
-          right(needs_right ? scratch.take<uint16_t>(rows * right_stride) : nullptr),
-          right_transposed(scratch.take<uint16_t>(round_up(columns, 2) * stride)) {}
-
-    void load(const HeadRows& from, int64_t begin, int64_t count) {
-      const kernels::VectorKernels& kernels = kernels::vector_kernels();
-      load_rows(from, begin, count, ElementType::bfloat16, dense, right_stride);
-      const int64_t lanes = round_up(count, kLanes);
-      std::fill(dense + count * right_stride, dense + lanes * right_stride, uint16_t{0});
-      kernels.transpose32(reinterpret_cast<const uint32_t*>(dense), right_stride / 2, lanes,
-                          (columns + 1) / 2, reinterpret_cast<uint32_t*>(right_transposed),
-                          transposed_stride);
-      if (right) {
-        kernels.interleave_pairs(dense, right_stride, lanes, right_stride,
-                                 reinterpret_cast<uint32_t*>(right), right_stride);
-      }
-    }
-  };
-
-  void multiply(int64_t m, int64_t n, int64_t k, const Matrix<uint16_t>& a, const uint16_t* b,
-                int64_t b_stride, float* c, int64_t c_stride, bool add) const {
-    block_product(m, n, round_up(k, 2), a.row_stride, b_stride, c_stride, add,
-                  reinterpret_cast<const at::BFloat16*>(a.data),
-                  reinterpret_cast<const at::BFloat16*>(b), c);
-  }
-  void release() const {
-    if (block_product == brgemm_product) at::native::cpublas::brgemm_release(true);
-  }
-};
 
 // Numbers that are equal where the documents of a sample are, small enough for a float.
 at::Tensor number_documents(const at::Tensor& documents, at::ScalarType type) {
@@ -325,16 +55,16 @@ at::Tensor number_documents(const at::Tensor& documents, at::ScalarType type) {
 }
 
 template <typename Real>
-struct Range {
+struct Bounds {
   Real least, most;
 
-  Range(const Real* numbers, int64_t count) : least(numbers[0]), most(numbers[0]) {
+  Bounds(const Real* numbers, int64_t count) : least(numbers[0]), most(numbers[0]) {
     for (int64_t i = 1; i < count; ++i) {
       least = std::min(least, numbers[i]);
       most = std::max(most, numbers[i]);
     }
   }
-  bool meets(const Range& other) const { return least <= other.most && other.least <= most; }
+  bool meets(const Bounds& other) const { return least <= other.most && other.least <= most; }
   bool is_one() const { return least == most; }
 };
 
@@ -558,8 +288,8 @@ void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) 
     const int64_t before = given_.causal ? keys.begin - block.first_position : 0;
     keys.first = std::max<int64_t>(0, before) / kLanes * kLanes;
     if (block.documents) {
-      const Range<Real> of_keys(key_documents(block.sample, keys.begin), keys.count);
-      const Range<Real> of_queries(block.documents + keys.first, block.lanes() - keys.first);
+      const Bounds<Real> of_keys(key_documents(block.sample, keys.begin), keys.count);
+      const Bounds<Real> of_queries(block.documents + keys.first, block.lanes() - keys.first);
       if (!of_keys.meets(of_queries)) continue;
       keys.masked |= !of_keys.is_one() || !of_queries.is_one();
     }
@@ -754,11 +484,6 @@ void with_format(const FlashAttention& problem, const Run& run) {
 }
 
 }  // namespace
-
-Bf16Product bf16_block_product() {
-  static const Bf16Product product = brgemm_works() ? brgemm_product : nullptr;
-  return product;
-}
 
 void flash_attention_forward(const FlashAttention& problem, const at::Tensor& output,
                              const at::Tensor& logsumexp) {

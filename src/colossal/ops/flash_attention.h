@@ -11,17 +11,9 @@
 #include <cstdint>
 
 #include "colossal/base/random.h"
+#include "colossal/ops/bf16_block.h"
 
 namespace colossal::ops {
-
-// c [m, n] fp32 <- (add ? c : 0) + a b; a [m, k], b [k / 2, n, 2] bf16: rows of b interleaved in
-// pairs, so that k is even. Strides in elements, b's of its unpaired rows.
-using Bf16Product = void (*)(int64_t m, int64_t n, int64_t k, int64_t a_stride, int64_t b_stride,
-                             int64_t c_stride, bool add, const at::BFloat16* a,
-                             const at::BFloat16* b, float* c);
-
-// LibTorch's, by bf16 instructions; null where it has not been seen to work.
-Bf16Product bf16_block_product();
 
 struct FlashAttention {
   at::Tensor query, key, value;  // as attention() takes them; the last dim contiguous

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
+#include "colossal/ops/kernels/exchange.h"
 
 namespace colossal::ops::kernels {
 namespace {
@@ -18,23 +19,6 @@ typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
   return __builtin_convertvector(low, PairVector) | __builtin_convertvector(high, PairVector) << 16;
 }
 
-// Swaps the off-diagonal blocks of size kStep of all pairs of rows (i, i + kStep).
-template <uint32_t kStep>
-[[gnu::always_inline]] inline void exchange(PairVector* rows) {
-  PairVector low, high;
-  for (uint32_t lane = 0; lane < kTile; ++lane) {
-    low[lane] = lane & kStep ? kTile + lane - kStep : lane;
-    high[lane] = lane & kStep ? kTile + lane : lane + kStep;
-  }
-#pragma GCC unroll 16
-  for (uint32_t i = 0; i < kTile; ++i) {
-    if (i & kStep) continue;
-    const PairVector a = rows[i], b = rows[i + kStep];
-    rows[i] = __builtin_shuffle(a, b, low);
-    rows[i + kStep] = __builtin_shuffle(a, b, high);
-  }
-}
-
 [[gnu::always_inline]] inline void transpose_tile(const uint16_t* from, int64_t from_stride,
                                                   uint32_t* to, int64_t to_stride) {
   PairVector rows[kTile];
@@ -42,10 +26,10 @@ template <uint32_t kStep>
   for (int64_t pair = 0; pair < kTile; ++pair) {
     rows[pair] = load_pairs(from + 2 * pair * from_stride, from + (2 * pair + 1) * from_stride);
   }
-  exchange<1>(rows);
-  exchange<2>(rows);
-  exchange<4>(rows);
-  exchange<8>(rows);
+  exchange_blocks<kTile, 1>(rows);
+  exchange_blocks<kTile, 2>(rows);
+  exchange_blocks<kTile, 4>(rows);
+  exchange_blocks<kTile, 8>(rows);
 #pragma GCC unroll 16
   for (int64_t column = 0; column < kTile; ++column) {
     __builtin_memcpy(to + column * to_stride, &rows[column], kVectorBytes);

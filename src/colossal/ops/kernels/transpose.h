@@ -1,29 +1,11 @@
 // Transposed copies, and rows of bf16 numbers interleaved in pairs.
 #pragma once
 
+#include "colossal/ops/kernels/exchange.h"
 #include "colossal/ops/kernels/native_vector.h"
 
 namespace colossal::ops::kernels {
 namespace {
-
-// Of a square tile in registers: swaps the off-diagonal blocks of size kStep of all pairs of rows
-// (i, i + kStep).
-template <typename Element, int kStep>
-[[gnu::always_inline]] inline void exchange_blocks(NativeVector<Element>* rows) {
-  constexpr int kLanes = Native<Element>::kLanes;
-  NativeVector<Element> low, high;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    low[lane] = lane & kStep ? kLanes + lane - kStep : lane;
-    high[lane] = lane & kStep ? kLanes + lane : lane + kStep;
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) {
-    if (i & kStep) continue;
-    const NativeVector<Element> a = rows[i], b = rows[i + kStep];
-    rows[i] = __builtin_shuffle(a, b, low);
-    rows[i + kStep] = __builtin_shuffle(a, b, high);
-  }
-}
 
 template <typename Element>
 [[gnu::always_inline]] inline void transpose_square(const Element* from, int64_t from_stride,
@@ -32,10 +14,10 @@ template <typename Element>
   NativeVector<Element> rows[kLanes];
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) rows[i] = load_native(from + i * from_stride);
-  exchange_blocks<Element, 1>(rows);
-  if constexpr (kLanes > 2) exchange_blocks<Element, 2>(rows);
-  if constexpr (kLanes > 4) exchange_blocks<Element, 4>(rows);
-  if constexpr (kLanes > 8) exchange_blocks<Element, 8>(rows);
+  exchange_blocks<kLanes, 1>(rows);
+  if constexpr (kLanes > 2) exchange_blocks<kLanes, 2>(rows);
+  if constexpr (kLanes > 4) exchange_blocks<kLanes, 4>(rows);
+  if constexpr (kLanes > 8) exchange_blocks<kLanes, 8>(rows);
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) store_native<Element>(rows[i], to + i * to_stride);
 }

@@ -1,0 +1,255 @@
+// How flash attention holds the operands of its products, in a thread's own memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "colossal/ops/flash_attention.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/kernels/block_product.h"
+
+namespace colossal::ops::flash {
+
+using kernels::ElementType;
+using kernels::Matrix;
+
+inline constexpr int64_t kLanes = kernels::kAttentionLanes;
+inline constexpr int64_t kAlignment = 64;  // bytes
+
+template <typename Real>
+inline constexpr ElementType kType = sizeof(Real) == 8 ? ElementType::float64
+                                                       : ElementType::float32;
+
+inline int64_t round_up(int64_t size, int64_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
+
+// Elements from one row of a matrix to the next: whole cache lines, an odd number of them, or
+// columns of a power of two would share few lines of the cache.
+template <typename Element>
+int64_t stride_for(int64_t columns) {
+  constexpr int64_t kLine = kAlignment / sizeof(Element);
+  return (round_up(round_up(columns, kLanes), kLine) / kLine | 1) * kLine;
+}
+
+// Hands out a thread's part of one allocation; without memory, it counts what will be asked for.
+class Scratch {
+ public:
+  explicit Scratch(char* memory) : memory_(memory) {}
+
+  template <typename Number>
+  Number* take(int64_t count) {
+    const int64_t begin = used_;
+    used_ += round_up(count * static_cast<int64_t>(sizeof(Number)), kAlignment);
+    return memory_ ? reinterpret_cast<Number*>(memory_ + begin) : nullptr;
+  }
+
+  int64_t used() const { return used_; }
+
+ private:
+  char* memory_;
+  int64_t used_ = 0;
+};
+
+// One head's rows [sequence, columns] of a tensor [batch, heads, sequence, columns].
+struct HeadRows {
+  const at::Tensor& tensor;
+  int64_t sample, head;
+
+  int64_t offset(int64_t row) const {
+    return sample * tensor.stride(0) + head * tensor.stride(1) + row * tensor.stride(2);
+  }
+  const void* at(int64_t row) const {
+    return static_cast<const char*>(tensor.const_data_ptr()) + offset(row) * tensor.element_size();
+  }
+  void* mutable_at(int64_t row) const {
+    return static_cast<char*>(tensor.mutable_data_ptr()) + offset(row) * tensor.element_size();
+  }
+  ElementType type() const { return element_type(tensor.scalar_type()); }
+  int64_t rows() const { return tensor.size(2); }
+  int64_t columns() const { return tensor.size(3); }
+};
+
+// to [count, columns up to a whole number of lanes] <- rows [begin, begin + count), then zeros.
+template <typename Element>
+void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType to_type, Element* to,
+               int64_t stride) {
+  const int64_t columns = from.columns();
+  for (int64_t row = 0; row < count; ++row, to += stride) {
+    if (from.type() == to_type) {
+      std::memcpy(to, from.at(begin + row), columns * sizeof(Element));
+    } else {
+      kernels::vector_kernels().convert(from.at(begin + row), from.type(), to, to_type, columns, 1);
+    }
+    std::fill(to + columns, to + round_up(columns, kLanes), Element{});
+  }
+}
+
+template <typename Real>
+void store_row(const Real* from, const HeadRows& to, int64_t row, double scale) {
+  kernels::vector_kernels().convert(from, kType<Real>, to.mutable_at(row), to.type(), to.columns(),
+                                    scale);
+}
+
+template <typename Real>
+void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t columns, Real* to,
+               int64_t to_stride) {
+  const kernels::VectorKernels& kernels = kernels::vector_kernels();
+  if constexpr (sizeof(Real) == 8) {
+    kernels.transpose64(reinterpret_cast<const uint64_t*>(from), from_stride, rows, columns,
+                        reinterpret_cast<uint64_t*>(to), to_stride);
+  } else {
+    kernels.transpose32(reinterpret_cast<const uint32_t*>(from), from_stride, rows, columns,
+                        reinterpret_cast<uint32_t*>(to), to_stride);
+  }
+}
+
+// How operands of products lie in memory. A format has
+//   Element, Sum  the types of operands and of results
+//   kPair         rows of a right operand that are interleaved: it is [depth / kPair, n, kPair]
+//   Keys          a head's keys or values as left operands
+//   Queries       a block of queries, or of what has their shape, as right operands, the columns
+//                 filled up with zeros to whole lanes
+//   multiply      c [m, n] <- (add ? c : 0) + a [m, k] b [k, n]
+
+// fp32 and fp64, also of bf16 numbers widened.
+template <typename Real>
+struct WideFormat {
+  using Element = Real;
+  using Sum = Real;
+  static constexpr int64_t kPair = 1;
+  static constexpr int64_t kDiagonalKeys = 32;
+
+  kernels::BlockProduct<Real> block_product;
+
+  explicit WideFormat(const FlashAttention&) {
+    if constexpr (sizeof(Real) == 8) {
+      block_product = kernels::block_product_kernels().float64;
+    } else {
+      block_product = kernels::block_product_kernels().float32;
+    }
+  }
+
+  // A copy, with a stride that suits the cache: products from rows of a joined tensor are a third
+  // slower.
+  struct Keys {
+    int64_t stride;
+    Real* rows;
+
+    Keys(Scratch& scratch, const at::Tensor& tensor, bool, bool)
+        : stride(stride_for<Real>(tensor.size(3))),
+          rows(scratch.take<Real>(tensor.size(2) * stride)) {}
+
+    void load(const HeadRows& from) { load_rows(from, 0, from.rows(), kType<Real>, rows, stride); }
+    Matrix<Real> left(int64_t key) const { return {rows + key * stride, stride, 1}; }
+    Matrix<Real> left_transposed(int64_t key) const { return {rows + key * stride, 1, stride}; }
+  };
+
+  struct Queries {
+    int64_t columns, right_stride, transposed_stride;
+    Real* right;
+    Real* right_transposed;
+
+    Queries(Scratch& scratch, int64_t rows, int64_t columns_, int64_t stride, bool)
+        : columns(columns_),
+          right_stride(stride_for<Real>(columns)),
+          transposed_stride(stride),
+          right(scratch.take<Real>(rows * right_stride)),
+          right_transposed(scratch.take<Real>(columns * stride)) {}
+
+    void load(const HeadRows& from, int64_t begin, int64_t count) {
+      load_rows(from, begin, count, kType<Real>, right, right_stride);
+      const int64_t lanes = round_up(count, kLanes);
+      std::fill(right + count * right_stride, right + lanes * right_stride, Real{0});
+      transpose(right, right_stride, lanes, columns, right_transposed, transposed_stride);
+    }
+  };
+
+  void multiply(int64_t m, int64_t n, int64_t k, const Matrix<Real>& a, const Real* b,
+                int64_t b_stride, Real* c, int64_t c_stride, bool add) const {
+    block_product(m, n, k, a, b, b_stride, c, c_stride, add);
+  }
+  void release() const {}
+};
+
+// bf16 operands of products that sum in fp32.
+struct Bf16Format {
+  using Element = uint16_t;
+  using Sum = float;
+  static constexpr int64_t kPair = 2;
+  static constexpr int64_t kDiagonalKeys = 64;
+
+  Bf16Product block_product;
+
+  explicit Bf16Format(const FlashAttention& problem) : block_product(problem.bf16_product) {}
+
+  struct Keys {
+    int64_t stride, transposed_stride;
+    uint16_t* rows;
+    uint16_t* transposed;
+
+    Keys(Scratch& scratch, const at::Tensor& tensor, bool needs_rows, bool needs_transposed)
+        : stride(stride_for<uint16_t>(tensor.size(3))),
+          transposed_stride(stride_for<uint16_t>(tensor.size(2))),
+          rows(needs_rows ? scratch.take<uint16_t>(tensor.size(2) * stride) : nullptr),
+          transposed(needs_transposed ? scratch.take<uint16_t>(tensor.size(3) * transposed_stride)
+                                      : nullptr) {}
+
+    void load(const HeadRows& from) {
+      if (rows) load_rows(from, 0, from.rows(), ElementType::bfloat16, rows, stride);
+      if (transposed) {
+        kernels::vector_kernels().transpose_pairs(
+            static_cast<const uint16_t*>(from.at(0)), from.tensor.stride(2), from.rows(),
+            from.columns(), reinterpret_cast<uint32_t*>(transposed), transposed_stride / 2);
+      }
+    }
+    Matrix<uint16_t> left(int64_t key) const { return {rows + key * stride, stride, 1}; }
+    Matrix<uint16_t> left_transposed(int64_t key) const {
+      return {transposed + key, transposed_stride, 1};
+    }
+  };
+
+  struct Queries {
+    int64_t columns, right_stride, transposed_stride;
+    uint16_t* dense;
+    uint16_t* right;
+    uint16_t* right_transposed;
+
+    Queries(Scratch& scratch, int64_t rows, int64_t columns_, int64_t stride, bool needs_right)
+        : columns(columns_),
+          right_stride(round_up(columns, kLanes)),
+          transposed_stride(stride),
+          dense(scratch.take<uint16_t>(rows * right_stride)),
+          right(needs_right ? scratch.take<uint16_t>(rows * right_stride) : nullptr),
+          right_transposed(scratch.take<uint16_t>(round_up(columns, 2) * stride)) {}
+
+    void load(const HeadRows& from, int64_t begin, int64_t count) {
+      const kernels::VectorKernels& kernels = kernels::vector_kernels();
+      load_rows(from, begin, count, ElementType::bfloat16, dense, right_stride);
+      const int64_t lanes = round_up(count, kLanes);
+      std::fill(dense + count * right_stride, dense + lanes * right_stride, uint16_t{0});
+      kernels.transpose32(reinterpret_cast<const uint32_t*>(dense), right_stride / 2, lanes,
+                          (columns + 1) / 2, reinterpret_cast<uint32_t*>(right_transposed),
+                          transposed_stride);
+      if (right) {
+        kernels.interleave_pairs(dense, right_stride, lanes, right_stride,
+                                 reinterpret_cast<uint32_t*>(right), right_stride);
+      }
+    }
+  };
+
+  void multiply(int64_t m, int64_t n, int64_t k, const Matrix<uint16_t>& a, const uint16_t* b,
+                int64_t b_stride, float* c, int64_t c_stride, bool add) const {
+    block_product(m, n, round_up(k, 2), a.row_stride, b_stride, c_stride, add,
+                  reinterpret_cast<const at::BFloat16*>(a.data),
+                  reinterpret_cast<const at::BFloat16*>(b), c);
+  }
+  void release() const {
+    if (block_product == bf16_block_product()) release_bf16_block_product();
+  }
+};
+
+}  // namespace colossal::ops::flash

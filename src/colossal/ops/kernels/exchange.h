@@ -1,0 +1,26 @@
+// The step of which transposes in registers are made.
+#pragma once
+
+namespace colossal::ops::kernels {
+namespace {
+
+// Of a square of kSize rows of kSize lanes, unsigned numbers: swaps the off-diagonal blocks of size
+// kStep of all pairs of rows (i, i + kStep).
+template <int kSize, int kStep, typename Row>
+[[gnu::always_inline]] inline void exchange_blocks(Row* rows) {
+  Row low, high;
+  for (int lane = 0; lane < kSize; ++lane) {
+    low[lane] = lane & kStep ? kSize + lane - kStep : lane;
+    high[lane] = lane & kStep ? kSize + lane : lane + kStep;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kSize; ++i) {
+    if (i & kStep) continue;
+    const Row a = rows[i], b = rows[i + kStep];
+    rows[i] = __builtin_shuffle(a, b, low);
+    rows[i + kStep] = __builtin_shuffle(a, b, high);
+  }
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

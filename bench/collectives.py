@@ -4,12 +4,11 @@ go to OUT/results.jsonl; a second call with the same OUT adds rounds. See README
 
   bench/collectives.py --out DIR [--rounds 5] [--ranks 2,4] [--systems gloo,shm,torch-gloo,deepspeed-shm]
 """
-import argparse
 import json
-import pathlib
 import statistics
 import sys
 
+import benchmark
 import plot
 import runner
 from page import Page, Table, spread
@@ -21,23 +20,12 @@ SIZES = [4096 << (2 * i) for i in range(9)]  # 4 KiB to 256 MiB
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    words = lambda text: text.split(",")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures and the page")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--ranks", type=lambda text: [int(word) for word in text.split(",")], default=[2, 4])
-    parser.add_argument("--systems", type=words, default=[*OURS, *PEERS])
-    parser.add_argument("--sizes", type=lambda text: [int(word) for word in text.split(",")], default=SIZES,
-                        help="bytes of the whole buffer")
+    parser = benchmark.Parser(__doc__, "comm_benchmark")
+    parser.add_argument("--ranks", type=benchmark.numbers, default=[2, 4])
+    parser.add_names("systems", [*OURS, *PEERS], default=[*OURS, *PEERS])
+    parser.add_argument("--sizes", type=benchmark.numbers, default=SIZES, help="bytes of the whole buffer")
     parser.add_argument("--seconds", type=float, default=0.5, help="of each figure")
-    parser.add_argument("--binary", type=pathlib.Path,
-                        default=runner.BENCH.parent / "build/comm_benchmark")
-    arguments = parser.parse_args()
-    for system in arguments.systems:
-        if system not in OURS and system not in PEERS:
-            parser.error(f"--systems: no {system}; there are {', '.join([*OURS, *PEERS])}")
-    return arguments
+    return parser.parse_args()
 
 
 def measure(arguments, system, ranks):
@@ -121,15 +109,7 @@ def report(results, out):
 
 def main():
     arguments = parse_arguments()
-    (arguments.out / "logs").mkdir(parents=True, exist_ok=True)
-    results = arguments.out / "results.jsonl"
-    done = [json.loads(line)["round"] for line in results.read_text().splitlines()] if results.exists() else []
-    first = max(done, default=0) + 1
-    for number in range(first, first + arguments.rounds):
-        run_round(arguments, results, number)
-        page = report(results, arguments.out)
-    print(page.markdown())
-    print(f"page with plots: {arguments.out / 'index.html'}", file=sys.stderr)
+    benchmark.run_rounds(arguments, lambda results, number: run_round(arguments, results, number), report)
 
 
 if __name__ == "__main__":

@@ -4,25 +4,18 @@ compare. See README.md.
 
   bench/ops.py --out DIR [--rounds 5] [--filter REGEX] [--threads 1]
 """
-import argparse
 import json
-import pathlib
-import sys
 
+import benchmark
 import plot
 import runner
 from page import Page, Table, spread
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures and the page")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = benchmark.Parser(__doc__, "ops_benchmark")
     parser.add_argument("--filter", default=".", help="regular expression of names")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--binary", type=pathlib.Path,
-                        default=runner.BENCH.parent / "build/ops_benchmark")
     return parser.parse_args()
 
 
@@ -70,8 +63,7 @@ def main():
     page.figure(plot.bars("LibTorch's time over ours: longer than 1, ours is faster", "ratio of times",
                           list(ratios.items()), reference=1.0, left=270, width=900))
     page.write(arguments.out)
-    print(page.markdown())
-    print(f"page with plots: {arguments.out / 'index.html'}", file=sys.stderr)
+    benchmark.show(page, arguments.out)
 
 
 if __name__ == "__main__":

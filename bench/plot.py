@@ -99,7 +99,7 @@ def bars(title, axis_name, rows, highlight="ours", reference=None, show=number, 
     parts.append(_text((left + width - right) / 2, bottom + 34, axis_name, "middle", 12, FAINT))
     for index, (label, (low, median, high)) in enumerate(rows):
         y = top + row_height * (index + 0.5)
-        colour = COLOURS[0] if label == highlight else COLOURS[1]
+        colour = COLOURS[0] if label.startswith(highlight) else COLOURS[1]
         parts.append(f'<rect x="{left}" y="{y - 8:.1f}" height="16" fill="{colour}" '
                      f'width="{max(0.5, axis(median) - left):.1f}" fill-opacity="0.85"/>')
         if high > low:

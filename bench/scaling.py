@@ -5,13 +5,12 @@ See README.md.
 
   bench/scaling.py --out DIR [--rounds 3] [--sweeps size,sequence,batch] [--dtype auto] [--ranks 1]
 """
-import argparse
 import json
-import pathlib
 import shlex
 import statistics
 import sys
 
+import benchmark
 import plot
 import runner
 from page import Table, spread
@@ -31,26 +30,14 @@ SWEEPS = {
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    words = lambda text: text.split(",")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures and plots")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sweeps", type=words, default=list(SWEEPS))
-    parser.add_argument("--dtype", choices=["auto", "bf16", "fp32"], default="auto",
-                        help="auto: bf16 where the CPU multiplies it, else fp32")
+    parser = benchmark.Parser(__doc__, "colossal", rounds=3)
+    parser.add_names("sweeps", SWEEPS, default=list(SWEEPS))
+    parser.add_dtype()
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--steps", type=int, default=4, help="timed steps of a run")
     parser.add_argument("--points", type=int, help="of each sweep, the first so many; default: all")
-    parser.add_argument("--binary", type=pathlib.Path, default=runner.BENCH.parent / "build/colossal")
-    arguments = parser.parse_args()
-    if arguments.dtype == "auto":
-        arguments.dtype = "bf16" if runner.has_bf16_products() else "fp32"
-    for sweep in arguments.sweeps:
-        if sweep not in SWEEPS:
-            parser.error(f"--sweeps: no {sweep}; there are {', '.join(SWEEPS)}")
-    return arguments
+    return parser.parse_args()
 
 
 def parameters(point):

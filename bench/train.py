@@ -6,13 +6,12 @@ adds rounds. See README.md.
   bench/train.py --out DIR [--rounds 5] [--sizes small,gpt2-124m] [--dtype auto] [--ranks 2]
                  [--systems ours,ddp,...]
 """
-import argparse
 import json
 import os
-import pathlib
 import statistics
 import sys
 
+import benchmark
 import plot
 import runner
 from page import Page, Table, spread
@@ -34,35 +33,28 @@ PEERS = {
     "colossalai": (".venv-colossalai", "colossalai_train.py"),
     "compile": (".venv", "torch_train.py"),
     "eager": (".venv", "torch_train.py"),
+    "dtensor": (".venv", "dtensor_train.py"),
 }
+# Ours by layout; a peer is compared with ours at its own.
+OURS = {"ours": [], "ours-tp": ["--parallel.tp={ranks}"]}
+OURS_OF = {"dtensor": "ours-tp"}
 ONE_PROCESS = ("compile", "eager")  # with as many threads as the others have in all
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    words = lambda text: text.split(",")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures and the page")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sizes", type=words, default=list(SIZES))
-    parser.add_argument("--systems", type=words, help="default: ours and all peers; with one rank ours, compile, eager")
-    parser.add_argument("--dtype", choices=["auto", "bf16", "fp32"], default="auto",
-                        help="auto: bf16 where the CPU multiplies it, else fp32")
+    parser = benchmark.Parser(__doc__, "colossal")
+    parser.add_names("sizes", SIZES, default=list(SIZES))
+    parser.add_names("systems", [*OURS, *PEERS],
+                     help="default: ours and all peers; with one rank ours, compile, eager")
+    parser.add_dtype()
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--threads", type=int, help="of each rank; default: cores / ranks, one with one rank")
     parser.add_argument("--steps", type=int, help="timed steps of a run; default: 12 at small, 4 at gpt2-124m")
-    parser.add_argument("--binary", type=pathlib.Path, default=runner.BENCH.parent / "build/colossal")
     arguments = parser.parse_args()
-    if arguments.dtype == "auto":
-        arguments.dtype = "bf16" if runner.has_bf16_products() else "fp32"
     if arguments.threads is None:
         arguments.threads = max(1, os.cpu_count() // arguments.ranks) if arguments.ranks > 1 else 1
     if arguments.systems is None:
-        arguments.systems = ["ours", *(ONE_PROCESS if arguments.ranks == 1 else PEERS)]
-    for name, known in (("sizes", SIZES), ("systems", ["ours", *PEERS])):
-        for word in getattr(arguments, name):
-            if word not in known:
-                parser.error(f"--{name}: no {word}; there are {', '.join(known)}")
+        arguments.systems = ["ours", *ONE_PROCESS] if arguments.ranks == 1 else [*OURS, *PEERS]
     return arguments
 
 
@@ -72,13 +64,13 @@ def flops_per_token(size):
     return 6 * weights + 12 * size["layers"] * size["hidden"] * size["sequence"]
 
 
-def run_ours(arguments, size, corpus, name):
+def run_ours(arguments, system, size, corpus, name):
     flags = [f"--model.n_layer={size['layers']}", f"--model.n_embd={size['hidden']}",
              f"--model.n_head={size['heads']}", f"--model.vocab_size={size['vocabulary']}",
              f"--data.sequence_length={size['sequence']}", f"--train.global_batch={size['batch']}",
              f"--train.steps={size['warmup'] + size['steps']}", f"--train.threads={arguments.threads}",
              f"--precision.compute={arguments.dtype}", "--scheduler.name=constant",
-             "--train.gradient_clip=0"]
+             "--train.gradient_clip=0", *(flag.format(ranks=arguments.ranks) for flag in OURS[system])]
     lines, others = runner.train(arguments.binary, corpus, arguments.out, name, flags, arguments.ranks)
     timed = [line["step_seconds"] for line in lines[size["warmup"]:]]
     return {
@@ -108,8 +100,8 @@ def measure(arguments, system, size, corpus, name):
         lines, others = runner.peer("gemm.py", [arguments.dtype, threads],
                                     arguments.out / "logs" / f"{name}.txt", threads=threads)
         return lines[-1], others
-    if system == "ours":
-        return run_ours(arguments, size, corpus, name)
+    if system in OURS:
+        return run_ours(arguments, system, size, corpus, name)
     return run_peer(arguments, system, size, corpus, name)
 
 
@@ -157,8 +149,10 @@ class Comparison:
         return [row[key] for row in self.rounds[system].values()]
 
     def ratios(self, system):
-        """ours / theirs, of the rounds that both ran in"""
-        ours, theirs = self.rounds.get("ours", {}), self.rounds[system]
+        """ours / theirs, of the rounds that both ran in; none for ours"""
+        if system in OURS:
+            return []
+        ours, theirs = self.rounds.get(OURS_OF.get(system, "ours"), {}), self.rounds[system]
         return [ours[r]["tokens_per_second"] / theirs[r]["tokens_per_second"] for r in theirs if r in ours]
 
     def gemm_shares(self, system):
@@ -174,7 +168,7 @@ class Comparison:
             last = list(self.rounds[system].values())[-1]
             table.add(system, len(self.rounds[system]),
                       show_spread(self.values(system, "tokens_per_second")),
-                      show_spread(ratios, "{:.2f}") if ratios and system != "ours" else "",
+                      show_spread(ratios, "{:.2f}") if ratios else "",
                       f"{statistics.median(self.gemm_shares(system)):.0f}" if self.gemm else "",
                       f"{statistics.median(self.values(system, 'memory_peak_bytes')) / 2**20:,.0f}",
                       f"{statistics.median(self.values(system, 'bytes_sent')) / 1e6:,.1f}",
@@ -189,9 +183,9 @@ class Comparison:
 
         bars("Speed: median and range over the rounds", "tokens/s",
              lambda system: spread(self.values(system, "tokens_per_second")))
-        if any(self.ratios(system) for system in self.rounds if system != "ours"):
+        if any(self.ratios(system) for system in self.rounds):
             bars("Ours over theirs, round by round: longer than 1 is faster than the peer", "ratio of tokens/s",
-                 lambda system: system != "ours" and self.ratios(system) and spread(self.ratios(system)),
+                 lambda system: self.ratios(system) and spread(self.ratios(system)),
                  reference=1.0)
         if self.gemm:
             bars(f"Share of the GEMM rate of {self.gemm / 1e9:.0f} GFLOP/s", "%",
@@ -230,16 +224,9 @@ def report(results, out):
 
 def main():
     arguments = parse_arguments()
-    (arguments.out / "logs").mkdir(parents=True, exist_ok=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
     corpus = runner.make_corpus(arguments.out)
-    results = arguments.out / "results.jsonl"
-    done = [json.loads(line)["round"] for line in results.read_text().splitlines()] if results.exists() else []
-    first = max(done, default=0) + 1
-    for number in range(first, first + arguments.rounds):
-        run_round(arguments, corpus, results, number)
-        page = report(results, arguments.out)
-    print(page.markdown())
-    print(f"page with plots: {arguments.out / 'index.html'}", file=sys.stderr)
+    benchmark.run_rounds(arguments, lambda results, number: run_round(arguments, corpus, results, number), report)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ colossalai.launch_from_torch(backend="gloo", verbose=False)
 rank, ranks = dist.get_rank(), dist.get_world_size()
 model = build_model(arguments)
 booster = Booster(plugin=LowLevelZeroPlugin(stage=2, precision=arguments.dtype, max_norm=0.0))
-model, optimizer, _, _, _ = booster.boost(model, adamw(model))
+model, optimizer, _, _, _ = booster.boost(model, adamw(model.parameters()))
 torch.set_num_threads(arguments.threads)  # boost() may set another number
 batches = Batches(arguments, rank, ranks)
 

@@ -74,9 +74,9 @@ def build_model(arguments):
     return GPT2LMHeadModel(config).train()
 
 
-def adamw(model):
+def adamw(parameters):
     """Decay on parameters of two or more dims only."""
-    parameters = list(model.parameters())
+    parameters = list(parameters)
     groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": WEIGHT_DECAY},
               {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, fused=True)

@@ -14,7 +14,7 @@ logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
 rank, ranks = join_ranks()
 deepspeed.init_distributed("gloo")
 model = build_model(arguments)
-engine, _, _, _ = deepspeed.initialize(model=model, optimizer=adamw(model), config={
+engine, _, _, _ = deepspeed.initialize(model=model, optimizer=adamw(model.parameters()), config={
     "train_micro_batch_size_per_gpu": arguments.batch // ranks,
     "gradient_accumulation_steps": 1,
     "gradient_clipping": 0.0,

@@ -24,7 +24,7 @@ elif arguments.system == "fsdp2":
         fully_shard(block, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
 
-optimizer = adamw(model)
+optimizer = adamw(model.parameters())
 
 
 def forward(inputs, labels):

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "colossal/base/error.h"
+#include "colossal/io/manifest.h"
 #include "colossal/layout/segments.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
@@ -141,6 +142,22 @@ TEST(Checkpoint, LoadsAtEveryLayout) {
       expect_equal(found, expected);
     }
   }
+}
+
+// However strided the pieces, a tensor is written in one range a rank at most.
+TEST(Checkpoint, WritesLongRanges) {
+  test::TemporaryDirectory directory;
+  with_engine({1, 1, 3}, [&](auto& engine, const auto& context) {
+    train_and_save(engine, context, directory.path());
+  });
+  std::ifstream file(directory.path() / "step-000003" / "manifest.json");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const io::Manifest manifest = io::Manifest::parse(text, "manifest");
+  size_t ranges = 0;
+  for (const io::ManifestFile& found : manifest.files) {
+    if (found.name.ends_with(".safetensors")) ranges += found.ranges.size();
+  }
+  EXPECT_LE(ranges, 2 + 4 * 4 * 3U);  // headers; kinds, tensors, ranks
 }
 
 TEST(Checkpoint, MastersBecomeTheWeightsOfARunInFp32) {

@@ -1,11 +1,15 @@
 #include "colossal/checkpoint/checkpoint.h"
 
+#include <ATen/ops/zeros.h>
+
+#include <exception>
 #include <functional>
 #include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/checkpoint/file_plan.h"
+#include "colossal/checkpoint/slabs.h"
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/checkpoint/together.h"
 #include "colossal/io/checkpoint_directory.h"
@@ -44,20 +48,82 @@ void write_tensor(io::DirectoryWriter& writer, const FilePlan& plan, const std::
   }
 }
 
-void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
-                  const memory::ChunkEngine& chunks, const NameOf& name_of) {
-  const std::vector<std::string> states = chunks.optimizer().state_names();
-  const bool masters = chunks.options().master != chunks.options().working;
-  chunks.for_each_written_piece([&](const memory::OwnedPiece& piece) {
-    const std::string& name = piece.parameter->name;
-    const int64_t begin = piece.elements.begin;
-    write_tensor(writer, plan, name_of(name), begin, piece.working);
-    if (!piece.parameter->trainable) return;
-    if (masters) write_tensor(writer, plan, FilePlan::master_name(name), begin, piece.master);
-    for (size_t i = 0; i < states.size(); ++i) {
-      write_tensor(writer, plan, FilePlan::state_name(states[i], name), begin, piece.state[i]);
+// Names in the files of a parameter's values, by kind, and their types.
+struct Kinds {
+  std::vector<std::string> names;
+  std::vector<at::ScalarType> types;
+
+  Kinds(const nn::Parameter& parameter, const memory::ChunkEngine& chunks, const NameOf& name_of) {
+    const memory::ChunkOptions& options = chunks.options();
+    add(name_of(parameter.name), options.working);
+    if (!parameter.trainable) return;
+    if (options.master != options.working) {
+      add(FilePlan::master_name(parameter.name), options.master);
     }
-  });
+    for (const std::string& state : chunks.optimizer().state_names()) {
+      add(FilePlan::state_name(state, parameter.name), options.master);
+    }
+  }
+
+  static std::vector<at::Tensor> values(const memory::OwnedPiece& piece,
+                                        const memory::ChunkEngine& chunks) {
+    std::vector<at::Tensor> values{piece.working};
+    if (!piece.parameter->trainable) return values;
+    if (chunks.options().master != chunks.options().working) values.push_back(piece.master);
+    values.insert(values.end(), piece.state.begin(), piece.state.end());
+    return values;
+  }
+
+ private:
+  void add(std::string name, at::ScalarType type) {
+    names.push_back(std::move(name));
+    types.push_back(type);
+  }
+};
+
+// For each parameter whether its pieces lie strided on any rank: the same answer on all.
+std::vector<bool> find_strided(const memory::ChunkEngine& chunks, const comm::Group& group) {
+  const at::Tensor ranks = at::zeros({static_cast<int64_t>(chunks.parameters().size())}, at::kLong);
+  for (size_t i = 0; i < chunks.parameters().size(); ++i) {
+    if (!chunks.parameters()[i]->is_contiguous_here()) ranks[static_cast<int64_t>(i)] = 1;
+  }
+  const at::Tensor sum = ranks.to(group.device());
+  comm::all_reduce(sum, group, comm::Reason::checkpoint);
+  const at::Tensor found = sum.cpu();
+  const auto* counts = found.const_data_ptr<int64_t>();
+  return std::vector<bool>(counts, counts + found.numel());
+}
+
+// Collective. A rank whose disk fails still takes part in the exchanges, and throws at the end.
+void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
+                  const memory::ChunkEngine& chunks, const NameOf& name_of,
+                  const comm::Group& group) {
+  const std::vector<bool> strided = find_strided(chunks, group);
+  std::exception_ptr failure;
+  for (size_t i = 0; i < strided.size(); ++i) {
+    const nn::Parameter& parameter = *chunks.parameters()[i];
+    const Kinds kinds(parameter, chunks, name_of);
+    const auto write = [&](int64_t begin, const std::vector<at::Tensor>& values) {
+      if (failure) return;
+      try {
+        for (size_t kind = 0; kind < values.size(); ++kind) {
+          write_tensor(writer, plan, kinds.names[kind], begin, values[kind]);
+        }
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    };
+    std::vector<StridedPiece> pieces;
+    chunks.for_each_written_piece(parameter, [&](const memory::OwnedPiece& piece) {
+      if (strided[i]) {
+        pieces.push_back({piece.elements, Kinds::values(piece, chunks)});
+      } else {
+        write(piece.elements.begin, Kinds::values(piece, chunks));
+      }
+    });
+    if (strided[i]) exchange_slabs(pieces, parameter.numel(), kinds.types, group, write);
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void check_model(const std::filesystem::path& checkpoint, const nlohmann::json& wanted) {
@@ -164,9 +230,13 @@ std::filesystem::path Save::run(const std::function<void()>& after_reading) cons
                                   writer.emplace(create(path_, plan, description_));
                                   return writer->temporary_path().string();
                                 }).front();
-  const std::vector<std::string> written = together(group_, [&] {
+  // By itself: a rank that cannot must not keep the others waiting in the exchanges that follow.
+  together(group_, [&]() -> std::string {
     if (group_.rank() != 0) writer.emplace(io::DirectoryWriter::join(temporary));
-    write_pieces(*writer, plan, chunks_, description_.hugging_face_name);
+    return "";
+  });
+  const std::vector<std::string> written = together(group_, [&] {
+    write_pieces(*writer, plan, chunks_, description_.hugging_face_name, group_);
     after_reading();
     writer->sync();
     return writer->written().to_json();

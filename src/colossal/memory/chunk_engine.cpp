@@ -375,16 +375,19 @@ void ChunkEngine::set_update_counts(const std::vector<int64_t>& counts) {
 void ChunkEngine::visit_pieces(bool held,
                                const std::function<void(const OwnedPiece&)>& visit) const {
   for (const auto& chunk : chunks_) {
-    if (!held && chunk->plan.placement.replica > 0) continue;  // the first replica writes them
-    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
-      const Slot& place = chunk->plan.slots[slot];
-      const Range here = intersect(chunk->range_of(slot), held ? chunk->held : chunk->part);
-      place.parameter->for_each_run(
-          {here.begin - place.offset, here.end - place.offset}, [&](const nn::Parameter::Run& run) {
-            visit(piece_of(*chunk, *place.parameter, place.offset + run.local_begin, run));
-          });
-    }
+    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) visit_slot(*chunk, slot, held, visit);
   }
+}
+
+void ChunkEngine::visit_slot(const Chunk& chunk, size_t slot, bool held,
+                             const std::function<void(const OwnedPiece&)>& visit) const {
+  if (!held && chunk.plan.placement.replica > 0) return;  // the first replica writes
+  const Slot& place = chunk.plan.slots[slot];
+  const Range here = intersect(chunk.range_of(slot), held ? chunk.held : chunk.part);
+  place.parameter->for_each_run(
+      {here.begin - place.offset, here.end - place.offset}, [&](const nn::Parameter::Run& run) {
+        visit(piece_of(chunk, *place.parameter, place.offset + run.local_begin, run));
+      });
 }
 
 OwnedPiece ChunkEngine::piece_of(const Chunk& chunk, const nn::Parameter& parameter, int64_t offset,
@@ -405,6 +408,12 @@ OwnedPiece ChunkEngine::piece_of(const Chunk& chunk, const nn::Parameter& parame
 void ChunkEngine::for_each_written_piece(
     const std::function<void(const OwnedPiece&)>& visit) const {
   visit_pieces(false, visit);
+}
+
+void ChunkEngine::for_each_written_piece(
+    const nn::Parameter& parameter, const std::function<void(const OwnedPiece&)>& visit) const {
+  const auto [chunk, slot] = places_.at(&parameter);
+  visit_slot(*chunk, slot, false, visit);
 }
 
 void ChunkEngine::for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const {

@@ -98,6 +98,8 @@ class ChunkEngine : private nn::Residency {
   // Every run of elements that this rank alone writes to a checkpoint; over all ranks they cover
   // the model once.
   void for_each_written_piece(const std::function<void(const OwnedPiece&)>& visit) const;
+  void for_each_written_piece(const nn::Parameter& parameter,
+                              const std::function<void(const OwnedPiece&)>& visit) const;
   // Every run whose master and state this rank holds (stage 0: all).
   void for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const;
 
@@ -133,6 +135,8 @@ class ChunkEngine : private nn::Residency {
   void launch(Chunk& chunk);
   void update_run(Chunk& chunk, Range run, int64_t count, const Update& update);
   void visit_pieces(bool held, const std::function<void(const OwnedPiece&)>& visit) const;
+  void visit_slot(const Chunk& chunk, size_t slot, bool held,
+                  const std::function<void(const OwnedPiece&)>& visit) const;
   OwnedPiece piece_of(const Chunk& chunk, const nn::Parameter& parameter, int64_t offset,
                       const nn::Parameter::Run& run) const;
 

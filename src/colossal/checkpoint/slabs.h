@@ -1,0 +1,33 @@
+// Tensors whose pieces lie strided on the ranks, brought together into contiguous slabs, so that a
+// checkpoint is written, and its checksums are kept, in few long ranges.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "colossal/base/range.h"
+#include "colossal/comm/group.h"
+
+namespace colossal::checkpoint {
+
+// Elements of a flattened tensor, and what is kept of them: values by kind (weights, masters,
+// moments), each flat, of its own type.
+struct StridedPiece {
+  Range elements;
+  std::vector<at::Tensor> values;
+};
+
+inline constexpr int64_t kSlabElements = int64_t{8} << 20;  // at most 64 MiB of any kind
+
+// `pieces`: what this rank has of `numel` elements; over the ranks of the group every element once.
+// take(begin, values): elements from `begin` on, by kind, on the CPU: slabs of at most
+// `slab_elements`, spread over the ranks. `types`: of the kinds. Collective; take() must not throw.
+void exchange_slabs(const std::vector<StridedPiece>& pieces, int64_t numel,
+                    const std::vector<at::ScalarType>& types, const comm::Group& group,
+                    const std::function<void(int64_t begin, const std::vector<at::Tensor>&)>& take,
+                    int64_t slab_elements = kSlabElements);
+
+}  // namespace colossal::checkpoint

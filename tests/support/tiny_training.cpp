@@ -54,8 +54,9 @@ std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t ste
 
 void run_rank(const TinyTraining& training, comm::World& world, TinyResult& result,
               std::mutex& mutex) {
-  const int replicas = world.size() / training.tp;
+  const int replicas = world.size() / (training.sp * training.tp);
   const ParallelContext context(world, Strategy{.dp = replicas,
+                                                .sp = training.sp,
                                                 .tp = training.tp,
                                                 .zero = training.zero,
                                                 .tp_sequence = training.tp_sequence});

@@ -20,6 +20,7 @@ models::gpt2::Config tiny_config(double dropout = 0);
 struct TinyTraining {
   models::gpt2::Config model = tiny_config();
   int zero = 0;
+  int sp = 1;
   int tp = 1;
   bool tp_sequence = true;
   int64_t steps = 3;
@@ -49,7 +50,7 @@ struct TinyResult {
 // The samples of a step: tokens and targets by hashing, equal at every layout.
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count);
 
-// Trains on `ranks` ranks as threads: dp replicas of tp ranks.
+// Trains on `ranks` ranks as threads: dp replicas of sp x tp ranks.
 TinyResult train_tiny(const TinyTraining& training, int ranks);
 
 // contract.md's tolerances; `steps` and `learning_rate` scale the weights'.

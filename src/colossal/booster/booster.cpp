@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include "colossal/base/error.h"
 #include "colossal/base/log.h"
 
 namespace colossal {
@@ -27,6 +28,13 @@ std::unique_ptr<Engine> Booster::boost(const nn::ParameterList& parameters, Loss
 
 std::unique_ptr<Engine> Booster::boost(torch::nn::Module& module, LossFunction loss,
                                        EngineConfig config) const {
+  const Strategy& strategy = context_.strategy();
+  if (strategy.tp * strategy.sp * strategy.pp > 1) {
+    throw ConfigError(fmt::format(
+        "pp {} x sp {} x tp {}: a module of your own trains over replicas (dp) only; build it from "
+        "colossal::nn, or use dp = {}",
+        strategy.pp, strategy.sp, strategy.tp, strategy.world_size()));
+  }
   if (context_.rank() == 0 && context_.world().size() > 1) warn_of_dropout(module);
   at::NoGradGuard no_grad;
   nn::ParameterList parameters;

@@ -27,7 +27,8 @@ class Booster {
 
   // A user's own module: data parallelism, ZeRO, precision, optimizers and checkpoints. Its weights
   // are those of rank 0. Its own dropout draws LibTorch's numbers, so with dropout results depend
-  // on the layout; that is said once. Buffers stay as they are on each rank.
+  // on the layout; that is said once. Buffers stay as they are on each rank. Throws ConfigError for
+  // axes other than dp.
   std::unique_ptr<Engine> boost(torch::nn::Module& module, LossFunction loss,
                                 EngineConfig config) const;
 

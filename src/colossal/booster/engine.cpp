@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "colossal/layout/partition.h"
 #include "colossal/nn/layer_scope.h"
 
 namespace colossal {
@@ -16,8 +17,23 @@ memory::ChunkOptions chunk_options(const EngineConfig& config) {
           .handles_used = config.handles_used};
 }
 
-data::Batch to_device(const data::Batch& batch, at::Device device) {
-  return {batch.inputs.to(device), batch.labels.to(device), batch.sample_ids};
+int64_t sequence_of(const data::Batch& batch) {
+  return batch.inputs.dim() > 1 ? batch.inputs.size(1) : 1;
+}
+
+// Of a sequence that several ranks share, the positions that are this rank's.
+Range positions_here(const data::Batch& batch, const ParallelContext& context) {
+  return Partition(sequence_of(batch), context.strategy().sp).range(context.coordinate(Axis::sp));
+}
+
+// What of a batch is this rank's, where it computes.
+data::Batch batch_here(const data::Batch& batch, const ParallelContext& context) {
+  const auto here = [&](const at::Tensor& tensor) {
+    if (context.strategy().sp == 1) return tensor.to(context.device());
+    const Range positions = positions_here(batch, context);
+    return tensor.narrow(1, positions.begin, positions.size()).contiguous().to(context.device());
+  };
+  return {here(batch.inputs), here(batch.labels), batch.sample_ids};
 }
 
 // The ranks of a tensor-parallel group see the same labels and have the same loss: one counts.
@@ -45,9 +61,10 @@ Engine::Engine(nn::ParameterList parameters, LossFunction loss, const ParallelCo
       chunks_(std::move(parameters), context, *optimizer_, chunk_options(config)) {}
 
 nn::StepContext Engine::context_for(const data::Batch& batch, bool training) const {
-  const int64_t sequence = batch.inputs.dim() > 1 ? batch.inputs.size(1) : 1;
-  nn::StepContext context =
-      nn::make_step_context(batch.inputs.size(0), sequence, context_.device());
+  const Range positions = positions_here(batch, context_);
+  nn::StepContext context = nn::make_step_context(batch.inputs.size(0), positions.size(),
+                                                  context_.device(), positions.begin);
+  context.whole_sequence = sequence_of(batch);
   context.seed = config_.seed;
   context.step = steps_done_;
   context.training = training;
@@ -58,7 +75,7 @@ nn::StepContext Engine::context_for(const data::Batch& batch, bool training) con
 void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control) {
   const LossSum loss = [&] {
     const nn::LayerScope scope("model");
-    return loss_(to_device(batch, context_.device()), context_for(batch, /*training=*/true));
+    return loss_(batch_here(batch, context_), context_for(batch, /*training=*/true));
   }();
   {
     const nn::LayerScope scope("backward");
@@ -134,8 +151,7 @@ Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batche
   ControlMessage mine;
   for (const data::Batch& batch : micro_batches) {
     if (batch.inputs.size(0) == 0) continue;
-    const LossSum loss =
-        loss_(to_device(batch, context_.device()), context_for(batch, /*training=*/false));
+    const LossSum loss = loss_(batch_here(batch, context_), context_for(batch, /*training=*/false));
     if (!counts_loss(context_)) continue;
     mine.loss_sum += loss.sum.item<double>();
     mine.token_count += static_cast<double>(loss.count);

@@ -22,7 +22,7 @@ int size_of(const char* key, int64_t value) {
 void refuse_axis(const char* key, int size, int ranks) {
   if (size == 1) return;
   throw ConfigError(fmt::format(
-      "parallel.{} = {}: models train over dp and tp only; nearest layout for {} ranks: "
+      "parallel.{} = {}: models train over dp, sp and tp only; nearest layout for {} ranks: "
       "dp = {}, {} = 1",
       key, size, ranks, ranks, key));
 }
@@ -36,7 +36,6 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   strategy.tp_sequence = config.tp_sequence;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
   refuse_axis("pp", strategy.pp, ranks);
-  refuse_axis("sp", strategy.sp, ranks);
   refuse_axis("ep", strategy.ep, ranks);
   strategy = resolve_strategy(strategy, config.dp.has_value(), ranks);
   const int64_t zero = config.zero.value_or(strategy.dp * strategy.sp > 1 ? 1 : 0);
@@ -50,28 +49,36 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   return strategy;
 }
 
-// Heads are the smallest parts of attention: every rank of a tensor-parallel group has one at
-// least.
+// Heads are the smallest parts of attention: every rank that shares them has one at least.
 void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
-  if (strategy.tp <= facts.heads) return;
-  const int others = strategy.world_size() / strategy.tp;
-  int fitting = static_cast<int>(facts.heads);
-  while (strategy.tp % fitting != 0) --fitting;
-  throw ConfigError(
-      fmt::format("parallel.tp = {}: the model has {} heads, which {} ranks cannot share; nearest "
-                  "layout for {} "
-                  "ranks: tp = {}, dp = {}",
-                  strategy.tp, facts.heads, strategy.tp, strategy.world_size(), fitting,
-                  strategy.tp / fitting * others));
+  const auto fits = [&](int64_t tp, int64_t sp) { return facts.heads / tp >= sp; };
+  if (fits(strategy.tp, strategy.sp)) return;
+  const int ranks = strategy.world_size();
+  int tp = strategy.tp, sp = strategy.sp;
+  while (!fits(tp, 1) || strategy.tp % tp != 0) --tp;
+  while (!fits(tp, sp) || strategy.sp % sp != 0) --sp;
+  throw ConfigError(fmt::format(
+      "parallel.tp = {} x parallel.sp = {}: the model has {} heads, {} for each rank of tp, which "
+      "{} "
+      "ranks of sp cannot share; nearest layout for {} ranks: tp = {}, sp = {}, dp = {}",
+      strategy.tp, strategy.sp, facts.heads, facts.heads / strategy.tp, strategy.sp, ranks, tp, sp,
+      ranks / tp / sp));
 }
 
-int64_t resolve_sequence(const DataConfig& data, const models::ModelFacts& facts) {
+int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,
+                         const models::ModelFacts& facts) {
   const int64_t sequence =
       data.sequence_length.value_or(std::min(kDefaultSequence, facts.positions));
   if (sequence < 1 || sequence > facts.positions) {
     throw ConfigError(
         fmt::format("data.sequence_length = {}: the model has {} positions; use 1 to {}", sequence,
                     facts.positions, facts.positions));
+  }
+  if (sequence < strategy.sp) {
+    throw ConfigError(fmt::format(
+        "parallel.sp = {}: a sequence has {} tokens, fewer than the ranks that share it; "
+        "use data.sequence_length = {}",
+        strategy.sp, sequence, strategy.sp));
   }
   return sequence;
 }
@@ -103,7 +110,7 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   request.dropout = config.train.dropout.value_or(-1);
   job.model = models::resolve_model(request);
   check_heads(job.strategy, job.model.facts);
-  job.sequence_length = resolve_sequence(config.data, job.model.facts);
+  job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);
   job.precision =

@@ -12,12 +12,13 @@ namespace {
 
 std::string layout_text(const Job& job) {
   const Strategy& strategy = job.strategy;
+  const std::string sp = strategy.sp == 1 ? "" : fmt::format(" x sp {}", strategy.sp);
   const std::string tp =
       strategy.tp == 1
           ? ""
           : fmt::format(" x tp {}{}", strategy.tp, strategy.tp_sequence ? " (tokens shared)" : "");
-  return fmt::format("dp {}{} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
-                     strategy.dp, tp, strategy.zero, job.config.train.global_batch,
+  return fmt::format("dp {}{}{} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
+                     strategy.dp, sp, tp, strategy.zero, job.config.train.global_batch,
                      job.sequence_length, job.micro_batch);
 }
 

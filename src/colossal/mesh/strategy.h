@@ -11,6 +11,10 @@ enum class Axis { pp, dp, sp, tp };
 inline constexpr Axis kAxes[] = {Axis::pp, Axis::dp, Axis::sp, Axis::tp};
 const char* axis_name(Axis axis);
 
+// How attention sees a sequence that several ranks share. ulysses (S. A. Jacobs et al. 2023): the
+// tokens of all for some of the heads.
+enum class SequenceMode { ulysses };
+
 struct Strategy {
   int pp = 1;  // pipeline stages
   int dp = 1;  // replicas
@@ -25,6 +29,8 @@ struct Strategy {
   // Between the blocks of a one-dimensional tp group each rank holds its share of the tokens, not
   // all of them (V. Korthikanti et al. 2022, "sequence parallelism").
   bool tp_sequence = true;
+
+  SequenceMode sequence_mode = SequenceMode::ulysses;
 
   int size(Axis axis) const;
   int world_size() const { return pp * dp * sp * tp; }

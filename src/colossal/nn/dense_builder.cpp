@@ -5,6 +5,11 @@
 
 namespace colossal::nn {
 
+std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
+                                                int64_t head_begin) {
+  return std::make_unique<DenseAttention>(std::move(stream), options, head_begin);
+}
+
 std::string DenseBuilder::full_name(const std::string& name) const {
   std::string full;
   for (const std::string& part : path_) full += part + ".";
@@ -70,7 +75,13 @@ std::unique_ptr<Dropout> DenseBuilder::dropout(const std::string& name, double p
 
 std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,
                                                    const AttentionOptions& options) {
-  return std::make_unique<DenseAttention>(full_name(name), options);
+  return attention_of_heads(name, options, 0);
+}
+
+std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& name,
+                                                            const AttentionOptions& options,
+                                                            int64_t head_begin) const {
+  return make_attention_(full_name(name), options, head_begin);
 }
 
 std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(const std::string& name,

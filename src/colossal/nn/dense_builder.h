@@ -2,6 +2,7 @@
 // from it and make otherwise what is not whole on each rank.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,8 +11,18 @@
 
 namespace colossal::nn {
 
+// Attention over heads [head_begin, head_begin + options.heads) of the model's; stream: of its
+// dropout.
+using MakeAttention = std::function<std::unique_ptr<Attention>(
+    std::string stream, const AttentionOptions& options, int64_t head_begin)>;
+std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
+                                                int64_t head_begin);
+
 class DenseBuilder : public Builder {
  public:
+  explicit DenseBuilder(MakeAttention make_attention = make_dense_attention)
+      : make_attention_(std::move(make_attention)) {}
+
   std::unique_ptr<Embedding> embedding(const std::string& name,
                                        const EmbeddingOptions& options) override;
   std::unique_ptr<PositionEmbedding> position_embedding(const std::string& name,
@@ -36,6 +47,9 @@ class DenseBuilder : public Builder {
   virtual Placement whole() const { return {}; }
   virtual std::unique_ptr<VocabularyHead> make_head(ParameterHandle weight);
 
+  std::unique_ptr<Attention> attention_of_heads(const std::string& name,
+                                                const AttentionOptions& options,
+                                                int64_t head_begin) const;
   std::string full_name(const std::string& name) const;
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
@@ -47,6 +61,7 @@ class DenseBuilder : public Builder {
                                                                 Placement of_bias);
 
  private:
+  MakeAttention make_attention_;
   std::vector<std::string> path_;
   ParameterList parameters_;
 };

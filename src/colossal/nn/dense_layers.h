@@ -63,7 +63,7 @@ class DenseDropout : public Dropout {
 class DenseAttention : public Attention {
  public:
   // head_begin: of the model's heads the first that is here.
-  DenseAttention(std::string stream, const AttentionOptions& options, int64_t head_begin = 0)
+  DenseAttention(std::string stream, const AttentionOptions& options, int64_t head_begin)
       : stream_(std::move(stream)), options_(options), head_begin_(head_begin) {}
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 

@@ -34,6 +34,12 @@ int64_t Parameter::local_numel() const {
   return product(local_shape());
 }
 
+bool Parameter::is_contiguous_here() const {
+  int runs = 0;
+  for_each_run({0, local_numel()}, [&](const Run&) { ++runs; });
+  return runs <= 1;
+}
+
 void Parameter::for_each_run(Range local, const std::function<void(const Run&)>& visit) const {
   if (local.empty()) return;
   const std::vector<int64_t> here = local_shape();

@@ -68,6 +68,8 @@ struct Parameter {
   int64_t numel() const;  // of the global tensor
   std::vector<int64_t> local_shape() const;
   int64_t local_numel() const;
+  // Whether what is here is one run of the flattened global tensor.
+  bool is_contiguous_here() const;
   // Elements `local` of the flattened tensor here, run by run: elements [begin, begin + count) of
   // the flattened global tensor are [local_begin, local_begin + count) here. Ascending in both.
   struct Run {

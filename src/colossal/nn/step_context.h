@@ -17,8 +17,9 @@ struct StepContext {
   int64_t step = 0;       // updates done before this one: part of every random number's key
   bool training = false;  // dropout acts in training only
 
-  int64_t batch = 0;     // sequences in this micro-batch on this rank
-  int64_t sequence = 0;  // positions of each
+  int64_t batch = 0;           // sequences in this micro-batch on this rank
+  int64_t sequence = 0;        // positions of each on this rank
+  int64_t whole_sequence = 0;  // ... over the ranks that share a sequence
   // Global numbers of the sequences, [batch]: a sample draws the same mask wherever it is computed.
   std::vector<int64_t> sample_ids;
   // Position of each column in its sequence, [sequence] int64; starts beyond 0 when generating.

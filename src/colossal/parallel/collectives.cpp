@@ -1,6 +1,6 @@
 #include "colossal/parallel/collectives.h"
 
-#include <torch/csrc/autograd/custom_function.h>
+#include "colossal/parallel/saved_group.h"
 
 namespace colossal::parallel {
 namespace {
@@ -26,12 +26,11 @@ struct SumForward : torch::autograd::Function<SumForward> {
 struct SumBackward : torch::autograd::Function<SumBackward> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const comm::Group* group) {
-    context->saved_data["group"] = reinterpret_cast<int64_t>(group);
+    save_group(context, *group);
     return x.view_as(x);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto* group = reinterpret_cast<const comm::Group*>(context->saved_data["group"].toInt());
-    return {sum(gradients[0], *group), {}};
+    return {sum(gradients[0], saved_group(context)), {}};
   }
 };
 
@@ -42,14 +41,12 @@ template <Start forwards, Start backwards>
 struct MoveRows : torch::autograd::Function<MoveRows<forwards, backwards>> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const RowSharding& sharding) {
-    context->saved_data["group"] = reinterpret_cast<int64_t>(sharding.group);
+    save_group(context, *sharding.group);
     context->saved_data["rows"] = sharding.rows;
     return forwards(x, sharding).wait();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const RowSharding sharding{
-        reinterpret_cast<const comm::Group*>(context->saved_data["group"].toInt()),
-        context->saved_data["rows"].toInt()};
+    const RowSharding sharding{&saved_group(context), context->saved_data["rows"].toInt()};
     return {backwards(gradients[0], sharding).wait(), {}};
   }
 };

@@ -1,7 +1,5 @@
 #include "colossal/parallel/tensor_1d.h"
 
-#include <torch/csrc/autograd/custom_function.h>
-
 #include "colossal/base/error.h"
 #include "colossal/layout/partition.h"
 #include "colossal/nn/dense_layers.h"
@@ -9,6 +7,7 @@
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/parallel/collectives.h"
+#include "colossal/parallel/saved_group.h"
 
 namespace colossal::parallel {
 namespace {
@@ -23,27 +22,7 @@ at::Tensor flat_tokens(const at::Tensor& x) {
 }
 
 using Cut = LinearSharding::Cut;
-
-// The ranks, and what an activation between pairs is.
-struct Ranks {
-  const comm::Group& group;
-  bool share_tokens;
-
-  RowSharding rows(const StepContext& context) const {
-    return {&group, context.batch * context.sequence};
-  }
-
-  // All tokens, [batch, sequence, hidden], of an activation between pairs; its gradient is the sum
-  // of all ranks'.
-  at::Tensor begin_pair(const at::Tensor& x, const StepContext& context) const {
-    if (!share_tokens) return sum_backward(x, group);
-    return gather_rows(x, rows(context)).view({context.batch, context.sequence, -1});
-  }
-  // An activation between pairs: the sum of all ranks' x, [batch, sequence, hidden].
-  at::Tensor end_pair(const at::Tensor& x, const StepContext& context) const {
-    return share_tokens ? sum_to_rows(x.flatten(0, 1), rows(context)) : sum_forward(x, group);
-  }
-};
+using Ranks = Tensor1dRanks;
 
 // The first product of a pair, y = x weight^T + bias of this rank's outputs: begin_pair() and the
 // product in one, so that backward all that travels does so under a product. x is not kept whole:
@@ -56,7 +35,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     context->saved_data["bias"] = bias.defined();
     context->saved_data["in_out"] = in_out;
     context->saved_data["share_tokens"] = share_tokens;
-    context->saved_data["group"] = reinterpret_cast<int64_t>(rows.group);
+    save_group(context, *rows.group);
     context->saved_data["rows"] = rows.rows;
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor all = share_tokens ? start_gather_rows(x, rows).wait() : flat_tokens(x);
@@ -67,8 +46,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     const variable_list saved = context->get_saved_variables();
     auto& data = context->saved_data;
     const bool in_out = data["in_out"].toBool(), share_tokens = data["share_tokens"].toBool();
-    const RowSharding rows{reinterpret_cast<const comm::Group*>(data["group"].toInt()),
-                           data["rows"].toInt()};
+    const RowSharding rows{&saved_group(context), data["rows"].toInt()};
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor& y_gradient = gradients[0];
     Pending all{saved[0], {}, {}};
@@ -245,43 +223,55 @@ std::vector<Range> all_of(int64_t size) {
 
 }  // namespace
 
-Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Sharding sharding)
-    : context_(context),
-      group_(context.group(Axis::tp)),
-      share_tokens_(context.strategy().tp_sequence),
+RowSharding Tensor1dRanks::rows(const StepContext& context) const {
+  return {&group, context.batch * context.sequence};
+}
+
+at::Tensor Tensor1dRanks::begin_pair(const at::Tensor& x, const StepContext& context) const {
+  if (!share_tokens) return sum_backward(x, group);
+  return gather_rows(x, rows(context)).view({context.batch, context.sequence, -1});
+}
+
+at::Tensor Tensor1dRanks::end_pair(const at::Tensor& x, const StepContext& context) const {
+  return share_tokens ? sum_to_rows(x.flatten(0, 1), rows(context)) : sum_forward(x, group);
+}
+
+Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
+                                 nn::MakeAttention make_attention)
+    : DenseBuilder(std::move(make_attention)),
+      context_(context),
+      ranks_{context.group(Axis::tp), context.strategy().tp_sequence},
       sharding_(std::move(sharding)) {}
 
 nn::Placement Tensor1dBuilder::whole() const {
-  if (share_tokens_) return {.reduction = &context_.data_and_tensor_group()};
-  return {.num_replicas = group_.size(), .replica = group_.rank()};
+  if (ranks_.share_tokens) return {.reduction = &context_.data_and_tensor_group()};
+  return {.num_replicas = ranks_.group.size(), .replica = ranks_.group.rank()};
 }
 
 ParameterHandle Tensor1dBuilder::vocabulary_table(const std::string& name,
                                                   const nn::EmbeddingOptions& options) {
   const Segment rows{options.vocabulary};
   return parameter(name, "weight", {options.vocabulary, options.features}, options.initializer,
-                   {.held = {held_of_segments({&rows, 1}, group_.size(), group_.rank()),
+                   {.held = {held_of_segments({&rows, 1}, ranks_.group.size(), ranks_.group.rank()),
                              all_of(options.features)}});
 }
 
 std::unique_ptr<nn::Embedding> Tensor1dBuilder::embedding(const std::string& name,
                                                           const nn::EmbeddingOptions& options) {
-  return std::make_unique<VocabularyEmbedding>(vocabulary_table(name, options),
-                                               Ranks{group_, share_tokens_});
+  return std::make_unique<VocabularyEmbedding>(vocabulary_table(name, options), ranks_);
 }
 
 std::unique_ptr<nn::PositionEmbedding> Tensor1dBuilder::position_embedding(
     const std::string& name, const nn::EmbeddingOptions& options) {
-  if (!share_tokens_) return DenseBuilder::position_embedding(name, options);
+  if (!ranks_.share_tokens) return DenseBuilder::position_embedding(name, options);
   auto weight = parameter(name, "weight", {options.vocabulary, options.features},
                           options.initializer, whole());
-  return std::make_unique<TokenShareOfPositions>(weight, Ranks{group_, share_tokens_});
+  return std::make_unique<TokenShareOfPositions>(weight, ranks_);
 }
 
 std::unique_ptr<nn::Dropout> Tensor1dBuilder::dropout(const std::string& name, double probability) {
-  if (!share_tokens_) return DenseBuilder::dropout(name, probability);
-  return std::make_unique<TokenShareDropout>(full_name(name), probability,
-                                             Ranks{group_, share_tokens_});
+  if (!ranks_.share_tokens) return DenseBuilder::dropout(name, probability);
+  return std::make_unique<TokenShareDropout>(full_name(name), probability, ranks_);
 }
 
 std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
@@ -289,7 +279,8 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
   const auto found = sharding_.find(name);
   if (found == sharding_.end()) return DenseBuilder::linear(name, options);
   const LinearSharding& sharding = found->second;
-  const std::vector<Range> held = held_of_segments(sharding.segments, group_.size(), group_.rank());
+  const std::vector<Range> held =
+      held_of_segments(sharding.segments, ranks_.group.size(), ranks_.group.rank());
   const bool outputs = sharding.cut == Cut::outputs;
   const std::vector<Range> in = outputs ? all_of(options.in_features) : held;
   const std::vector<Range> out = outputs ? held : all_of(options.out_features);
@@ -297,19 +288,18 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
   nn::Placement of_weight, of_bias = outputs ? nn::Placement{.held = {out}} : whole();
   of_weight.held = in_out ? std::vector{in, out} : std::vector{out, in};
   auto [weight, bias] = linear_parameters(name, options, std::move(of_weight), std::move(of_bias));
-  const Ranks ranks{group_, share_tokens_};
-  if (outputs) return std::make_unique<FirstLinear>(weight, bias, options.order, ranks);
-  return std::make_unique<SecondLinear>(weight, bias, options.order, ranks);
+  if (outputs) return std::make_unique<FirstLinear>(weight, bias, options.order, ranks_);
+  return std::make_unique<SecondLinear>(weight, bias, options.order, ranks_);
 }
 
 std::unique_ptr<nn::Attention> Tensor1dBuilder::attention(const std::string& name,
                                                           const nn::AttentionOptions& options) {
   COLOSSAL_CHECK(options.heads == options.kv_heads, "{} heads, {} of keys and values",
                  options.heads, options.kv_heads);
-  const Range heads = Partition(options.heads, group_.size()).range(group_.rank());
+  const Range heads = Partition(options.heads, ranks_.group.size()).range(ranks_.group.rank());
   nn::AttentionOptions here = options;
   here.heads = here.kv_heads = heads.size();
-  return std::make_unique<nn::DenseAttention>(full_name(name), here, heads.begin);
+  return attention_of_heads(name, here, heads.begin);
 }
 
 std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::vocabulary_head(
@@ -318,7 +308,7 @@ std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::vocabulary_head(
 }
 
 std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::make_head(ParameterHandle weight) {
-  return std::make_unique<VocabularyHead>(std::move(weight), Ranks{group_, share_tokens_});
+  return std::make_unique<VocabularyHead>(std::move(weight), ranks_);
 }
 
 }  // namespace colossal::parallel

@@ -14,13 +14,28 @@
 
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/dense_builder.h"
+#include "colossal/parallel/collectives.h"
 #include "colossal/parallel/sharding.h"
 
 namespace colossal::parallel {
 
+// The ranks, and what an activation between pairs is.
+struct Tensor1dRanks {
+  const comm::Group& group;
+  bool share_tokens;
+
+  RowSharding rows(const nn::StepContext& context) const;
+  // All tokens, [batch, sequence, hidden], of an activation between pairs; its gradient is the sum
+  // of all ranks'.
+  at::Tensor begin_pair(const at::Tensor& x, const nn::StepContext& context) const;
+  // An activation between pairs: the sum of all ranks' x, [batch, sequence, hidden].
+  at::Tensor end_pair(const at::Tensor& x, const nn::StepContext& context) const;
+};
+
 class Tensor1dBuilder : public nn::DenseBuilder {
  public:
-  Tensor1dBuilder(const ParallelContext& context, Sharding sharding);
+  Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
+                  nn::MakeAttention make_attention);
 
   std::unique_ptr<nn::Embedding> embedding(const std::string& name,
                                            const nn::EmbeddingOptions& options) override;
@@ -43,8 +58,7 @@ class Tensor1dBuilder : public nn::DenseBuilder {
                                        const nn::EmbeddingOptions& options);
 
   const ParallelContext& context_;
-  const comm::Group& group_;
-  bool share_tokens_;
+  Tensor1dRanks ranks_;
   Sharding sharding_;
 };
 

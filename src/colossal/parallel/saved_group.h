@@ -1,0 +1,18 @@
+// A group among what an autograd Function keeps for its backward pass, which the group outlives.
+#pragma once
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "colossal/comm/group.h"
+
+namespace colossal::parallel {
+
+inline void save_group(torch::autograd::AutogradContext* context, const comm::Group& group) {
+  context->saved_data["group"] = reinterpret_cast<int64_t>(&group);
+}
+
+inline const comm::Group& saved_group(torch::autograd::AutogradContext* context) {
+  return *reinterpret_cast<const comm::Group*>(context->saved_data["group"].toInt());
+}
+
+}  // namespace colossal::parallel

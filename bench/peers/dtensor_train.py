@@ -83,7 +83,7 @@ def step():
     for optimizer in optimizers:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-    return loss.full_tensor() if hasattr(loss, "full_tensor") else loss
+    return (loss.full_tensor() if hasattr(loss, "full_tensor") else loss).detach()
 
 
 measure(arguments, step, rank, ranks)

@@ -3,7 +3,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <exception>
-#include <functional>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -193,15 +192,12 @@ Save::Save(const std::filesystem::path& directory, int64_t step, int64_t keep,
   description_.state["optimizer"] = chunks.optimizer().name();
   description_.state["update_counts"] = chunks.update_counts();
   end_ = std::async(std::launch::async, [this] {
-    struct Release {  // also where a failure came before
-      std::promise<void>& read;
-      bool released = false;
-      void operator()() {
-        if (!std::exchange(released, true)) read.set_value();
-      }
-      ~Release() { (*this)(); }
-    } release{read_};
-    return run([&] { release(); });
+    try {
+      return run();
+    } catch (...) {
+      let_go();  // nobody reads any more
+      throw;
+    }
   });
 }
 
@@ -221,7 +217,11 @@ std::filesystem::path Save::finish() {
   return end_.get();
 }
 
-std::filesystem::path Save::run(const std::function<void()>& after_reading) const {
+void Save::let_go() {
+  std::call_once(let_go_, [&] { read_.set_value(); });
+}
+
+std::filesystem::path Save::run() {
   const FilePlan plan(chunks_, description_.hugging_face_name, kShardBytes);
   std::optional<io::DirectoryWriter> writer;
   // A failure anywhere below throws on every rank; rank 0's writer then discards what it made.
@@ -237,7 +237,7 @@ std::filesystem::path Save::run(const std::function<void()>& after_reading) cons
   });
   const std::vector<std::string> written = together(group_, [&] {
     write_pieces(*writer, plan, chunks_, description_.hugging_face_name, group_);
-    after_reading();
+    let_go();
     writer->sync();
     return writer->written().to_json();
   });

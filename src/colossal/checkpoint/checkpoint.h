@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -56,7 +57,8 @@ class Save {
   std::filesystem::path finish();
 
  private:
-  std::filesystem::path run(const std::function<void()>& after_reading) const;
+  std::filesystem::path run();
+  void let_go();  // this rank's tensors may change
 
   std::filesystem::path directory_;
   std::filesystem::path path_;
@@ -64,6 +66,7 @@ class Save {
   const memory::ChunkEngine& chunks_;
   const comm::Group& group_;
   Description description_;
+  std::once_flag let_go_;
   std::promise<void> read_;
   std::shared_future<void> all_read_;
   std::future<std::filesystem::path> end_;

@@ -2,8 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "colossal/models/gpt2/model.h"
-#include "colossal/nn/dense_builder.h"
+#include "colossal/models/gpt2/sharding.h"
 #include "colossal/ops/meta_kernels.h"
+#include "colossal/parallel/builder.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test {
@@ -14,21 +15,22 @@ using Traffic = std::map<comm::Ledger::Key, int64_t>;
 Traffic dry_traffic(const TinyTraining& training, int rank, int ranks) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, ranks);
-  const ParallelContext context(*world, Strategy{.dp = ranks, .zero = training.zero}, at::kMeta);
-  nn::DenseBuilder build;
-  models::gpt2::Model model(build, training.model);
+  const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
+  const auto build = parallel::make_builder(context, models::gpt2::sharding(training.model));
+  models::gpt2::Model model(*build, training.model);
   EngineConfig config{.total_steps = training.steps, .global_batch = training.global_batch};
   const at::ScalarType master = training.compute == at::kDouble ? at::kDouble : at::kFloat;
   config.precision = {training.compute, master, training.gradient};
   Engine engine(
-      build.parameters(),
+      build->parameters(),
       [&](const data::Batch& batch, const nn::StepContext& step) {
         return LossSum{model.loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
       },
       context, config);
-  const int64_t share = training.global_batch / ranks;
+  const int64_t share = training.global_batch / context.strategy().dp;
+  const int64_t begin = context.coordinate(Axis::dp) * share;
   for (int64_t step = 0; step < training.steps; ++step) {
-    engine.step({tiny_batch(training, step, rank * share, share)});
+    engine.step({tiny_batch(training, step, begin, share)});
   }
   engine.chunks().synchronize();
   Traffic traffic;
@@ -36,21 +38,49 @@ Traffic dry_traffic(const TinyTraining& training, int rank, int ranks) {
   return traffic;
 }
 
+void expect_equal_traffic(const TinyTraining& training, int ranks) {
+  const TinyResult real = train_tiny(training, ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Traffic expected;
+    for (const auto& [key, entry] : real.traffic[rank]) expected[key] = entry.law_bytes;
+    EXPECT_EQ(dry_traffic(training, rank, ranks), expected)
+        << "rank " << rank << " of " << ranks << ", stage " << training.zero << ", sp "
+        << training.sp << ", tp " << training.tp;
+  }
+}
+
+TinyTraining two_steps(double dropout, int zero) {
+  TinyTraining training;
+  training.model = tiny_config(dropout);
+  training.zero = zero;
+  training.steps = 2;
+  return training;
+}
+
 TEST(DryRun, BooksTheBytesOfTheRealRun) {
   for (int ranks : {1, 2, 3, 4}) {
     for (int zero : {0, 1}) {
-      for (double dropout : {0.0, 0.1}) {
-        TinyTraining training;
-        training.model = tiny_config(dropout);
-        training.zero = zero;
-        training.steps = 2;
-        const TinyResult real = train_tiny(training, ranks);
-        for (int rank = 0; rank < ranks; ++rank) {
-          Traffic expected;
-          for (const auto& [key, entry] : real.traffic[rank]) expected[key] = entry.law_bytes;
-          EXPECT_EQ(dry_traffic(training, rank, ranks), expected)
-              << "rank " << rank << " of " << ranks << ", stage " << zero;
-        }
+      for (double dropout : {0.0, 0.1}) expect_equal_traffic(two_steps(dropout, zero), ranks);
+    }
+  }
+}
+
+TEST(DryRun, BooksTheBytesOfSharedTensorsAndSequences) {
+  for (int zero : {0, 1}) {
+    for (double dropout : {0.0, 0.1}) {
+      for (const bool tp_sequence : {false, true}) {
+        TinyTraining training = two_steps(dropout, zero);
+        training.tp_sequence = tp_sequence;
+        training.tp = 2;
+        expect_equal_traffic(training, 2);
+        training.tp = 3;
+        expect_equal_traffic(training, 6);
+        training.tp = 1;
+        training.sp = 3;
+        expect_equal_traffic(training, 3);
+        training.model.n_head = 4;
+        training.tp = training.sp = 2;
+        expect_equal_traffic(training, 8);
       }
     }
   }
@@ -71,6 +101,30 @@ TEST(DryRun, AnyRankOfAThousand) {
   const int64_t model = 2 * models::gpt2::facts(training.model).parameters;
   EXPECT_NEAR(static_cast<double>(gradients), static_cast<double>(model) * 1023 / 1024,
               0.001 * model);
+}
+
+TEST(DryRun, AnyRankOfAThousandThatShareTensorsAndSequences) {
+  TinyTraining training;
+  training.model = models::gpt2::Config{};
+  training.zero = training.steps = 1;
+  training.global_batch = 128;
+  training.sequence = 512;
+  training.sp = 2;
+  training.tp = 4;
+  training.compute = training.gradient = at::kBFloat16;
+  std::map<comm::Reason, int64_t> sent;
+  for (const auto& [key, bytes] : dry_traffic(training, 777, 1024)) sent[key.reason] += bytes;
+  // One sequence of 512 in each replica, half of it on each rank of sp.
+  const int64_t share = 256 * training.model.n_embd * 2;
+  const int64_t statistics = 3 * 2 * 256 * 4 * 3 / 4;
+  EXPECT_EQ(sent[comm::Reason::tensor],
+            (10 * training.model.n_layer + 4) * share * 3 / 4 + statistics);
+  // Of the three heads of its rank of tp, rank 777 computes two. Forward it sends the third's
+  // query, key and value for its tokens, and the results of its two for the tokens of the other;
+  // backward their gradients.
+  const int64_t one_head = 256 * 64 * 2;
+  EXPECT_EQ(sent[comm::Reason::sequence],
+            training.model.n_layer * ((3 * 1 + 2) + (3 * 2 + 1)) * one_head);
 }
 
 }  // namespace

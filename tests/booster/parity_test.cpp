@@ -1,6 +1,7 @@
 // Same numbers: every layout against the serial run, in fp64 and fp32.
 #include <gtest/gtest.h>
 
+#include "tests/support/pairwise.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test {
@@ -65,7 +66,14 @@ TEST_P(Parity, Fp32EqualsSerial) {
               training);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Parity, testing::ValuesIn(all_cases()), name_of);
+std::vector<double> settings_of(const Case& c) {
+  return {static_cast<double>(c.ranks), static_cast<double>(c.zero),
+          static_cast<double>(c.micro_batch), c.dropout};
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Parity, testing::ValuesIn(pairwise(all_cases(), settings_of)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Parity, testing::ValuesIn(all_cases()), name_of);
 
 TEST(ParityOfLabels, SomeIgnoredAndAllOfOneRank) {
   TinyTraining training;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/parallel/uneven_training.h"
+#include "tests/support/pairwise.h"
 
 namespace colossal::test {
 namespace {
@@ -62,7 +63,15 @@ TEST_P(SequenceParity, Fp32EqualsSerial) {
               training);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, SequenceParity, testing::ValuesIn(all_cases()), name_of);
+std::vector<double> settings_of(const Case& c) {
+  return {static_cast<double>(c.sp),          static_cast<double>(c.tp),
+          static_cast<double>(c.dp),          static_cast<double>(c.zero),
+          static_cast<double>(c.micro_batch), c.dropout};
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, SequenceParity,
+                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, SequenceParity, testing::ValuesIn(all_cases()), name_of);
 
 TEST(Sequence, AllLabelsOfOneShareIgnored) {
   TinyTraining training = uneven(0, at::kDouble);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/parallel/uneven_training.h"
+#include "tests/support/pairwise.h"
 
 namespace colossal::test {
 namespace {
@@ -62,7 +63,15 @@ TEST_P(Tensor1dParity, Fp32EqualsSerial) {
   expect_same(result, serial(GetParam().dropout, at::kFloat), 1e-4, training);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Tensor1dParity, testing::ValuesIn(all_cases()), name_of);
+std::vector<double> settings_of(const Case& c) {
+  return {static_cast<double>(c.tp),          static_cast<double>(c.tp_sequence),
+          static_cast<double>(c.dp),          static_cast<double>(c.zero),
+          static_cast<double>(c.micro_batch), c.dropout};
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Tensor1dParity,
+                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Tensor1dParity, testing::ValuesIn(all_cases()), name_of);
 
 TEST(Tensor1d, LabelsIgnoredInPartAndAtAll) {
   TinyTraining training = uneven(0, at::kDouble);

@@ -54,12 +54,7 @@ std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t ste
 
 void run_rank(const TinyTraining& training, comm::World& world, TinyResult& result,
               std::mutex& mutex) {
-  const int replicas = world.size() / (training.sp * training.tp);
-  const ParallelContext context(world, Strategy{.dp = replicas,
-                                                .sp = training.sp,
-                                                .tp = training.tp,
-                                                .zero = training.zero,
-                                                .tp_sequence = training.tp_sequence});
+  const ParallelContext context(world, strategy_of(training, world.size()));
   const auto build = parallel::make_builder(context, models::gpt2::sharding(training.model));
   models::gpt2::Model model(*build, training.model);
   Engine engine(
@@ -77,7 +72,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
     }
   }
   world.ledger().reset();
-  const int64_t share = training.global_batch / replicas;
+  const int64_t share = training.global_batch / context.strategy().dp;
   const int64_t begin = context.coordinate(Axis::dp) * share;
   for (int64_t step = 0; step < training.steps; ++step) {
     const StepResult done = engine.step(micro_batches(training, step, begin, share));
@@ -107,6 +102,14 @@ models::gpt2::Config tiny_config(double dropout) {
           .embd_pdrop = dropout,
           .attn_pdrop = dropout,
           .resid_pdrop = dropout};
+}
+
+Strategy strategy_of(const TinyTraining& training, int ranks) {
+  return {.dp = ranks / (training.sp * training.tp),
+          .sp = training.sp,
+          .tp = training.tp,
+          .zero = training.zero,
+          .tp_sequence = training.tp_sequence};
 }
 
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {

@@ -10,6 +10,7 @@
 
 #include "colossal/booster/engine.h"
 #include "colossal/comm/world.h"
+#include "colossal/mesh/strategy.h"
 #include "colossal/models/gpt2/config.h"
 
 namespace colossal::test {
@@ -46,6 +47,9 @@ struct TinyResult {
   std::map<std::string, at::Tensor> weights;    // after it
   std::vector<std::map<comm::Ledger::Key, comm::Traffic>> traffic;  // by rank, of all steps
 };
+
+// dp takes what sp and tp leave of the ranks.
+Strategy strategy_of(const TinyTraining& training, int ranks);
 
 // The samples of a step: tokens and targets by hashing, equal at every layout.
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count);

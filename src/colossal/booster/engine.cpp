@@ -36,9 +36,12 @@ data::Batch batch_here(const data::Batch& batch, const ParallelContext& context)
   return {here(batch.inputs), here(batch.labels), batch.sample_ids};
 }
 
-// The ranks of a tensor-parallel group see the same labels and have the same loss: one counts.
-bool counts_loss(const ParallelContext& context) {
-  return context.coordinate(Axis::tp) == 0;
+// The ranks of a tensor-parallel group see the same labels and have the same loss.
+ControlMessage reduce(const ControlMessage& mine, const ParallelContext& context) {
+  ControlMessage all = reduce_control(mine, context.world_group());
+  all.loss_sum /= context.strategy().tp;
+  all.token_count /= context.strategy().tp;
+  return all;
 }
 
 int64_t per_sequence(const at::Tensor& tensor) {
@@ -81,7 +84,6 @@ void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlM
     const nn::LayerScope scope("backward");
     torch::autograd::backward({loss.sum}, {at::full({}, upstream, loss.sum.options())});
   }
-  if (!counts_loss(context_)) return;
   control.token_count += static_cast<double>(loss.count);
   if (!loss.sum.is_meta()) control.loss_sum += loss.sum.item<double>();
 }
@@ -104,7 +106,7 @@ StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop
   mine.squared_norm = chunks_.squared_gradient_norm();
   mine.non_finite = std::isfinite(mine.squared_norm) && std::isfinite(mine.loss_sum) ? 0 : 1;
   mine.used = chunks_.used();
-  const ControlMessage all = reduce_control(mine, context_.world_group());
+  const ControlMessage all = reduce(mine, context_);
   if (all.non_finite > 0) refuse_non_finite(mine);
 
   StepResult result;
@@ -152,11 +154,10 @@ Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batche
   for (const data::Batch& batch : micro_batches) {
     if (batch.inputs.size(0) == 0) continue;
     const LossSum loss = loss_(batch_here(batch, context_), context_for(batch, /*training=*/false));
-    if (!counts_loss(context_)) continue;
     mine.loss_sum += loss.sum.item<double>();
     mine.token_count += static_cast<double>(loss.count);
   }
-  const ControlMessage all = reduce_control(mine, context_.world_group());
+  const ControlMessage all = reduce(mine, context_);
   return {all.loss_sum, all.token_count};
 }
 

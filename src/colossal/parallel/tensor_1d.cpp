@@ -170,7 +170,7 @@ class VocabularyEmbedding : public nn::Embedding {
     const nn::LayerScope scope = nn::scope_of(weight_);
     const Range rows = rows_of(weight_);
     const at::Tensor local = tokens - rows.begin;
-    const at::Tensor elsewhere = local.lt(0).logical_or_(local.ge(rows.size()));
+    const at::Tensor elsewhere = local.lt(0).bitwise_or_(local.ge(rows.size()));
     const at::Tensor found = at::embedding(weight_.use(), local.masked_fill(elsewhere, 0));
     return ranks_.end_pair(found.masked_fill(elsewhere.unsqueeze(-1), 0), context);
   }

@@ -1,10 +1,11 @@
 find_package(GTest REQUIRED)
 
-# colossal_test(FOLDER SOURCES ... LAYERS ... [LIBRARIES ...] [NO_TORCH])
+# colossal_test(FOLDER SOURCES ... LAYERS ... [LIBRARIES ...] [NO_TORCH] [SERIAL])
 #
-# One binary a folder, test_FOLDER. Suites whose name starts with "Slow" run with --all only.
+# One binary a folder, test_FOLDER. Suites whose name starts with "Slow" run with --all only. SERIAL:
+# how long things take is asserted, so that no other test runs beside it.
 function(colossal_test folder)
-  cmake_parse_arguments(ARG "NO_TORCH" "" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "NO_TORCH;SERIAL" "" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
   list(TRANSFORM ARG_LAYERS PREPEND colossal_)
   set(target test_${folder})
   add_executable(${target} ${ARG_SOURCES})
@@ -21,7 +22,7 @@ function(colossal_test folder)
     target_precompile_headers(${target} REUSE_FROM colossal_torch_pch)
   endif()
   add_test(NAME ${folder} COMMAND ${target} --gtest_filter=-Slow* --gtest_brief=1)
-  set_tests_properties(${folder} PROPERTIES LABELS fast TIMEOUT 600)
+  set_tests_properties(${folder} PROPERTIES LABELS fast TIMEOUT 600 RUN_SERIAL ${ARG_SERIAL})
   foreach(source ${ARG_SOURCES})
     file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/${source} slow REGEX "(TEST(_F|_P)?|INSTANTIATE_TEST_SUITE_P)\\(Slow")
     if(slow)

@@ -59,8 +59,7 @@ void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
   while (!fits(tp, sp) || strategy.sp % sp != 0) --sp;
   throw ConfigError(fmt::format(
       "parallel.tp = {} x parallel.sp = {}: the model has {} heads, {} for each rank of tp, which "
-      "{} "
-      "ranks of sp cannot share; nearest layout for {} ranks: tp = {}, sp = {}, dp = {}",
+      "{} ranks of sp cannot share; nearest layout for {} ranks: tp = {}, sp = {}, dp = {}",
       strategy.tp, strategy.sp, facts.heads, facts.heads / strategy.tp, strategy.sp, ranks, tp, sp,
       ranks / tp / sp));
 }

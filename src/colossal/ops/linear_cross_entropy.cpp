@@ -100,12 +100,21 @@ at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tens
   return wide.to(compute_type(logits.scalar_type()));
 }
 
+// Which labels are not among the rows here, and an index [tokens, 1] for the others.
+struct LabelsHere {
+  at::Tensor elsewhere, index;
+};
+
+LabelsHere find_labels(const at::Tensor& labels, int64_t rows) {
+  const at::Tensor elsewhere = labels.lt(0).bitwise_or_(labels.ge(rows));
+  return {elsewhere, labels.masked_fill(elsewhere, 0).unsqueeze(1)};
+}
+
 at::Tensor statistics_any(const at::Tensor& logits, const at::Tensor& labels) {
   const at::Tensor wide = logits.to(compute_type(logits.scalar_type()));
   const at::Tensor largest = wide.amax(1);
   const at::Tensor sum = (wide - largest.unsqueeze(1)).exp_().sum(1);
-  const at::Tensor elsewhere = labels.lt(0).bitwise_or_(labels.ge(logits.size(1)));
-  const at::Tensor index = labels.masked_fill(elsewhere, 0).unsqueeze(1);
+  const auto [elsewhere, index] = find_labels(labels, logits.size(1));
   const at::Tensor target = wide.gather(1, index).squeeze(1).masked_fill_(elsewhere, 0);
   return at::stack({largest, sum, target});
 }
@@ -141,8 +150,7 @@ void to_gradient_any(const at::Tensor& logits, const at::Tensor& labels, const a
                      const at::Tensor& statistics) {
   at::Tensor gradient = (logits.to(statistics.scalar_type()) - statistics[0].unsqueeze(1)).exp_();
   gradient.div_(statistics[1].unsqueeze(1));
-  const at::Tensor elsewhere = labels.lt(0).bitwise_or_(labels.ge(logits.size(1)));
-  const at::Tensor index = labels.masked_fill(elsewhere, 0).unsqueeze(1);
+  const auto [elsewhere, index] = find_labels(labels, logits.size(1));
   gradient.scatter_add_(1, index, elsewhere.to(gradient.scalar_type()).sub_(1).unsqueeze(1));
   logits.copy_(gradient.masked_fill_(ignored.unsqueeze(1), 0));
 }

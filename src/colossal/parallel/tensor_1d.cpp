@@ -63,10 +63,21 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
   }
 };
 
-class FirstLinear : public nn::Linear {
+class ShardedLinear : public nn::Linear {
  public:
-  FirstLinear(ParameterHandle weight, ParameterHandle bias, nn::WeightOrder order, Ranks ranks)
+  ShardedLinear(ParameterHandle weight, ParameterHandle bias, nn::WeightOrder order, Ranks ranks)
       : weight_(std::move(weight)), bias_(std::move(bias)), order_(order), ranks_(ranks) {}
+
+ protected:
+  ParameterHandle weight_;
+  ParameterHandle bias_;  // empty: none
+  nn::WeightOrder order_;
+  Ranks ranks_;
+};
+
+class FirstLinear : public ShardedLinear {
+ public:
+  using ShardedLinear::ShardedLinear;
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     const nn::LayerScope scope = nn::scope_of(weight_);
@@ -75,19 +86,12 @@ class FirstLinear : public nn::Linear {
                                ranks_.rows(context))
         .view({context.batch, context.sequence, -1});
   }
-
- private:
-  ParameterHandle weight_;
-  ParameterHandle bias_;  // empty: none
-  nn::WeightOrder order_;
-  Ranks ranks_;
 };
 
 // The second product of a pair, of this rank's inputs.
-class SecondLinear : public nn::Linear {
+class SecondLinear : public ShardedLinear {
  public:
-  SecondLinear(ParameterHandle weight, ParameterHandle bias, nn::WeightOrder order, Ranks ranks)
-      : weight_(std::move(weight)), bias_(std::move(bias)), order_(order), ranks_(ranks) {}
+  using ShardedLinear::ShardedLinear;
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     const nn::LayerScope scope = nn::scope_of(weight_);
@@ -96,12 +100,6 @@ class SecondLinear : public nn::Linear {
     const at::Tensor y = ranks_.end_pair(part, context);
     return bias_ ? y + bias_.use() : y;
   }
-
- private:
-  ParameterHandle weight_;
-  ParameterHandle bias_;  // empty: none
-  nn::WeightOrder order_;
-  Ranks ranks_;
 };
 
 // Positions and sample ids of the tokens that this rank has, one each.

@@ -1,8 +1,6 @@
 // A dry run is the program itself on meta tensors: it books the bytes that the real one sends.
 #include <gtest/gtest.h>
 
-#include "colossal/models/gpt2/model.h"
-#include "colossal/models/gpt2/sharding.h"
 #include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/tiny_training.h"
@@ -16,15 +14,15 @@ Traffic dry_traffic(const TinyTraining& training, int rank, int ranks) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, ranks);
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
-  const auto build = parallel::make_builder(context, models::gpt2::sharding(training.model));
-  models::gpt2::Model model(*build, training.model);
+  const auto build = parallel::make_builder(context, sharding_of(training));
+  const auto model = make_model(training, *build);
   EngineConfig config{.total_steps = training.steps, .global_batch = training.global_batch};
   const at::ScalarType master = training.compute == at::kDouble ? at::kDouble : at::kFloat;
   config.precision = {training.compute, master, training.gradient};
   Engine engine(
       build->parameters(),
       [&](const data::Batch& batch, const nn::StepContext& step) {
-        return LossSum{model.loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
+        return LossSum{model->loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
       },
       context, config);
   const int64_t share = training.global_batch / context.strategy().dp;
@@ -83,6 +81,27 @@ TEST(DryRun, BooksTheBytesOfSharedTensorsAndSequences) {
         expect_equal_traffic(training, 8);
       }
     }
+  }
+}
+
+TEST(DryRun, BooksTheBytesOfALlama) {
+  TinyTraining training = two_steps(0.1, 1);
+  training.llama = {.vocab_size = 101,
+                    .hidden_size = 36,
+                    .intermediate_size = 50,
+                    .num_hidden_layers = 2,
+                    .num_attention_heads = 6,
+                    .num_key_value_heads = 2,
+                    .head_dim = 6,
+                    .max_position_embeddings = 16,
+                    .attention_dropout = 0.1};
+  for (const bool tp_sequence : {false, true}) {
+    training.tp_sequence = tp_sequence;
+    training.tp = 3;
+    training.sp = 1;
+    expect_equal_traffic(training, 6);
+    training.tp = training.sp = 2;
+    expect_equal_traffic(training, 4);
   }
 }
 

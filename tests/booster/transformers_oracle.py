@@ -1,6 +1,7 @@
-"""Trains transformers' GPT-2 with torch.optim.AdamW and writes what our engine must reproduce.
+"""Trains a model of transformers with torch.optim.AdamW and writes what our engine must reproduce.
 
-transformers_oracle.py DIRECTORY TYPE STEPS EPS: TYPE is float64 or float32, EPS is AdamW's. DIRECTORY gets
+transformers_oracle.py DIRECTORY FAMILY TYPE STEPS EPS: FAMILY is one of FAMILIES below, TYPE is float64 or float32, EPS
+is AdamW's. DIRECTORY gets
   model/              the initial weights, as transformers saves them
   batch.safetensors   tokens [batch, sequence + 1], the same in every step
   result.safetensors  losses [steps], first_gradient.NAME, weight.NAME
@@ -11,18 +12,41 @@ import sys
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM)
 
-directory, type_name, steps, eps = (pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]),
-                                    float(sys.argv[4]))
+LLAMA = dict(vocab_size=97, hidden_size=36, intermediate_size=52, num_hidden_layers=2, num_attention_heads=6,
+             num_key_value_heads=2, max_position_embeddings=64)
+FAMILIES = {
+    "gpt2": (GPT2LMHeadModel, GPT2Config(
+        vocab_size=97, n_positions=16, n_embd=36, n_layer=2, n_head=3, n_inner=52, resid_pdrop=0.0, embd_pdrop=0.0,
+        attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)),
+    "llama": (LlamaForCausalLM, LlamaConfig(**LLAMA, attention_bias=True, mlp_bias=True)),
+    # The factor acts on some frequencies wholly, on some in part, on others not at all.
+    "llama3": (LlamaForCausalLM, LlamaConfig(
+        **LLAMA, tie_word_embeddings=True, rms_norm_eps=1e-5,
+        rope_parameters=dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
+                             high_freq_factor=4.0, original_max_position_embeddings=16))),
+    "qwen2": (Qwen2ForCausalLM, Qwen2Config(
+        **LLAMA, rope_parameters=dict(rope_type="default", rope_theta=1e6))),
+}
+
+directory, family, type_name, steps, eps = (pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3],
+                                            int(sys.argv[4]), float(sys.argv[5]))
 dtype = getattr(torch, type_name)
 torch.manual_seed(5)
 torch.set_num_threads(1)
 
-config = GPT2Config(vocab_size=97, n_positions=16, n_embd=36, n_layer=2, n_head=3, n_inner=52,
-                    resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
-config._attn_implementation = "eager"
-model = GPT2LMHeadModel(config).to(dtype).train()
+make_model, config = FAMILIES[family]
+# transformers rounds to float32 in its own RMS norm and softmax, also in a float64 model; PyTorch's, which compute
+# the same, don't. (Its rotary tables stay float32.)
+config._attn_implementation = "sdpa"
+model = make_model(config)
+for parent in list(model.modules()):
+    for name, norm in parent.named_children():
+        if type(norm).__name__.endswith("RMSNorm"):
+            setattr(parent, name, torch.nn.RMSNorm(norm.weight.numel(), eps=norm.variance_epsilon))
+model.to(dtype).train()
 model.save_pretrained(directory / "model")
 tokens = torch.randint(0, 97, (12, 11))
 save_file({"tokens": tokens}, directory / "batch.safetensors")

@@ -5,6 +5,8 @@
 #include "colossal/base/error.h"
 #include "colossal/models/families.h"
 #include "colossal/models/gpt2/weights.h"
+#include "colossal/models/llama/presets.h"
+#include "colossal/models/llama/weights.h"
 
 namespace colossal::models {
 namespace {
@@ -96,11 +98,96 @@ TEST(ResolveModel, OverridesAndDropoutApply) {
   EXPECT_EQ(made.config["attn_pdrop"], 0.1);
 }
 
-TEST(Gpt2Weights, NamesAreThoseOfTransformers) {
-  EXPECT_EQ(gpt2::hugging_face_name("token_embedding.weight"), "transformer.wte.weight");
-  EXPECT_EQ(gpt2::hugging_face_name("blocks.11.mlp_down.bias"), "transformer.h.11.mlp.c_proj.bias");
-  EXPECT_EQ(gpt2::hugging_face_name("final_norm.bias"), "transformer.ln_f.bias");
-  EXPECT_THROW(gpt2::hugging_face_name("blocks.0.nothing.weight"), InternalError);
+json valid_llama() {
+  return {{"model_type", "llama"},    {"vocab_size", 97},       {"hidden_size", 36},
+          {"intermediate_size", 52},  {"num_hidden_layers", 2}, {"num_attention_heads", 6},
+          {"num_key_value_heads", 2}, {"rms_norm_eps", 1e-5}};
+}
+
+std::string llama_refusal(const json& config) {
+  try {
+    llama::parse_config(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(LlamaConfig, RoundTripsThroughJson) {
+  for (const std::string& name : llama::preset_names()) {
+    const llama::Config config = *llama::preset(name);
+    EXPECT_EQ(llama::parse_config(llama::to_json(config)), config) << name;
+  }
+}
+
+TEST(LlamaConfig, ReadsRotaryParametersOldAndNew) {
+  const json scaling{{"rope_type", "llama3"},
+                     {"factor", 8.0},
+                     {"low_freq_factor", 1.5},
+                     {"high_freq_factor", 4.5},
+                     {"original_max_position_embeddings", 8192}};
+  const ops::RotaryOptions expected{.base = 5e5,
+                                    .factor = 8,
+                                    .low_frequency_factor = 1.5,
+                                    .high_frequency_factor = 4.5,
+                                    .original_positions = 8192};
+  json older = valid_llama(), newer = valid_llama();
+  older["rope_theta"] = 5e5;
+  older["rope_scaling"] = scaling;
+  newer["rope_parameters"] = scaling;
+  newer["rope_parameters"]["rope_theta"] = 5e5;
+  EXPECT_EQ(llama::parse_config(older).rotary, expected);
+  EXPECT_EQ(llama::parse_config(newer).rotary, expected);
+  newer["rope_theta"] = 1e4;  // a setting of the run
+  EXPECT_EQ(llama::parse_config(newer).rotary.base, 1e4);
+}
+
+TEST(LlamaConfig, EveryFieldIsCheckedByName) {
+  const std::vector<std::pair<json, std::string>> cases{
+      {{{"hidden_size", nullptr}}, "\"hidden_size\" is missing"},
+      {{{"num_key_value_heads", 4}}, "is not a multiple of num_key_value_heads = 4"},
+      {{{"num_attention_heads", 8}}, "hidden_size = 36 is not a multiple"},
+      {{{"head_dim", 5}}, "head_dim = 5"},
+      {{{"hidden_act", "gelu"}}, "hidden_act = \"gelu\""},
+      {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_type = \"yarn\""},
+      {{{"rope_scaling", "linear"}}, "rope_scaling = \"linear\": must be an object"},
+      {{{"rope_theta", -1}}, "rope_theta = -1"},
+      {{{"rope_scaling",
+         {{"rope_type", "llama3"}, {"low_freq_factor", 4.0}, {"high_freq_factor", 4.0}}}},
+       "high_freq_factor = 4"},
+      {{{"model_type", "qwen2"}, {"use_sliding_window", true}}, "use_sliding_window = true"},
+  };
+  for (const auto& [change, message] : cases) {
+    json config = valid_llama();
+    config.update(change);
+    EXPECT_THAT(llama_refusal(config), HasSubstr(message));
+  }
+  EXPECT_EQ(llama_refusal(valid_llama()), "accepted");
+}
+
+TEST(LlamaFacts, CountParametersOfThePublishedSizes) {
+  const auto parameters = [](const char* name) {
+    return llama::facts(*llama::preset(name)).parameters;
+  };
+  // As Hugging Face's model cards count them.
+  EXPECT_EQ(parameters("llama2-7b"), 6738415616);
+  EXPECT_EQ(parameters("llama3.1-8b"), 8030261248);
+  EXPECT_EQ(parameters("llama3.1-70b"), 70553706496);
+  EXPECT_EQ(parameters("llama3.1-405b"), 405853388800);
+  EXPECT_EQ(parameters("llama3.2-1b"), 1235814400);
+  EXPECT_EQ(parameters("qwen2-0.5b"), 494032768);
+  EXPECT_EQ(parameters("qwen2-7b"), 7615616512);
+}
+
+TEST(LayerNames, AreThoseOfTransformers) {
+  const LayerNames &gpt2 = gpt2::layer_names(), &llama = llama::layer_names();
+  EXPECT_EQ(hugging_face_name(gpt2, "token_embedding.weight"), "transformer.wte.weight");
+  EXPECT_EQ(hugging_face_name(gpt2, "blocks.11.mlp_down.bias"), "transformer.h.11.mlp.c_proj.bias");
+  EXPECT_EQ(hugging_face_name(gpt2, "final_norm.bias"), "transformer.ln_f.bias");
+  EXPECT_THROW(hugging_face_name(gpt2, "blocks.0.nothing.weight"), InternalError);
+  EXPECT_EQ(hugging_face_name(llama, "blocks.3.key.weight"),
+            "model.layers.3.self_attn.k_proj.weight");
+  EXPECT_EQ(hugging_face_name(llama, "final_norm.weight"), "model.norm.weight");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "colossal/models/gpt2/model.h"
+#include "colossal/models/llama/model.h"
 #include "colossal/ops/random.h"
 
 namespace colossal::models {
@@ -25,8 +26,20 @@ struct Outcome {
   std::vector<at::Tensor> gradients;
 };
 
-Outcome run(nn::Builder& build) {
-  gpt2::Model model(build, kConfig);
+const llama::Config kLlama{.vocab_size = 61,
+                           .hidden_size = 24,
+                           .intermediate_size = 20,
+                           .num_hidden_layers = 2,
+                           .num_attention_heads = 4,
+                           .num_key_value_heads = 2,
+                           .head_dim = 6,
+                           .max_position_embeddings = 16,
+                           .attention_dropout = 0.1,
+                           .attention_bias = true};
+
+template <typename Model, typename Config>
+Outcome run(const Config& config, nn::Builder& build) {
+  Model model(build, config);
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     parameter->tensor = at::empty(parameter->shape, at::kDouble);
     ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0,
@@ -45,17 +58,26 @@ Outcome run(nn::Builder& build) {
   return outcome;
 }
 
-TEST(LyingBuilder, Gpt2ComputesTheSame) {
+template <typename Model, typename Config>
+void expect_the_same(const Config& config) {
   nn::DenseBuilder dense;
   test::LyingBuilder lying;
-  const Outcome expected = run(dense);
-  const Outcome found = run(lying);
+  const Outcome expected = run<Model>(config, dense);
+  const Outcome found = run<Model>(config, lying);
   EXPECT_NEAR(found.loss, expected.loss, 1e-10 * expected.loss);
   ASSERT_EQ(found.gradients.size(), expected.gradients.size());
   for (size_t i = 0; i < expected.gradients.size(); ++i) {
     EXPECT_LE((found.gradients[i] - expected.gradients[i]).norm().item<double>(), 1e-10)
         << dense.parameters()[i]->name;
   }
+}
+
+TEST(LyingBuilder, Gpt2ComputesTheSame) {
+  expect_the_same<gpt2::Model>(kConfig);
+}
+
+TEST(LyingBuilder, LlamaComputesTheSame) {
+  expect_the_same<llama::Model>(kLlama);
 }
 
 }  // namespace

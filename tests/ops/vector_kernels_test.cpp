@@ -131,6 +131,35 @@ TEST(VectorKernels, GeluAgreesBitForBit) {
   });
 }
 
+TEST(VectorKernels, SwigluAgreesBitForBit) {
+  const auto gate = numbers<float>(1531, 8, 4), up = numbers<float>(1531, 9),
+             gradient = numbers<float>(1531, 10);
+  expect_equal_bits([&](const VectorKernels& kernels) {
+    std::vector<float> results(3 * gate.size());
+    float* const to = results.data();
+    const auto count = static_cast<int64_t>(gate.size());
+    kernels.swiglu(gate.data(), up.data(), to, ElementType::float32, count);
+    kernels.swiglu_backward(gradient.data(), gate.data(), up.data(), to + count, to + 2 * count,
+                            ElementType::float32, count);
+    return results;
+  });
+}
+
+TEST(VectorKernels, RmsNormAgreesBitForBit) {
+  const auto x = numbers<float>(1531, 8), weight = numbers<float>(1531, 9),
+             gradient = numbers<float>(1531, 10);
+  expect_equal_bits([&](const VectorKernels& kernels) {
+    std::vector<float> results(3 * x.size());
+    float* const to = results.data();
+    const auto count = static_cast<int64_t>(x.size());
+    const double inverse_rms =
+        kernels.rms_norm(x.data(), weight.data(), to, ElementType::float32, count, 1e-5);
+    kernels.rms_norm_backward(gradient.data(), x.data(), weight.data(), inverse_rms, to + count,
+                              ElementType::float32, count, to + 2 * count);
+    return results;
+  });
+}
+
 TEST(VectorKernels, RandomNumbersAgreeBitForBit) {
   for (const int64_t begin : {int64_t{0}, int64_t{31}, (int64_t{1} << 32) - 40}) {
     expect_equal_bits([&](const VectorKernels& kernels) {

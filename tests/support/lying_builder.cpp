@@ -78,6 +78,19 @@ std::unique_ptr<nn::Linear> LyingBuilder::linear(const std::string& name,
   return std::make_unique<Lying<nn::Linear>>(DenseBuilder::linear(name, options));
 }
 
+std::unique_ptr<nn::Linear> LyingBuilder::fused_linear(const nn::FusedLinearOptions& options) {
+  return std::make_unique<Lying<nn::Linear>>(DenseBuilder::fused_linear(options));
+}
+
+std::unique_ptr<nn::GatedActivation> LyingBuilder::swiglu(const std::string& name) {
+  return std::make_unique<Lying<nn::GatedActivation>>(DenseBuilder::swiglu(name));
+}
+
+std::unique_ptr<nn::Norm> LyingBuilder::rms_norm(const std::string& name,
+                                                 const nn::NormOptions& options) {
+  return std::make_unique<Lying<nn::Norm>>(DenseBuilder::rms_norm(name, options));
+}
+
 std::unique_ptr<nn::Norm> LyingBuilder::layer_norm(const std::string& name,
                                                    const nn::NormOptions& options) {
   return std::make_unique<Lying<nn::Norm>>(DenseBuilder::layer_norm(name, options));

@@ -4,9 +4,12 @@
 
 #include <cmath>
 
+#include "colossal/layout/head_share.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/gpt2/model.h"
 #include "colossal/models/gpt2/sharding.h"
+#include "colossal/models/llama/model.h"
+#include "colossal/models/llama/sharding.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/run_ranks.h"
 
@@ -55,12 +58,12 @@ std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t ste
 void run_rank(const TinyTraining& training, comm::World& world, TinyResult& result,
               std::mutex& mutex) {
   const ParallelContext context(world, strategy_of(training, world.size()));
-  const auto build = parallel::make_builder(context, models::gpt2::sharding(training.model));
-  models::gpt2::Model model(*build, training.model);
+  const auto build = parallel::make_builder(context, sharding_of(training));
+  const auto model = make_model(training, *build);
   Engine engine(
       build->parameters(),
       [&](const data::Batch& batch, const nn::StepContext& step) {
-        return LossSum{model.loss_sum(batch.inputs, batch.labels, step),
+        return LossSum{model->loss_sum(batch.inputs, batch.labels, step),
                        (batch.labels >= 0).sum().item<int64_t>()};
       },
       context, engine_config(training));
@@ -104,12 +107,30 @@ models::gpt2::Config tiny_config(double dropout) {
           .resid_pdrop = dropout};
 }
 
+models::ModelFacts facts_of(const TinyTraining& training) {
+  return training.llama ? models::llama::facts(*training.llama)
+                        : models::gpt2::facts(training.model);
+}
+
+parallel::Sharding sharding_of(const TinyTraining& training) {
+  return training.llama ? models::llama::sharding(*training.llama)
+                        : models::gpt2::sharding(training.model);
+}
+
+std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
+                                                  nn::Builder& build) {
+  if (training.llama) return std::make_unique<models::llama::Model>(build, *training.llama);
+  return std::make_unique<models::gpt2::Model>(build, training.model);
+}
+
 Strategy strategy_of(const TinyTraining& training, int ranks) {
+  const models::ModelFacts facts = facts_of(training);
   return {.dp = ranks / (training.sp * training.tp),
           .sp = training.sp,
           .tp = training.tp,
           .zero = training.zero,
-          .tp_sequence = training.tp_sequence};
+          .tp_sequence = training.tp_sequence,
+          .key_value_replicas = key_value_replicas(facts.heads, facts.kv_heads, training.tp)};
 }
 
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
@@ -118,7 +139,7 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
   batch.labels = at::empty({count, training.sequence}, at::kLong);
   auto inputs = batch.inputs.accessor<int64_t, 2>();
   auto labels = batch.labels.accessor<int64_t, 2>();
-  const auto vocabulary = static_cast<uint64_t>(training.model.vocab_size);
+  const auto vocabulary = static_cast<uint64_t>(facts_of(training).vocabulary);
   for (int64_t row = 0; row < count; ++row) {
     const int64_t in_step = begin + row;
     const int64_t id = (training.one_batch ? 0 : step * training.global_batch) + in_step;

@@ -1,10 +1,12 @@
-// Short trainings of a small GPT-2 at any layout, and their comparison within contract tolerances.
+// Short trainings of a small model at any layout, and their comparison within contract tolerances.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,10 @@
 #include "colossal/comm/world.h"
 #include "colossal/mesh/strategy.h"
 #include "colossal/models/gpt2/config.h"
+#include "colossal/models/language_model.h"
+#include "colossal/models/llama/config.h"
+#include "colossal/nn/builder.h"
+#include "colossal/parallel/sharding.h"
 
 namespace colossal::test {
 
@@ -20,6 +26,7 @@ models::gpt2::Config tiny_config(double dropout = 0);
 
 struct TinyTraining {
   models::gpt2::Config model = tiny_config();
+  std::optional<models::llama::Config> llama;  // instead of it
   int zero = 0;
   int sp = 1;
   int tp = 1;
@@ -47,6 +54,10 @@ struct TinyResult {
   std::map<std::string, at::Tensor> weights;    // after it
   std::vector<std::map<comm::Ledger::Key, comm::Traffic>> traffic;  // by rank, of all steps
 };
+
+models::ModelFacts facts_of(const TinyTraining& training);
+parallel::Sharding sharding_of(const TinyTraining& training);
+std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training, nn::Builder& build);
 
 // dp takes what sp and tp leave of the ranks.
 Strategy strategy_of(const TinyTraining& training, int ranks);

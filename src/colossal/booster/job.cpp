@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/layout/head_share.h"
 
 namespace colossal {
 namespace {
@@ -109,6 +110,8 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   request.dropout = config.train.dropout.value_or(-1);
   job.model = models::resolve_model(request);
   check_heads(job.strategy, job.model.facts);
+  job.strategy.key_value_replicas =
+      key_value_replicas(job.model.facts.heads, job.model.facts.kv_heads, job.strategy.tp);
   job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);

@@ -20,6 +20,16 @@ ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, a
       groups_.emplace(name, world.group(name, mesh_.ranks_along(world.rank(), axes)));
     }
   }
+  key_value_ = group({Axis::dp, Axis::sp});
+  if (strategy.key_value_replicas > 1) {
+    const std::vector<Axis> axes{Axis::dp, Axis::sp, Axis::tp};
+    const auto replicas_of = [&](int rank) {
+      return mesh_.coordinate(rank, Axis::tp) / strategy.key_value_replicas;
+    };
+    std::vector<int> ranks = mesh_.ranks_along(world.rank(), axes);
+    std::erase_if(ranks, [&](int rank) { return replicas_of(rank) != replicas_of(world.rank()); });
+    key_value_ = world.group(mesh_.joined_name(axes), ranks);
+  }
   background_ = world.group(mesh_.joined_name(all), mesh_.ranks_along(world.rank(), all));
 }
 

@@ -33,6 +33,8 @@ class ParallelContext {
   const comm::Group& data_group() const { return group({Axis::dp, Axis::sp}); }
   // Ranks that hold the same of what tensor parallelism leaves whole.
   const comm::Group& data_and_tensor_group() const { return group({Axis::dp, Axis::sp, Axis::tp}); }
+  // Ranks that hold the same keys and values: Strategy::key_value_replicas neighbours of tp.
+  const comm::Group& data_and_key_value_group() const { return key_value_; }
   // All ranks once more, for what they do together while they train: its calls are in no order with
   // those of the other groups.
   const comm::Group& background_group() const { return background_; }
@@ -48,6 +50,7 @@ class ParallelContext {
   at::Device device_;
   std::map<std::string, comm::Group> groups_;  // by joined name: one group for the same ranks
   comm::Group background_;
+  comm::Group key_value_;
 };
 
 }  // namespace colossal

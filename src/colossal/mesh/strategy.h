@@ -30,6 +30,10 @@ struct Strategy {
   // all of them (V. Korthikanti et al. 2022, "sequence parallelism").
   bool tp_sequence = true;
 
+  // Neighbours along tp that hold the same keys and values, where a model has fewer heads of those
+  // than there are ranks to share them (layout/head_share.h). Follows from the model.
+  int key_value_replicas = 1;
+
   SequenceMode sequence_mode = SequenceMode::ulysses;
 
   int size(Axis axis) const;

@@ -7,6 +7,12 @@
 
 namespace colossal::models {
 
+// Beyond these a config.json is broken or hostile, not large.
+inline constexpr int64_t kMaximumVocabulary = int64_t{1} << 24;
+inline constexpr int64_t kMaximumPositions = int64_t{1} << 24;
+inline constexpr int64_t kMaximumWidth = int64_t{1} << 20;
+inline constexpr int64_t kMaximumLayers = 4096;
+
 // Every function throws ConfigError that names the field, what was found and what would do.
 class ConfigFields {
  public:

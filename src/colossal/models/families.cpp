@@ -7,11 +7,83 @@
 #include "colossal/models/gpt2/presets.h"
 #include "colossal/models/gpt2/sharding.h"
 #include "colossal/models/gpt2/weights.h"
+#include "colossal/models/llama/model.h"
+#include "colossal/models/llama/presets.h"
+#include "colossal/models/llama/sharding.h"
+#include "colossal/models/llama/weights.h"
 
 namespace colossal::models {
 namespace {
 
-constexpr const char* kFamilies = "\"gpt2\"";
+struct Family {
+  std::vector<std::string> model_types;  // in config.json
+  // dropout >= 0: all of the model's probabilities.
+  ModelSpecification (*specify)(const nlohmann::json& config, double dropout);
+  std::unique_ptr<LanguageModel> (*build)(const nlohmann::json& config, nn::Builder& build);
+  parallel::Sharding (*sharding)(const nlohmann::json& config);
+  const LayerNames& (*layer_names)();
+  std::vector<std::string> (*preset_names)();
+  nlohmann::json (*preset)(const std::string& name);  // null: none of its own
+};
+
+template <typename Model, typename Config, Config (*parse)(const nlohmann::json&),
+          parallel::Sharding (*cut)(const Config&)>
+struct FamilyOf {
+  static std::unique_ptr<LanguageModel> build(const nlohmann::json& config, nn::Builder& build) {
+    return std::make_unique<Model>(build, parse(config));
+  }
+  static parallel::Sharding sharding(const nlohmann::json& config) { return cut(parse(config)); }
+};
+
+// The one place that knows which families there are.
+const std::vector<Family>& families() {
+  using Gpt2 = FamilyOf<gpt2::Model, gpt2::Config, gpt2::parse_config, gpt2::sharding>;
+  using Llama = FamilyOf<llama::Model, llama::Config, llama::parse_config, llama::sharding>;
+  static const std::vector<Family> kFamilies{
+      {{"gpt2"},
+       [](const nlohmann::json& json, double dropout) {
+         gpt2::Config config = gpt2::parse_config(json);
+         if (dropout >= 0) config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = dropout;
+         return ModelSpecification{gpt2::to_json(config), gpt2::facts(config), {}};
+       },
+       Gpt2::build,
+       Gpt2::sharding,
+       gpt2::layer_names,
+       gpt2::preset_names,
+       [](const std::string& name) {
+         const auto config = gpt2::preset(name);
+         return config ? gpt2::to_json(*config) : nlohmann::json();
+       }},
+      {{"llama", "qwen2"},
+       [](const nlohmann::json& json, double dropout) {
+         llama::Config config = llama::parse_config(json);
+         if (dropout >= 0) config.attention_dropout = dropout;
+         return ModelSpecification{llama::to_json(config), llama::facts(config), {}};
+       },
+       Llama::build,
+       Llama::sharding,
+       llama::layer_names,
+       llama::preset_names,
+       [](const std::string& name) {
+         const auto config = llama::preset(name);
+         return config ? llama::to_json(*config) : nlohmann::json();
+       }},
+  };
+  return kFamilies;
+}
+
+const Family& family_of(const nlohmann::json& config) {
+  const nlohmann::json type = config.value("model_type", nlohmann::json());
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    for (const std::string& name : family.model_types) {
+      if (type == name) return family;
+      known.push_back('"' + name + '"');
+    }
+  }
+  throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; there are: {}",
+                                type.dump(), fmt::join(known, ", ")));
+}
 
 nlohmann::json read_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
@@ -26,7 +98,9 @@ nlohmann::json read_config(const std::filesystem::path& folder) {
 }
 
 nlohmann::json preset_config(const std::string& name) {
-  if (const auto config = gpt2::preset(name)) return gpt2::to_json(*config);
+  for (const Family& family : families()) {
+    if (nlohmann::json config = family.preset(name); !config.is_null()) return config;
+  }
   throw ConfigError(fmt::format("model.preset = \"{}\": unknown; nearest: \"{}\"; there are: {}",
                                 name, nearest(name, preset_names()),
                                 fmt::join(preset_names(), ", ")));
@@ -50,29 +124,23 @@ bool has_weights(const std::filesystem::path& folder) {
          std::filesystem::exists(folder / "model.safetensors.index.json");
 }
 
-// The one place that knows which families there are.
 ModelSpecification specify(const nlohmann::json& config, double dropout) {
-  const std::string family = config.value("model_type", nlohmann::json()).is_string()
-                                 ? config["model_type"].get<std::string>()
-                                 : std::string();
-  if (family != "gpt2") {
-    throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; there are: {}",
-                                  config.value("model_type", nlohmann::json()).dump(), kFamilies));
-  }
-  gpt2::Config parsed = gpt2::parse_config(config);
-  if (dropout >= 0) parsed.embd_pdrop = parsed.attn_pdrop = parsed.resid_pdrop = dropout;
-  return {.config = gpt2::to_json(parsed), .facts = gpt2::facts(parsed), .weights = {}};
+  return family_of(config).specify(config, dropout);
 }
 
 }  // namespace
 
 double ModelFacts::flops_per_token(int64_t sequence) const {
   return 6.0 * static_cast<double>(product_weights) +
-         12.0 * static_cast<double>(layers * hidden * sequence);
+         12.0 * static_cast<double>(layers * heads * head_size * sequence);
 }
 
 std::vector<std::string> preset_names() {
-  return gpt2::preset_names();
+  std::vector<std::string> names;
+  for (const Family& family : families()) {
+    for (std::string& name : family.preset_names()) names.push_back(std::move(name));
+  }
+  return names;
 }
 
 ModelSpecification resolve_model(const ModelRequest& request) {
@@ -97,15 +165,16 @@ ModelSpecification resolve_model(const ModelRequest& request) {
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build) {
-  return std::make_unique<gpt2::Model>(build, gpt2::parse_config(specification.config));
+  return family_of(specification.config).build(specification.config, build);
 }
 
 parallel::Sharding sharding(const ModelSpecification& specification) {
-  return gpt2::sharding(gpt2::parse_config(specification.config));
+  return family_of(specification.config).sharding(specification.config);
 }
 
-std::string hugging_face_name(const ModelSpecification&, const std::string& parameter) {
-  return gpt2::hugging_face_name(parameter);
+std::string hugging_face_name(const ModelSpecification& specification,
+                              const std::string& parameter) {
+  return hugging_face_name(family_of(specification.config).layer_names(), parameter);
 }
 
 }  // namespace colossal::models

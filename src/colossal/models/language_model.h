@@ -29,11 +29,13 @@ struct ModelFacts {
   int64_t hidden = 0;
   int64_t heads = 0;
   int64_t kv_heads = 0;
+  int64_t head_size = 0;
   int64_t vocabulary = 0;
   int64_t positions = 0;  // longest sequence
   int64_t parameters = 0;
   // FLOPs of forward and backward for each token: 6 for each weight of a product, the head
-  // included, and 12 L H T for attention, its causal half not discounted.
+  // included, and 12 L H T for attention, its causal half not discounted; H: heads times their
+  // size.
   double flops_per_token(int64_t sequence) const;
   int64_t product_weights = 0;
 };

@@ -6,7 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "colossal/base/range.h"
 #include "colossal/nn/layers.h"
+#include "colossal/ops/rotary.h"
 
 namespace colossal::nn {
 
@@ -19,6 +21,18 @@ struct LinearOptions {
   int64_t out_features = 0;
   bool bias = true;
   WeightOrder order = WeightOrder::out_in;
+  Initializer initializer = Initializer::normal(0.02);
+};
+
+// Products of one input whose results lie side by side; each has parameters of its own.
+struct FusedLinearOptions {
+  struct Part {
+    std::string name;
+    int64_t out_features = 0;
+  };
+  int64_t in_features = 0;
+  std::vector<Part> parts;
+  bool bias = true;
   Initializer initializer = Initializer::normal(0.02);
 };
 
@@ -36,10 +50,17 @@ struct EmbeddingOptions {
 struct AttentionOptions {
   int64_t layer = 0;  // index of the block: which of a cache's layers is ours
   int64_t heads = 0;
-  int64_t kv_heads = 0;
+  int64_t kv_heads = 0;  // divides heads; queries of head h see keys of head h * kv_heads / heads
   int64_t head_size = 0;
   double scale = 0;  // of the scores; usually 1 / sqrt(head_size)
   double dropout = 0;
+  ops::RotaryOptions rotary{};
+};
+
+// Those of a model's heads that are here.
+struct HeadShare {
+  Range queries;
+  Range keys;  // and values
 };
 
 class Builder {
@@ -52,6 +73,9 @@ class Builder {
   virtual std::unique_ptr<PositionEmbedding> position_embedding(
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
+  virtual std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) = 0;
+  virtual std::unique_ptr<GatedActivation> swiglu(const std::string& name) = 0;
+  virtual std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) = 0;
   virtual std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) = 0;
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,

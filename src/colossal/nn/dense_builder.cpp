@@ -6,8 +6,8 @@
 namespace colossal::nn {
 
 std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
-                                                int64_t head_begin) {
-  return std::make_unique<DenseAttention>(std::move(stream), options, head_begin);
+                                                const HeadShare& here) {
+  return std::make_unique<DenseAttention>(std::move(stream), options, here);
 }
 
 std::string DenseBuilder::full_name(const std::string& name) const {
@@ -56,10 +56,36 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
   return {std::move(weight), std::move(bias)};
 }
 
+LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part) {
+  return {.in_features = options.in_features,
+          .out_features = part.out_features,
+          .bias = options.bias,
+          .initializer = options.initializer};
+}
+
 std::unique_ptr<Linear> DenseBuilder::linear(const std::string& name,
                                              const LinearOptions& options) {
   auto [weight, bias] = linear_parameters(name, options, whole(), whole());
   return std::make_unique<DenseLinear>(weight, bias, options.order);
+}
+
+std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& options) {
+  std::vector<ParameterHandle> weights, biases;
+  for (const FusedLinearOptions::Part& part : options.parts) {
+    auto [weight, bias] = linear_parameters(part.name, part_of(options, part), whole(), whole());
+    weights.push_back(weight);
+    if (bias) biases.push_back(bias);
+  }
+  return std::make_unique<DenseFusedLinear>(std::move(weights), std::move(biases));
+}
+
+std::unique_ptr<GatedActivation> DenseBuilder::swiglu(const std::string& name) {
+  return std::make_unique<DenseSwiglu>(full_name(name));
+}
+
+std::unique_ptr<Norm> DenseBuilder::rms_norm(const std::string& name, const NormOptions& options) {
+  return std::make_unique<DenseRmsNorm>(
+      parameter(name, "weight", {options.features}, Initializer::ones(), whole()), options.epsilon);
 }
 
 std::unique_ptr<Norm> DenseBuilder::layer_norm(const std::string& name,
@@ -75,13 +101,13 @@ std::unique_ptr<Dropout> DenseBuilder::dropout(const std::string& name, double p
 
 std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,
                                                    const AttentionOptions& options) {
-  return attention_of_heads(name, options, 0);
+  return attention_of_heads(name, options, {{0, options.heads}, {0, options.kv_heads}});
 }
 
 std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& name,
                                                             const AttentionOptions& options,
-                                                            int64_t head_begin) const {
-  return make_attention_(full_name(name), options, head_begin);
+                                                            const HeadShare& here) const {
+  return make_attention_(full_name(name), options, here);
 }
 
 std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(const std::string& name,

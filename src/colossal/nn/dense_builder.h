@@ -11,12 +11,14 @@
 
 namespace colossal::nn {
 
-// Attention over heads [head_begin, head_begin + options.heads) of the model's; stream: of its
-// dropout.
+// Attention over those of the model's heads that are here; stream: of its dropout.
 using MakeAttention = std::function<std::unique_ptr<Attention>(
-    std::string stream, const AttentionOptions& options, int64_t head_begin)>;
+    std::string stream, const AttentionOptions& options, const HeadShare& here)>;
 std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
-                                                int64_t head_begin);
+                                                const HeadShare& here);
+
+// What one of several products of an input would be alone.
+LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part);
 
 class DenseBuilder : public Builder {
  public:
@@ -28,6 +30,9 @@ class DenseBuilder : public Builder {
   std::unique_ptr<PositionEmbedding> position_embedding(const std::string& name,
                                                         const EmbeddingOptions& options) override;
   std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) override;
+  std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) override;
+  std::unique_ptr<GatedActivation> swiglu(const std::string& name) override;
+  std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) override;
   std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) override;
   std::unique_ptr<Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<Attention> attention(const std::string& name,
@@ -49,7 +54,7 @@ class DenseBuilder : public Builder {
 
   std::unique_ptr<Attention> attention_of_heads(const std::string& name,
                                                 const AttentionOptions& options,
-                                                int64_t head_begin) const;
+                                                const HeadShare& here) const;
   std::string full_name(const std::string& name) const;
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,

@@ -5,7 +5,9 @@
 #include "colossal/ops/attention.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/elementwise.h"
+#include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/rms_norm.h"
 
 namespace colossal::nn {
 
@@ -27,6 +29,21 @@ at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext&) {
   return bias_ ? at::linear(x, oriented, bias_.use()) : at::linear(x, oriented);
 }
 
+at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext&) {
+  const LayerScope scope = scope_of(weights_.front());
+  return ops::fused_linear(x, {used(weights_), used(biases_)});
+}
+
+at::Tensor DenseSwiglu::forward(const at::Tensor& gate_up, const StepContext&) {
+  const LayerScope scope(name_);
+  return ops::swiglu(gate_up);
+}
+
+at::Tensor DenseRmsNorm::forward(const at::Tensor& x, const StepContext&) {
+  const LayerScope scope = scope_of(weight_);
+  return ops::rms_norm(x, weight_.use(), epsilon_);
+}
+
 at::Tensor DenseLayerNorm::forward(const at::Tensor& x, const StepContext&) {
   const LayerScope scope = scope_of(weight_);
   return ops::layer_norm(x, weight_.use(), bias_.use(), epsilon_);
@@ -42,14 +59,7 @@ at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context
 
 at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
   const LayerScope scope(stream_);
-  // One split: its backward joins the three gradients, where three cuts would each fill a whole
-  // one.
-  const std::vector<at::Tensor> parts =
-      qkv.view({context.batch, context.sequence, -1, options_.head_size})
-          .split_with_sizes({options_.heads, options_.kv_heads, options_.kv_heads}, 2);
-  const at::Tensor queries = parts[0].transpose(1, 2);  // [batch, heads, sequence, head_size]
-  at::Tensor keys = parts[1].transpose(1, 2);
-  at::Tensor values = parts[2].transpose(1, 2);
+  auto [queries, keys, values] = heads_.split(heads_.view(qkv, context));
   if (context.cache) {
     std::tie(keys, values) = context.cache->append(options_.layer, keys, values);
   }
@@ -58,11 +68,12 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& con
     options.dropout = options_.dropout;
     options.random_key = random_key(context.seed, static_cast<uint64_t>(context.step), stream_);
     options.sample_ids = context.sample_ids;
-    options.head_begin = head_begin_;
+    options.head_begin = here_.queries.begin;
   }
-  return ops::attention(queries, keys, values, options)
+  return ops::attention(queries, heads_.seen_by_queries(keys), heads_.seen_by_queries(values),
+                        options)
       .transpose(1, 2)
-      .reshape({context.batch, context.sequence, options_.heads * options_.head_size});
+      .reshape({context.batch, context.sequence, here_.queries.size() * options_.head_size});
 }
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,

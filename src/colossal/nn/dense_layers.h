@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
 
 namespace colossal::nn {
@@ -37,6 +39,37 @@ class DenseLinear : public Linear {
   WeightOrder order_;
 };
 
+class DenseFusedLinear : public Linear {
+ public:
+  DenseFusedLinear(std::vector<ParameterHandle> weights, std::vector<ParameterHandle> biases)
+      : weights_(std::move(weights)), biases_(std::move(biases)) {}
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
+
+ private:
+  std::vector<ParameterHandle> weights_;  // [out, in] each
+  std::vector<ParameterHandle> biases_;   // as many, or none
+};
+
+class DenseSwiglu : public GatedActivation {
+ public:
+  explicit DenseSwiglu(std::string name) : name_(std::move(name)) {}
+  at::Tensor forward(const at::Tensor& gate_up, const StepContext& context) override;
+
+ private:
+  std::string name_;
+};
+
+class DenseRmsNorm : public Norm {
+ public:
+  DenseRmsNorm(ParameterHandle weight, double epsilon)
+      : weight_(std::move(weight)), epsilon_(epsilon) {}
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
+
+ private:
+  ParameterHandle weight_;
+  double epsilon_;
+};
+
 class DenseLayerNorm : public Norm {
  public:
   DenseLayerNorm(ParameterHandle weight, ParameterHandle bias, double epsilon)
@@ -62,15 +95,15 @@ class DenseDropout : public Dropout {
 
 class DenseAttention : public Attention {
  public:
-  // head_begin: of the model's heads the first that is here.
-  DenseAttention(std::string stream, const AttentionOptions& options, int64_t head_begin)
-      : stream_(std::move(stream)), options_(options), head_begin_(head_begin) {}
+  DenseAttention(std::string stream, const AttentionOptions& options, const HeadShare& here)
+      : stream_(std::move(stream)), options_(options), here_(here), heads_(options, here) {}
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
  private:
   std::string stream_;
   AttentionOptions options_;
-  int64_t head_begin_;
+  HeadShare here_;
+  AttentionHeads heads_;
 };
 
 class DenseVocabularyHead : public VocabularyHead {

@@ -27,6 +27,14 @@ class Norm {
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
+// What stands between a fused product of gate and up and the next product: [.., 2 features] -> [..,
+// features].
+class GatedActivation {
+ public:
+  virtual ~GatedActivation() = default;
+  virtual at::Tensor forward(const at::Tensor& gate_up, const StepContext& context) = 0;
+};
+
 class Dropout {
  public:
   virtual ~Dropout() = default;

@@ -84,4 +84,10 @@ at::Tensor ParameterHandle::use() const {
   return parameter_->tensor;
 }
 
+std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles) {
+  std::vector<at::Tensor> tensors;
+  for (const ParameterHandle& handle : handles) tensors.push_back(handle.use());
+  return tensors;
+}
+
 }  // namespace colossal::nn

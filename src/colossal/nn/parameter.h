@@ -102,4 +102,7 @@ class ParameterHandle {
 // In order of registration, which for our models is the order of use.
 using ParameterList = std::vector<ParameterHandle>;
 
+// use() of each.
+std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles);
+
 }  // namespace colossal::nn

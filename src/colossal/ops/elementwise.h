@@ -9,6 +9,10 @@ namespace colossal::ops {
 // GELU by the tanh approximation, GPT-2's: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 at::Tensor gelu_new(const at::Tensor& x);
 
+// silu(gate) * up of gate and up side by side, [.., 2 features] -> [.., features] (N. Shazeer, "GLU
+// Variants Improve Transformer", 2020).
+at::Tensor swiglu(const at::Tensor& gate_up);
+
 // Over the last dim. weight, bias [features]; bias may be undefined. Statistics in fp32 (fp64 for
 // fp64).
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

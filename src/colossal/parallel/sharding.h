@@ -13,12 +13,21 @@ namespace colossal::parallel {
 
 struct LinearSharding {
   enum class Cut { outputs, inputs };
+  // What decides who has which part of the dim that is cut: its segments, each cut as evenly as it
+  // goes, or the heads of queries or of keys and values (layout/head_share.h).
+  enum class By { segments, queries, keys };
   Cut cut = Cut::outputs;
-  std::vector<Segment> segments;  // of the dim that is cut
+  By by = By::segments;
+  std::vector<Segment> segments;
 };
 
-// By the name that the model gives a layer, its scope left out: "qkv". A layer that is not here is
-// held whole by every rank.
-using Sharding = std::map<std::string, LinearSharding>;
+struct Sharding {
+  // By the name that the model gives a layer, its scope left out: "qkv". A layer that is not here
+  // is held whole by every rank.
+  std::map<std::string, LinearSharding> products;
+  int64_t heads = 0;  // of attention
+  int64_t kv_heads = 0;
+  int64_t head_size = 0;
+};
 
 }  // namespace colossal::parallel

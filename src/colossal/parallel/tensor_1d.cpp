@@ -1,10 +1,11 @@
 #include "colossal/parallel/tensor_1d.h"
 
 #include "colossal/base/error.h"
-#include "colossal/layout/partition.h"
+#include "colossal/layout/head_share.h"
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/dropout.h"
+#include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
@@ -24,22 +25,32 @@ at::Tensor flat_tokens(const at::Tensor& x) {
 using Cut = LinearSharding::Cut;
 using Ranks = Tensor1dRanks;
 
-// The first product of a pair, y = x weight^T + bias of this rank's outputs: begin_pair() and the
-// product in one, so that backward all that travels does so under a product. x is not kept whole:
-// backward gathers it again.
+std::vector<at::Tensor> transposed_if(bool wanted, std::vector<at::Tensor> weights) {
+  if (wanted) {
+    for (at::Tensor& weight : weights) weight = weight.t();
+  }
+  return weights;
+}
+
+// The first product of a pair, y = x weight^T + bias of this rank's outputs (of several weights
+// side by side): begin_pair() and the product in one, so that backward all that travels does so
+// under a product. x is not kept whole: backward gathers it again.
 struct FirstProduct : torch::autograd::Function<FirstProduct> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, bool in_out, bool share_tokens,
+  // Only of an at::TensorList does autograd see the elements.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
+                            at::TensorList biases, bool in_out, bool share_tokens,
                             const RowSharding& rows) {
-    context->save_for_backward({x, weight});
-    context->saved_data["bias"] = bias.defined();
+    variable_list saved{x};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    context->save_for_backward(saved);
+    context->saved_data["biases"] = !biases.empty();
     context->saved_data["in_out"] = in_out;
     context->saved_data["share_tokens"] = share_tokens;
     save_group(context, *rows.group);
     context->saved_data["rows"] = rows.rows;
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor all = share_tokens ? start_gather_rows(x, rows).wait() : flat_tokens(x);
-    return at::linear(all, in_out ? weight.t() : weight, bias);
+    return ops::fused_product(all, {transposed_if(in_out, weights.vec()), biases.vec()});
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -51,47 +62,47 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     const at::Tensor& y_gradient = gradients[0];
     Pending all{saved[0], {}, {}};
     if (share_tokens) all = start_gather_rows(saved[0], rows);
-    const at::Tensor all_gradient = at::mm(y_gradient, in_out ? saved[1].t() : saved[1]);
+    const std::vector<at::Tensor> weights = transposed_if(in_out, {saved.begin() + 1, saved.end()});
+    const at::Tensor all_gradient = ops::fused_input_gradient(y_gradient, weights);
     Pending x_gradient =
         share_tokens ? start_sum_to_rows(all_gradient, rows) : start_sum(all_gradient, *rows.group);
     const at::Tensor x = flat_tokens(all.wait());
-    const at::Tensor weight_gradient =
-        in_out ? at::mm(x.t(), y_gradient) : at::mm(y_gradient.t(), x);
-    at::Tensor bias_gradient;
-    if (data["bias"].toBool()) bias_gradient = y_gradient.sum(0);
-    return {x_gradient.wait().view(saved[0].sizes()), weight_gradient, bias_gradient, {}, {}, {}};
+    const std::vector<at::Tensor> of_weights =
+        ops::fused_weight_gradients(y_gradient, x, weights, data["biases"].toBool(), in_out);
+    variable_list result{x_gradient.wait().view(saved[0].sizes())};
+    result.insert(result.end(), of_weights.begin(), of_weights.end());
+    result.resize(result.size() + 3);  // none for the flags
+    return result;
   }
 };
 
-class ShardedLinear : public nn::Linear {
+class FirstLinear : public nn::Linear {
  public:
-  ShardedLinear(ParameterHandle weight, ParameterHandle bias, nn::WeightOrder order, Ranks ranks)
-      : weight_(std::move(weight)), bias_(std::move(bias)), order_(order), ranks_(ranks) {}
-
- protected:
-  ParameterHandle weight_;
-  ParameterHandle bias_;  // empty: none
-  nn::WeightOrder order_;
-  Ranks ranks_;
-};
-
-class FirstLinear : public ShardedLinear {
- public:
-  using ShardedLinear::ShardedLinear;
+  // Biases: as many as weights, or none.
+  FirstLinear(std::vector<ParameterHandle> weights, std::vector<ParameterHandle> biases,
+              nn::WeightOrder order, Ranks ranks)
+      : weights_(std::move(weights)), biases_(std::move(biases)), order_(order), ranks_(ranks) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
-    const nn::LayerScope scope = nn::scope_of(weight_);
-    return FirstProduct::apply(x, weight_.use(), bias_ ? bias_.use() : at::Tensor(),
+    const nn::LayerScope scope = nn::scope_of(weights_.front());
+    const std::vector<at::Tensor> weights = nn::used(weights_), biases = nn::used(biases_);
+    return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
                                order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
                                ranks_.rows(context))
         .view({context.batch, context.sequence, -1});
   }
+
+ private:
+  std::vector<ParameterHandle> weights_, biases_;
+  nn::WeightOrder order_;
+  Ranks ranks_;
 };
 
 // The second product of a pair, of this rank's inputs.
-class SecondLinear : public ShardedLinear {
+class SecondLinear : public nn::Linear {
  public:
-  using ShardedLinear::ShardedLinear;
+  SecondLinear(ParameterHandle weight, ParameterHandle bias, nn::WeightOrder order, Ranks ranks)
+      : weight_(std::move(weight)), bias_(std::move(bias)), order_(order), ranks_(ranks) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     const nn::LayerScope scope = nn::scope_of(weight_);
@@ -100,6 +111,12 @@ class SecondLinear : public ShardedLinear {
     const at::Tensor y = ranks_.end_pair(part, context);
     return bias_ ? y + bias_.use() : y;
   }
+
+ private:
+  ParameterHandle weight_;
+  ParameterHandle bias_;  // empty: none
+  nn::WeightOrder order_;
+  Ranks ranks_;
 };
 
 // Positions and sample ids of the tokens that this rank has, one each.
@@ -219,6 +236,11 @@ std::vector<Range> all_of(int64_t size) {
   return {{0, size}};
 }
 
+std::vector<std::vector<Range>> in_order(nn::WeightOrder order, const std::vector<Range>& in,
+                                         const std::vector<Range>& out) {
+  return order == nn::WeightOrder::in_out ? std::vector{in, out} : std::vector{out, in};
+}
+
 }  // namespace
 
 RowSharding Tensor1dRanks::rows(const StepContext& context) const {
@@ -274,30 +296,63 @@ std::unique_ptr<nn::Dropout> Tensor1dBuilder::dropout(const std::string& name, d
 
 std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
                                                     const nn::LinearOptions& options) {
-  const auto found = sharding_.find(name);
-  if (found == sharding_.end()) return DenseBuilder::linear(name, options);
+  const auto found = sharding_.products.find(name);
+  if (found == sharding_.products.end()) return DenseBuilder::linear(name, options);
   const LinearSharding& sharding = found->second;
-  const std::vector<Range> held =
-      held_of_segments(sharding.segments, ranks_.group.size(), ranks_.group.rank());
-  const bool outputs = sharding.cut == Cut::outputs;
-  const std::vector<Range> in = outputs ? all_of(options.in_features) : held;
-  const std::vector<Range> out = outputs ? held : all_of(options.out_features);
-  const bool in_out = options.order == nn::WeightOrder::in_out;
-  nn::Placement of_weight, of_bias = outputs ? nn::Placement{.held = {out}} : whole();
-  of_weight.held = in_out ? std::vector{in, out} : std::vector{out, in};
-  auto [weight, bias] = linear_parameters(name, options, std::move(of_weight), std::move(of_bias));
-  if (outputs) return std::make_unique<FirstLinear>(weight, bias, options.order, ranks_);
+  if (sharding.cut == Cut::outputs) {
+    auto [weight, bias] = first_product(name, options, sharding);
+    return std::make_unique<FirstLinear>(std::vector{weight},
+                                         bias ? std::vector{bias} : std::vector<ParameterHandle>{},
+                                         options.order, ranks_);
+  }
+  auto [weight, bias] = linear_parameters(
+      name, options,
+      {.held = in_order(options.order, held_here(sharding), all_of(options.out_features))},
+      whole());
   return std::make_unique<SecondLinear>(weight, bias, options.order, ranks_);
+}
+
+std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearOptions& options) {
+  std::vector<ParameterHandle> weights, biases;
+  for (const nn::FusedLinearOptions::Part& part : options.parts) {
+    const auto found = sharding_.products.find(part.name);
+    COLOSSAL_CHECK(found != sharding_.products.end() && found->second.cut == Cut::outputs,
+                   "{}: a product side by side with others, and no cut of its outputs", part.name);
+    auto [weight, bias] = first_product(part.name, nn::part_of(options, part), found->second);
+    weights.push_back(weight);
+    if (bias) biases.push_back(bias);
+  }
+  return std::make_unique<FirstLinear>(std::move(weights), std::move(biases),
+                                       nn::WeightOrder::out_in, ranks_);
+}
+
+std::pair<ParameterHandle, ParameterHandle> Tensor1dBuilder::first_product(
+    const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding) {
+  const std::vector<Range> out = held_here(sharding);
+  nn::Placement of_weight{.held = in_order(options.order, all_of(options.in_features), out)};
+  nn::Placement of_bias{.held = {out}};
+  if (sharding.by == LinearSharding::By::keys) {
+    of_weight.reduction = of_bias.reduction = &context_.data_and_key_value_group();
+  }
+  return linear_parameters(name, options, std::move(of_weight), std::move(of_bias));
+}
+
+nn::HeadShare Tensor1dBuilder::heads_here() const {
+  return share_heads(sharding_.heads, sharding_.kv_heads, ranks_.group.size(), ranks_.group.rank());
+}
+
+std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) const {
+  if (sharding.by == LinearSharding::By::segments) {
+    return held_of_segments(sharding.segments, ranks_.group.size(), ranks_.group.rank());
+  }
+  const nn::HeadShare here = heads_here();
+  const Range heads = sharding.by == LinearSharding::By::queries ? here.queries : here.keys;
+  return {{heads.begin * sharding_.head_size, heads.end * sharding_.head_size}};
 }
 
 std::unique_ptr<nn::Attention> Tensor1dBuilder::attention(const std::string& name,
                                                           const nn::AttentionOptions& options) {
-  COLOSSAL_CHECK(options.heads == options.kv_heads, "{} heads, {} of keys and values",
-                 options.heads, options.kv_heads);
-  const Range heads = Partition(options.heads, ranks_.group.size()).range(ranks_.group.rank());
-  nn::AttentionOptions here = options;
-  here.heads = here.kv_heads = heads.size();
-  return attention_of_heads(name, here, heads.begin);
+  return attention_of_heads(name, options, heads_here());
 }
 
 std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::vocabulary_head(

@@ -43,6 +43,7 @@ class Tensor1dBuilder : public nn::DenseBuilder {
       const std::string& name, const nn::EmbeddingOptions& options) override;
   std::unique_ptr<nn::Linear> linear(const std::string& name,
                                      const nn::LinearOptions& options) override;
+  std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<nn::Attention> attention(const std::string& name,
                                            const nn::AttentionOptions& options) override;
@@ -54,6 +55,12 @@ class Tensor1dBuilder : public nn::DenseBuilder {
   std::unique_ptr<nn::VocabularyHead> make_head(nn::ParameterHandle weight) override;
 
  private:
+  // Of the dim that is cut, the runs that are here.
+  std::vector<Range> held_here(const LinearSharding& sharding) const;
+  nn::HeadShare heads_here() const;
+  // Weight and bias (empty where there is none) of a first product.
+  std::pair<nn::ParameterHandle, nn::ParameterHandle> first_product(
+      const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);
   nn::ParameterHandle vocabulary_table(const std::string& name,
                                        const nn::EmbeddingOptions& options);
 

@@ -4,16 +4,6 @@
 #include "colossal/models/config_fields.h"
 
 namespace colossal::models::gpt2 {
-namespace {
-
-// Beyond these a config.json is broken or hostile, not large.
-constexpr int64_t kMaximumVocabulary = int64_t{1} << 24;
-constexpr int64_t kMaximumPositions = int64_t{1} << 24;
-constexpr int64_t kMaximumWidth = int64_t{1} << 20;
-constexpr int64_t kMaximumLayers = 4096;
-
-}  // namespace
-
 Config parse_config(const nlohmann::json& json) {
   const ConfigFields fields(json);
   Config config;
@@ -77,6 +67,7 @@ ModelFacts facts(const Config& config) {
   facts.hidden = h;
   facts.heads = config.n_head;
   facts.kv_heads = config.n_head;
+  facts.head_size = h / config.n_head;
   facts.vocabulary = config.vocab_size;
   facts.positions = config.n_positions;
   facts.parameters = products + others + tables + config.n_positions * h;

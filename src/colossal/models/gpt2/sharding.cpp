@@ -6,10 +6,13 @@ parallel::Sharding sharding(const Config& config) {
   using Cut = parallel::LinearSharding::Cut;
   const Segment heads{config.n_embd, config.n_embd / config.n_head};  // cut between heads only
   const Segment inner{config.inner()};
-  return {{"qkv", {Cut::outputs, {heads, heads, heads}}},
-          {"attention_output", {Cut::inputs, {heads}}},
-          {"mlp_up", {Cut::outputs, {inner}}},
-          {"mlp_down", {Cut::inputs, {inner}}}};
+  return {.products = {{"qkv", {.cut = Cut::outputs, .segments = {heads, heads, heads}}},
+                       {"attention_output", {.cut = Cut::inputs, .segments = {heads}}},
+                       {"mlp_up", {.cut = Cut::outputs, .segments = {inner}}},
+                       {"mlp_down", {.cut = Cut::inputs, .segments = {inner}}}},
+          .heads = config.n_head,
+          .kv_heads = config.n_head,
+          .head_size = heads.unit};
 }
 
 }  // namespace colossal::models::gpt2

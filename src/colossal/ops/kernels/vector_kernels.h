@@ -114,6 +114,19 @@ struct VectorKernels {
   void (*gelu_new_backward)(const void* gradient, const void* x, void* to, ElementType type,
                             int64_t count);
 
+  // to[i] = silu(gate[i]) * up[i], and the gradients of both.
+  void (*swiglu)(const void* gate, const void* up, void* to, ElementType type, int64_t count);
+  void (*swiglu_backward)(const void* gradient, const void* gate, const void* up,
+                          void* gate_gradient, void* up_gradient, ElementType type, int64_t count);
+
+  // to[i] = weight[i] * x[i] / rms(x); returns 1 / rms(x). Backward adds to weight_gradient, in the
+  // type computed with.
+  double (*rms_norm)(const void* x, const void* weight, void* to, ElementType type, int64_t count,
+                     double epsilon);
+  void (*rms_norm_backward)(const void* gradient, const void* x, const void* weight,
+                            double inverse_rms, void* x_gradient, ElementType type, int64_t count,
+                            void* weight_gradient);
+
   SoftmaxStatistics (*softmax_statistics)(const void* row, ElementType type, int64_t count);
   double (*logsumexp)(const SoftmaxStatistics& statistics);
   // row <- exp(row - maximum) / sum, less 1 at `label`

@@ -1,7 +1,7 @@
 #include "colossal/parallel/sequence/ulysses.h"
 
 #include "colossal/layout/partition.h"
-#include "colossal/layout/segments.h"
+#include "colossal/nn/attention_heads.h"
 #include "colossal/parallel/saved_group.h"
 
 namespace colossal::parallel {
@@ -13,20 +13,15 @@ using torch::autograd::variable_list;
 // Who has what of a tensor [batch, positions, heads, head_size] before and after an exchange.
 struct Exchange {
   const comm::Group* group = nullptr;
-  std::vector<Segment> heads;  // of all ranks: queries, keys, values
-  int64_t positions = 0;       // of all ranks
+  std::vector<std::vector<Range>> heads;  // by rank; several may need the same keys, some no one
+  int64_t num_heads = 0;                  // of all ranks
+  int64_t positions = 0;                  // of all ranks
 
   int size() const { return group->size(); }
   Range positions_of(int rank) const { return Partition(positions, size()).range(rank); }
-  std::vector<Range> heads_of(int rank) const { return held_of_segments(heads, size(), rank); }
   int64_t num_heads_of(int rank) const {
     int64_t count = 0;
-    for (const Range& run : heads_of(rank)) count += run.size();
-    return count;
-  }
-  int64_t num_heads() const {
-    int64_t count = 0;
-    for (const Segment& segment : heads) count += segment.size;
+    for (const Range& run : heads[rank]) count += run.size();
     return count;
   }
 };
@@ -60,7 +55,7 @@ at::Tensor to_heads(const at::Tensor& x, const Exchange& exchange) {
   std::vector<std::vector<int64_t>> shapes;
   for (int rank = 0; rank < exchange.size(); ++rank) {
     std::vector<at::Tensor> runs;
-    for (const Range& run : exchange.heads_of(rank)) {
+    for (const Range& run : exchange.heads[rank]) {
       runs.push_back(x.narrow(2, run.begin, run.size()));
     }
     parts.push_back(at::cat(runs, 2));
@@ -69,7 +64,8 @@ at::Tensor to_heads(const at::Tensor& x, const Exchange& exchange) {
   return at::cat(all_to_all(parts, shapes, *exchange.group), 1);
 }
 
-// All positions of my heads -> my positions of all heads.
+// All positions of my heads -> my positions of all heads; where several ranks have a head, their
+// sum, where none has, zeros.
 at::Tensor to_positions(const at::Tensor& x, const Exchange& exchange) {
   const int64_t mine = exchange.positions_of(exchange.group->rank()).size();
   std::vector<at::Tensor> parts;
@@ -80,11 +76,11 @@ at::Tensor to_positions(const at::Tensor& x, const Exchange& exchange) {
     shapes.push_back({x.size(0), mine, exchange.num_heads_of(rank), x.size(3)});
   }
   const std::vector<at::Tensor> received = all_to_all(parts, shapes, *exchange.group);
-  const at::Tensor all = at::empty({x.size(0), mine, exchange.num_heads(), x.size(3)}, x.options());
+  const at::Tensor all = at::zeros({x.size(0), mine, exchange.num_heads, x.size(3)}, x.options());
   for (int rank = 0; rank < exchange.size(); ++rank) {
     int64_t begin = 0;
-    for (const Range& run : exchange.heads_of(rank)) {
-      all.narrow(2, run.begin, run.size()).copy_(received[rank].narrow(2, begin, run.size()));
+    for (const Range& run : exchange.heads[rank]) {
+      all.narrow(2, run.begin, run.size()).add_(received[rank].narrow(2, begin, run.size()));
       begin += run.size();
     }
   }
@@ -99,68 +95,90 @@ struct Moved : torch::autograd::Function<Moved<forwards, backwards>> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const Exchange& exchange) {
     std::vector<int64_t> heads;
-    for (const Segment& segment : exchange.heads) heads.push_back(segment.size);
+    for (const std::vector<Range>& runs : exchange.heads) {
+      for (const Range& run : runs) heads.insert(heads.end(), {run.begin, run.end});
+    }
     save_group(context, *exchange.group);
     context->saved_data["heads"] = heads;
+    context->saved_data["num_heads"] = exchange.num_heads;
     context->saved_data["positions"] = exchange.positions;
     return forwards(x, exchange);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     auto& data = context->saved_data;
-    Exchange exchange{.group = &saved_group(context), .positions = data["positions"].toInt()};
-    for (const int64_t size : data["heads"].toIntVector()) exchange.heads.push_back({size});
+    Exchange exchange{.group = &saved_group(context),
+                      .num_heads = data["num_heads"].toInt(),
+                      .positions = data["positions"].toInt()};
+    const std::vector<int64_t> heads = data["heads"].toIntVector();
+    exchange.heads.resize(exchange.size());
+    const size_t of_a_rank = heads.size() / exchange.heads.size();
+    for (size_t i = 0; i < heads.size(); i += 2) {
+      exchange.heads[i / of_a_rank].push_back({heads[i], heads[i + 1]});
+    }
     return {backwards(gradients[0], exchange), {}};
   }
 };
 
 class UlyssesAttention : public nn::Attention {
  public:
-  UlyssesAttention(std::string stream, const nn::AttentionOptions& options, int64_t head_begin,
-                   const comm::Group& group)
-      : options_(options),
-        group_(group),
-        inner_(inner_attention(std::move(stream), options, head_begin, group)) {}
+  UlyssesAttention(std::string stream, const nn::AttentionOptions& options,
+                   const nn::HeadShare& here, const comm::Group& group)
+      : head_size_(options.head_size), heads_(options, here) {
+    of_qkv_.group = of_results_.group = &group;
+    const int64_t queries = here.queries.size(), keys = here.keys.size();
+    of_qkv_.num_heads = queries + 2 * keys;
+    of_results_.num_heads = queries;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      const nn::HeadShare share = share_of(rank, options, here, group);
+      const Range of_queries = moved(share.queries, -here.queries.begin);
+      const Range of_keys = moved(share.keys, queries - here.keys.begin);
+      of_qkv_.heads.push_back({of_queries, of_keys, moved(of_keys, keys)});
+      of_results_.heads.push_back({of_queries});
+    }
+    // Queries and keys are turned by their positions before they travel.
+    nn::AttentionOptions inside = options;
+    inside.rotary = {};
+    inner_ = nn::make_dense_attention(std::move(stream), inside,
+                                      share_of(group.rank(), options, here, group));
+  }
 
   at::Tensor forward(const at::Tensor& qkv, const nn::StepContext& context) override {
-    const Exchange of_qkv{.group = &group_,
-                          .heads = {{options_.heads}, {options_.kv_heads}, {options_.kv_heads}},
-                          .positions = context.whole_sequence};
-    const Exchange of_results{
-        .group = &group_, .heads = {{options_.heads}}, .positions = context.whole_sequence};
+    Exchange of_qkv = of_qkv_, of_results = of_results_;
+    of_qkv.positions = of_results.positions = context.whole_sequence;
     nn::StepContext inside = context;
     inside.sequence = context.whole_sequence;
-    const at::Tensor mine = Moved<to_heads, to_positions>::apply(
-        qkv.view({context.batch, context.sequence, -1, options_.head_size}), of_qkv);
+    const at::Tensor mine = Moved<to_heads, to_positions>::apply(heads_.view(qkv, context), of_qkv);
     const at::Tensor results = inner_->forward(mine.flatten(2), inside);
-    return Moved<to_positions, to_heads>::apply(results.unflatten(2, {-1, options_.head_size}),
-                                                of_results)
+    return Moved<to_positions, to_heads>::apply(results.unflatten(2, {-1, head_size_}), of_results)
         .flatten(2);
   }
 
  private:
-  static std::unique_ptr<nn::Attention> inner_attention(std::string stream,
-                                                        const nn::AttentionOptions& options,
-                                                        int64_t head_begin,
-                                                        const comm::Group& group) {
-    const Range mine = Partition(options.heads, group.size()).range(group.rank());
-    nn::AttentionOptions here = options;
-    here.heads = mine.size();
-    here.kv_heads = Partition(options.kv_heads, group.size()).range(group.rank()).size();
-    return nn::make_dense_attention(std::move(stream), here, head_begin + mine.begin);
+  // An even share of the queries, and the keys that they see.
+  static nn::HeadShare share_of(int rank, const nn::AttentionOptions& options,
+                                const nn::HeadShare& here, const comm::Group& group) {
+    const Range queries =
+        moved(Partition(here.queries.size(), group.size()).range(rank), here.queries.begin);
+    const auto key_of = [&](int64_t query) { return query * options.kv_heads / options.heads; };
+    return {.queries = queries, .keys = {key_of(queries.begin), key_of(queries.end - 1) + 1}};
   }
 
-  nn::AttentionOptions options_;
-  const comm::Group& group_;
+  static Range moved(const Range& range, int64_t by) { return {range.begin + by, range.end + by}; }
+
+  int64_t head_size_;
+  nn::AttentionHeads heads_;
+  Exchange of_qkv_, of_results_;  // but for the positions
   std::unique_ptr<nn::Attention> inner_;
 };
 
 }  // namespace
 
 nn::MakeAttention make_ulysses_attention(const comm::Group& group) {
-  return [&group](std::string stream, const nn::AttentionOptions& options, int64_t head_begin) {
-    return std::make_unique<UlyssesAttention>(std::move(stream), options, head_begin, group);
-  };
+  return
+      [&group](std::string stream, const nn::AttentionOptions& options, const nn::HeadShare& here) {
+        return std::make_unique<UlyssesAttention>(std::move(stream), options, here, group);
+      };
 }
 
 }  // namespace colossal::parallel

@@ -1,0 +1,46 @@
+#include "colossal/nn/attention_heads.h"
+
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+
+namespace colossal::nn {
+
+AttentionHeads::AttentionHeads(const AttentionOptions& options, const HeadShare& here)
+    : head_size_(options.head_size), queries_(here.queries.size()), keys_(here.keys.size()) {
+  if (options.rotary.base > 0) {
+    frequencies_ = ops::rotary_frequencies(options.rotary, options.head_size);
+  }
+  std::vector<int64_t> key_of_query;
+  for (int64_t query = here.queries.begin; query < here.queries.end; ++query) {
+    key_of_query.push_back(query * options.kv_heads / options.heads - here.keys.begin);
+  }
+  if (key_of_query.empty()) return;
+  seen_ = {key_of_query.front(), key_of_query.back() + 1};
+  bool even = queries_ % seen_.size() == 0;
+  for (int64_t i = 0; i < queries_; ++i) {
+    even = even && key_of_query[i] - seen_.begin == i * seen_.size() / queries_;
+  }
+  if (!even) key_of_query_ = at::tensor(key_of_query, at::kLong);
+}
+
+at::Tensor AttentionHeads::view(const at::Tensor& qkv, const StepContext& context) const {
+  const at::Tensor heads = qkv.view({context.batch, context.sequence, -1, head_size_});
+  if (!frequencies_.defined()) return heads;
+  return ops::rotary(heads, context.positions, frequencies_, queries_ + keys_);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> AttentionHeads::split(
+    const at::Tensor& heads) const {
+  // One split: its backward joins the three gradients, where three cuts would each fill a whole
+  // one.
+  const std::vector<at::Tensor> parts = heads.split_with_sizes({queries_, keys_, keys_}, 2);
+  return {parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2)};
+}
+
+at::Tensor AttentionHeads::seen_by_queries(const at::Tensor& keys) const {
+  if (key_of_query_.defined()) return keys.index_select(1, key_of_query_.to(keys.device()));
+  return seen_.size() == keys_ ? keys : keys.narrow(1, seen_.begin, seen_.size());
+}
+
+}  // namespace colossal::nn

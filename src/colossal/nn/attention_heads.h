@@ -1,0 +1,33 @@
+// What every attention does to a fused product of queries, keys and values before the scores.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <tuple>
+
+#include "colossal/nn/builder.h"
+
+namespace colossal::nn {
+
+class AttentionHeads {
+ public:
+  AttentionHeads(const AttentionOptions& options, const HeadShare& here);
+
+  // [.., (queries + 2 keys) * head_size] -> [batch, sequence, queries + 2 keys, head_size], queries
+  // and keys turned by their positions where the model does so.
+  at::Tensor view(const at::Tensor& qkv, const StepContext& context) const;
+  // Of that: queries, keys and values, [batch, heads here, sequence, head_size] each.
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& heads) const;
+  // Of keys or values [batch, keys here, sequence, head_size] those that the queries here see, so
+  // many to each as to any other, as ops::attention() takes them.
+  at::Tensor seen_by_queries(const at::Tensor& keys) const;
+
+ private:
+  int64_t head_size_;
+  int64_t queries_, keys_;
+  at::Tensor frequencies_;   // undefined: no rotation
+  Range seen_;               // of the keys here
+  at::Tensor key_of_query_;  // undefined: as many queries for each key that is seen
+};
+
+}  // namespace colossal::nn

@@ -1,0 +1,109 @@
+#include "colossal/ops/fused_linear.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "colossal/base/error.h"
+
+namespace colossal::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Calls visit(index, columns of y that are weight index's).
+template <typename Visit>
+void visit_columns(const at::Tensor& y, const std::vector<at::Tensor>& weights,
+                   const Visit& visit) {
+  int64_t begin = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    visit(i, y.narrow(1, begin, weights[i].size(0)));
+    begin += weights[i].size(0);
+  }
+}
+
+struct FusedLinear : torch::autograd::Function<FusedLinear> {
+  // Only of an at::TensorList does autograd see the elements.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
+                            at::TensorList biases) {
+    variable_list saved{x};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    context->save_for_backward(saved);
+    context->saved_data["biases"] = !biases.empty();
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    std::vector<int64_t> sizes = x.sizes().vec();
+    sizes.back() = -1;
+    return fused_product(x.reshape({-1, x.size(-1)}), {weights.vec(), biases.vec()}).view(sizes);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const std::vector<at::Tensor> weights(saved.begin() + 1, saved.end());
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor y_gradient = gradients[0].reshape({-1, gradients[0].size(-1)});
+    variable_list result{fused_input_gradient(y_gradient, weights).view(saved[0].sizes())};
+    for (const at::Tensor& gradient :
+         fused_weight_gradients(y_gradient, saved[0].reshape({-1, saved[0].size(-1)}), weights,
+                                context->saved_data["biases"].toBool(),
+                                /*transposed=*/false)) {
+      result.push_back(gradient);
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+int64_t FusedWeights::out_features() const {
+  int64_t features = 0;
+  for (const at::Tensor& weight : weights) features += weight.size(0);
+  return features;
+}
+
+at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given) {
+  at::Tensor y = at::empty({x.size(0), given.out_features()}, x.options());
+  visit_columns(y, given.weights, [&](size_t i, at::Tensor columns) {
+    if (given.biases.empty()) {
+      at::mm_out(columns, x, given.weights[i].t());
+    } else {
+      at::addmm_out(columns, given.biases[i], x, given.weights[i].t());
+    }
+  });
+  return y;
+}
+
+at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
+                                const std::vector<at::Tensor>& weights) {
+  at::Tensor result;
+  visit_columns(y_gradient, weights, [&](size_t i, const at::Tensor& columns) {
+    if (result.defined()) {
+      result.addmm_(columns, weights[i]);
+    } else {
+      result = at::mm(columns, weights[i]);
+    }
+  });
+  return result;
+}
+
+std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, const at::Tensor& x,
+                                               const std::vector<at::Tensor>& weights,
+                                               bool with_biases, bool transposed) {
+  std::vector<at::Tensor> of_weights, of_biases;
+  visit_columns(y_gradient, weights, [&](size_t, const at::Tensor& columns) {
+    of_weights.push_back(transposed ? at::mm(x.t(), columns) : at::mm(columns.t(), x));
+    if (with_biases) of_biases.push_back(columns.sum(0));
+  });
+  of_weights.insert(of_weights.end(), of_biases.begin(), of_biases.end());
+  return of_weights;
+}
+
+at::Tensor fused_linear(const at::Tensor& x, const FusedWeights& given) {
+  COLOSSAL_CHECK(!given.weights.empty() &&
+                     (given.biases.empty() || given.biases.size() == given.weights.size()),
+                 "{} weights, {} biases", given.weights.size(), given.biases.size());
+  return FusedLinear::apply(x, at::TensorList(given.weights), at::TensorList(given.biases));
+}
+
+}  // namespace colossal::ops

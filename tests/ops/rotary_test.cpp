@@ -1,0 +1,62 @@
+#include "colossal/ops/rotary.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "tests/ops/tensors.h"
+
+namespace colossal::ops {
+namespace {
+
+// A pair of channels as a complex number, times e^(i angle).
+at::Tensor turned_as_complex(const at::Tensor& x, const at::Tensor& positions,
+                             const at::Tensor& frequencies, int64_t rotated) {
+  const auto halves = x.narrow(2, 0, rotated).chunk(2, -1);
+  const at::Tensor angles = positions.to(at::kDouble).unsqueeze(-1) * frequencies;
+  const at::Tensor turned = at::complex(halves[0].contiguous(), halves[1].contiguous()) *
+                            at::polar(at::ones_like(angles), angles).unsqueeze(1);
+  return at::cat({at::cat({at::real(turned), at::imag(turned)}, -1),
+                  x.narrow(2, rotated, x.size(2) - rotated)},
+                 2);
+}
+
+TEST(Rotary, TurnsPairsOfChannelsByTheirPosition) {
+  const at::Tensor frequencies = rotary_frequencies({.base = 100}, 6);
+  const at::Tensor positions = at::tensor({3, 0, 17, 4, 1000}, at::kLong);
+  for (const at::ScalarType type : all_types()) {
+    const at::Tensor start = normal({2, 5, 4, 6}, at::kBFloat16, 1);
+    const at::Tensor g = normal({2, 5, 4, 6}, at::kBFloat16, 2);
+    const at::Tensor x = start.to(type).requires_grad_();
+    const at::Tensor wide = start.to(at::kDouble).requires_grad_();
+    const at::Tensor y = rotary(x, positions, frequencies, 3);
+    const at::Tensor expected = turned_as_complex(wide, positions, frequencies, 3);
+    expect_near(y.detach(), expected.detach(), tolerance_of(type));
+    expect_near(torch::autograd::grad({y}, {x}, {g.to(type)})[0],
+                torch::autograd::grad({expected}, {wide}, {g.to(at::kDouble)})[0],
+                tolerance_of(type));
+    EXPECT_EQ(y.scalar_type(), type);
+  }
+}
+
+TEST(Rotary, RunsOnMeta) {
+  const at::Tensor x = at::empty({2, 5, 4, 6}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
+  const at::Tensor positions = at::arange(5, at::TensorOptions(at::kMeta).dtype(at::kLong));
+  const at::Tensor y = rotary(x, positions, rotary_frequencies({.base = 100}, 6), 3);
+  EXPECT_TRUE(y.is_meta());
+  EXPECT_EQ(y.sizes(), x.sizes());
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+}
+
+TEST(RotaryFrequencies, AreThoseOfThePaperOrScaled) {
+  const at::Tensor plain = rotary_frequencies({.base = 1e4}, 8);
+  expect_near(plain, at::tensor({1.0, 0.1, 0.01, 0.001}, at::kDouble), 1e-14);
+  expect_near(rotary_frequencies({.base = 1e4, .factor = 4}, 8), plain / 4, 1e-14);
+  // Turns within 1,000 positions: 159, 15.9, 1.59, 0.159; between 1 and 4 the share is 0.197.
+  const double share = (1000 * 0.01 / (2 * M_PI) - 1) / 3;
+  const double between = (1 - share) * 0.01 / 8 + share * 0.01;
+  expect_near(rotary_frequencies({.base = 1e4, .factor = 8, .original_positions = 1000}, 8),
+              at::tensor({1.0, 0.1, between, 0.001 / 8}, at::kDouble), 1e-14);
+}
+
+}  // namespace
+}  // namespace colossal::ops

@@ -1,0 +1,195 @@
+// Grouped-query attention, rotary positions, fused products and SwiGLU at every layout: the same
+// numbers as the serial run, and the bytes of the laws.
+#include <gtest/gtest.h>
+
+#include "colossal/layout/head_share.h"
+#include "colossal/layout/partition.h"
+#include "tests/support/pairwise.h"
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test {
+namespace {
+
+struct Case {
+  int tp;
+  bool tp_sequence;
+  int sp;
+  int dp;
+  int zero;
+  int64_t micro_batch;
+  double dropout;
+};
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return fmt::format("tp{}{}_sp{}_dp{}_zero{}_micro{}_dropout{}", info.param.tp,
+                     info.param.tp_sequence ? "_tokens" : "", info.param.sp, info.param.dp,
+                     info.param.zero, info.param.micro_batch,
+                     info.param.dropout > 0 ? "on" : "off");
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (int zero : {0, 1}) {
+    for (double dropout : {0.0, 0.2}) {
+      for (bool tp_sequence : {false, true}) {
+        for (int tp : {2, 3, 4}) cases.push_back({tp, tp_sequence, 1, 1, zero, 5, dropout});
+        for (int tp : {2, 3, 4}) cases.push_back({tp, tp_sequence, 1, 2, zero, 0, dropout});
+        for (int tp : {2, 3}) cases.push_back({tp, tp_sequence, 2, 1, zero, 4, dropout});
+        cases.push_back({2, tp_sequence, 2, 2, zero, 4, dropout});
+      }
+      for (int sp : {2, 3, 4}) cases.push_back({1, true, sp, 1, zero, 5, dropout});
+      cases.push_back({1, true, 4, 2, zero, 0, dropout});
+      cases.push_back({1, true, 1, 3, zero, 0, dropout});
+    }
+  }
+  return cases;
+}
+
+// Two heads of keys for six of queries: no group size here divides them, and most don't divide the
+// other sizes either.
+TinyTraining uneven(double dropout, at::ScalarType type) {
+  TinyTraining training;
+  training.llama = {.vocab_size = 101,
+                    .hidden_size = 60,
+                    .intermediate_size = 50,
+                    .num_hidden_layers = 2,
+                    .num_attention_heads = 6,
+                    .num_key_value_heads = 2,
+                    .head_dim = 10,
+                    .max_position_embeddings = 16,
+                    .attention_dropout = dropout,
+                    .attention_bias = true,
+                    .rotary = {.base = 100, .factor = 8, .original_positions = 16}};
+  training.compute = training.gradient = type;
+  training.steps = 5;
+  // Gradients of gate and up are about 1e-5, their rounding in fp32 1e-9; an eps below them would
+  // make of that a thousandth of a step, and of five steps more than fp32's tolerance.
+  training.eps = 1e-5;
+  return training;
+}
+
+TinyTraining training_of(const Case& layout, at::ScalarType type) {
+  TinyTraining training = uneven(layout.dropout, type);
+  training.tp = layout.tp;
+  training.tp_sequence = layout.tp_sequence;
+  training.sp = layout.sp;
+  training.zero = layout.zero;
+  training.micro_batch = layout.micro_batch;
+  return training;
+}
+
+const TinyResult& serial(double dropout, at::ScalarType type) {
+  static std::map<std::pair<double, at::ScalarType>, TinyResult> results;
+  const auto [found, is_new] = results.try_emplace({dropout, type});
+  if (is_new) found->second = train_tiny(uneven(dropout, type), 1);
+  return found->second;
+}
+
+class LlamaParity : public testing::TestWithParam<Case> {
+ protected:
+  static void expect_serial(at::ScalarType type, double tolerance) {
+    const TinyTraining training = training_of(GetParam(), type);
+    const int ranks = GetParam().tp * GetParam().sp * GetParam().dp;
+    expect_same(train_tiny(training, ranks), serial(GetParam().dropout, type), tolerance, training);
+  }
+};
+
+TEST_P(LlamaParity, Fp64EqualsSerial) {
+  expect_serial(at::kDouble, 1e-9);
+}
+
+TEST_P(LlamaParity, Fp32EqualsSerial) {
+  expect_serial(at::kFloat, 1e-4);
+}
+
+std::vector<double> settings_of(const Case& c) {
+  return {static_cast<double>(c.tp),
+          static_cast<double>(c.tp_sequence),
+          static_cast<double>(c.sp),
+          static_cast<double>(c.dp),
+          static_cast<double>(c.zero),
+          static_cast<double>(c.micro_batch),
+          c.dropout};
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LlamaParity,
+                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, LlamaParity, testing::ValuesIn(all_cases()), name_of);
+
+std::map<comm::Reason, int64_t> sent_by_all(const TinyResult& result) {
+  std::map<comm::Reason, int64_t> sent;
+  for (const auto& traffic : result.traffic) {
+    for (const auto& [key, bytes] : traffic) {
+      EXPECT_EQ(bytes.law_bytes, bytes.wire_bytes) << comm::reason_name(key.reason);
+      sent[key.reason] += bytes.law_bytes;
+    }
+  }
+  return sent;
+}
+
+// Parameters begin at multiples of 64 bytes of a chunk, which travels as it is.
+int64_t padded(int64_t elements) {
+  return (elements + 7) / 8 * 8;
+}
+
+// docs/laws.md, "1D". Products side by side gather their input once. Over all ranks the all-reduce
+// of what n ranks hold alike sends 2 (n-1) times it: keys' and values' weights by their replicas.
+TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
+  for (const int tp : {2, 3, 4}) {
+    for (const bool tp_sequence : {false, true}) {
+      SCOPED_TRACE(fmt::format("tp {}, tp_sequence {}", tp, tp_sequence));
+      TinyTraining training = uneven(0, at::kDouble);
+      training.tp = tp;
+      training.tp_sequence = tp_sequence;
+      training.steps = 1;
+      auto sent = sent_by_all(train_tiny(training, tp));
+      const models::llama::Config& model = *training.llama;
+      const int64_t layers = model.num_hidden_layers, hidden = model.hidden_size;
+      const int64_t tokens = training.global_batch * training.sequence;
+      const int64_t of_a_layer = tp_sequence ? 4 + 6 : 2 * (2 + 2);
+      const int64_t of_the_ends = tp_sequence ? 2 + 2 : 2 * (1 + 1);
+      EXPECT_EQ(
+          sent[comm::Reason::tensor],
+          (tp - 1) * ((of_a_layer * layers + of_the_ends) * tokens * hidden + 6 * tokens) * 8);
+      const int64_t norms_and_row_biases = (2 * layers + 1 + layers) * padded(hidden);
+      const int replicas = key_value_replicas(6, 2, tp);
+      const int64_t rows = 2 * model.head_dim / (tp / replicas);  // of each that a rank holds
+      const int64_t keys_and_values =
+          tp / replicas * layers * 2 * (padded(rows * hidden) + padded(rows));
+      EXPECT_EQ(sent[comm::Reason::gradient],
+                2 * 8 *
+                    ((replicas - 1) * keys_and_values +
+                     (tp_sequence ? (tp - 1) * norms_and_row_biases : 0)));
+    }
+  }
+}
+
+// docs/laws.md, "Ulysses": every rank sends of its tokens the queries of the others' heads, and the
+// keys and values that those see; results come back.
+TEST(Llama, BytesOfUlyssesEqualTheLaw) {
+  for (const int sp : {2, 3, 4}) {
+    TinyTraining training = uneven(0, at::kDouble);
+    training.sp = sp;
+    training.steps = 1;
+    auto sent = sent_by_all(train_tiny(training, sp));
+    int64_t heads_sent = 0;
+    for (int from = 0; from < sp; ++from) {
+      const int64_t positions = Partition(training.sequence, sp).range(from).size();
+      for (int to = 0; to < sp; ++to) {
+        if (to == from) continue;
+        const Range queries = Partition(6, sp).range(to);
+        const int64_t keys = (queries.end - 1) / 3 - queries.begin / 3 + 1;
+        heads_sent += positions * (queries.size() + 2 * keys);
+        heads_sent += Partition(training.sequence, sp).range(to).size() *
+                      Partition(6, sp).range(from).size();  // results
+      }
+    }
+    const models::llama::Config& model = *training.llama;
+    EXPECT_EQ(sent[comm::Reason::sequence],
+              model.num_hidden_layers * 2 * training.global_batch * heads_sent * model.head_dim * 8)
+        << sp;
+  }
+}
+
+}  // namespace
+}  // namespace colossal::test

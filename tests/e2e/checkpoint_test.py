@@ -12,7 +12,14 @@ from harness import COLOSSAL, SHIM, EndToEndTest
 
 class HuggingFace(EndToEndTest):
     def test_transformers_opens_it(self):
-        self.train(*self.flags(), "--train.steps=3", "--precision.compute=fp32",
+        self.check_opening()
+
+    def test_transformers_opens_a_llama(self):
+        self.use("llama-tiny")
+        self.check_opening("--model.rope_theta=100")
+
+    def check_opening(self, *model):
+        self.train(*self.flags(), *model, "--train.steps=3", "--precision.compute=fp32",
                    f"--data.validation={self.toml}", ranks=2)
         folder = self.newest()
         model = AutoModelForCausalLM.from_pretrained(folder)
@@ -30,6 +37,13 @@ class HuggingFace(EndToEndTest):
         self.assertAlmostEqual(self.metrics()[3]["validation_loss"], loss.item(), delta=1e-5 * loss.item())
 
     def test_generate_continues_the_text_as_transformers_does(self):
+        self.check_generation()
+
+    def test_generate_continues_with_a_llama(self):
+        self.use("llama-tiny")
+        self.check_generation()
+
+    def check_generation(self):
         self.train(*self.flags(), "--train.steps=3", "--precision.compute=fp32")
         folder = self.newest()
         prompt = "import json\n"

@@ -17,9 +17,16 @@ STDLIB = sysconfig.get_path("stdlib")
 CORPUS = f"{STDLIB}/json/*.py"
 
 # Small and quick: the tests are about what happens, not about what is learnt.
-TINY = ["--model.n_layer=2", "--model.n_embd=32", "--model.n_head=2", "--model.vocab_size=257",
-        "--model.n_positions=64", "--data.sequence_length=32", "--train.global_batch=12",
-        "--scheduler.name=constant", "--train.threads=1"]
+TINY = ["--data.sequence_length=32", "--train.global_batch=12", "--scheduler.name=constant",
+        "--train.threads=1"]
+TINY_MODELS = {
+    "gpt2-tiny": ["--model.n_layer=2", "--model.n_embd=32", "--model.n_head=2",
+                  "--model.vocab_size=257", "--model.n_positions=64"],
+    "llama-tiny": ["--model.num_hidden_layers=2", "--model.hidden_size=48", "--model.head_dim=8",
+                   "--model.num_attention_heads=6", "--model.num_key_value_heads=2",
+                   "--model.intermediate_size=50", "--model.vocab_size=257",
+                   "--model.max_position_embeddings=64"],
+}
 
 
 class EndToEndTest(unittest.TestCase):
@@ -27,11 +34,16 @@ class EndToEndTest(unittest.TestCase):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="colossal-test-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
         self.toml = self.directory / "run.toml"
-        self.toml.write_text(f'[model]\npreset = "gpt2-tiny"\n[data]\ntrain = ["{CORPUS}"]\n')
+        self.use("gpt2-tiny")
+
+    def use(self, preset):
+        """Runs from here on train this model, made small."""
+        self.preset = preset
+        self.toml.write_text(f'[model]\npreset = "{preset}"\n[data]\ntrain = ["{CORPUS}"]\n')
 
     def flags(self, name="run", checkpoints=True):
         """Where a run writes: its log folder is `name`."""
-        flags = list(TINY) + [f"--log.directory={self.directory / name}"]
+        flags = TINY + TINY_MODELS[self.preset] + [f"--log.directory={self.directory / name}"]
         if checkpoints:
             flags.append(f"--checkpoint.directory={self.directory / name / 'checkpoints'}")
         return flags

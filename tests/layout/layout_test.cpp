@@ -71,19 +71,33 @@ Indices expected_indices(const Layout& layout, int dim, int rank) {
 }
 
 TEST(Layout, PicturesOfTheDocs) {
-  const RankGrid grid({{"a", 2}, {"b", 2}});
-  const Layout both(grid, {{{{5}}, {{0}}}, {{{3}}, {{1}}}});
-  EXPECT_THAT(both.held(0), ElementsAre(ElementsAre(Range{0, 3}), ElementsAre(Range{0, 2})));
-  EXPECT_THAT(both.held(3), ElementsAre(ElementsAre(Range{3, 5}), ElementsAre(Range{2, 3})));
-  const Layout rows(grid, {{{{10}}, {{1}, {0}}}, {{{3}}}});
-  EXPECT_THAT(rows.held(0, 0), ElementsAre(Range{0, 3}));
-  EXPECT_THAT(rows.held(1, 0), ElementsAre(Range{5, 8}));
-  EXPECT_THAT(rows.held(2, 0), ElementsAre(Range{3, 5}));
-  EXPECT_THAT(rows.held(3, 0), ElementsAre(Range{8, 10}));
+  const RankGrid grid({{"dp", 2}, {"tp", 2}});
+  const Layout layout(grid,
+                      {{.segments = {{5}}, .shards = {{0}}}, {.segments = {{3}}, .shards = {{1}}}});
+  EXPECT_THAT(layout.held(0), ElementsAre(ElementsAre(Range{0, 3}), ElementsAre(Range{0, 2})));
+  EXPECT_THAT(layout.held(3), ElementsAre(ElementsAre(Range{3, 5}), ElementsAre(Range{2, 3})));
+  EXPECT_THAT(layout.local_shape(3), ElementsAre(2, 1));
+  EXPECT_EQ(layout.owner(std::vector<int64_t>{4, 2}), 3);
+  EXPECT_THAT(layout.reduction_axes({0}), IsEmpty());
+
+  const auto rows_of = [&](const std::vector<Layout::Shard>& shards) {
+    const Layout rows(grid, {{{{5}}, shards}});
+    std::vector<Indices> of_ranks;
+    for (int rank = 0; rank < 4; ++rank) of_ranks.push_back(indices_of(rows.held(rank, 0)));
+    return of_ranks;
+  };
+  EXPECT_EQ(rows_of({{0}, {1}}), (std::vector<Indices>{{0, 1}, {2}, {3}, {4}}));
+  EXPECT_EQ(rows_of({{1}, {0}}), (std::vector<Indices>{{0, 1}, {3}, {2}, {4}}));
+  EXPECT_EQ(rows_of({{1}}), (std::vector<Indices>{{0, 1, 2}, {3, 4}, {0, 1, 2}, {3, 4}}));
+
+  const Layout qkv(RankGrid({{"tp", 2}}), {{{{6, 2}, {4, 2}, {4, 2}}, {{0}}}});
+  EXPECT_EQ(indices_of(qkv.held(0, 0)), (Indices{0, 1, 2, 3, 6, 7, 10, 11}));
+  EXPECT_EQ(indices_of(qkv.held(1, 0)), (Indices{4, 5, 8, 9, 12, 13}));
+
   const Layout zigzag(RankGrid({{"sp", 3}}), {{{{13}}, {{0, Cut::zigzag}}}});
-  EXPECT_THAT(zigzag.held(0, 0), ElementsAre(Range{0, 3}, Range{11, 13}));
-  EXPECT_THAT(zigzag.held(1, 0), ElementsAre(Range{3, 5}, Range{9, 11}));
-  EXPECT_THAT(zigzag.held(2, 0), ElementsAre(Range{5, 9}));
+  EXPECT_EQ(indices_of(zigzag.held(0, 0)), (Indices{0, 1, 2, 11, 12}));
+  EXPECT_EQ(indices_of(zigzag.held(1, 0)), (Indices{3, 4, 9, 10}));
+  EXPECT_EQ(indices_of(zigzag.held(2, 0)), (Indices{5, 6, 7, 8}));
 }
 
 TEST(Layout, SegmentsAreCutAsHeldOfSegmentsDoes) {
@@ -232,14 +246,24 @@ TEST(Heads, EveryRankHasTheKeysAndValuesOfItsQueries) {
 }
 
 TEST(Heads, PictureOfTheDocs) {
-  const HeadSharding sharding = shard_heads(RankGrid({{"tp", 4}}), "tp", 12, 6, 16);
+  const HeadSharding sharding = shard_heads(RankGrid({{"tp", 4}}), "tp", 12, 6);
   const Layout queries(sharding.grid, {sharding.queries});
   const Layout keys(sharding.grid, {sharding.keys_values});
-  EXPECT_THAT(queries.held(1, 0), ElementsAre(Range{3 * 16, 6 * 16}));
-  EXPECT_THAT(keys.held(1, 0), ElementsAre(Range{0, 3 * 16}));
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_THAT(queries.held(rank, 0), ElementsAre(Range{3 * rank, 3 * rank + 3}));
+    EXPECT_THAT(keys.held(rank, 0), ElementsAre(rank < 2 ? Range{0, 3} : Range{3, 6}));
+  }
+  EXPECT_EQ(describe(queries), "dim 0 over tp.kv, tp.query");
   EXPECT_EQ(describe(keys), "dim 0 over tp.kv");
-  EXPECT_THAT(keys.reduction_axes({sharding.grid.axis("tp.query")}),
-              ElementsAre(sharding.grid.axis("tp.query")));
+  const int sharing = sharding.grid.axis("tp.query");
+  EXPECT_THAT(keys.reduction_axes({sharing}), ElementsAre(sharing));
+}
+
+TEST(Heads, ChannelsAreCutInWholeHeads) {
+  const HeadSharding sharding = shard_heads(RankGrid({{"tp", 3}}), "tp", 4, 2, 16);
+  const Layout queries(sharding.grid, {sharding.queries});
+  EXPECT_THAT(queries.held(0, 0), ElementsAre(Range{0, 32}));
+  EXPECT_THAT(queries.held(2, 0), ElementsAre(Range{48, 64}));
 }
 
 }  // namespace

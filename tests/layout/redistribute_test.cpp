@@ -10,6 +10,7 @@
 #include <random>
 
 #include "colossal/layout/heads.h"
+#include "colossal/mesh/parallel_context.h"
 #include "tests/layout/all_layouts.h"
 #include "tests/support/run_ranks.h"
 
@@ -255,17 +256,21 @@ TEST(Redistribute, HeadsOfKeysAndValues) {
   check({{weight, whole}, {whole, weight}, {weight.conjugate(), weight}});
 }
 
-TEST(Redistribute, WithinAGroupOfTheWorld) {
-  test::run_ranks(6, [](comm::World& world) {
-    const int dp = world.rank() / 3;
-    const comm::Group tp = world.group("tp", {dp * 3, dp * 3 + 1, dp * 3 + 2});
-    const GridGroups groups(world, RankGrid({{"tp", 3}}), tp);
-    EXPECT_EQ(groups.rank(), world.rank() % 3);
-    const Redistribution gather(Layout(groups.grid(), {{{{4}}, {{0}}}}),
-                                Layout(groups.grid(), {{{{4}}}}));
-    const at::Tensor whole = random_numbers({4}, static_cast<uint64_t>(dp));
+// Over factors of an axis of a job's mesh.
+TEST(Redistribute, WithinATensorParallelGroup) {
+  test::run_ranks(8, [](comm::World& world) {
+    const ParallelContext context(world, Strategy{.dp = 2, .tp = 4});
+    const RankGrid grid({{"tp.row", 2}, {"tp.column", 2}});
+    const GridGroups groups(world, grid, context.group(Axis::tp));
+    EXPECT_EQ(groups.rank(), context.coordinate(Axis::tp));
+    const Redistribution gather(Layout(grid, {{{{5}}, {{0}}}, {{{3}}, {{1}}}}),
+                                Layout(grid, {{{{5}}}, {{{3}}}}));
+    const auto replica = static_cast<uint64_t>(context.coordinate(Axis::dp));
+    const at::Tensor whole = random_numbers({5, 3}, replica);
     const at::Tensor x = local_part(whole, gather.forward.from(), groups.rank());
-    EXPECT_TRUE(redistribute(x, gather, groups, Reason::tensor).equal(whole));
+    world.ledger().reset();
+    EXPECT_TRUE(redistribute(x, gather, groups, Reason::sequence).equal(whole));
+    EXPECT_EQ(booked_bytes(world.ledger()), expected_bytes(gather.forward, groups.rank()));
   });
 }
 

@@ -1,5 +1,7 @@
 #include "colossal/layout/grid_groups.h"
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 
 namespace colossal {
@@ -12,6 +14,9 @@ GridGroups::GridGroups(comm::World& world, const RankGrid& grid, const comm::Gro
     AxisSet axes;
     for (int axis = 0; axis < grid.num_axes(); ++axis) {
       if (set >> axis & 1U) axes.push_back(axis);
+    }
+    if (std::any_of(axes.begin(), axes.end(), [&](int axis) { return grid.size(axis) == 1; })) {
+      continue;
     }
     std::vector<int> ranks;
     for (int rank : grid.ranks_along(rank_, axes)) ranks.push_back(all.ranks()[rank]);

@@ -9,7 +9,7 @@
 
 namespace colossal {
 
-// This rank's groups along every set of axes of a grid: one of 2^axes for each set.
+// This rank's groups along every set of axes of more than one rank.
 class GridGroups {
  public:
   // Collective over the ranks of `all`, which are those of the grid, in its order: the world's, or

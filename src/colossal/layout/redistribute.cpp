@@ -63,28 +63,60 @@ void copy_in(const at::Tensor& whole, const Block& block, const at::Tensor& part
                [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
 }
 
-// Blocks one after the other, each flattened: what collectives take.
-struct Packed {
-  std::vector<Block> blocks;
-  std::vector<int64_t> counts;
-  at::Tensor flat;
+// Whether the blocks of a tensor, one after the other, are all of it as it lies in memory.
+bool are_in_order(const std::vector<Block>& blocks, at::IntArrayRef shape) {
+  int64_t next = 0;
+  for (const Block& block : blocks) {
+    if (numel_of(block) == 0) continue;
+    int64_t begin = 0, count = 1;
+    for (size_t dim = 0; dim < block.size(); ++dim) {
+      const Range& run = block[dim].front();
+      // A block is one run of the memory if behind the first dim with several indices it is whole.
+      if (block[dim].size() > 1 || (count > 1 && run.size() != shape[dim])) return false;
+      begin = begin * shape[dim] + run.begin;
+      count *= run.size();
+    }
+    if (begin != next) return false;
+    next += count;
+  }
+  return next == c10::multiply_integers(shape);
+}
 
-  Packed(std::vector<Block> of_ranks, const at::TensorOptions& options)
-      : blocks(std::move(of_ranks)) {
-    for (const Block& block : blocks) counts.push_back(numel_of(block));
-    flat = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, options);
+// Blocks of a tensor one after the other, each flattened: what collectives send and receive.
+class Packed {
+ public:
+  explicit Packed(std::vector<Block> blocks) : blocks_(std::move(blocks)) {
+    for (const Block& block : blocks_) counts_.push_back(numel_of(block));
   }
 
-  at::Tensor part(size_t i) const {
-    const int64_t begin = std::accumulate(counts.begin(), counts.begin() + i, int64_t{0});
-    return flat.narrow(0, begin, counts[i]).view(shape_of(blocks[i]));
+  const std::vector<int64_t>& counts() const { return counts_; }
+
+  at::Tensor empty(const at::TensorOptions& options) const {
+    return at::empty({std::accumulate(counts_.begin(), counts_.end(), int64_t{0})}, options);
   }
-  void copy_all_from(const at::Tensor& whole) const {
-    for (size_t i = 0; i < blocks.size(); ++i) copy_out(whole, blocks[i], part(i));
+
+  at::Tensor part(const at::Tensor& flat, int index) const {
+    const int64_t begin = std::accumulate(counts_.begin(), counts_.begin() + index, int64_t{0});
+    return flat.narrow(0, begin, counts_[index]).view(shape_of(blocks_[index]));
   }
-  void copy_all_into(const at::Tensor& whole) const {
-    for (size_t i = 0; i < blocks.size(); ++i) copy_in(whole, blocks[i], part(i));
+
+  at::Tensor pack(const at::Tensor& whole) const {
+    if (are_in_order(blocks_, whole.sizes())) return whole.contiguous().view(-1);
+    at::Tensor flat = empty(whole.options());
+    for (int i = 0; i < std::ssize(blocks_); ++i) copy_out(whole, blocks_[i], part(flat, i));
+    return flat;
   }
+
+  at::Tensor unpack(const at::Tensor& flat, at::IntArrayRef shape) const {
+    if (are_in_order(blocks_, shape)) return flat.view(shape);
+    at::Tensor whole = at::empty(shape, flat.options());
+    for (int i = 0; i < std::ssize(blocks_); ++i) copy_in(whole, blocks_[i], part(flat, i));
+    return whole;
+  }
+
+ private:
+  std::vector<Block> blocks_;
+  std::vector<int64_t> counts_;
 };
 
 // One step at this rank.
@@ -115,30 +147,28 @@ class Mover {
   int rank() const { return groups_.rank(); }
   const comm::Group& group() const { return groups_.along(step_.axes); }
   std::vector<int> peers() const { return groups_.grid().ranks_along(rank(), step_.axes); }
-  at::Tensor empty_after(const at::Tensor& x) const {
-    return at::empty(after_.local_shape(rank()), x.options());
-  }
+  std::vector<int64_t> shape_after() const { return after_.local_shape(rank()); }
   // Of what is here before, the blocks that the peers have after.
-  Packed for_peers(const at::Tensor& x) const {
+  Packed for_peers() const {
     std::vector<Block> blocks;
     for (int peer : peers()) blocks.push_back(block_of(before_, rank(), after_, peer));
-    return {std::move(blocks), x.options()};
+    return Packed(std::move(blocks));
   }
   // Of what is here after, the blocks that the peers have before.
-  Packed from_peers(const at::Tensor& x) const {
+  Packed from_peers() const {
     std::vector<Block> blocks;
     for (int peer : peers()) blocks.push_back(block_of(after_, rank(), before_, peer));
-    return {std::move(blocks), x.options()};
+    return Packed(std::move(blocks));
   }
 
   at::Tensor slice(const at::Tensor& x) const {
-    at::Tensor y = empty_after(x);
+    at::Tensor y = at::empty(shape_after(), x.options());
     copy_out(x, block_of(before_, rank(), after_, rank()), y);
     return y;
   }
 
   at::Tensor spread(const at::Tensor& x) const {
-    at::Tensor y = empty_after(x).zero_();
+    at::Tensor y = at::zeros(shape_after(), x.options());
     const AxisSet replicated = before_.replicated_axes();
     const bool is_first = std::all_of(step_.axes.begin(), step_.axes.end(), [&](int axis) {
       return groups_.grid().coordinate(rank(), axis) == 0 ||
@@ -149,28 +179,24 @@ class Mover {
   }
 
   at::Tensor all_gather(const at::Tensor& x) const {
-    const Packed parts = from_peers(x);
-    parts.part(group().rank()).copy_(x);
-    comm::all_gather(parts.flat, parts.counts, group(), reason_);
-    at::Tensor y = empty_after(x);
-    parts.copy_all_into(y);
-    return y;
+    const Packed parts = from_peers();
+    const at::Tensor flat = parts.empty(x.options());
+    parts.part(flat, group().rank()).copy_(x);
+    comm::all_gather(flat, parts.counts(), group(), reason_);
+    return parts.unpack(flat, shape_after());
   }
 
   at::Tensor all_to_all(const at::Tensor& x) const {
-    const Packed sent = for_peers(x), received = from_peers(x);
-    sent.copy_all_from(x);
-    comm::all_to_all(sent.flat, sent.counts, received.flat, received.counts, group(), reason_);
-    at::Tensor y = empty_after(x);
-    received.copy_all_into(y);
-    return y;
+    const Packed sent = for_peers(), received = from_peers();
+    const at::Tensor flat = received.empty(x.options());
+    comm::all_to_all(sent.pack(x), sent.counts(), flat, received.counts(), group(), reason_);
+    return received.unpack(flat, shape_after());
   }
 
   at::Tensor reduce_scatter(const at::Tensor& x) const {
-    const Packed parts = for_peers(x);
-    parts.copy_all_from(x);
-    at::Tensor y = empty_after(x);
-    comm::reduce_scatter(parts.flat, y.view(-1), parts.counts, group(), reason_);
+    const Packed parts = for_peers();
+    at::Tensor y = at::empty(shape_after(), x.options());
+    comm::reduce_scatter(parts.pack(x), y.view(-1), parts.counts(), group(), reason_);
     return y;
   }
 

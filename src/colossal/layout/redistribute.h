@@ -18,8 +18,8 @@ struct Redistribution {
   RedistributionPlan backward;
 };
 
-// x: this rank's part in the layout forward.from() -> its part in the layout forward.to(). May be x
-// itself or share its memory. Collective over the grid; it and `redistribution` must outlive the
+// x: this rank's part in the layout forward.from() -> its part in the layout forward.to(); x itself
+// where they are equal. Collective over the grid. `redistribution` and `groups` must outlive the
 // backward pass. On meta tensors and dry groups the same calls are booked.
 at::Tensor redistribute(const at::Tensor& x, const Redistribution& redistribution,
                         const GridGroups& groups, comm::Reason reason);

@@ -294,10 +294,15 @@ RedistributionPlan::RedistributionPlan(const Layout& from, const Layout& to)
                  "from {} of shape [{}] to {} of shape [{}]", describe(from),
                  fmt::join(from.shape(), ", "), describe(to), fmt::join(to.shape(), ", "));
   std::vector<Node> nodes;
-  for (Layout& layout : Between(from, to).all()) nodes.push_back({std::move(layout)});
-  const bool is_between = std::any_of(nodes.begin(), nodes.end(),
-                                      [&](const Node& node) { return node.layout == from; });
-  if (!is_between) nodes.push_back({from});
+  // Without sums the one step between them is the best: every rank gets just what it lacks.
+  const bool has_sums = !from.partial_axes().empty() || !to.partial_axes().empty();
+  for (Layout& layout : has_sums ? Between(from, to).all() : std::vector{to}) {
+    nodes.push_back({std::move(layout)});
+  }
+  if (std::none_of(nodes.begin(), nodes.end(),
+                   [&](const Node& node) { return node.layout == from; })) {
+    nodes.push_back({from});
+  }
   for (const Node* node = &search(nodes, from, to); node->before; node = node->before) {
     const Layout& before = node->before->layout;
     steps_.push_back({node->last.kind, node->last.axes, node->layout,

@@ -14,6 +14,7 @@ namespace colossal {
 struct Segment {
   int64_t size = 0;
   int64_t unit = 1;
+  bool operator==(const Segment&) const = default;
 };
 
 // The runs of indices that part `part` of `parts` has of a dim made of `segments`: of each its part

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "colossal/base/error.h"
+#include "colossal/layout/initial_values.h"
 #include "colossal/ops/optimizer_kernels.h"
-#include "colossal/ops/random.h"
 
 namespace colossal::memory {
 
@@ -159,15 +159,7 @@ void ChunkEngine::initialise(uint64_t seed) {
       const int64_t begin = mine.begin - chunk->plan.slots[slot].offset;
       // Rounded to the master's type first: a bf16 run starts from the masters of an fp32 run.
       at::Tensor values = at::empty({mine.size()}, chunk->working.options().dtype(options_.master));
-      if (parameter.initializer.kind == nn::Initializer::Kind::constant) {
-        values.fill_(parameter.initializer.value);
-      } else {
-        const RandomKey stream = ops::parameter_stream(seed, parameter.name);
-        parameter.for_each_run({begin, begin + mine.size()}, [&](const nn::Parameter::Run& run) {
-          ops::fill_normal(values.narrow(0, run.local_begin - begin, run.count), run.begin, stream,
-                           parameter.initializer.value, parameter.initializer.spread);
-        });
-      }
+      fill_initial_values(values, parameter, begin, seed);
       store(*chunk, mine.begin, values);
     }
   }

@@ -1,0 +1,60 @@
+// From one layout of a tensor to another: which collectives, and what they cost.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "colossal/layout/layout.h"
+
+namespace colossal {
+
+// What takes a tensor from one layout to the next. Over several axes at once it is one call in the
+// group of their ranks.
+struct RedistributionStep {
+  enum class Kind {
+    // Nothing travels:
+    slice,   // each rank keeps a part of what it has
+    spread,  // to a sum over `axes`: a rank's term is what it had (the first's, where several had
+             // the same), and zeros for the rest
+    // One call of a collective over `axes`:
+    all_gather,      // sharded -> replicated
+    all_to_all,      // sharded -> sharded otherwise: every rank gets what it lacks, all at once
+    reduce_scatter,  // partial -> sharded
+    all_reduce,      // partial -> replicated
+  };
+  Kind kind = Kind::slice;
+  AxisSet axes;
+  Layout result;
+  std::vector<int64_t> elements_sent;  // by rank: the law of the call (docs/laws.md)
+};
+
+// The chain of such steps in which all ranks together send the fewest bytes; of equal ones that of
+// the fewest calls, then of the fewest steps. All ranks find the same chain.
+//
+// Why together, not the busiest one: what ranks send in all is what they lack in all, so that one
+// exchange is never worse than two. By the busiest rank, chains would take detours through layouts
+// that happen to even out a part that is a row larger than the others.
+class RedistributionPlan {
+ public:
+  // Of the same global tensor over the same grid. They may differ in segments.
+  RedistributionPlan(const Layout& from, const Layout& to);
+
+  const Layout& from() const { return from_; }
+  const Layout& to() const { return to_; }
+  const std::vector<RedistributionStep>& steps() const { return steps_; }
+
+  int num_calls() const;
+  int64_t elements_sent(int rank) const;
+  int64_t elements_sent() const;  // by all ranks
+
+ private:
+  Layout from_;
+  Layout to_;
+  std::vector<RedistributionStep> steps_;
+};
+
+// "reduce_scatter over tp, all_gather over tp"; "nothing".
+std::string describe(const RedistributionPlan& plan);
+
+}  // namespace colossal

@@ -109,7 +109,8 @@ Strategy strategy_of(const TinyTraining& training, int ranks) {
           .sp = training.sp,
           .tp = training.tp,
           .zero = training.zero,
-          .tp_sequence = training.tp_sequence};
+          .tp_sequence = training.tp_sequence,
+          .sequence_mode = training.sequence_mode};
 }
 
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {

@@ -22,6 +22,7 @@ struct TinyTraining {
   models::gpt2::Config model = tiny_config();
   int zero = 0;
   int sp = 1;
+  SequenceMode sequence_mode = SequenceMode::ring;
   int tp = 1;
   bool tp_sequence = true;
   int64_t steps = 3;

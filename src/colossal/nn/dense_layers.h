@@ -4,6 +4,7 @@
 #include <string>
 
 #include "colossal/nn/builder.h"
+#include "colossal/ops/attention.h"
 
 namespace colossal::nn {
 
@@ -66,6 +67,13 @@ class DenseAttention : public Attention {
   DenseAttention(std::string stream, const AttentionOptions& options, int64_t head_begin)
       : stream_(std::move(stream)), options_(options), head_begin_(head_begin) {}
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
+
+ protected:
+  // From queries, keys and values of the positions here, [batch, heads, sequence, head_size], to
+  // what the queries see, of the same shape.
+  virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
+                            const at::Tensor& values, const ops::AttentionOptions& options,
+                            const StepContext& context) const;
 
  private:
   std::string stream_;

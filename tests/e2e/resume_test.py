@@ -36,9 +36,9 @@ class Resume(EndToEndTest):
         train("whole", 10, ranks=1)
         one, two, three = dict(ranks=1), dict(ranks=2, zero=0), dict(ranks=3, zero=1)
         tensor, both = dict(ranks=2, tp=2), dict(ranks=4, tp=2, dp=2)
-        sequence = dict(ranks=2, sp=2)
+        ring, ulysses = dict(ranks=2, sp=2), dict(ranks=2, sp=2, sp_mode="ulysses")
         for saved, loaded in [(one, three), (three, two), (two, one), (one, tensor), (tensor, three),
-                              (both, sequence), (sequence, tensor)]:
+                              (both, ring), (ring, ulysses), (ulysses, tensor)]:
             name = f"{saved}-{loaded}".replace(" ", "").replace("'", "")
             train(name, 5, **saved)
             train(name, 10, **loaded)

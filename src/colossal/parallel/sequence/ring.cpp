@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 
+#include <utility>
+
 #include "colossal/base/error.h"
 #include "colossal/layout/zigzag.h"
 #include "colossal/nn/dense_layers.h"
@@ -107,7 +109,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       ops::attend_backward(part(query, block, ring, hop), rule, /*accumulate=*/hop > 0, result,
                            gradients[0],
                            {query_gradient, keys_of(block_gradient), values_of(block_gradient)});
-      if (hop > 0) block_gradient.add_(of_earlier_ranks.wait());
+      if (hop > 0) block_gradient.add_(std::exchange(of_earlier_ranks, {}).wait());
       of_earlier_ranks = ring.start_hop(block_gradient, hop + 1);
       block = next.wait();
     }

@@ -57,6 +57,9 @@ class DelayedBackend final : public comm::Backend {
                   const at::Tensor& receive, comm::Counts receive_counts) override {
     inner().all_to_all(call, send, send_counts, receive, receive_counts);
   }
+  void rotate(const comm::Call& call, const at::Tensor& send, const at::Tensor& receive) override {
+    inner().rotate(call, send, receive);
+  }
   void broadcast(const comm::Call& call, const at::Tensor& tensor, int root) override {
     inner().broadcast(call, tensor, root);
   }

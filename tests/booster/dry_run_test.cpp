@@ -73,12 +73,16 @@ TEST(DryRun, BooksTheBytesOfSharedTensorsAndSequences) {
         expect_equal_traffic(training, 2);
         training.tp = 3;
         expect_equal_traffic(training, 6);
-        training.tp = 1;
-        training.sp = 3;
-        expect_equal_traffic(training, 3);
-        training.model.n_head = 4;
-        training.tp = training.sp = 2;
-        expect_equal_traffic(training, 8);
+        for (const SequenceMode mode : {SequenceMode::ring, SequenceMode::ulysses}) {
+          training.sequence_mode = mode;
+          training.model.n_head = 3;
+          training.tp = 1;
+          training.sp = 3;
+          expect_equal_traffic(training, 3);
+          training.model.n_head = 4;
+          training.tp = training.sp = 2;
+          expect_equal_traffic(training, 8);
+        }
       }
     }
   }
@@ -129,6 +133,7 @@ TEST(DryRun, AnyRankOfAThousandThatShareTensorsAndSequences) {
   training.global_batch = 128;
   training.sequence = 512;
   training.sp = 2;
+  training.sequence_mode = SequenceMode::ulysses;
   training.tp = 4;
   training.compute = training.gradient = at::kBFloat16;
   std::map<comm::Reason, int64_t> sent;
@@ -144,6 +149,13 @@ TEST(DryRun, AnyRankOfAThousandThatShareTensorsAndSequences) {
   const int64_t one_head = 256 * 64 * 2;
   EXPECT_EQ(sent[comm::Reason::sequence],
             training.model.n_layer * ((3 * 1 + 2) + (3 * 2 + 1)) * one_head);
+  // As a ring: keys and values of its three heads for its tokens one hop forward and one backward,
+  // in bf16; gradients of those of all tokens, in fp32.
+  training.sequence_mode = SequenceMode::ring;
+  sent.clear();
+  for (const auto& [key, bytes] : dry_traffic(training, 777, 1024)) sent[key.reason] += bytes;
+  EXPECT_EQ(sent[comm::Reason::sequence],
+            training.model.n_layer * (2 * 2 * 3 * one_head + 2 * 2 * 3 * 2 * one_head));
 }
 
 }  // namespace

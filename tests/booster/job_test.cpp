@@ -37,6 +37,15 @@ TEST(ResolveJob, FillsInWhatWasLeftOpen) {
   EXPECT_EQ(job.precision, (Precision{at::kBFloat16, at::kFloat, at::kBFloat16}));
 }
 
+TEST(ResolveJob, ASharedSequenceIsARingUnlessToldOtherwise) {
+  RunConfig config = tiny();
+  config.parallel.sp = 2;
+  const Machine machine{.ranks = 4, .local_ranks = 4, .cores = 2};
+  EXPECT_EQ(resolve_job(config, machine).strategy.sequence_mode, SequenceMode::ring);
+  config.parallel.sp_mode = "ulysses";
+  EXPECT_EQ(resolve_job(config, machine).strategy.sequence_mode, SequenceMode::ulysses);
+}
+
 TEST(ResolveJob, PrecisionFollowsTheCpuAndAccumulation) {
   EXPECT_EQ(resolve_precision({}, false, 1), (Precision{at::kFloat, at::kFloat, at::kFloat}));
   EXPECT_EQ(resolve_precision({}, true, 2), (Precision{at::kBFloat16, at::kFloat, at::kFloat}));
@@ -60,13 +69,16 @@ TEST(ResolveJob, RefusalsNameTheNearestThatWorks) {
   config = tiny();
   config.parallel.sp = 4;
   config.parallel.tp = 2;
-  EXPECT_THAT(refusal(config, 8), HasSubstr("tp = 2, sp = 2, dp = 2"));
-  config.data.sequence_length = 1;
+  EXPECT_EQ(refusal(config, 8), "accepted");
+  config.parallel.sp_mode = "ulysses";
+  EXPECT_THAT(refusal(config, 8), HasSubstr("nearest: parallel.sp_mode = \"ring\""));
   config.parallel.sp = 2;
+  EXPECT_EQ(refusal(config, 8), "accepted");
+  config.data.sequence_length = 1;
   EXPECT_THAT(refusal(config, 8), HasSubstr("data.sequence_length = 2"));
   config = tiny();
   config.parallel.tp = 8;
-  EXPECT_THAT(refusal(config, 16), HasSubstr("tp = 4, sp = 1, dp = 4"));
+  EXPECT_THAT(refusal(config, 16), HasSubstr("tp = 4, dp = 4"));
   config = tiny();
   config.parallel.zero = 2;
   EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: zero = 1"));

@@ -156,6 +156,35 @@ TEST_P(Contract, AllToAllTransposes) {
   });
 }
 
+TEST_P(Contract, RotateHandsOnToTheNextRank) {
+  const auto count = [](int rank) -> int64_t { return rank == 1 ? 0 : rank * 100'000 + 7; };
+  run([&](World&, const Group& group) {
+    const int previous = (group.rank() + n() - 1) % n();
+    for (at::ScalarType type : kTypes) {
+      const at::Tensor sent = values(group.rank(), count(group.rank()), type);
+      const at::Tensor received = at::empty({count(previous)}, type);
+      rotate_async(sent, received, group, Reason::sequence).wait();
+      EXPECT_TRUE(at::equal(received, values(previous, count(previous), type))) << type;
+      expect_booked(group, Reason::sequence, sent.numel() * sent.element_size());
+    }
+  });
+}
+
+// A ring that hands on while it computes: the next hop starts before the last is looked at.
+TEST_P(Contract, RotationsFollowEachOther) {
+  run([&](World&, const Group& group) {
+    std::vector<at::Tensor> blocks{values(group.rank(), 1000, at::kFloat)};
+    std::vector<Work> hops;
+    for (int hop = 0; hop < n(); ++hop) {
+      blocks.push_back(at::empty({1000}));
+      hops.push_back(rotate_async(blocks[hop], blocks[hop + 1], group, Reason::sequence));
+    }
+    hops.back().wait();
+    EXPECT_TRUE(hops.front().done());
+    EXPECT_TRUE(at::equal(blocks.back(), blocks.front()));
+  });
+}
+
 TEST_P(Contract, BroadcastFromAnyRoot) {
   run([&](World&, const Group& group) {
     for (int root = 0; root < n(); ++root) {

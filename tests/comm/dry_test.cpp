@@ -26,6 +26,7 @@ void use(World& world, at::Device device) {
   const std::vector<int64_t> three(group.size(), 3);
   const at::Tensor received = at::zeros({3 * group.size()}, options);
   all_to_all(full.narrow(0, 0, 3 * group.size()), three, received, three, group, Reason::expert);
+  rotate_async(full, full.clone(), group, Reason::sequence).wait();
   barrier(group);
   gather_bytes("four", group, Reason::checkpoint);
 }

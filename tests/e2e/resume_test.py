@@ -49,9 +49,9 @@ class Resume(EndToEndTest):
     def test_at_other_layouts(self):
         one, two, three = dict(ranks=1), dict(ranks=2, zero=0), dict(ranks=3, zero=1)
         tensor, both = dict(ranks=2, tp=2), dict(ranks=4, tp=2, dp=2)
-        sequence = dict(ranks=2, sp=2)
+        ring, ulysses = dict(ranks=2, sp=2), dict(ranks=2, sp=2, sp_mode="ulysses")
         self.check_layouts([(one, three), (three, two), (two, one), (one, tensor), (tensor, three),
-                            (both, sequence), (sequence, tensor)])
+                            (both, ring), (ring, ulysses), (ulysses, tensor)])
 
     def test_a_llama_at_other_layouts(self):
         """Its two heads of keys and values are held twice at tp 4, by all at tp 3."""

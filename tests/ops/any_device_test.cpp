@@ -88,6 +88,77 @@ TEST(AnyDevice, AttentionAgrees) {
   }
 }
 
+// Two parts of the keys, of which the second begins before and after the queries.
+TEST(AnyDevice, AttentionByPartsAgrees) {
+  static const auto forward =
+      find_operator<decltype(any_device::attention_part)>("colossal::attention_part");
+  static const auto backward = find_operator<decltype(any_device::attention_part_backward)>(
+      "colossal::attention_part_backward");
+  const std::vector<int64_t> queries{70, 75}, positions[] = {{0, 20, 60, 73}, {20, 60, 74, 80}};
+  const auto documents = [](int64_t size, int64_t border) {
+    return at::arange(size, at::kLong).ge(border).to(at::kLong).expand({3, size});
+  };
+  for (const at::ScalarType type : all_types()) {
+    for (const bool dropout : {false, true}) {
+      const at::ScalarType sum_type = compute_type(type);
+      const auto make = [&](int64_t heads, int64_t rows, uint64_t seed) {
+        return normal({3, heads, rows, 16}, at::kBFloat16, seed).to(type);
+      };
+      const at::Tensor query = make(4, 5, 1), gradient = make(4, 5, 2);
+      const double probability = dropout ? 0.2 : 0;
+      const std::optional<at::Tensor> none;
+      std::vector<at::Tensor> ours, theirs;
+      for (const bool on_cpu : {true, false}) {
+        std::vector<at::Tensor>& results = on_cpu ? ours : theirs;
+        results = {at::empty({3, 4, 5, 16}, sum_type), at::empty({3, 4, 5}, sum_type),
+                   at::empty({3, 4, 5, 16}, sum_type)};
+        const auto for_each_part = [&](const auto& run) {
+          for (const bool second : {false, true}) {
+            const int64_t keys = second ? 46 : 33;
+            const bool packed = !dropout;
+            run(second, make(2, keys, 3 + second), make(2, keys, 5 + second),
+                packed ? std::optional(documents(5, 3)) : none,
+                packed ? std::optional(documents(keys, 10)) : none);
+          }
+        };
+        for_each_part([&](bool second, const at::Tensor& key, const at::Tensor& value,
+                          const auto& of_queries, const auto& of_keys) {
+          const auto run = [&](const auto& op) {
+            op(query, key, value, of_queries, of_keys, queries, positions[second], true, 0.25,
+               probability, 77, kSamples, 1, second, results[0], results[1]);
+          };
+          if (on_cpu) {
+            run([](auto&&... a) { forward.call(a...); });
+          } else {
+            run(any_device::attention_part);
+          }
+        });
+        for_each_part([&](bool second, const at::Tensor& key, const at::Tensor& value,
+                          const auto& of_queries, const auto& of_keys) {
+          const at::Tensor key_gradient = at::empty(key.sizes(), sum_type);
+          const at::Tensor value_gradient = at::empty(value.sizes(), sum_type);
+          const auto run = [&](const auto& op) {
+            op(gradient, query, key, value, results[0], results[1], of_queries, of_keys, queries,
+               positions[second], true, 0.25, probability, 77, kSamples, 1, second, results[2],
+               key_gradient, value_gradient);
+          };
+          if (on_cpu) {
+            run([](auto&&... a) { backward.call(a...); });
+          } else {
+            run(any_device::attention_part_backward);
+          }
+          results.push_back(key_gradient);
+          results.push_back(value_gradient);
+        });
+      }
+      for (size_t i = 0; i < ours.size(); ++i) {
+        SCOPED_TRACE(i);
+        expect_near(theirs[i], ours[i], tolerance_of(type));
+      }
+    }
+  }
+}
+
 // Through the dispatcher, as tensors on a GPU would come.
 TEST(AnyDevice, LinearCrossEntropyAgrees) {
   using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;

@@ -81,6 +81,23 @@ inline at::Tensor mask_of(const Shape& s, const AttentionOptions& options) {
   return mask;
 }
 
+// What Bf16Product promises, one number at a time.
+inline void scalar_product(int64_t m, int64_t n, int64_t k, int64_t a_stride, int64_t b_stride,
+                           int64_t c_stride, bool add, const at::BFloat16* a, const at::BFloat16* b,
+                           float* c) {
+  ASSERT_EQ(k % 2, 0);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      float sum = add ? c[i * c_stride + j] : 0;
+      for (int64_t p = 0; p < k; ++p) {
+        sum += static_cast<float>(a[i * a_stride + p]) *
+               static_cast<float>(b[(p / 2 * b_stride + j) * 2 + p % 2]);
+      }
+      c[i * c_stride + j] = sum;
+    }
+  }
+}
+
 struct Results {
   at::Tensor output;
   std::vector<at::Tensor> gradients;  // of query, key, value

@@ -11,35 +11,16 @@
 namespace colossal::ops {
 namespace {
 
-// What Bf16Product promises, one number at a time.
-void scalar_product(int64_t m, int64_t n, int64_t k, int64_t a_stride, int64_t b_stride,
-                    int64_t c_stride, bool add, const at::BFloat16* a, const at::BFloat16* b,
-                    float* c) {
-  ASSERT_EQ(k % 2, 0);
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      float sum = add ? c[i * c_stride + j] : 0;
-      for (int64_t p = 0; p < k; ++p) {
-        sum += static_cast<float>(a[i * a_stride + p]) *
-               static_cast<float>(b[(p / 2 * b_stride + j) * 2 + p % 2]);
-      }
-      c[i * c_stride + j] = sum;
-    }
-  }
-}
-
 Results flash(const Inputs& in, const AttentionOptions& options, Bf16Product product) {
-  const FlashAttention problem{in.query,
-                               in.key,
-                               in.value,
-                               options.documents,
-                               options.causal,
-                               options.scale,
-                               options.dropout,
-                               options.random_key,
-                               {options.sample_ids.data(), options.sample_ids.size()},
-                               options.head_begin,
-                               product};
+  const int64_t queries = in.query.size(2), keys = in.key.size(2);
+  FlashAttention problem{
+      .part = {in.query, in.key, in.value, {{keys - queries, keys}}, {{0, keys}}},
+      .rule = AttentionRule(options, in.query.size(3)),
+      .bf16_product = product};
+  if (options.documents.defined()) {
+    problem.part.query_documents = options.documents.narrow(1, keys - queries, queries);
+    problem.part.key_documents = options.documents;
+  }
   auto sizes = in.query.sizes().vec();
   const at::Tensor logsumexp =
       at::empty({sizes[0], sizes[1], sizes[2]},
@@ -48,9 +29,9 @@ Results flash(const Inputs& in, const AttentionOptions& options, Bf16Product pro
   const Results results{
       at::empty(sizes, in.query.options()),
       {at::empty_like(in.query), at::empty_like(in.key), at::empty_like(in.value)}};
-  flash_attention_forward(problem, results.output, logsumexp);
-  flash_attention_backward(problem, results.output, logsumexp, in.gradient, results.gradients[0],
-                           results.gradients[1], results.gradients[2]);
+  flash_attention_forward(problem, {results.output, logsumexp});
+  flash_attention_backward(problem, {results.output, logsumexp}, in.gradient,
+                           {results.gradients[0], results.gradients[1], results.gradients[2]});
   return results;
 }
 

@@ -130,7 +130,8 @@ Strategy strategy_of(const TinyTraining& training, int ranks) {
           .tp = training.tp,
           .zero = training.zero,
           .tp_sequence = training.tp_sequence,
-          .key_value_replicas = key_value_replicas(facts.heads, facts.kv_heads, training.tp)};
+          .key_value_replicas = key_value_replicas(facts.heads, facts.kv_heads, training.tp),
+          .sequence_mode = training.sequence_mode};
 }
 
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {

@@ -29,6 +29,7 @@ struct TinyTraining {
   std::optional<models::llama::Config> llama;  // instead of it
   int zero = 0;
   int sp = 1;
+  SequenceMode sequence_mode = SequenceMode::ring;
   int tp = 1;
   bool tp_sequence = true;
   int64_t steps = 3;

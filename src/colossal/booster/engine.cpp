@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "colossal/layout/partition.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/parallel/sequence/positions.h"
 
 namespace colossal {
 namespace {
@@ -21,17 +21,22 @@ int64_t sequence_of(const data::Batch& batch) {
   return batch.inputs.dim() > 1 ? batch.inputs.size(1) : 1;
 }
 
-// Of a sequence that several ranks share, the positions that are this rank's.
-Range positions_here(const data::Batch& batch, const ParallelContext& context) {
-  return Partition(sequence_of(batch), context.strategy().sp).range(context.coordinate(Axis::sp));
+// Of a sequence that several ranks share, the positions that are this rank's: [positions], host.
+at::Tensor positions_here(const data::Batch& batch, const ParallelContext& context) {
+  const Strategy& strategy = context.strategy();
+  std::vector<at::Tensor> runs;
+  for (const Range& run : parallel::positions_of_rank(strategy.sequence_mode, sequence_of(batch),
+                                                      strategy.sp, context.coordinate(Axis::sp))) {
+    runs.push_back(at::arange(run.begin, run.end, at::kLong));
+  }
+  return at::cat(runs);
 }
 
 // What of a batch is this rank's, where it computes.
 data::Batch batch_here(const data::Batch& batch, const ParallelContext& context) {
   const auto here = [&](const at::Tensor& tensor) {
     if (context.strategy().sp == 1) return tensor.to(context.device());
-    const Range positions = positions_here(batch, context);
-    return tensor.narrow(1, positions.begin, positions.size()).contiguous().to(context.device());
+    return tensor.index_select(1, positions_here(batch, context)).to(context.device());
   };
   return {here(batch.inputs), here(batch.labels), batch.sample_ids};
 }
@@ -64,9 +69,10 @@ Engine::Engine(nn::ParameterList parameters, LossFunction loss, const ParallelCo
       chunks_(std::move(parameters), context, *optimizer_, chunk_options(config)) {}
 
 nn::StepContext Engine::context_for(const data::Batch& batch, bool training) const {
-  const Range positions = positions_here(batch, context_);
-  nn::StepContext context = nn::make_step_context(batch.inputs.size(0), positions.size(),
-                                                  context_.device(), positions.begin);
+  const at::Tensor positions = positions_here(batch, context_);
+  nn::StepContext context =
+      nn::make_step_context(batch.inputs.size(0), positions.numel(), context_.device());
+  context.positions = positions.to(context_.device());
   context.whole_sequence = sequence_of(batch);
   context.seed = config_.seed;
   context.step = steps_done_;

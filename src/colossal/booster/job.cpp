@@ -35,6 +35,7 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   strategy.tp = size_of("tp", config.tp);
   strategy.ep = size_of("ep", config.ep);
   strategy.tp_sequence = config.tp_sequence;
+  strategy.sequence_mode = config.sp_mode == "ulysses" ? SequenceMode::ulysses : SequenceMode::ring;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
   refuse_axis("pp", strategy.pp, ranks);
   refuse_axis("ep", strategy.ep, ranks);
@@ -50,19 +51,23 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   return strategy;
 }
 
-// Heads are the smallest parts of attention: every rank that shares them has one at least.
+// Heads are the smallest parts of attention: every rank that shares them has one at least. Those of
+// tp do, and those of Ulysses; the ranks of a ring each have all.
 void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
-  const auto fits = [&](int64_t tp, int64_t sp) { return facts.heads / tp >= sp; };
-  if (fits(strategy.tp, strategy.sp)) return;
   const int ranks = strategy.world_size();
-  int tp = strategy.tp, sp = strategy.sp;
-  while (!fits(tp, 1) || strategy.tp % tp != 0) --tp;
-  while (!fits(tp, sp) || strategy.sp % sp != 0) --sp;
-  throw ConfigError(fmt::format(
-      "parallel.tp = {} x parallel.sp = {}: the model has {} heads, {} for each rank of tp, which "
-      "{} ranks of sp cannot share; nearest layout for {} ranks: tp = {}, sp = {}, dp = {}",
-      strategy.tp, strategy.sp, facts.heads, facts.heads / strategy.tp, strategy.sp, ranks, tp, sp,
-      ranks / tp / sp));
+  int tp = strategy.tp;
+  while (facts.heads < tp || strategy.tp % tp != 0) --tp;
+  if (tp < strategy.tp) {
+    throw ConfigError(fmt::format(
+        "parallel.tp = {}: the model has {} heads; nearest layout for {} ranks: tp = {}, dp = {}",
+        strategy.tp, facts.heads, ranks, tp, ranks / tp / strategy.sp));
+  }
+  if (strategy.sequence_mode == SequenceMode::ulysses && facts.heads / tp < strategy.sp) {
+    throw ConfigError(fmt::format(
+        "parallel.sp_mode = \"ulysses\" with parallel.sp = {}: a rank of tp has {} heads, which {} "
+        "ranks of sp cannot share; nearest: parallel.sp_mode = \"ring\", which needs no heads",
+        strategy.sp, facts.heads / tp, strategy.sp));
+  }
 }
 
 int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,

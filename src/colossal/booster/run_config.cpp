@@ -33,8 +33,9 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
       "between tensor-parallel products each rank holds its share of the tokens, not all: less "
       "memory, the same bytes forward, half as many again backward");
   schema.add("parallel.sp_mode", &parallel.sp_mode,
-             "how attention sees a shared sequence; ulysses: all of it, for some heads",
-             {.choices = {"ulysses"}});
+             "how attention sees a shared sequence; ring: keys and values of all ranks come round; "
+             "ulysses: all of it, for some heads",
+             {.choices = {"ring", "ulysses"}});
   schema.add("parallel.ep", &parallel.ep, "parts of the experts", {.unit = "ranks", .minimum = 1});
   schema.add("parallel.zero", &parallel.zero,
              "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state)",

@@ -31,7 +31,7 @@ struct ParallelConfig {
   std::optional<int64_t> dp;  // unset: what the ranks leave
   int64_t pp = 1, sp = 1, tp = 1, ep = 1;
   bool tp_sequence = true;
-  std::string sp_mode = "ulysses";
+  std::string sp_mode = "ring";
   std::optional<int64_t> zero;  // unset: 1 with several data ranks
   std::string backend = "auto";
   std::chrono::milliseconds timeout{300'000};

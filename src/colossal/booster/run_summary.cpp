@@ -12,7 +12,9 @@ namespace {
 
 std::string layout_text(const Job& job) {
   const Strategy& strategy = job.strategy;
-  const std::string sp = strategy.sp == 1 ? "" : fmt::format(" x sp {}", strategy.sp);
+  const std::string sp =
+      strategy.sp == 1 ? ""
+                       : fmt::format(" x sp {} ({})", strategy.sp, job.config.parallel.sp_mode);
   const std::string tp =
       strategy.tp == 1
           ? ""

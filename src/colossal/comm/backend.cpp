@@ -19,6 +19,8 @@ const char* operation_name(Operation operation) {
       return "all_gather";
     case Operation::all_to_all:
       return "all_to_all";
+    case Operation::rotate:
+      return "rotate";
     case Operation::broadcast:
       return "broadcast";
     case Operation::send:
@@ -32,7 +34,9 @@ const char* operation_name(Operation operation) {
 std::string describe(const Call& call, const std::string& of_type) {
   std::string text = operation_name(call.operation);
   if (call.operation == Operation::barrier) return text;
-  if (call.operation != Operation::all_to_all) text += " of " + format_bytes(call.bytes);
+  const bool sizes_differ =
+      call.operation == Operation::all_to_all || call.operation == Operation::rotate;
+  if (!sizes_differ) text += " of " + format_bytes(call.bytes);
   text += of_type;
   if (call.root >= 0) text += fmt::format(" from rank {}", call.root);
   return text + fmt::format(" ({})", reason_name(call.reason));

@@ -54,6 +54,8 @@ class Backend {
   virtual void all_gather(const Call& call, const at::Tensor& full, Counts counts) = 0;
   virtual void all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                           const at::Tensor& receive, Counts receive_counts) = 0;
+  // `send` goes to the next rank, `receive` comes from the previous one.
+  virtual void rotate(const Call& call, const at::Tensor& send, const at::Tensor& receive) = 0;
   virtual void broadcast(const Call& call, const at::Tensor& tensor, int root) = 0;
   virtual void send(const Call& call, const at::Tensor& tensor, int to) = 0;
   virtual void receive(const Call& call, const at::Tensor& tensor, int from) = 0;

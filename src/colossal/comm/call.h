@@ -17,6 +17,7 @@ enum class Operation : uint8_t {
   reduce_scatter,
   all_gather,
   all_to_all,
+  rotate,
   broadcast,
   send,  // its partner's receive is compared with it, so both book and travel as `send`
   barrier,
@@ -28,7 +29,7 @@ struct Call {
   Reason reason = Reason::control;
   at::ScalarType type = at::ScalarType::Byte;
   int32_t root = -1;  // of a broadcast
-  int64_t bytes = 0;  // of the full tensor; all_to_all: 0, ranks may differ
+  int64_t bytes = 0;  // of the full tensor; all_to_all, rotate: 0, ranks may differ
 
   bool operator==(const Call&) const = default;
 };

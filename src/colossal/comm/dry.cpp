@@ -15,6 +15,7 @@ class DryBackend final : public Backend {
   void reduce_scatter(const Call&, const at::Tensor&, const at::Tensor&, Counts) override {}
   void all_gather(const Call&, const at::Tensor&, Counts) override {}
   void all_to_all(const Call&, const at::Tensor&, Counts, const at::Tensor&, Counts) override {}
+  void rotate(const Call&, const at::Tensor&, const at::Tensor&) override {}
   void broadcast(const Call&, const at::Tensor&, int) override {}
   void send(const Call&, const at::Tensor&, int) override {}
   void receive(const Call&, const at::Tensor&, int) override {}

@@ -230,6 +230,23 @@ void all_to_all(const at::Tensor& send, Counts send_counts, const at::Tensor& re
         });
 }
 
+Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group& group,
+                  Reason reason) {
+  check_tensor(send);
+  check_tensor(receive);
+  COLOSSAL_CHECK(send.scalar_type() == receive.scalar_type(), "sends {}, receives {}",
+                 c10::toString(send.scalar_type()), c10::toString(receive.scalar_type()));
+  if (group.size() == 1) {
+    copy_unless_same(send, receive);
+    return {};
+  }
+  Call call = call_of(Operation::rotate, send, reason);
+  call.bytes = 0;
+  return issue_async(group, call, bytes_of(send), [call, send, receive](Backend& backend) {
+    backend.rotate(call, send, receive);
+  });
+}
+
 void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason) {
   check_tensor(tensor);
   check_rank(root, group);

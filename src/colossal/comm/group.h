@@ -85,6 +85,11 @@ void all_to_all(const at::Tensor& send, std::span<const int64_t> send_counts,
                 const at::Tensor& receive, std::span<const int64_t> receive_counts,
                 const Group& group, Reason reason);
 
+// One hop of a ring: `send` goes to the next rank, and `receive`, of any size, is filled by the
+// previous one. Law: bytes(send).
+Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group& group,
+                  Reason reason);
+
 // tensor <- root's. A chain starting at root: each rank but the last sends it once.
 void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 

@@ -93,6 +93,14 @@ class NcclBackend final : public Backend {
     book_wire(call, law::all_to_all(send_counts, rank(), send.element_size()));
   }
 
+  void rotate(const Call& call, const at::Tensor& send, const at::Tensor& receive) override {
+    std::vector<int64_t> send_counts(size()), receive_counts(size());
+    send_counts[(rank() + 1) % size()] = send.numel();
+    receive_counts[(rank() + size() - 1) % size()] = receive.numel();
+    exchange(send, send_counts, receive, receive_counts);
+    book_wire(call, static_cast<int64_t>(send.nbytes()));
+  }
+
   void broadcast(const Call& call, const at::Tensor& tensor, int root) override {
     run([&] {
       std::vector<at::Tensor> tensors{tensor};

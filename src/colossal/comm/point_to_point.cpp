@@ -204,6 +204,22 @@ void PointToPointBackend::all_to_all(const Call& call, const at::Tensor& send, C
   end(call, exchange);
 }
 
+void PointToPointBackend::rotate(const Call& call, const at::Tensor& send,
+                                 const at::Tensor& receive) {
+  const int next = (rank() + 1) % size();
+  const int previous = (rank() + size() - 1) % size();
+  const auto send_bytes = static_cast<int64_t>(send.nbytes());
+  const auto receive_bytes = static_cast<int64_t>(receive.nbytes());
+  Exchange exchange = begin(call);
+  exchange.expect(previous, receive_bytes);
+  exchange.greet(next, send_bytes);
+  auto transfers = exchange.receive(memory_of(receive), receive_bytes, previous);
+  exchange.send(memory_of(send), send_bytes, next);
+  exchange.check_headers();
+  exchange.wait(transfers);
+  end(call, exchange);
+}
+
 // A chain from the root on. Slabs make it a pipeline: a rank passes on the first while the second
 // still travels towards it.
 void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {

@@ -168,6 +168,11 @@ void ShmBackend::all_to_all(const Call& call, const at::Tensor& send, Counts sen
   board_.next_round();
 }
 
+void ShmBackend::rotate(const Call& call, const at::Tensor& send, const at::Tensor& receive) {
+  board_.begin_message();
+  PointToPointBackend::rotate(call, send, receive);
+}
+
 void ShmBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
   board_.show(call, {});
   PointToPointBackend::broadcast(call, tensor, root);

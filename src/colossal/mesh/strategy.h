@@ -11,9 +11,10 @@ enum class Axis { pp, dp, sp, tp };
 inline constexpr Axis kAxes[] = {Axis::pp, Axis::dp, Axis::sp, Axis::tp};
 const char* axis_name(Axis axis);
 
-// How attention sees a sequence that several ranks share. ulysses (S. A. Jacobs et al. 2023): the
+// How attention sees a sequence that several ranks share. ring (H. Liu et al. 2023): each rank its
+// queries, to whom the keys and values of all come round; ulysses (S. A. Jacobs et al. 2023): the
 // tokens of all for some of the heads.
-enum class SequenceMode { ulysses };
+enum class SequenceMode { ring, ulysses };
 
 struct Strategy {
   int pp = 1;  // pipeline stages
@@ -34,7 +35,7 @@ struct Strategy {
   // than there are ranks to share them (layout/head_share.h). Follows from the model.
   int key_value_replicas = 1;
 
-  SequenceMode sequence_mode = SequenceMode::ulysses;
+  SequenceMode sequence_mode = SequenceMode::ring;
 
   int size(Axis axis) const;
   int world_size() const { return pp * dp * sp * tp; }

@@ -2,7 +2,6 @@
 
 #include "colossal/nn/key_value_cache.h"
 #include "colossal/nn/layer_scope.h"
-#include "colossal/ops/attention.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/elementwise.h"
 #include "colossal/ops/fused_linear.h"
@@ -70,10 +69,16 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& con
     options.sample_ids = context.sample_ids;
     options.head_begin = here_.queries.begin;
   }
-  return ops::attention(queries, heads_.seen_by_queries(keys), heads_.seen_by_queries(values),
-                        options)
+  return attend(queries, heads_.seen_by_queries(keys), heads_.seen_by_queries(values), options,
+                context)
       .transpose(1, 2)
       .reshape({context.batch, context.sequence, here_.queries.size() * options_.head_size});
+}
+
+at::Tensor DenseAttention::attend(const at::Tensor& queries, const at::Tensor& keys,
+                                  const at::Tensor& values, const ops::AttentionOptions& options,
+                                  const StepContext&) const {
+  return ops::attention(queries, keys, values, options);
 }
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,

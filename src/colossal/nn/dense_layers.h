@@ -6,6 +6,7 @@
 
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
+#include "colossal/ops/attention.h"
 
 namespace colossal::nn {
 
@@ -98,6 +99,13 @@ class DenseAttention : public Attention {
   DenseAttention(std::string stream, const AttentionOptions& options, const HeadShare& here)
       : stream_(std::move(stream)), options_(options), here_(here), heads_(options, here) {}
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
+
+ protected:
+  // From queries, keys and values of the positions here, [batch, heads, sequence, head_size], to
+  // what the queries see, of the same shape.
+  virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
+                            const at::Tensor& values, const ops::AttentionOptions& options,
+                            const StepContext& context) const;
 
  private:
   std::string stream_;

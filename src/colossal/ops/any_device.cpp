@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
+
 #include "colossal/base/random.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/flat_tensor.h"
@@ -68,6 +70,8 @@ constexpr int64_t kScoreBytes = int64_t{256} << 20;
 // Attention for a block of query rows of all heads at once, in fp32 (fp64).
 struct Problem {
   at::Tensor query, key, value;  // in the compute type, a key head for each query head
+  std::vector<Range> query_runs, key_runs;
+  std::optional<at::Tensor> query_documents, key_documents;
   bool causal;
   double scale, dropout;
   RandomKey random_key;
@@ -85,25 +89,42 @@ struct Problem {
     return std::max<int64_t>(1, std::min(sequence(), kScoreBytes / row_bytes));
   }
 
+  // [elements of all runs] on the host.
+  static at::Tensor positions_of(const std::vector<Range>& runs) {
+    std::vector<at::Tensor> parts{at::empty({0}, at::kLong)};
+    for (const Range& run : runs) parts.push_back(at::arange(run.begin, run.end, at::kLong));
+    return at::cat(parts);
+  }
+
   // Scaled scores of rows [begin, begin + rows); -infinity where a row may not see.
   at::Tensor scores(int64_t begin, int64_t rows) const {
     const at::Tensor product =
         at::matmul(query.narrow(2, begin, rows), key.transpose(2, 3)).mul_(scale);
-    if (!causal) return product;
-    const at::Tensor hidden = at::ones({rows, keys()}, product.options().dtype(at::kBool))
-                                  .triu(keys() - sequence() + begin + 1);
-    return product.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+    const double hidden = -std::numeric_limits<double>::infinity();
+    if (causal) {
+      const at::Tensor of_rows = positions_of(query_runs).narrow(0, begin, rows).unsqueeze(1);
+      product.masked_fill_(positions_of(key_runs).gt(of_rows).to(product.device()), hidden);
+    }
+    if (query_documents) {
+      const at::Tensor of_rows = query_documents->narrow(1, begin, rows).unsqueeze(2);
+      product.masked_fill_(of_rows.ne(key_documents->unsqueeze(1)).unsqueeze(1), hidden);
+    }
+    return product;
   }
 
   // The factors of dropout for these rows, [batch, heads, rows, keys]; undefined without dropout.
   at::Tensor factors(int64_t begin, int64_t rows) const {
     if (dropout == 0) return {};
-    const at::Tensor positions = at::arange(rows, at::kLong) + (keys() - sequence() + begin);
-    const at::Tensor ones = at::ones({batch(), rows, keys()}, query.scalar_type());
+    const at::Tensor positions = positions_of(query_runs).narrow(0, begin, rows);
     std::vector<at::Tensor> of_heads;
     for (int64_t head = 0; head < heads(); ++head) {
-      of_heads.push_back(ops::dropout(ones, dropout, random_subkey(random_key, head_begin + head),
-                                      sample_ids, positions));
+      std::vector<at::Tensor> of_runs{at::empty({batch(), rows, 0}, query.scalar_type())};
+      for (const Range& run : key_runs) {
+        of_runs.push_back(ops::dropout(at::ones({batch(), rows, run.size()}, query.scalar_type()),
+                                       dropout, random_subkey(random_key, head_begin + head),
+                                       sample_ids, positions, run.begin));
+      }
+      of_heads.push_back(at::cat(of_runs, 2));
     }
     return at::stack(of_heads, 1).to(query.device());
   }
@@ -114,12 +135,19 @@ at::Tensor for_each_query_head(const at::Tensor& x, int64_t heads, at::ScalarTyp
 }
 
 Problem make_problem(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     bool causal, double scale, double dropout, int64_t random_key,
-                     at::IntArrayRef sample_ids, int64_t head_begin) {
+                     const std::optional<at::Tensor>& query_documents,
+                     const std::optional<at::Tensor>& key_documents,
+                     at::IntArrayRef query_positions, at::IntArrayRef key_positions, bool causal,
+                     double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
+                     int64_t head_begin) {
   const at::ScalarType type = compute_type(query.scalar_type());
   return {query.to(type),
           for_each_query_head(key, query.size(1), type),
           for_each_query_head(value, query.size(1), type),
+          unpack_runs(query_positions),
+          unpack_runs(key_positions),
+          query_documents,
+          key_documents,
           causal,
           scale,
           dropout,
@@ -129,8 +157,9 @@ Problem make_problem(const at::Tensor& query, const at::Tensor& key, const at::T
 }
 
 // In memory [batch, sequence, heads, size].
-at::Tensor with_heads_side_by_side(const at::Tensor& x, at::ScalarType type) {
-  return x.to(type).transpose(1, 2).contiguous().transpose(1, 2);
+at::Tensor empty_heads(const at::Tensor& like, int64_t columns) {
+  return at::empty({like.size(0), like.size(2), like.size(1), columns}, like.options())
+      .transpose(1, 2);
 }
 
 // The sum over the query heads that share a key head.
@@ -138,30 +167,107 @@ at::Tensor sum_groups(const at::Tensor& x, int64_t kv_heads) {
   return x.view({x.size(0), kv_heads, x.size(1) / kv_heads, x.size(2), x.size(3)}).sum(2);
 }
 
+// The last queries of a sequence, and all of its keys.
+std::array<int64_t, 2> last_positions(const at::Tensor& query, const at::Tensor& key) {
+  return {key.size(2) - query.size(2), key.size(2)};
+}
+std::array<int64_t, 2> all_positions(const at::Tensor& key) {
+  return {0, key.size(2)};
+}
+
+// exp(x), 0 where both are -infinity.
+at::Tensor weight_of(const at::Tensor& logsumexp, const at::Tensor& total) {
+  return (logsumexp - total)
+      .exp_()
+      .masked_fill_(logsumexp.eq(-std::numeric_limits<double>::infinity()), 0);
+}
+
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
-                                             const at::Tensor& value, bool causal, double scale,
-                                             double dropout, int64_t random_key,
-                                             at::IntArrayRef sample_ids, int64_t head_begin) {
+void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const std::optional<at::Tensor>& query_documents,
+                    const std::optional<at::Tensor>& key_documents, at::IntArrayRef query_positions,
+                    at::IntArrayRef key_positions, bool causal, double scale, double dropout,
+                    int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin,
+                    bool accumulate, const at::Tensor& output, const at::Tensor& logsumexp) {
   const Problem problem =
-      make_problem(query, key, value, causal, scale, dropout, random_key, sample_ids, head_begin);
-  const at::Tensor output = at::empty({query.size(0), query.size(1), query.size(2), value.size(3)},
-                                      problem.query.options());
-  const at::Tensor logsumexp =
-      at::empty({query.size(0), query.size(2), query.size(1)}, problem.query.options())
-          .transpose(1, 2);
+      make_problem(query, key, value, query_documents, key_documents, query_positions,
+                   key_positions, causal, scale, dropout, random_key, sample_ids, head_begin);
   const int64_t block = problem.block_rows();
   for (int64_t begin = 0; begin < problem.sequence(); begin += block) {
     const int64_t rows = std::min(block, problem.sequence() - begin);
     const at::Tensor scores = problem.scores(begin, rows);
     const at::Tensor factors = problem.factors(begin, rows);
-    logsumexp.narrow(2, begin, rows).copy_(at::logsumexp(scores, {-1}));
-    at::Tensor probabilities = scores.softmax(-1);
+    const at::Tensor output_here = output.narrow(2, begin, rows);
+    const at::Tensor logsumexp_here = logsumexp.narrow(2, begin, rows);
+    const at::Tensor of_these = at::logsumexp(scores, {-1});
+    const at::Tensor total = accumulate ? at::logaddexp(logsumexp_here, of_these) : of_these;
+    at::Tensor probabilities = weight_of(scores, total.unsqueeze(-1));
     if (factors.defined()) probabilities.mul_(factors);
-    output.narrow(2, begin, rows).copy_(at::matmul(probabilities, problem.value));
+    const at::Tensor seen = at::matmul(probabilities, problem.value);
+    if (accumulate) {
+      output_here.copy_(output_here * weight_of(logsumexp_here, total).unsqueeze(-1) + seen);
+    } else {
+      output_here.copy_(seen);
+    }
+    logsumexp_here.copy_(total);
   }
-  return {with_heads_side_by_side(output, query.scalar_type()), logsumexp};
+}
+
+void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor& query,
+                             const at::Tensor& key, const at::Tensor& value,
+                             const at::Tensor& output, const at::Tensor& logsumexp,
+                             const std::optional<at::Tensor>& query_documents,
+                             const std::optional<at::Tensor>& key_documents,
+                             at::IntArrayRef query_positions, at::IntArrayRef key_positions,
+                             bool causal, double scale, double dropout, int64_t random_key,
+                             at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
+                             const at::Tensor& query_gradient, const at::Tensor& key_gradient,
+                             const at::Tensor& value_gradient) {
+  const Problem problem =
+      make_problem(query, key, value, query_documents, key_documents, query_positions,
+                   key_positions, causal, scale, dropout, random_key, sample_ids, head_begin);
+  const at::ScalarType type = problem.query.scalar_type();
+  const at::Tensor wide_gradient = output_gradient.to(type);
+  const at::Tensor delta = (wide_gradient * output.to(type)).sum(-1, true);
+  const at::Tensor of_keys = at::zeros(problem.key.sizes(), problem.key.options());
+  const at::Tensor of_values = at::zeros(problem.value.sizes(), problem.value.options());
+  const int64_t block = problem.block_rows();
+  for (int64_t begin = 0; begin < problem.sequence(); begin += block) {
+    const int64_t rows = std::min(block, problem.sequence() - begin);
+    const auto of_rows = [&](const at::Tensor& x) { return x.narrow(2, begin, rows); };
+    const at::Tensor probabilities =
+        weight_of(problem.scores(begin, rows), of_rows(logsumexp).unsqueeze(-1));
+    const at::Tensor factors = problem.factors(begin, rows);
+    at::Tensor gradient = at::matmul(of_rows(wide_gradient), problem.value.transpose(2, 3));
+    if (factors.defined()) gradient.mul_(factors);
+    gradient.sub_(of_rows(delta)).mul_(probabilities).mul_(scale);
+    const at::Tensor kept = factors.defined() ? probabilities * factors : probabilities;
+    of_values.add_(at::matmul(kept.transpose(2, 3), of_rows(wide_gradient)));
+    of_keys.add_(at::matmul(gradient.transpose(2, 3), of_rows(problem.query)));
+    const at::Tensor of_queries = at::matmul(gradient, problem.key);
+    if (accumulate) {
+      of_rows(query_gradient).add_(of_queries);
+    } else {
+      of_rows(query_gradient).copy_(of_queries);
+    }
+  }
+  key_gradient.copy_(sum_groups(of_keys, key.size(1)));
+  value_gradient.copy_(sum_groups(of_values, key.size(1)));
+}
+
+std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
+                                             const at::Tensor& value, bool causal, double scale,
+                                             double dropout, int64_t random_key,
+                                             at::IntArrayRef sample_ids, int64_t head_begin) {
+  const at::Tensor output = empty_heads(query, value.size(3));
+  const at::Tensor logsumexp = at::empty({query.size(0), query.size(2), query.size(1)},
+                                         query.options().dtype(compute_type(query.scalar_type())))
+                                   .transpose(1, 2);
+  attention_part(query, key, value, std::nullopt, std::nullopt, last_positions(query, key),
+                 all_positions(key), causal, scale, dropout, random_key, sample_ids, head_begin,
+                 false, output, logsumexp);
+  return {output, logsumexp};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
@@ -169,32 +275,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
     double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
     int64_t head_begin) {
-  const Problem problem =
-      make_problem(query, key, value, causal, scale, dropout, random_key, sample_ids, head_begin);
-  const at::ScalarType type = problem.query.scalar_type();
-  const at::Tensor wide_gradient = output_gradient.to(type);
-  const at::Tensor delta = (wide_gradient * output.to(type)).sum(-1, true);
-  const at::Tensor query_gradient = at::empty_like(problem.query);
-  const at::Tensor key_gradient = at::zeros(problem.key.sizes(), problem.key.options());
-  const at::Tensor value_gradient = at::zeros(problem.value.sizes(), problem.value.options());
-  const int64_t block = problem.block_rows();
-  for (int64_t begin = 0; begin < problem.sequence(); begin += block) {
-    const int64_t rows = std::min(block, problem.sequence() - begin);
-    const auto of_rows = [&](const at::Tensor& x) { return x.narrow(2, begin, rows); };
-    const at::Tensor probabilities =
-        problem.scores(begin, rows).sub_(of_rows(logsumexp).unsqueeze(-1)).exp_();
-    const at::Tensor factors = problem.factors(begin, rows);
-    at::Tensor gradient = at::matmul(of_rows(wide_gradient), problem.value.transpose(2, 3));
-    if (factors.defined()) gradient.mul_(factors);
-    gradient.sub_(of_rows(delta)).mul_(probabilities).mul_(scale);
-    const at::Tensor kept = factors.defined() ? probabilities * factors : probabilities;
-    value_gradient.add_(at::matmul(kept.transpose(2, 3), of_rows(wide_gradient)));
-    key_gradient.add_(at::matmul(gradient.transpose(2, 3), of_rows(problem.query)));
-    of_rows(query_gradient).copy_(at::matmul(gradient, problem.key));
-  }
-  return {with_heads_side_by_side(query_gradient, query.scalar_type()),
-          with_heads_side_by_side(sum_groups(key_gradient, key.size(1)), key.scalar_type()),
-          with_heads_side_by_side(sum_groups(value_gradient, key.size(1)), value.scalar_type())};
+  const at::Tensor query_gradient = empty_heads(query, query.size(3));
+  const at::Tensor key_gradient = empty_heads(key, key.size(3));
+  const at::Tensor value_gradient = empty_heads(value, value.size(3));
+  attention_part_backward(output_gradient, query, key, value, output, logsumexp, std::nullopt,
+                          std::nullopt, last_positions(query, key), all_positions(key), causal,
+                          scale, dropout, random_key, sample_ids, head_begin, false, query_gradient,
+                          key_gradient, value_gradient);
+  return {query_gradient, key_gradient, value_gradient};
 }
 
 }  // namespace colossal::ops::any_device

@@ -35,4 +35,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
     int64_t head_begin);
 
+void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const std::optional<at::Tensor>& query_documents,
+                    const std::optional<at::Tensor>& key_documents, at::IntArrayRef query_positions,
+                    at::IntArrayRef key_positions, bool causal, double scale, double dropout,
+                    int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin,
+                    bool accumulate, const at::Tensor& output, const at::Tensor& logsumexp);
+void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor& query,
+                             const at::Tensor& key, const at::Tensor& value,
+                             const at::Tensor& output, const at::Tensor& logsumexp,
+                             const std::optional<at::Tensor>& query_documents,
+                             const std::optional<at::Tensor>& key_documents,
+                             at::IntArrayRef query_positions, at::IntArrayRef key_positions,
+                             bool causal, double scale, double dropout, int64_t random_key,
+                             at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
+                             const at::Tensor& query_gradient, const at::Tensor& key_gradient,
+                             const at::Tensor& value_gradient);
+
 }  // namespace colossal::ops::any_device

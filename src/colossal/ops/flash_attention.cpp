@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <numbers>
 #include <vector>
@@ -26,32 +27,63 @@ constexpr int64_t kRows = 128;  // queries of a block
 // work that is masked. Both are multiples of 32, the keys of a word of dropout's bits.
 constexpr int64_t kKeys = 64;
 
-// Numbers that are equal where the documents of a sample are, small enough for a float.
-at::Tensor number_documents(const at::Tensor& documents, at::ScalarType type) {
-  const at::Tensor numbers = at::empty(documents.sizes(), type);
-  const int64_t keys = documents.size(1);
-  std::vector<int64_t> ids;
-  for (int64_t sample = 0; sample < documents.size(0); ++sample) {
-    const auto id = [&](int64_t key) {
-      return documents
-          .const_data_ptr<int64_t>()[sample * documents.stride(0) + key * documents.stride(1)];
-    };
-    ids.clear();
-    for (int64_t key = 0; key < keys; ++key) {
-      if (ids.empty() || ids.back() != id(key)) ids.push_back(id(key));
+// The documents of queries and of keys as numbers, equal where these are, small enough for a float.
+struct NumberedDocuments {
+  at::Tensor queries, keys;  // undefined: one document
+
+  NumberedDocuments(const AttentionPart& part, at::ScalarType type) {
+    if (!part.query_documents.defined()) return;
+    queries = at::empty(part.query_documents.sizes(), type);
+    keys = at::empty(part.key_documents.sizes(), type);
+    for (int64_t sample = 0; sample < keys.size(0); ++sample) {
+      const at::Tensor of_queries = part.query_documents[sample].contiguous();
+      const at::Tensor of_keys = part.key_documents[sample].contiguous();
+      std::vector<int64_t> ids = ids_of(of_queries);
+      std::ranges::copy(ids_of(of_keys), std::back_inserter(ids));
+      std::ranges::sort(ids);
+      ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+      number(of_queries, ids, queries[sample]);
+      number(of_keys, ids, keys[sample]);
     }
-    std::sort(ids.begin(), ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-    for (int64_t key = 0; key < keys; ++key) {
-      const auto number = std::lower_bound(ids.begin(), ids.end(), id(key)) - ids.begin();
-      if (type == at::kDouble) {
-        numbers.mutable_data_ptr<double>()[sample * keys + key] = static_cast<double>(number);
+  }
+
+ private:
+  // Each run's id.
+  static std::vector<int64_t> ids_of(const at::Tensor& documents) {
+    const auto* begin = documents.const_data_ptr<int64_t>();
+    std::vector<int64_t> ids;
+    std::unique_copy(begin, begin + documents.numel(), std::back_inserter(ids));
+    return ids;
+  }
+
+  static void number(const at::Tensor& documents, const std::vector<int64_t>& ids,
+                     const at::Tensor& numbers) {
+    for (int64_t i = 0; i < documents.numel(); ++i) {
+      const int64_t id = documents.const_data_ptr<int64_t>()[i];
+      const auto place = std::ranges::lower_bound(ids, id) - ids.begin();
+      if (numbers.scalar_type() == at::kDouble) {
+        numbers.mutable_data_ptr<double>()[i] = static_cast<double>(place);
       } else {
-        numbers.mutable_data_ptr<float>()[sample * keys + key] = static_cast<float>(number);
+        numbers.mutable_data_ptr<float>()[i] = static_cast<float>(place);
       }
     }
   }
-  return numbers;
+};
+
+// Rows of a tensor that are neighbouring positions of the sequence.
+struct PositionRun {
+  int64_t row;  // the first
+  Range positions;
+};
+
+std::vector<PositionRun> runs_of(const std::vector<Range>& positions) {
+  std::vector<PositionRun> runs;
+  int64_t row = 0;
+  for (const Range& range : positions) {
+    if (!range.empty()) runs.push_back({row, range});
+    row += range.size();
+  }
+  return runs;
 }
 
 template <typename Real>
@@ -76,31 +108,34 @@ class Flash {
 
   explicit Flash(const FlashAttention& given)
       : given_(given),
+        rule_(given.rule),
         format_(given),
-        rule_(dropout_rule(given.dropout)),
-        kv_heads_(given.key.size(1)),
-        group_(given.query.size(1) / kv_heads_),
-        sequence_(given.query.size(2)),
-        keys_(given.key.size(2)),
-        head_size_(given.query.size(3)),
-        value_size_(given.value.size(3)),
-        rows_(std::min(kRows, round_up(sequence_, kLanes))),
+        dropout_(dropout_rule(given.rule.dropout)),
+        query_runs_(runs_of(given.part.query_positions)),
+        key_runs_(runs_of(given.part.key_positions)),
+        documents_(given.part, c10::CppTypeToScalarType<Real>::value),
+        kv_heads_(given.part.key.size(1)),
+        group_(given.part.query.size(1) / kv_heads_),
+        keys_(given.part.key.size(2)),
+        head_size_(given.part.query.size(3)),
+        value_size_(given.part.value.size(3)),
+        rows_(std::min(kRows, round_up(given.part.query.size(2), kLanes))),
         stride_(stride_for<Real>(rows_)) {
-    if (given.documents.defined()) {
-      documents_ = number_documents(given.documents, c10::CppTypeToScalarType<Real>::value);
+    for (const PositionRun& run : key_runs_) {
+      first_key_ = std::min(first_key_, run.positions.begin);
+      end_of_keys_ = std::max(end_of_keys_, run.positions.end);
     }
   }
 
-  void forward(const at::Tensor& output, const at::Tensor& logsumexp) const;
-  void backward(const at::Tensor& output, const at::Tensor& logsumexp,
-                const at::Tensor& output_gradient, const at::Tensor& query_gradient,
-                const at::Tensor& key_gradient, const at::Tensor& value_gradient) const;
+  void forward(const AttentionResult& result) const;
+  void backward(const AttentionResult& result, const at::Tensor& output_gradient,
+                const AttentionGradients& gradients) const;
 
  private:
   // A block of queries of one head, and what each of its lanes may see.
   struct QueryBlock {
     int64_t sample, head, begin, rows;
-    int64_t first_position;  // of its first query among the keys
+    int64_t first_position;  // of its first query in the sequence
     Real* limits;
     Real* documents;
     RandomRow* random_rows;
@@ -108,17 +143,17 @@ class Flash {
 
     QueryBlock(Scratch& scratch, const Flash& flash)
         : limits(scratch.take<Real>(flash.stride_)),
-          documents(flash.documents_.defined() ? scratch.take<Real>(flash.stride_) : nullptr),
-          random_rows(flash.given_.dropout > 0 ? scratch.take<RandomRow>(flash.rows_) : nullptr),
-          kept(flash.given_.dropout > 0 ? scratch.take<uint32_t>(kKeys / 32 * flash.stride_)
-                                        : nullptr) {}
+          documents(flash.documents_.keys.defined() ? scratch.take<Real>(flash.stride_) : nullptr),
+          random_rows(flash.rule_.dropout > 0 ? scratch.take<RandomRow>(flash.rows_) : nullptr),
+          kept(flash.rule_.dropout > 0 ? scratch.take<uint32_t>(kKeys / 32 * flash.stride_)
+                                       : nullptr) {}
 
     int64_t lanes() const { return round_up(rows, kLanes); }
   };
 
-  // Keys [begin, begin + count) for the lanes [first, lanes) of a block of queries.
+  // Keys of rows [row, row + count) for the lanes [first, lanes) of a block of queries.
   struct KeyBlock {
-    int64_t begin, count, first;
+    int64_t row, position, count, first;
     bool masked;
   };
 
@@ -129,18 +164,20 @@ class Flash {
     Real* scores;
     uint32_t* pairs;
     AttentionSums sums;
+    int64_t row_stride;
     Real* rows;  // the outputs, a row for each query
 
     Forward(Scratch& scratch, const Flash& flash)
-        : keys(scratch, flash.given_.key, true, false),
-          values(scratch, flash.given_.value, false, true),
+        : keys(scratch, flash.given_.part.key, true, false),
+          values(scratch, flash.given_.part.value, false, true),
           queries(scratch, flash.rows_, flash.head_size_, flash.stride_, false),
           block(scratch, flash),
           scores(scratch.take<Real>(kKeys * flash.stride_)),
           pairs(Format::kPair == 2 ? scratch.take<uint32_t>(kKeys / 2 * flash.stride_) : nullptr),
           sums{scratch.take<Real>(flash.stride_), scratch.take<Real>(flash.stride_),
                scratch.take<Real>(flash.value_size_ * flash.stride_), flash.value_size_},
-          rows(scratch.take<Real>(flash.rows_ * flash.value_size_)) {}
+          row_stride(round_up(flash.value_size_, kLanes)),
+          rows(scratch.take<Real>(flash.rows_ * row_stride)) {}
   };
 
   struct Backward {
@@ -159,8 +196,8 @@ class Flash {
     Real* value_gradients;
 
     Backward(Scratch& scratch, const Flash& flash)
-        : keys(scratch, flash.given_.key, true, true),
-          values(scratch, flash.given_.value, true, false),
+        : keys(scratch, flash.given_.part.key, true, true),
+          values(scratch, flash.given_.part.value, true, false),
           queries(scratch, flash.rows_, flash.head_size_, flash.stride_, true),
           output_gradients(scratch, flash.rows_, flash.value_size_, flash.stride_, true),
           block(scratch, flash),
@@ -197,6 +234,10 @@ class Flash {
   template <typename Run>
   void for_each_key_block(const QueryBlock& block, const Run& run) const;
 
+  // What each lane may see and draws.
+  void fill_lanes(const QueryBlock& block) const;
+  // The running softmax before the first key: nothing, or what earlier keys gave.
+  void begin_sums(const QueryBlock& block, const AttentionResult& result, Forward& buffers) const;
   void forward_block(const QueryBlock& block, Forward& buffers) const;
   void backward_block(const QueryBlock& block, Backward& buffers) const;
 
@@ -211,16 +252,38 @@ class Flash {
 
   AttentionBlock describe(const QueryBlock& block, const KeyBlock& keys, Real* scores) const;
 
-  const Real* key_documents(int64_t sample, int64_t key) const {
-    return documents_.defined() ? documents_.const_data_ptr<Real>() + sample * keys_ + key
-                                : nullptr;
+  const Real* query_documents(int64_t sample, int64_t row) const {
+    const at::Tensor& all = documents_.queries;
+    return all.defined() ? all.const_data_ptr<Real>() + sample * all.size(1) + row : nullptr;
+  }
+  const Real* key_documents(int64_t sample, int64_t row) const {
+    const at::Tensor& all = documents_.keys;
+    return all.defined() ? all.const_data_ptr<Real>() + sample * all.size(1) + row : nullptr;
+  }
+
+  static Real& logsumexp_at(const at::Tensor& logsumexp, const QueryBlock& block, int64_t row) {
+    return logsumexp.mutable_data_ptr<Real>()[block.sample * logsumexp.stride(0) +
+                                              block.head * logsumexp.stride(1) +
+                                              (block.begin + row) * logsumexp.stride(2)];
+  }
+
+  // The position after the last that any query of the block may see.
+  int64_t end_of_seen(const QueryBlock& block) const {
+    return rule_.causal ? block.first_position + block.rows : end_of_keys_;
+  }
+  // Whether a block has nothing to add to what earlier keys gave.
+  bool adds_nothing(const QueryBlock& block) const {
+    return given_.accumulate && first_key_ >= end_of_seen(block);
   }
 
   const FlashAttention& given_;
+  const AttentionRule& rule_;
   Format format_;
-  kernels::DropoutRule rule_;
-  at::Tensor documents_;  // [batch, keys] Real
-  int64_t kv_heads_, group_, sequence_, keys_, head_size_, value_size_;
+  kernels::DropoutRule dropout_;
+  std::vector<PositionRun> query_runs_, key_runs_;
+  int64_t first_key_ = std::numeric_limits<int64_t>::max(), end_of_keys_ = 0;  // positions
+  NumberedDocuments documents_;                                                // Real
+  int64_t kv_heads_, group_, keys_, head_size_, value_size_;
   int64_t rows_;    // queries of a block, at most
   int64_t stride_;  // from one key to the next of arrays [keys, lanes]
 };
@@ -230,7 +293,7 @@ template <typename Buffers, typename Run>
 void Flash<Format>::for_each_key_head(const Run& run) const {
   Scratch counted(nullptr);
   { const Buffers sizes(counted, *this); }
-  const int64_t pieces = given_.query.size(0) * kv_heads_;
+  const int64_t pieces = given_.part.query.size(0) * kv_heads_;
   const int64_t threads = std::min<int64_t>(at::get_num_threads(), pieces);
   const int64_t share = at::divup(pieces, threads);
   const at::Tensor memory = at::empty({threads, counted.used() + kAlignment}, at::kByte);
@@ -256,20 +319,30 @@ void Flash<Format>::for_each_query_block(int64_t sample, int64_t kv_head, QueryB
                                          const Run& run) const {
   block.sample = sample;
   for (block.head = kv_head * group_; block.head < (kv_head + 1) * group_; ++block.head) {
-    const RandomKey key = random_subkey(given_.random_key, given_.head_begin + block.head);
-    for (block.begin = 0; block.begin < sequence_; block.begin += kRows) {
-      block.rows = std::min(kRows, sequence_ - block.begin);
-      block.first_position = keys_ - sequence_ + block.begin;
-      for (int64_t i = 0; i < block.lanes(); ++i) {
-        const int64_t position = block.first_position + std::min(i, block.rows - 1);
-        block.limits[i] = static_cast<Real>(given_.causal ? position + 1 : keys_);
-        if (block.documents) block.documents[i] = *key_documents(sample, position);
-        if (block.random_rows) {
-          block.random_rows[i] = random_row(key, static_cast<uint64_t>(given_.sample_ids[sample]),
-                                            static_cast<uint32_t>(position));
-        }
+    for (const PositionRun& queries : query_runs_) {
+      for (int64_t begin = 0; begin < queries.positions.size(); begin += kRows) {
+        block.begin = queries.row + begin;
+        block.rows = std::min(kRows, queries.positions.size() - begin);
+        block.first_position = queries.positions.begin + begin;
+        if (adds_nothing(block)) continue;
+        fill_lanes(block);
+        run();
       }
-      run();
+    }
+  }
+}
+
+template <typename Format>
+void Flash<Format>::fill_lanes(const QueryBlock& block) const {
+  const RandomKey key = random_subkey(rule_.random_key, rule_.head_begin + block.head);
+  for (int64_t i = 0; i < block.lanes(); ++i) {
+    const int64_t row = std::min(i, block.rows - 1);
+    const int64_t position = block.first_position + row;
+    block.limits[i] = static_cast<Real>(rule_.causal ? position + 1 : end_of_keys_);
+    if (block.documents) block.documents[i] = *query_documents(block.sample, block.begin + row);
+    if (block.random_rows) {
+      block.random_rows[i] = random_row(key, static_cast<uint64_t>(rule_.sample_ids[block.sample]),
+                                        static_cast<uint32_t>(position));
     }
   }
 }
@@ -277,23 +350,30 @@ void Flash<Format>::for_each_query_block(int64_t sample, int64_t kv_head, QueryB
 template <typename Format>
 template <typename Run>
 void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) const {
-  const int64_t end = given_.causal ? block.first_position + block.rows : keys_;
-  const int64_t seen_by_all = given_.causal ? block.first_position + 1 : keys_;
-  KeyBlock keys{};
-  for (; keys.begin < end; keys.begin += keys.count) {
-    const bool diagonal = keys.begin + kKeys > seen_by_all && seen_by_all < end;
-    keys.count = std::min(diagonal ? Format::kDiagonalKeys : kKeys, end - keys.begin);
-    keys.masked = keys.begin + keys.count > seen_by_all;
-    // Lanes before the one that stands at the first key see nothing.
-    const int64_t before = given_.causal ? keys.begin - block.first_position : 0;
-    keys.first = std::max<int64_t>(0, before) / kLanes * kLanes;
-    if (block.documents) {
-      const Bounds<Real> of_keys(key_documents(block.sample, keys.begin), keys.count);
-      const Bounds<Real> of_queries(block.documents + keys.first, block.lanes() - keys.first);
-      if (!of_keys.meets(of_queries)) continue;
-      keys.masked |= !of_keys.is_one() || !of_queries.is_one();
+  const int64_t end_of_seen = this->end_of_seen(block);
+  const int64_t seen_by_all = rule_.causal ? block.first_position + 1 : end_of_keys_;
+  for (const PositionRun& of_run : key_runs_) {
+    const int64_t end = std::min(of_run.positions.end, end_of_seen);
+    KeyBlock keys{.position = of_run.positions.begin};
+    for (; keys.position < end; keys.position += keys.count) {
+      const bool diagonal = keys.position + kKeys > seen_by_all && seen_by_all < end_of_seen;
+      // Blocks end at multiples of their size in the sequence, wherever a run begins: each draws
+      // from one group of random words.
+      const int64_t size = diagonal ? Format::kDiagonalKeys : kKeys;
+      keys.count = std::min(end - keys.position, size - keys.position % size);
+      keys.row = of_run.row + keys.position - of_run.positions.begin;
+      keys.masked = keys.position + keys.count > seen_by_all;
+      // Lanes before the one that stands at the first key see nothing.
+      const int64_t before = rule_.causal ? keys.position - block.first_position : 0;
+      keys.first = std::max<int64_t>(0, before) / kLanes * kLanes;
+      if (block.documents) {
+        const Bounds<Real> of_keys(key_documents(block.sample, keys.row), keys.count);
+        const Bounds<Real> of_queries(block.documents + keys.first, block.lanes() - keys.first);
+        if (!of_keys.meets(of_queries)) continue;
+        keys.masked |= !of_keys.is_one() || !of_queries.is_one();
+      }
+      run(keys);
     }
-    run(keys);
   }
 }
 
@@ -302,25 +382,51 @@ AttentionBlock Flash<Format>::describe(const QueryBlock& block, const KeyBlock& 
                                        Real* scores) const {
   const int64_t lanes = block.lanes() - keys.first;
   if (block.kept) {
-    // A group of random words is 64 keys, two words of bits; a block is one group, or a half.
+    // A group of random words is 64 keys, two words of bits; a block is one group, or some of it.
     static_assert(kKeys == kRandomGroup);
-    kernels::vector_kernels().kept_bits(block.random_rows + keys.first, lanes, rule_.threshold,
-                                        static_cast<uint32_t>(keys.begin / kRandomGroup),
-                                        block.kept + keys.first, stride_);
+    uint32_t* kept = block.kept + keys.first;
+    kernels::vector_kernels().kept_bits(block.random_rows + keys.first, lanes, dropout_.threshold,
+                                        static_cast<uint32_t>(keys.position / kRandomGroup), kept,
+                                        stride_);
+    if (const int64_t before = keys.position % kRandomGroup; before > 0) {
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        const uint64_t bits = (uint64_t{kept[stride_ + lane]} << 32 | kept[lane]) >> before;
+        kept[lane] = static_cast<uint32_t>(bits);
+        kept[stride_ + lane] = static_cast<uint32_t>(bits >> 32);
+      }
+    }
   }
-  const int64_t half = keys.begin % kRandomGroup / 32;
   return {.type = kType<Real>,
           .scores = scores + keys.first,
           .stride = stride_,
           .keys = keys.count,
           .lanes = lanes,
-          .scale = given_.scale * std::numbers::log2e,
-          .key_begin = keys.begin,
+          .scale = rule_.scale * std::numbers::log2e,
+          .key_begin = keys.position,
           .limits = keys.masked ? block.limits + keys.first : nullptr,
           .query_documents = block.documents ? block.documents + keys.first : nullptr,
-          .key_documents = key_documents(block.sample, keys.begin),
-          .kept = block.kept ? block.kept + half * stride_ + keys.first : nullptr,
-          .kept_scale = rule_.scale};
+          .key_documents = key_documents(block.sample, keys.row),
+          .kept = block.kept ? block.kept + keys.first : nullptr,
+          .kept_scale = dropout_.scale};
+}
+
+template <typename Format>
+void Flash<Format>::begin_sums(const QueryBlock& block, const AttentionResult& result,
+                               Forward& buffers) const {
+  Real* maxima = static_cast<Real*>(buffers.sums.maxima);
+  Real* sums = static_cast<Real*>(buffers.sums.sums);
+  Real* outputs = static_cast<Real*>(buffers.sums.outputs);
+  std::fill_n(maxima, stride_, -std::numeric_limits<Real>::infinity());
+  std::fill_n(sums, stride_, Real{0});
+  std::fill_n(outputs, value_size_ * stride_, Real{0});
+  if (!given_.accumulate) return;
+  const HeadRows before{result.output, block.sample, block.head};
+  load_rows(before, block.begin, block.rows, kType<Real>, buffers.rows, buffers.row_stride);
+  transpose(buffers.rows, buffers.row_stride, block.rows, value_size_, outputs, stride_);
+  for (int64_t row = 0; row < block.rows; ++row) {
+    maxima[row] = logsumexp_at(result.logsumexp, block, row) * std::numbers::log2e_v<Real>;
+    sums[row] = maxima[row] == -std::numeric_limits<Real>::infinity() ? 0 : 1;
+  }
 }
 
 template <typename Format>
@@ -328,13 +434,10 @@ void Flash<Format>::forward_block(const QueryBlock& block, Forward& buffers) con
   Real* maxima = static_cast<Real*>(buffers.sums.maxima);
   Real* sums = static_cast<Real*>(buffers.sums.sums);
   Real* outputs = static_cast<Real*>(buffers.sums.outputs);
-  std::fill_n(maxima, stride_, -std::numeric_limits<Real>::infinity());
-  std::fill_n(sums, stride_, Real{0});
-  std::fill_n(outputs, value_size_ * stride_, Real{0});
-  buffers.queries.load({given_.query, block.sample, block.head}, block.begin, block.rows);
+  buffers.queries.load({given_.part.query, block.sample, block.head}, block.begin, block.rows);
   for_each_key_block(block, [&](const KeyBlock& keys) {
     const int64_t first = keys.first, lanes = block.lanes() - first;
-    format_.multiply(keys.count, lanes, head_size_, buffers.keys.left(keys.begin),
+    format_.multiply(keys.count, lanes, head_size_, buffers.keys.left(keys.row),
                      buffers.queries.right_transposed + first * Format::kPair,
                      buffers.queries.transposed_stride, buffers.scores + first, stride_, false);
     const AttentionSums of_lanes{maxima + first, sums + first, outputs + first, value_size_};
@@ -343,28 +446,28 @@ void Flash<Format>::forward_block(const QueryBlock& block, Forward& buffers) con
                                                       of_lanes, pairs);
     const auto* probabilities = reinterpret_cast<const Element*>(
         pairs ? static_cast<const void*>(pairs) : buffers.scores + first);
-    format_.multiply(value_size_, lanes, keys.count, buffers.values.left_transposed(keys.begin),
+    format_.multiply(value_size_, lanes, keys.count, buffers.values.left_transposed(keys.row),
                      probabilities, stride_, outputs + first, stride_, true);
   });
-  transpose(outputs, stride_, value_size_, block.rows, buffers.rows, value_size_);
+  transpose(outputs, stride_, value_size_, block.rows, buffers.rows, buffers.row_stride);
 }
 
 template <typename Format>
-void Flash<Format>::forward(const at::Tensor& output, const at::Tensor& logsumexp) const {
-  auto* logsumexps = logsumexp.mutable_data_ptr<Real>();
+void Flash<Format>::forward(const AttentionResult& result) const {
   for_each_key_head<Forward>([&](int64_t sample, int64_t kv_head, Forward& buffers) {
-    buffers.keys.load({given_.key, sample, kv_head});
-    buffers.values.load({given_.value, sample, kv_head});
+    buffers.keys.load({given_.part.key, sample, kv_head});
+    buffers.values.load({given_.part.value, sample, kv_head});
     QueryBlock& block = buffers.block;
     for_each_query_block(sample, kv_head, block, [&] {
+      begin_sums(block, result, buffers);
       forward_block(block, buffers);
-      const HeadRows to{output, sample, block.head};
+      const HeadRows to{result.output, sample, block.head};
       for (int64_t row = 0; row < block.rows; ++row) {
         const Real maximum = static_cast<const Real*>(buffers.sums.maxima)[row];
         const Real sum = static_cast<const Real*>(buffers.sums.sums)[row];
-        store_row(buffers.rows + row * value_size_, to, block.begin + row, 1.0 / sum);
-        logsumexps[sample * logsumexp.stride(0) + block.head * logsumexp.stride(1) +
-                   (block.begin + row) * logsumexp.stride(2)] =
+        store_row(buffers.rows + row * buffers.row_stride, to, block.begin + row,
+                  sum == 0 ? 0 : 1.0 / sum);
+        logsumexp_at(result.logsumexp, block, row) =
             static_cast<Real>(maximum * std::numbers::ln2 + std::log(static_cast<double>(sum)));
       }
     });
@@ -402,10 +505,10 @@ void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers) c
   std::fill_n(buffers.query_gradients, head_size_ * stride_, Real{0});
   for_each_key_block(block, [&](const KeyBlock& keys) {
     const int64_t first = keys.first, lanes = block.lanes() - first;
-    format_.multiply(keys.count, lanes, head_size_, buffers.keys.left(keys.begin),
+    format_.multiply(keys.count, lanes, head_size_, buffers.keys.left(keys.row),
                      queries.right_transposed + first * kPair, queries.transposed_stride,
                      buffers.scores + first, stride_, false);
-    format_.multiply(keys.count, lanes, value_size_, buffers.values.left(keys.begin),
+    format_.multiply(keys.count, lanes, value_size_, buffers.values.left(keys.row),
                      output_gradients.right_transposed + first * kPair,
                      output_gradients.transposed_stride, buffers.score_gradients + first, stride_,
                      false);
@@ -414,58 +517,61 @@ void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers) c
     format_.multiply(keys.count, round_up(value_size_, kLanes), lanes, {probabilities, stride_, 1},
                      output_gradients.right + first * output_gradients.right_stride,
                      output_gradients.right_stride,
-                     buffers.value_gradients + keys.begin * buffers.value_stride,
+                     buffers.value_gradients + keys.row * buffers.value_stride,
                      buffers.value_stride, true);
     format_.multiply(keys.count, round_up(head_size_, kLanes), lanes, {gradients, stride_, 1},
                      queries.right + first * queries.right_stride, queries.right_stride,
-                     buffers.key_gradients + keys.begin * buffers.key_stride, buffers.key_stride,
+                     buffers.key_gradients + keys.row * buffers.key_stride, buffers.key_stride,
                      true);
-    format_.multiply(head_size_, lanes, keys.count, buffers.keys.left_transposed(keys.begin),
+    format_.multiply(head_size_, lanes, keys.count, buffers.keys.left_transposed(keys.row),
                      right_gradients, stride_, buffers.query_gradients + first, stride_, true);
   });
   transpose(buffers.query_gradients, stride_, head_size_, block.rows, buffers.rows, head_size_);
 }
 
 template <typename Format>
-void Flash<Format>::backward(const at::Tensor& output, const at::Tensor& logsumexp,
-                             const at::Tensor& output_gradient, const at::Tensor& query_gradient,
-                             const at::Tensor& key_gradient,
-                             const at::Tensor& value_gradient) const {
-  const auto* logsumexps = logsumexp.const_data_ptr<Real>();
+void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& output_gradient,
+                             const AttentionGradients& gradients) const {
+  constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
   for_each_key_head<Backward>([&](int64_t sample, int64_t kv_head, Backward& buffers) {
-    buffers.keys.load({given_.key, sample, kv_head});
-    buffers.values.load({given_.value, sample, kv_head});
+    buffers.keys.load({given_.part.key, sample, kv_head});
+    buffers.values.load({given_.part.value, sample, kv_head});
     std::fill_n(buffers.key_gradients, keys_ * buffers.key_stride, Real{0});
     std::fill_n(buffers.value_gradients, keys_ * buffers.value_stride, Real{0});
     QueryBlock& block = buffers.block;
     for_each_query_block(sample, kv_head, block, [&] {
-      const HeadRows outputs{output, sample, block.head};
+      const HeadRows outputs{result.output, sample, block.head};
       const HeadRows output_gradients{output_gradient, sample, block.head};
-      buffers.queries.load({given_.query, sample, block.head}, block.begin, block.rows);
+      buffers.queries.load({given_.part.query, sample, block.head}, block.begin, block.rows);
       buffers.output_gradients.load(output_gradients, block.begin, block.rows);
       std::fill_n(buffers.logsumexps, stride_, Real{0});
       std::fill_n(buffers.deltas, stride_, Real{0});
       for (int64_t row = 0; row < block.rows; ++row) {
-        const int64_t position = block.begin + row;
-        buffers.logsumexps[row] = static_cast<Real>(
-            logsumexps[sample * logsumexp.stride(0) + block.head * logsumexp.stride(1) +
-                       position * logsumexp.stride(2)] *
-            std::numbers::log2e);
+        const Real logsumexp = logsumexp_at(result.logsumexp, block, row);
+        // Whoever sees nothing gets probabilities of zero.
+        buffers.logsumexps[row] = logsumexp == -kInfinity
+                                      ? kInfinity
+                                      : static_cast<Real>(logsumexp * std::numbers::log2e);
         buffers.deltas[row] = static_cast<Real>(kernels::vector_kernels().inner_product(
-            outputs.at(position), outputs.type(), output_gradients.at(position),
+            outputs.at(block.begin + row), outputs.type(), output_gradients.at(block.begin + row),
             output_gradients.type(), value_size_));
       }
       backward_block(block, buffers);
-      const HeadRows to{query_gradient, sample, block.head};
+      const HeadRows to{gradients.query, sample, block.head};
       for (int64_t row = 0; row < block.rows; ++row) {
-        store_row(buffers.rows + row * head_size_, to, block.begin + row, given_.scale);
+        Real* from = buffers.rows + row * head_size_;
+        if (given_.accumulate) {
+          add_row(from, to, block.begin + row, rule_.scale);
+        } else {
+          store_row(from, to, block.begin + row, rule_.scale);
+        }
       }
     });
     for (int64_t key = 0; key < keys_; ++key) {
-      store_row(buffers.key_gradients + key * buffers.key_stride, {key_gradient, sample, kv_head},
-                key, given_.scale);
+      store_row(buffers.key_gradients + key * buffers.key_stride, {gradients.key, sample, kv_head},
+                key, rule_.scale);
       store_row(buffers.value_gradients + key * buffers.value_stride,
-                {value_gradient, sample, kv_head}, key, 1);
+                {gradients.value, sample, kv_head}, key, 1);
     }
   });
 }
@@ -473,7 +579,7 @@ void Flash<Format>::backward(const at::Tensor& output, const at::Tensor& logsume
 // run(attention) in the format for the problem's type.
 template <typename Run>
 void with_format(const FlashAttention& problem, const Run& run) {
-  const at::ScalarType type = problem.query.scalar_type();
+  const at::ScalarType type = problem.part.query.scalar_type();
   if (type == at::kDouble) {
     run(Flash<WideFormat<double>>(problem));
   } else if (type == at::kBFloat16 && problem.bf16_product) {
@@ -485,19 +591,21 @@ void with_format(const FlashAttention& problem, const Run& run) {
 
 }  // namespace
 
-void flash_attention_forward(const FlashAttention& problem, const at::Tensor& output,
-                             const at::Tensor& logsumexp) {
-  with_format(problem, [&](const auto& flash) { flash.forward(output, logsumexp); });
+void flash_attention_forward(const FlashAttention& problem, const AttentionResult& result) {
+  if (problem.part.query.numel() == 0) return;
+  with_format(problem, [&](const auto& flash) { flash.forward(result); });
 }
 
-void flash_attention_backward(const FlashAttention& problem, const at::Tensor& output,
-                              const at::Tensor& logsumexp, const at::Tensor& output_gradient,
-                              const at::Tensor& query_gradient, const at::Tensor& key_gradient,
-                              const at::Tensor& value_gradient) {
-  with_format(problem, [&](const auto& flash) {
-    flash.backward(output, logsumexp, output_gradient, query_gradient, key_gradient,
-                   value_gradient);
-  });
+void flash_attention_backward(const FlashAttention& problem, const AttentionResult& result,
+                              const at::Tensor& output_gradient,
+                              const AttentionGradients& gradients) {
+  if (problem.part.query.numel() == 0) {
+    gradients.key.zero_();
+    gradients.value.zero_();
+    return;
+  }
+  with_format(problem,
+              [&](const auto& flash) { flash.backward(result, output_gradient, gradients); });
 }
 
 }  // namespace colossal::ops

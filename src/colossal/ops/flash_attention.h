@@ -8,35 +8,27 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-
-#include "colossal/base/random.h"
+#include "colossal/ops/attention.h"
 #include "colossal/ops/bf16_block.h"
 
 namespace colossal::ops {
 
 struct FlashAttention {
-  at::Tensor query, key, value;  // as attention() takes them; the last dim contiguous
-  at::Tensor documents;          // [batch, key_sequence] int64; undefined: one document
-  bool causal;
-  double scale;
-  double dropout;
-  RandomKey random_key;
-  at::IntArrayRef sample_ids;
-  int64_t head_begin;
+  AttentionPart part;  // the last dim of queries, keys and values contiguous
+  AttentionRule rule;
+  // Whether results hold what the queries saw of other keys, to which these are added.
+  bool accumulate = false;
   // How bf16 operands are multiplied; null: widened to fp32.
   Bf16Product bf16_product = bf16_block_product();
 };
 
-// output [batch, heads, sequence, value_size] and logsumexp [batch, heads, sequence] (fp32, fp64
-// for fp64) are written; they may be any views with a contiguous last dim (logsumexp: any).
-void flash_attention_forward(const FlashAttention& problem, const at::Tensor& output,
-                             const at::Tensor& logsumexp);
+// The result is written, or added to: any views with a contiguous last dim (logsumexp: any). Its
+// logsumexp is in the type of the sums (fp32, fp64 for fp64), its output in any.
+void flash_attention_forward(const FlashAttention& problem, const AttentionResult& result);
 
-// The three gradients are written.
-void flash_attention_backward(const FlashAttention& problem, const at::Tensor& output,
-                              const at::Tensor& logsumexp, const at::Tensor& output_gradient,
-                              const at::Tensor& query_gradient, const at::Tensor& key_gradient,
-                              const at::Tensor& value_gradient);
+// Key and value gradients are written; the query gradient is, or is added to.
+void flash_attention_backward(const FlashAttention& problem, const AttentionResult& result,
+                              const at::Tensor& output_gradient,
+                              const AttentionGradients& gradients);
 
 }  // namespace colossal::ops

@@ -94,6 +94,16 @@ void store_row(const Real* from, const HeadRows& to, int64_t row, double scale) 
                                     scale);
 }
 
+// The same added to what is there; `from` is changed.
+template <typename Real>
+void add_row(Real* from, const HeadRows& to, int64_t row, double scale) {
+  for (int64_t column = 0; column < to.columns(); ++column) {
+    from[column] *= static_cast<Real>(scale);
+  }
+  kernels::vector_kernels().accumulate(from, kType<Real>, to.mutable_at(row), to.type(),
+                                       to.columns());
+}
+
 template <typename Real>
 void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t columns, Real* to,
                int64_t to_stride) {
@@ -193,7 +203,7 @@ struct Bf16Format {
 
     Keys(Scratch& scratch, const at::Tensor& tensor, bool needs_rows, bool needs_transposed)
         : stride(stride_for<uint16_t>(tensor.size(3))),
-          transposed_stride(stride_for<uint16_t>(tensor.size(2))),
+          transposed_stride(stride_for<uint16_t>(tensor.size(2) + 1)),
           rows(needs_rows ? scratch.take<uint16_t>(tensor.size(2) * stride) : nullptr),
           transposed(needs_transposed ? scratch.take<uint16_t>(tensor.size(3) * transposed_stride)
                                       : nullptr) {}
@@ -204,6 +214,10 @@ struct Bf16Format {
         kernels::vector_kernels().transpose_pairs(
             static_cast<const uint16_t*>(from.at(0)), from.tensor.stride(2), from.rows(),
             from.columns(), reinterpret_cast<uint32_t*>(transposed), transposed_stride / 2);
+        // A block of an odd number of keys is multiplied with one more, by zeros.
+        for (int64_t column = 0; column < from.columns(); ++column) {
+          transposed[column * transposed_stride + from.rows()] = 0;
+        }
       }
     }
     Matrix<uint16_t> left(int64_t key) const { return {rows + key * stride, stride, 1}; }

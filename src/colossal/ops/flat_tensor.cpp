@@ -35,6 +35,21 @@ RandomKey unpack_key(int64_t packed) {
   return {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
 }
 
+std::vector<int64_t> pack_runs(const std::vector<Range>& runs) {
+  std::vector<int64_t> packed;
+  for (const Range& run : runs) {
+    packed.push_back(run.begin);
+    packed.push_back(run.end);
+  }
+  return packed;
+}
+
+std::vector<Range> unpack_runs(at::IntArrayRef packed) {
+  std::vector<Range> runs;
+  for (size_t i = 0; i < packed.size(); i += 2) runs.push_back({packed[i], packed[i + 1]});
+  return runs;
+}
+
 kernels::DropoutRule dropout_rule(double probability) {
   COLOSSAL_CHECK(probability >= 0 && probability <= 1, "dropout probability {}", probability);
   const double threshold = std::min(std::round(probability * 0x1p32), 0x1p32 - 1);

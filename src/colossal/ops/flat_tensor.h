@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <vector>
 
 #include "colossal/base/random.h"
+#include "colossal/base/range.h"
 #include "colossal/ops/kernels/vector_kernels.h"
 
 namespace colossal::ops {
@@ -19,9 +21,11 @@ at::ScalarType compute_type(at::ScalarType type);
 // "[2, 3]", for messages.
 std::string shape_text(const at::Tensor& tensor);
 
-// Dispatcher operators take integers: a key as one.
+// Dispatcher operators take integers: a key as one, runs as the begin and the end of each.
 int64_t pack_key(RandomKey key);
 RandomKey unpack_key(int64_t packed);
+std::vector<int64_t> pack_runs(const std::vector<Range>& runs);
+std::vector<Range> unpack_runs(at::IntArrayRef packed);
 
 // The rule that drops a number with this probability, in [0, 1].
 kernels::DropoutRule dropout_rule(double probability);

@@ -1,0 +1,157 @@
+#include "colossal/parallel/sequence/ring.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/layout/zigzag.h"
+#include "colossal/nn/dense_layers.h"
+#include "colossal/parallel/collectives.h"
+#include "colossal/parallel/saved_group.h"
+
+namespace colossal::parallel {
+namespace {
+
+using ops::AttentionGradients;
+using ops::AttentionPart;
+using ops::AttentionResult;
+using ops::AttentionRule;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// A sequence whose blocks, one of each rank, go around: after a hop each rank has its previous
+// rank's.
+struct Ring {
+  const comm::Group* group = nullptr;
+  int64_t sequence = 0;  // positions of all ranks
+
+  int size() const { return group->size(); }
+  // The positions of the block that is here after so many hops.
+  std::vector<Range> positions(int hops) const {
+    return zigzag_runs(sequence, size(), (group->rank() + size() - hops % size()) % size());
+  }
+  int64_t num_positions(int hops) const {
+    int64_t count = 0;
+    for (const Range& run : positions(hops)) count += run.size();
+    return count;
+  }
+
+  // Hop number `hop` of a block [2, batch, positions, heads, head_size].
+  Pending start_hop(const at::Tensor& block, int hop) const {
+    std::vector<int64_t> shape = block.sizes().vec();
+    shape[2] = num_positions(hop);
+    const at::Tensor next = at::empty(shape, block.options());
+    return {next, block,
+            comm::rotate_async(block.view(-1), next.view(-1), *group, comm::Reason::sequence)};
+  }
+};
+
+// Keys and values [batch, heads, positions, head_size] as one block, and back.
+at::Tensor join(const at::Tensor& keys, const at::Tensor& values) {
+  return at::stack({keys.transpose(1, 2), values.transpose(1, 2)});
+}
+at::Tensor keys_of(const at::Tensor& block) {
+  return block[0].transpose(1, 2);
+}
+at::Tensor values_of(const at::Tensor& block) {
+  return block[1].transpose(1, 2);
+}
+
+// [batch, heads, positions, head_size] whose memory is that of the activation that holds it.
+at::Tensor empty_like_heads(const at::Tensor& like, at::ScalarType type) {
+  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)},
+                   like.options().dtype(type))
+      .transpose(1, 2);
+}
+
+struct RingAttention : torch::autograd::Function<RingAttention> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
+                            const at::Tensor& key, const at::Tensor& value,
+                            const AttentionRule& rule, const Ring& ring) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const AttentionResult result = ops::empty_attention_result(query, value.size(3));
+    at::Tensor block = join(key, value);
+    for (int hop = 0; hop < ring.size(); ++hop) {
+      const bool is_last = hop + 1 == ring.size();
+      Pending next;
+      if (!is_last) next = ring.start_hop(block, hop + 1);
+      ops::attend(part(query, block, ring, hop), rule, /*accumulate=*/hop > 0, result);
+      block = next.wait();
+    }
+    const at::Tensor output = result.output.to(query.scalar_type());
+    context->save_for_backward({query, key, value, output, result.logsumexp});
+    rule.save(context);
+    save_group(context, *ring.group);
+    context->saved_data["sequence"] = ring.sequence;
+    return output;
+  }
+
+  // The gradients of a block follow it one hop behind: what earlier ranks gave arrives while this
+  // one computes its own.
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& query = saved[0];
+    const AttentionResult result{saved[3], saved[4]};
+    const AttentionRule rule = AttentionRule::saved(context);
+    const Ring ring{&saved_group(context), context->saved_data["sequence"].toInt()};
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::ScalarType sum_type = result.logsumexp.scalar_type();
+    const at::Tensor query_gradient = empty_like_heads(query, sum_type);
+    at::Tensor block = join(saved[1], saved[2]);
+    Pending of_earlier_ranks;
+    for (int hop = 0; hop < ring.size(); ++hop) {
+      const bool is_last = hop + 1 == ring.size();
+      Pending next;
+      if (!is_last) next = ring.start_hop(block, hop + 1);
+      const at::Tensor block_gradient = at::empty(block.sizes(), block.options().dtype(sum_type));
+      ops::attend_backward(part(query, block, ring, hop), rule, /*accumulate=*/hop > 0, result,
+                           gradients[0],
+                           {query_gradient, keys_of(block_gradient), values_of(block_gradient)});
+      if (hop > 0) block_gradient.add_(std::exchange(of_earlier_ranks, {}).wait());
+      of_earlier_ranks = ring.start_hop(block_gradient, hop + 1);
+      block = next.wait();
+    }
+    const at::Tensor own = of_earlier_ranks.wait();
+    const at::ScalarType type = query.scalar_type();
+    return {query_gradient.to(type), keys_of(own).to(type), values_of(own).to(type), {}, {}};
+  }
+
+ private:
+  static AttentionPart part(const at::Tensor& query, const at::Tensor& block, const Ring& ring,
+                            int hop) {
+    return {query, keys_of(block), values_of(block), ring.positions(0), ring.positions(hop)};
+  }
+};
+
+class RingLayer : public nn::DenseAttention {
+ public:
+  RingLayer(std::string stream, const nn::AttentionOptions& options, const nn::HeadShare& here,
+            const comm::Group& group)
+      : DenseAttention(std::move(stream), options, here), group_(group) {}
+
+ protected:
+  at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                    const ops::AttentionOptions& options,
+                    const nn::StepContext& context) const override {
+    COLOSSAL_CHECK(!context.cache, "a sequence of {} positions over {} ranks with a cache",
+                   context.whole_sequence, group_.size());
+    return RingAttention::apply(queries, keys, values, AttentionRule(options, queries.size(3)),
+                                Ring{&group_, context.whole_sequence});
+  }
+
+ private:
+  const comm::Group& group_;
+};
+
+}  // namespace
+
+nn::MakeAttention make_ring_attention(const comm::Group& group) {
+  return
+      [&group](std::string stream, const nn::AttentionOptions& options, const nn::HeadShare& here) {
+        return std::make_unique<RingLayer>(std::move(stream), options, here, group);
+      };
+}
+
+}  // namespace colossal::parallel

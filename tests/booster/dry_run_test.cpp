@@ -105,7 +105,10 @@ TEST(DryRun, BooksTheBytesOfALlama) {
     training.sp = 1;
     expect_equal_traffic(training, 6);
     training.tp = training.sp = 2;
-    expect_equal_traffic(training, 4);
+    for (const SequenceMode mode : {SequenceMode::ring, SequenceMode::ulysses}) {
+      training.sequence_mode = mode;
+      expect_equal_traffic(training, 4);
+    }
   }
 }
 

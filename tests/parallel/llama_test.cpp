@@ -14,6 +14,7 @@ struct Case {
   int tp;
   bool tp_sequence;
   int sp;
+  SequenceMode mode;
   int dp;
   int zero;
   int64_t micro_batch;
@@ -21,9 +22,10 @@ struct Case {
 };
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
-  return fmt::format("tp{}{}_sp{}_dp{}_zero{}_micro{}_dropout{}", info.param.tp,
-                     info.param.tp_sequence ? "_tokens" : "", info.param.sp, info.param.dp,
-                     info.param.zero, info.param.micro_batch,
+  return fmt::format("tp{}{}_{}{}_dp{}_zero{}_micro{}_dropout{}", info.param.tp,
+                     info.param.tp_sequence ? "_tokens" : "",
+                     info.param.mode == SequenceMode::ring ? "ring" : "ulysses", info.param.sp,
+                     info.param.dp, info.param.zero, info.param.micro_batch,
                      info.param.dropout > 0 ? "on" : "off");
 }
 
@@ -31,15 +33,21 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (int zero : {0, 1}) {
     for (double dropout : {0.0, 0.2}) {
+      const auto add = [&](int tp, bool tp_sequence, int sp, int dp, int64_t micro_batch) {
+        cases.push_back({tp, tp_sequence, sp, SequenceMode::ring, dp, zero, micro_batch, dropout});
+        if (sp == 1) return;
+        cases.push_back(cases.back());
+        cases.back().mode = SequenceMode::ulysses;
+      };
       for (bool tp_sequence : {false, true}) {
-        for (int tp : {2, 3, 4}) cases.push_back({tp, tp_sequence, 1, 1, zero, 5, dropout});
-        for (int tp : {2, 3, 4}) cases.push_back({tp, tp_sequence, 1, 2, zero, 0, dropout});
-        for (int tp : {2, 3}) cases.push_back({tp, tp_sequence, 2, 1, zero, 4, dropout});
-        cases.push_back({2, tp_sequence, 2, 2, zero, 4, dropout});
+        for (int tp : {2, 3, 4}) add(tp, tp_sequence, 1, 1, 5);
+        for (int tp : {2, 3, 4}) add(tp, tp_sequence, 1, 2, 0);
+        for (int tp : {2, 3}) add(tp, tp_sequence, 2, 1, 4);
+        add(2, tp_sequence, 2, 2, 4);
       }
-      for (int sp : {2, 3, 4}) cases.push_back({1, true, sp, 1, zero, 5, dropout});
-      cases.push_back({1, true, 4, 2, zero, 0, dropout});
-      cases.push_back({1, true, 1, 3, zero, 0, dropout});
+      for (int sp : {2, 3, 4}) add(1, true, sp, 1, 5);
+      add(1, true, 4, 2, 0);
+      add(1, true, 1, 3, 0);
     }
   }
   return cases;
@@ -73,6 +81,7 @@ TinyTraining training_of(const Case& layout, at::ScalarType type) {
   training.tp = layout.tp;
   training.tp_sequence = layout.tp_sequence;
   training.sp = layout.sp;
+  training.sequence_mode = layout.mode;
   training.zero = layout.zero;
   training.micro_batch = layout.micro_batch;
   return training;
@@ -103,13 +112,10 @@ TEST_P(LlamaParity, Fp32EqualsSerial) {
 }
 
 std::vector<double> settings_of(const Case& c) {
-  return {static_cast<double>(c.tp),
-          static_cast<double>(c.tp_sequence),
-          static_cast<double>(c.sp),
-          static_cast<double>(c.dp),
-          static_cast<double>(c.zero),
-          static_cast<double>(c.micro_batch),
-          c.dropout};
+  return {static_cast<double>(c.tp),          static_cast<double>(c.tp_sequence),
+          static_cast<double>(c.sp),          static_cast<double>(c.mode),
+          static_cast<double>(c.dp),          static_cast<double>(c.zero),
+          static_cast<double>(c.micro_batch), c.dropout};
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, LlamaParity,
@@ -164,12 +170,30 @@ TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
   }
 }
 
+// docs/laws.md, "ring": keys and values of each block make sp - 1 hops forward, as many backward,
+// and their gradients sp. They are already turned by their positions.
+TEST(Llama, BytesOfTheRingEqualTheLaw) {
+  for (const int sp : {2, 3, 4}) {
+    TinyTraining training = uneven(0, at::kDouble);
+    training.sp = sp;
+    training.steps = 1;
+    auto sent = sent_by_all(train_tiny(training, sp));
+    const models::llama::Config& model = *training.llama;
+    const int64_t keys_and_values = 2 * training.global_batch * training.sequence *
+                                    model.num_key_value_heads * model.head_dim * 8;
+    EXPECT_EQ(sent[comm::Reason::sequence],
+              model.num_hidden_layers * (2 * (sp - 1) + sp) * keys_and_values)
+        << sp;
+  }
+}
+
 // docs/laws.md, "Ulysses": every rank sends of its tokens the queries of the others' heads, and the
 // keys and values that those see; results come back.
 TEST(Llama, BytesOfUlyssesEqualTheLaw) {
   for (const int sp : {2, 3, 4}) {
     TinyTraining training = uneven(0, at::kDouble);
     training.sp = sp;
+    training.sequence_mode = SequenceMode::ulysses;
     training.steps = 1;
     auto sent = sent_by_all(train_tiny(training, sp));
     int64_t heads_sent = 0;

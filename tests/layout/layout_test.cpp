@@ -185,6 +185,12 @@ TEST(Layout, GradientsAreSummedOverReplicasThatSeeDifferentData) {
   EXPECT_THAT(weight.reduction_axes({dp, sp}), ElementsAre(dp, sp));
   EXPECT_THAT(norm.reduction_axes({dp, sp}), ElementsAre(dp, sp));
   EXPECT_THAT(norm.reduction_axes({dp, sp, tp}), ElementsAre(dp, sp, tp));  // tp_sequence
+  const int last = grid.num_ranks() - 1;
+  EXPECT_EQ(norm.num_replicas(), 8);
+  EXPECT_EQ(norm.num_replicas({dp, sp}), 2);
+  EXPECT_EQ(norm.replica(last, {dp, sp}), 1);
+  EXPECT_EQ(weight.num_replicas({dp, sp}), 1);
+  EXPECT_EQ(weight.replica(last, {dp, sp}), 0);
   const Layout gradient = weight.conjugate();
   EXPECT_THAT(gradient.partial_axes(), ElementsAre(dp, sp));
   EXPECT_EQ(gradient.dims(), weight.dims());

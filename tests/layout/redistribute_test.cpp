@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <numeric>
 #include <random>
@@ -149,6 +150,7 @@ void redistribute_at(comm::World& world, const GridGroups& groups,
   EXPECT_EQ(booked_bytes(world.ledger()), expected_bytes(redistribution.forward, rank));
   loss_of(y, to, rank).backward();
   EXPECT_EQ(booked_bytes(world.ledger()), expected_bytes(redistribution.backward, rank));
+  EXPECT_TRUE(x.equal(local_part(whole, from, rank))) << "the input was written to";
   result.values[rank] = y.detach();
   result.gradients[rank] = x.grad();
 }
@@ -166,8 +168,16 @@ void expect_serial(const Result& result, const Redistribution& redistribution,
       << describe(redistribution.backward);
 }
 
+// Runs a body on ranks that are joined somehow.
+using RunRanks = std::function<void(int ranks, const test::RankBody& body)>;
+
+void through_memory(int ranks, const test::RankBody& body) {
+  test::run_ranks(ranks, body);
+}
+
 // All of `redistributions`, over one grid, in one go.
-void check(const std::vector<Redistribution>& redistributions) {
+void check(const std::vector<Redistribution>& redistributions,
+           const RunRanks& run_ranks = through_memory) {
   const RankGrid& grid = redistributions.front().forward.from().grid();
   const int ranks = grid.num_ranks();
   std::vector<Result> results(redistributions.size(),
@@ -175,7 +185,7 @@ void check(const std::vector<Redistribution>& redistributions) {
   const auto whole = [&](size_t i) {
     return random_numbers(redistributions[i].forward.from().shape(), i);
   };
-  test::run_ranks(ranks, [&](comm::World& world) {
+  run_ranks(ranks, [&](comm::World& world) {
     const GridGroups groups(world, grid, all_ranks(world));
     for (size_t i = 0; i < redistributions.size(); ++i) {
       redistribute_at(world, groups, redistributions[i], whole(i), results[i]);
@@ -222,6 +232,15 @@ TEST(SlowRedistribute, ManyPairsOn2x2x2) {
 TEST(Redistribute, ZigzagAndUnits) {
   const std::vector<Layout::Dim> dims{{{{9, 2}}}, {{{4}, {2}}}};
   check(pairs_of(all_layouts(grid_of({2, 2}), dims, {0, 1}), 0.05));
+}
+
+TEST(Redistribute, OverRealTransports) {
+  for (const char* backend : {"shm", "gloo"}) {
+    SCOPED_TRACE(backend);
+    check(
+        pairs_of(all_layouts(grid_of({2, 2}), dims_of({3, 5})), 0.1),
+        [&](int ranks, const test::RankBody& body) { test::run_ranks_over(backend, ranks, body); });
+  }
 }
 
 // A block of a matrix over q x q ranks goes to its mirror rank, and rows in other orders of axes.

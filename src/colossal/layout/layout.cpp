@@ -152,19 +152,17 @@ AxisSet Layout::replicated_axes() const {
   return axes;
 }
 
-int Layout::replica(int rank) const {
+int Layout::replica(int rank, const AxisSet& summed) const {
   int replica = 0;
   for (int axis = 0; axis < grid_.num_axes(); ++axis) {
-    if (contains(sharded_axes_, axis)) continue;
+    if (contains(sharded_axes_, axis) || contains(summed, axis)) continue;
     replica = replica * grid_.size(axis) + grid_.coordinate(rank, axis);
   }
   return replica;
 }
 
-int Layout::num_replicas() const {
-  int ranks = grid_.num_ranks();
-  for (int axis : sharded_axes_) ranks /= grid_.size(axis);
-  return ranks;
+int Layout::num_replicas(const AxisSet& summed) const {
+  return replica(grid_.num_ranks() - 1, summed) + 1;
 }
 
 Layout Layout::conjugate() const {

@@ -69,9 +69,10 @@ class Layout {
   const AxisSet& partial_axes() const { return partial_axes_; }
   AxisSet replicated_axes() const;  // of more than one rank
   // Ranks that hold the same elements differ along the replicated and the partial axes only: which
-  // of them `rank` is, and how many they are. The first counts for all.
-  int replica(int rank) const;
-  int num_replicas() const;
+  // of them `rank` is, and how many they are, not counting those along `summed` (for an
+  // nn::Placement: the reduction axes). The first counts for all.
+  int replica(int rank, const AxisSet& summed = {}) const;
+  int num_replicas(const AxisSet& summed = {}) const;
 
   // The layout of a gradient that no sum has been made of: where the tensor is replicated each rank
   // has the part of the gradient that its own use of it gives, where it is partial all have the

@@ -63,18 +63,17 @@ void copy_in(const at::Tensor& whole, const Block& block, const at::Tensor& part
                [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
 }
 
-// Whether the blocks of a tensor, one after the other, are all of it as it lies in memory.
+// Whether the blocks of a tensor, one after the other, are all of it as it lies in memory. Those of
+// a step are disjoint or equal: if each begins where the ones before it end by their numbers of
+// elements, none has a gap.
 bool are_in_order(const std::vector<Block>& blocks, at::IntArrayRef shape) {
   int64_t next = 0;
   for (const Block& block : blocks) {
-    if (numel_of(block) == 0) continue;
-    int64_t begin = 0, count = 1;
+    const int64_t count = numel_of(block);
+    if (count == 0) continue;
+    int64_t begin = 0;
     for (size_t dim = 0; dim < block.size(); ++dim) {
-      const Range& run = block[dim].front();
-      // A block is one run of the memory if behind the first dim with several indices it is whole.
-      if (block[dim].size() > 1 || (count > 1 && run.size() != shape[dim])) return false;
-      begin = begin * shape[dim] + run.begin;
-      count *= run.size();
+      begin = begin * shape[dim] + block[dim].front().begin;
     }
     if (begin != next) return false;
     next += count;

@@ -132,8 +132,8 @@ TEST(AttentionPart, DropsByThePlacesInTheSequence) {
 // are zero is the mask.
 TEST(AttentionPart, TheDropoutMaskOfAPartIsThatPartOfTheWhole) {
   constexpr int64_t kSequence = 301;
-  Inputs inputs = make_inputs({3, 2, 2, kSequence, kSequence, 16, kSequence});
-  inputs.value = at::eye(kSequence, at::kDouble).expand({3, 2, kSequence, kSequence}).contiguous();
+  Inputs inputs = make_inputs({3, 1, 1, kSequence, kSequence, 16, kSequence});
+  inputs.value = at::eye(kSequence, at::kDouble).expand({3, 1, kSequence, kSequence}).contiguous();
   const AttentionOptions options = with_dropout(kFull);
   for (const at::ScalarType type : all_types()) {
     const Inputs in = inputs.to(type);
@@ -154,7 +154,7 @@ TEST(AttentionPart, TheDropoutMaskOfAPartIsThatPartOfTheWhole) {
 }
 
 TEST(AttentionPart, KeepsDocumentsApart) {
-  const Shape shape{3, 4, 2, 301, 301, 16, 16};
+  const Shape shape{3, 2, 1, 301, 301, 16, 16};
   for (AttentionOptions options : {kCausal, kFull, with_dropout(kCausal)}) {
     options.documents = make_documents(shape);
     expect_right(shape, options, kTwo);
@@ -205,6 +205,31 @@ TEST(AttentionPart, WhoSeesNothingGivesNothing) {
   }
 }
 
+// Neighbours in a block of queries of which some see a key and some see none.
+TEST(AttentionPart, WhoSeesNothingDoesNotDisturbItsNeighbours) {
+  for (const at::ScalarType type : all_types()) {
+    SCOPED_TRACE(c10::toString(type));
+    const Inputs in = make_inputs({2, 4, 2, 40, 40, 16, 16}).to(type);
+    const AttentionRule rule(kCausal, 16);
+    const AttentionPart part = part_of(in, {}, {{0, 40}}, {{20, 40}});
+    const AttentionResult result = empty_attention_result(in.query, 16);
+    attend(part, rule, false, result);
+    const AttentionGradients gradients{at::empty_like(in.query), at::empty_like(part.key),
+                                       at::empty_like(part.value)};
+    attend_backward(part, rule, false, result, in.gradient, gradients);
+    for (const at::Tensor& of_queries : {result.output, gradients.query}) {
+      EXPECT_TRUE(of_queries.narrow(2, 0, 20).eq(0).all().item<bool>());
+    }
+    const Inputs seeing{rows_of(in.query, {{20, 40}}), part.key, part.value,
+                        rows_of(in.gradient, {{20, 40}})};
+    const Results expected = differentiate(
+        seeing, [](const Inputs& x) { return attention(x.query, x.key, x.value, kCausal); });
+    expect_all_near({result.output.narrow(2, 20, 20),
+                     {gradients.query.narrow(2, 20, 20), gradients.key, gradients.value}},
+                    expected, tolerance_of(type));
+  }
+}
+
 // The result of bf16 queries is not rounded until the last key was seen.
 TEST(AttentionPart, ResultsAreInTheTypeOfTheSums) {
   for (const at::ScalarType type : all_types()) {
@@ -216,6 +241,21 @@ TEST(AttentionPart, ResultsAreInTheTypeOfTheSums) {
     EXPECT_EQ(result.output.scalar_type(), compute_type(type));
     EXPECT_EQ(result.logsumexp.scalar_type(), compute_type(type));
   }
+}
+
+// Makes LibTorch hand out memory that is full of NaN.
+struct BadMemory {
+  BadMemory() { at::globalContext().setDeterministicAlgorithms(true, false); }
+  ~BadMemory() { at::globalContext().setDeterministicAlgorithms(false, false); }
+};
+
+// Blocks of an odd number of keys are multiplied with one more, which must be there.
+TEST(AttentionPart, ReadsNoMemoryThatItDidNotWrite) {
+  const BadMemory bad;
+  ASSERT_TRUE(at::empty({3}, at::kBFloat16).isnan().all().item<bool>());
+  const std::vector<Runs> odd = {{{0, 5}, {69, 72}}, {{5, 69}}};
+  expect_right({1, 2, 1, 72, 72, 9, 7}, kCausal, odd);
+  expect_right({3, 2, 1, 72, 72, 9, 7}, with_dropout(kCausal), odd);
 }
 
 TEST(AttentionPart, RunsOnMeta) {

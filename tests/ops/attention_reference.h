@@ -69,9 +69,9 @@ inline at::Tensor mask_of(const Shape& s, const AttentionOptions& options) {
       const RandomKey key = random_subkey(options.random_key, options.head_begin + h);
       for (int64_t q = 0; q < s.sequence; ++q) {
         const RandomRow row = random_row(key, options.sample_ids[b], s.keys - s.sequence + q);
+        uint32_t words[kRandomGroup];
         for (int64_t k = 0; k < s.keys; ++k) {
-          uint32_t words[kRandomGroup];
-          random_words(row, k / kRandomGroup, words);
+          if (k % kRandomGroup == 0) random_words(row, k / kRandomGroup, words);
           const bool dropped = words[k % kRandomGroup] < options.dropout * 0x1p32;
           factors[b][h][q][k] = dropped ? 0 : 1 / (1 - options.dropout);
         }

@@ -2,7 +2,7 @@
 // numbers as the serial run, and the bytes of the laws.
 #include <gtest/gtest.h>
 
-#include "colossal/layout/head_share.h"
+#include "colossal/layout/heads.h"
 #include "colossal/layout/partition.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/tiny_training.h"

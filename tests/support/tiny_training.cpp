@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "colossal/layout/head_share.h"
+#include "colossal/layout/heads.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/gpt2/model.h"
 #include "colossal/models/gpt2/sharding.h"

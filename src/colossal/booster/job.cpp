@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
-#include "colossal/layout/head_share.h"
+#include "colossal/layout/heads.h"
 
 namespace colossal {
 namespace {

@@ -6,12 +6,18 @@
 #include <string_view>
 
 #include "colossal/layout/layout.h"
+#include "colossal/nn/builder.h"
 
 namespace colossal {
 
-// Over an axis of t ranks: heads of keys and values are sharded over a factor of it of
-// gcd(key_value_heads, t) ranks and replicated over the rest; the query heads that belong to them
-// are divided over the rest. So every rank holds the keys and values of its queries.
+// How many neighbours along an axis of `ranks` ranks hold the same keys and values. As many heads
+// of those as of queries: 1, and all are cut alike. Fewer: they are cut over gcd(key_value_heads,
+// ranks), so that none is cut and no rank has more than another.
+int key_value_replicas(int64_t query_heads, int64_t key_value_heads, int ranks);
+
+// The axis in two factors: heads of keys and values are sharded over the first and replicated over
+// the second; the query heads that belong to them are divided over the second. So every rank holds
+// the keys and values of its queries.
 struct HeadSharding {
   RankGrid grid;            // the axis ("tp") in two factors ("tp.kv", "tp.query")
   Layout::Dim queries;      // the heads as a dim of query_heads * head_size indices
@@ -21,5 +27,9 @@ struct HeadSharding {
 // query_heads: a multiple of key_value_heads. head_size 1: dims of whole heads.
 HeadSharding shard_heads(const RankGrid& grid, std::string_view axis, int64_t query_heads,
                          int64_t key_value_heads, int64_t head_size = 1);
+
+// The heads of one rank of an axis of `ranks`. With at least as many query heads as ranks each has
+// some.
+nn::HeadShare share_heads(int64_t query_heads, int64_t key_value_heads, int ranks, int rank);
 
 }  // namespace colossal

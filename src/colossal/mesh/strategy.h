@@ -32,7 +32,7 @@ struct Strategy {
   bool tp_sequence = true;
 
   // Neighbours along tp that hold the same keys and values, where a model has fewer heads of those
-  // than there are ranks to share them (layout/head_share.h). Follows from the model.
+  // than there are ranks to share them (layout/heads.h). Follows from the model.
   int key_value_replicas = 1;
 
   SequenceMode sequence_mode = SequenceMode::ring;

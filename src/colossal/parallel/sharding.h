@@ -14,7 +14,7 @@ namespace colossal::parallel {
 struct LinearSharding {
   enum class Cut { outputs, inputs };
   // What decides who has which part of the dim that is cut: its segments, each cut as evenly as it
-  // goes, or the heads of queries or of keys and values (layout/head_share.h).
+  // goes, or the heads of queries or of keys and values (layout/heads.h).
   enum class By { segments, queries, keys };
   Cut cut = Cut::outputs;
   By by = By::segments;

@@ -1,7 +1,7 @@
 #include "colossal/parallel/tensor_1d.h"
 
 #include "colossal/base/error.h"
-#include "colossal/layout/head_share.h"
+#include "colossal/layout/heads.h"
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/dropout.h"

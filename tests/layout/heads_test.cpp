@@ -1,4 +1,4 @@
-#include "colossal/layout/head_share.h"
+#include "colossal/layout/heads.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace colossal {
 namespace {
 
-TEST(HeadShare, AsManyKeysAsQueriesAreCutAlike) {
+TEST(Heads, AsManyKeysAsQueriesAreCutAlike) {
   EXPECT_EQ(key_value_replicas(6, 6, 4), 1);
   for (int part = 0; part < 4; ++part) {
     const nn::HeadShare share = share_heads(6, 6, 4, part);
@@ -16,13 +16,13 @@ TEST(HeadShare, AsManyKeysAsQueriesAreCutAlike) {
   }
 }
 
-TEST(HeadShare, KeysThatDivideAreNotReplicated) {
+TEST(Heads, KeysThatDivideAreNotReplicated) {
   EXPECT_EQ(key_value_replicas(8, 4, 2), 1);
   EXPECT_EQ(share_heads(8, 4, 2, 1).keys, (Range{2, 4}));
   EXPECT_EQ(share_heads(8, 4, 2, 1).queries, (Range{4, 8}));
 }
 
-TEST(HeadShare, FewerKeysThanRanksAreReplicated) {
+TEST(Heads, FewerKeysThanRanksAreReplicated) {
   EXPECT_EQ(key_value_replicas(6, 2, 4), 2);
   const std::vector<Range> queries{{0, 2}, {2, 3}, {3, 5}, {5, 6}};
   for (int part = 0; part < 4; ++part) {
@@ -33,7 +33,7 @@ TEST(HeadShare, FewerKeysThanRanksAreReplicated) {
 }
 
 // Each query is with one rank, and that rank has its keys.
-TEST(HeadShare, EveryQueryIsSomewhereWithItsKeys) {
+TEST(Heads, EveryQueryIsSomewhereWithItsKeys) {
   for (const auto& [heads, kv_heads] : {std::pair{12, 12}, {12, 4}, {12, 6}, {12, 1}, {14, 2}}) {
     for (int parts = 1; parts <= heads; ++parts) {
       int64_t next = 0;

@@ -273,6 +273,32 @@ TEST(RedistributionPlan, NothingToDo) {
   EXPECT_EQ(describe(RedistributionPlan(layout, layout)), "nothing");
 }
 
+// Of sizes that divide: the lines of docs/laws.md, by rank.
+TEST(RedistributionPlan, EvenSizesCostTheLaws) {
+  for (const int n : {2, 3, 4}) {
+    const RankGrid line = grid_of({n});
+    const int64_t rows = 12, columns = 24, all = rows * columns;
+    const Layout whole(line, dims_of({rows, columns})), terms = whole.conjugate();
+    const Layout by_rows(line, {{{{rows}}, {{0}}}, {{{columns}}}});
+    const Layout by_columns(line, {{{{rows}}}, {{{columns}}, {{0}}}});
+    const RankGrid square = grid_of({n, n});
+    const Layout block(square, {{{{rows}}, {{0}}}, {{{columns}}, {{1}}}});
+    const Layout mirror(square, {{{{rows}}, {{1}}}, {{{columns}}, {{0}}}});
+    const RedistributionPlan to_mirror(block, mirror);
+    for (int rank = 0; rank < n; ++rank) {
+      const auto sent = [&](const Layout& from, const Layout& to) {
+        return RedistributionPlan(from, to).elements_sent(rank);
+      };
+      EXPECT_EQ(sent(by_rows, whole), (n - 1) * all / n);
+      EXPECT_EQ(sent(terms, by_columns), (n - 1) * all / n);
+      EXPECT_EQ(sent(terms, whole), 2 * (n - 1) * all / n);
+      EXPECT_EQ(sent(by_rows, by_columns), (n - 1) * all / (n * n));  // Ulysses
+      // The transposed block of a tied head.
+      EXPECT_EQ(to_mirror.elements_sent(rank), rank == 0 ? 0 : all / (n * n));
+    }
+  }
+}
+
 // Where an axis holds copies, a sum over another one is cheaper in pieces.
 TEST(RedistributionPlan, UsesRanksThatHoldTheSame) {
   const RankGrid grid = grid_of({4, 2});

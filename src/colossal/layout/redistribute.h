@@ -23,5 +23,7 @@ struct Redistribution {
 // backward pass. On meta tensors and dry groups the same calls are booked.
 at::Tensor redistribute(const at::Tensor& x, const Redistribution& redistribution,
                         const GridGroups& groups, comm::Reason reason);
+at::Tensor redistribute(const at::Tensor& x, Redistribution&& redistribution,
+                        const GridGroups& groups, comm::Reason reason) = delete;  // a temporary
 
 }  // namespace colossal

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 #include "colossal/base/error.h"
@@ -171,8 +170,8 @@ std::optional<Move> move_between(const Layout& before, const Layout& after) {
   return exchange;
 }
 
-// All layouts that may lie between: every use of every axis, on every dim, in every order; zigzag
-// and partial only along axes that are so at one of the ends.
+// All layouts that may lie between: every use of every axis, on every dim, in every order, in the
+// segments of `to`; zigzag and partial only along axes that are so at one of the ends.
 class Between {
  public:
   Between(const Layout& from, const Layout& to) : from_(from), to_(to), dims_(to.dims()) {

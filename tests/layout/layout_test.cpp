@@ -241,7 +241,14 @@ TEST(Heads, EveryRankHasTheKeysAndValuesOfItsQueries) {
           }
         }
         EXPECT_EQ(all, heads);
+        for (int rank = 0; rank < ranks && heads >= ranks; ++rank) {
+          const nn::HeadShare share = share_heads(heads, key_value_heads, ranks, rank);
+          EXPECT_THAT(queries.held(rank, 0), ElementsAre(share.queries));
+          EXPECT_THAT(keys.held(rank, 0), ElementsAre(share.keys));
+        }
+        if (group == 1) continue;
         const int parts = static_cast<int>(std::gcd(key_value_heads, ranks));
+        EXPECT_EQ(key_value_replicas(heads, key_value_heads, ranks), ranks / parts);
         EXPECT_EQ(keys.num_replicas(), 2 * ranks / parts);
         EXPECT_EQ(keys.local_numel(0), key_value_heads / parts);
         if (heads % ranks != 0) ++uneven;
@@ -249,6 +256,15 @@ TEST(Heads, EveryRankHasTheKeysAndValuesOfItsQueries) {
     }
   }
   EXPECT_GT(uneven, 50);
+}
+
+TEST(Heads, AsManyKeysAsQueriesAreCutAlike) {
+  EXPECT_EQ(key_value_replicas(6, 6, 4), 1);
+  for (int rank = 0; rank < 4; ++rank) {
+    const nn::HeadShare share = share_heads(6, 6, 4, rank);
+    EXPECT_EQ(share.queries, share.keys);
+    EXPECT_EQ(share.queries.size(), rank < 2 ? 2 : 1);
+  }
 }
 
 TEST(Heads, PictureOfTheDocs) {

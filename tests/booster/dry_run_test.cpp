@@ -94,7 +94,7 @@ TEST(DryRun, BooksTheBytesOfALlama) {
                     .hidden_size = 36,
                     .intermediate_size = 50,
                     .num_hidden_layers = 2,
-                    .num_attention_heads = 6,
+                    .num_attention_heads = 8,
                     .num_key_value_heads = 2,
                     .head_dim = 6,
                     .max_position_embeddings = 16,

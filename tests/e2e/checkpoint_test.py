@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Qwen2Config
 
 from harness import COLOSSAL, SHIM, EndToEndTest
 
@@ -18,10 +18,26 @@ class HuggingFace(EndToEndTest):
         self.use("llama-tiny")
         self.check_opening("--model.rope_theta=100")
 
-    def check_opening(self, *model):
-        self.train(*self.flags(), *model, "--train.steps=3", "--precision.compute=fp32",
+    def test_transformers_opens_what_began_as_its_own(self):
+        """Every setting of the folder counts: with another rotary scaling or without biases the loss
+        would be another."""
+        sizes = dict(vocab_size=257, hidden_size=48, intermediate_size=50, num_hidden_layers=2,
+                     num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
+                     initializer_range=0.5)
+        llama3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
+                      high_freq_factor=4.0, original_max_position_embeddings=16)
+        for config in (LlamaConfig(**sizes, rope_parameters=llama3, tie_word_embeddings=True),
+                       Qwen2Config(**sizes, rope_parameters=dict(rope_type="default", rope_theta=1e6))):
+            with self.subTest(config.model_type):
+                folder = self.directory / config.model_type
+                AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+                self.use_folder(folder)
+                self.check_opening(name=config.model_type)
+
+    def check_opening(self, *model, name="run"):
+        self.train(*self.flags(name), *model, "--train.steps=3", "--precision.compute=fp32",
                    f"--data.validation={self.toml}", ranks=2)
-        folder = self.newest()
+        folder = self.newest(name)
         model = AutoModelForCausalLM.from_pretrained(folder)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         text = "def naïve(): return 'ß' # \U0001f600\n"
@@ -34,7 +50,7 @@ class HuggingFace(EndToEndTest):
         labels = data[:, 1:length + 1].view(-1, 32)
         with torch.no_grad():
             loss = torch.nn.functional.cross_entropy(model(rows).logits.flatten(0, 1), labels.flatten())
-        self.assertAlmostEqual(self.metrics()[3]["validation_loss"], loss.item(), delta=1e-5 * loss.item())
+        self.assertAlmostEqual(self.metrics(name)[3]["validation_loss"], loss.item(), delta=1e-5 * loss.item())
 
     def test_generate_continues_the_text_as_transformers_does(self):
         self.check_generation()

@@ -38,12 +38,17 @@ class EndToEndTest(unittest.TestCase):
 
     def use(self, preset):
         """Runs from here on train this model, made small."""
-        self.preset = preset
+        self.model_flags = TINY_MODELS[preset]
         self.toml.write_text(f'[model]\npreset = "{preset}"\n[data]\ntrain = ["{CORPUS}"]\n')
+
+    def use_folder(self, folder):
+        """... go on from the weights in a Hugging Face folder."""
+        self.model_flags = []
+        self.toml.write_text(f'[model]\npath = "{folder}"\n[data]\ntrain = ["{CORPUS}"]\n')
 
     def flags(self, name="run", checkpoints=True):
         """Where a run writes: its log folder is `name`."""
-        flags = TINY + TINY_MODELS[self.preset] + [f"--log.directory={self.directory / name}"]
+        flags = TINY + self.model_flags + [f"--log.directory={self.directory / name}"]
         if checkpoints:
             flags.append(f"--checkpoint.directory={self.directory / name / 'checkpoints'}")
         return flags

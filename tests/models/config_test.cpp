@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "colossal/base/error.h"
 #include "colossal/models/families.h"
 #include "colossal/models/gpt2/weights.h"
 #include "colossal/models/llama/presets.h"
 #include "colossal/models/llama/weights.h"
+#include "tests/support/temporary_directory.h"
 
 namespace colossal::models {
 namespace {
@@ -138,8 +141,10 @@ TEST(LlamaConfig, ReadsRotaryParametersOldAndNew) {
   newer["rope_parameters"]["rope_theta"] = 5e5;
   EXPECT_EQ(llama::parse_config(older).rotary, expected);
   EXPECT_EQ(llama::parse_config(newer).rotary, expected);
-  newer["rope_theta"] = 1e4;  // a setting of the run
-  EXPECT_EQ(llama::parse_config(newer).rotary.base, 1e4);
+  newer["rope_theta"] = 1e4;  // transformers looks into the object first
+  EXPECT_EQ(llama::parse_config(newer).rotary, expected);
+  older["rope_scaling"]["rope_theta"] = 1e6;
+  EXPECT_EQ(llama::parse_config(older).rotary.base, 1e6);
 }
 
 TEST(LlamaConfig, EveryFieldIsCheckedByName) {
@@ -148,6 +153,15 @@ TEST(LlamaConfig, EveryFieldIsCheckedByName) {
       {{{"num_key_value_heads", 4}}, "is not a multiple of num_key_value_heads = 4"},
       {{{"num_attention_heads", 8}}, "hidden_size = 36 is not a multiple"},
       {{{"head_dim", 5}}, "head_dim = 5"},
+      {{{"hidden_size", 40}, {"head_dim", 8}}, "hidden_size = 40 is not a multiple"},
+      {{{"head_dim", 1 << 20}}, "num_attention_heads = 6 x head_dim = 1048576: at most 1048576"},
+      {{{"initializer_range", 2.0}}, "initializer_range = 2.0"},
+      {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor = 0.5"},
+      {{{"quantization_config", {{"bits", 4}}}}, "quantization_config"},
+      {{{"rope_scaling", {{"factor", 2.0}}}}, "rope_scaling.factor = 2.0: rope_type \"default\""},
+      {{{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}}, "full_attention"},
+      {{{"model_type", "qwen2"}, {"layer_types", {"full_attention", "sliding_attention"}}},
+       "layer_types has \"sliding_attention\""},
       {{{"hidden_act", "gelu"}}, "hidden_act = \"gelu\""},
       {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_type = \"yarn\""},
       {{{"rope_scaling", "linear"}}, "rope_scaling = \"linear\": must be an object"},
@@ -163,6 +177,28 @@ TEST(LlamaConfig, EveryFieldIsCheckedByName) {
     EXPECT_THAT(llama_refusal(config), HasSubstr(message));
   }
   EXPECT_EQ(llama_refusal(valid_llama()), "accepted");
+}
+
+TEST(LlamaConfig, ARunsSettingsWinAndWhatFollowsFromThemFollows) {
+  const test::TemporaryDirectory folder;
+  json config = valid_llama();
+  config.erase("num_key_value_heads");
+  config["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}};
+  std::ofstream(folder.path() / "config.json") << config;
+  const auto resolve = [&](const json& overrides) {
+    return llama::parse_config(
+        resolve_model({.path = folder.path().string(), .overrides = overrides}).config);
+  };
+  EXPECT_EQ(resolve({{"rope_theta", 1e4}}).rotary, (ops::RotaryOptions{.base = 1e4, .factor = 2}));
+  EXPECT_EQ(resolve({{"rope_scaling", nullptr}}).rotary, (ops::RotaryOptions{.base = 5e5}));
+  const llama::Config wider = resolve({{"num_attention_heads", 18}});
+  EXPECT_EQ(wider.num_key_value_heads, 18);
+  EXPECT_EQ(wider.head_dim, 2);
+  const ModelSpecification preset =
+      resolve_model({.preset = "llama-tiny", .overrides = {{"hidden_size", 512}}});
+  EXPECT_EQ(preset.facts.head_size, 128);
+  EXPECT_EQ(
+      resolve_model({.preset = "llama-tiny", .overrides = {{"head_dim", 32}}}).facts.head_size, 32);
 }
 
 TEST(LlamaFacts, CountParametersOfThePublishedSizes) {

@@ -24,6 +24,8 @@ int64_t sequence_of(const data::Batch& batch) {
 // Of a sequence that several ranks share, the positions that are this rank's: [positions], host.
 at::Tensor positions_here(const data::Batch& batch, const ParallelContext& context) {
   const Strategy& strategy = context.strategy();
+  COLOSSAL_CHECK(sequence_of(batch) >= strategy.sp, "{} positions for sp = {}", sequence_of(batch),
+                 strategy.sp);
   std::vector<at::Tensor> runs;
   for (const Range& run : parallel::positions_of_rank(strategy.sequence_mode, sequence_of(batch),
                                                       strategy.sp, context.coordinate(Axis::sp))) {

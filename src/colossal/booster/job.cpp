@@ -58,9 +58,12 @@ void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
   int tp = strategy.tp;
   while (facts.heads < tp || strategy.tp % tp != 0) --tp;
   if (tp < strategy.tp) {
+    const bool ring_too =
+        strategy.sequence_mode == SequenceMode::ulysses && facts.heads / tp < strategy.sp;
     throw ConfigError(fmt::format(
-        "parallel.tp = {}: the model has {} heads; nearest layout for {} ranks: tp = {}, dp = {}",
-        strategy.tp, facts.heads, ranks, tp, ranks / tp / strategy.sp));
+        "parallel.tp = {}: the model has {} heads; nearest layout for {} ranks: tp = {}, dp = {}{}",
+        strategy.tp, facts.heads, ranks, tp, ranks / tp / strategy.sp,
+        ring_too ? ", sp_mode = \"ring\"" : ""));
   }
   if (strategy.sequence_mode == SequenceMode::ulysses && facts.heads / tp < strategy.sp) {
     throw ConfigError(fmt::format(

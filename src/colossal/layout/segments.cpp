@@ -1,6 +1,7 @@
 #include "colossal/layout/segments.h"
 
 #include "colossal/layout/partition.h"
+#include "colossal/layout/runs.h"
 
 namespace colossal {
 
@@ -9,14 +10,8 @@ std::vector<Range> held_of_segments(std::span<const Segment> segments, int parts
   int64_t offset = 0;
   for (const Segment& segment : segments) {
     const Range mine = Partition(segment.size, parts, segment.unit).range(part);
-    const Range run{offset + mine.begin, offset + mine.end};
+    append(held, {offset + mine.begin, offset + mine.end});
     offset += segment.size;
-    if (run.empty()) continue;
-    if (!held.empty() && held.back().end == run.begin) {
-      held.back().end = run.end;
-    } else {
-      held.push_back(run);
-    }
   }
   return held;
 }

@@ -31,8 +31,8 @@ struct Strategy {
   // all of them (V. Korthikanti et al. 2022, "sequence parallelism").
   bool tp_sequence = true;
 
-  // Neighbours along tp that hold the same keys and values, where a model has fewer heads of those
-  // than there are ranks to share them (layout/heads.h). Follows from the model.
+  // Neighbours along tp that hold the same keys and values, where tp does not divide the model's
+  // heads of those (layout/heads.h). Follows from the model.
   int key_value_replicas = 1;
 
   SequenceMode sequence_mode = SequenceMode::ring;

@@ -17,6 +17,8 @@ namespace {
 
 struct Family {
   std::vector<std::string> model_types;  // in config.json
+  // A config.json whose every setting is said in one way, which a run may override.
+  nlohmann::json (*simplify)(nlohmann::json config);
   // dropout >= 0: all of the model's probabilities.
   ModelSpecification (*specify)(const nlohmann::json& config, double dropout);
   std::unique_ptr<LanguageModel> (*build)(const nlohmann::json& config, nn::Builder& build);
@@ -41,6 +43,7 @@ const std::vector<Family>& families() {
   using Llama = FamilyOf<llama::Model, llama::Config, llama::parse_config, llama::sharding>;
   static const std::vector<Family> kFamilies{
       {{"gpt2"},
+       [](nlohmann::json json) { return json; },
        [](const nlohmann::json& json, double dropout) {
          gpt2::Config config = gpt2::parse_config(json);
          if (dropout >= 0) config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = dropout;
@@ -55,6 +58,7 @@ const std::vector<Family>& families() {
          return config ? gpt2::to_json(*config) : nlohmann::json();
        }},
       {{"llama", "qwen2"},
+       llama::with_older_rotary_fields,
        [](const nlohmann::json& json, double dropout) {
          llama::Config config = llama::parse_config(json);
          if (dropout >= 0) config.attention_dropout = dropout;
@@ -66,7 +70,11 @@ const std::vector<Family>& families() {
        llama::preset_names,
        [](const std::string& name) {
          const auto config = llama::preset(name);
-         return config ? llama::to_json(*config) : nlohmann::json();
+         if (!config) return nlohmann::json();
+         nlohmann::json json = llama::to_json(*config);
+         json.erase(
+             "head_dim");  // hidden_size / num_attention_heads, also when a run changes those
+         return json;
        }},
   };
   return kFamilies;
@@ -106,11 +114,19 @@ nlohmann::json preset_config(const std::string& name) {
                                 fmt::join(preset_names(), ", ")));
 }
 
+ModelSpecification specify(const nlohmann::json& config, double dropout) {
+  return family_of(config).specify(config, dropout);
+}
+
+// Overrides may name any field that the family knows or the config has. Fields that neither gives
+// follow from the others as ever: a head's size from the hidden size.
 void apply_overrides(nlohmann::json& config, const nlohmann::json& overrides) {
+  nlohmann::json known = specify(config, -1).config;
+  known.update(config);
   std::vector<std::string> fields;
-  for (const auto& [field, value] : config.items()) fields.push_back(field);
+  for (const auto& [field, value] : known.items()) fields.push_back(field);
   for (const auto& [field, value] : overrides.items()) {
-    if (!config.contains(field)) {
+    if (!known.contains(field)) {
       throw ConfigError(
           fmt::format("model.{}: no such key, and config.json has no such field; nearest: model.{}",
                       field, nearest(field, fields)));
@@ -122,10 +138,6 @@ void apply_overrides(nlohmann::json& config, const nlohmann::json& overrides) {
 bool has_weights(const std::filesystem::path& folder) {
   return std::filesystem::exists(folder / "model.safetensors") ||
          std::filesystem::exists(folder / "model.safetensors.index.json");
-}
-
-ModelSpecification specify(const nlohmann::json& config, double dropout) {
-  return family_of(config).specify(config, dropout);
 }
 
 }  // namespace
@@ -151,13 +163,8 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   }
   nlohmann::json config =
       request.path.empty() ? preset_config(request.preset) : read_config(request.path);
-  // A folder's config.json may leave fields to their defaults; overrides may name any field.
-  if (!request.path.empty() && !request.overrides.empty()) {
-    nlohmann::json complete = specify(config, -1).config;
-    complete.update(config);
-    config = std::move(complete);
-  }
-  apply_overrides(config, request.overrides);
+  config = family_of(config).simplify(std::move(config));
+  if (!request.overrides.empty()) apply_overrides(config, request.overrides);
   ModelSpecification specification = specify(config, request.dropout);
   if (!request.path.empty() && has_weights(request.path)) specification.weights = request.path;
   return specification;

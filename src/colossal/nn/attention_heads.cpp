@@ -25,7 +25,8 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const HeadShare&
 }
 
 at::Tensor AttentionHeads::view(const at::Tensor& qkv, const StepContext& context) const {
-  const at::Tensor heads = qkv.view({context.batch, context.sequence, -1, head_size_});
+  const at::Tensor heads =
+      qkv.view({context.batch, context.sequence, queries_ + 2 * keys_, head_size_});
   if (!frequencies_.defined()) return heads;
   return ops::rotary(heads, context.positions, frequencies_, queries_ + keys_);
 }

@@ -33,21 +33,21 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
     context->save_for_backward(saved);
     context->saved_data["biases"] = !biases.empty();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const FusedWeights given{weights.vec(), biases.vec()};
     std::vector<int64_t> sizes = x.sizes().vec();
-    sizes.back() = -1;
-    return fused_product(x.reshape({-1, x.size(-1)}), {weights.vec(), biases.vec()}).view(sizes);
+    sizes.back() = given.out_features();
+    return fused_product(x.flatten(0, -2), given).view(sizes);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const std::vector<at::Tensor> weights(saved.begin() + 1, saved.end());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const at::Tensor y_gradient = gradients[0].reshape({-1, gradients[0].size(-1)});
+    const at::Tensor y_gradient = gradients[0].flatten(0, -2);
     variable_list result{fused_input_gradient(y_gradient, weights).view(saved[0].sizes())};
-    for (const at::Tensor& gradient :
-         fused_weight_gradients(y_gradient, saved[0].reshape({-1, saved[0].size(-1)}), weights,
-                                context->saved_data["biases"].toBool(),
-                                /*transposed=*/false)) {
+    for (const at::Tensor& gradient : fused_weight_gradients(
+             y_gradient, saved[0].flatten(0, -2), weights, context->saved_data["biases"].toBool(),
+             /*transposed=*/false)) {
       result.push_back(gradient);
     }
     return result;

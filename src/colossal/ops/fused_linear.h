@@ -25,7 +25,7 @@ std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, con
                                                const std::vector<at::Tensor>& weights,
                                                bool with_biases, bool transposed);
 
-// x [.., in] -> [.., sum of out], differentiable.
+// x [.., in] -> [.., sum of out], differentiable. InternalError: no weights, or fewer biases.
 at::Tensor fused_linear(const at::Tensor& x, const FusedWeights& given);
 
 }  // namespace colossal::ops

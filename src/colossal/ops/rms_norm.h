@@ -6,7 +6,8 @@
 namespace colossal::ops {
 
 // weight * x / sqrt(mean(x^2) + epsilon) over the last dim (B. Zhang and R. Sennrich, 2019). weight
-// [features], of x's type. Statistics in fp32 (fp64 for fp64).
+// [features], of x's type. Statistics in fp32 (fp64 for fp64). InternalError: sizes or types
+// differ.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
 
 }  // namespace colossal::ops

@@ -28,9 +28,13 @@ double scaled_frequency(const RotaryOptions& options, double frequency) {
   return (1 - share) * frequency / options.factor + share * frequency;
 }
 
-// cosines, sines: [sequence, 1, head_size / 2]
-at::Tensor turned(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
-                  int64_t rotated_heads) {
+// direction: 1, or -1 to turn back.
+at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
+                  int64_t rotated_heads, double direction) {
+  // [sequence, 1, head_size / 2]
+  const at::Tensor angles = (positions.unsqueeze(-1) * frequencies).unsqueeze(1);
+  const at::Tensor cosines = angles.cos().to(x.scalar_type());
+  const at::Tensor sines = angles.sin().mul_(direction).to(x.scalar_type());
   at::Tensor y = at::empty_like(x, at::MemoryFormat::Contiguous);
   const int64_t half = x.size(3) / 2, others = x.size(2) - rotated_heads;
   const auto part = [&](const at::Tensor& t, int64_t begin) {
@@ -48,22 +52,17 @@ struct Rotary : torch::autograd::Function<Rotary> {
                             const at::Tensor& positions, const at::Tensor& frequencies,
                             int64_t rotated_heads) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const at::Tensor angles = (positions.unsqueeze(-1) * frequencies).unsqueeze(1);
-    const at::Tensor cosines = angles.cos().to(x.scalar_type());
-    const at::Tensor sines = angles.sin().to(x.scalar_type());
-    context->save_for_backward({cosines, sines});
+    // All layers share these, where tables of cosines and sines would be each layer's own.
+    context->save_for_backward({positions, frequencies});
     context->saved_data["rotated_heads"] = rotated_heads;
-    return turned(x, cosines, sines, rotated_heads);
+    return turned(x, positions, frequencies, rotated_heads, 1);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return {turned(gradients[0], saved[0], saved[1].neg(),
-                   context->saved_data["rotated_heads"].toInt()),
-            {},
-            {},
-            {}};
+    const int64_t rotated_heads = context->saved_data["rotated_heads"].toInt();
+    return {turned(gradients[0], saved[0], saved[1], rotated_heads, -1), {}, {}, {}};
   }
 };
 

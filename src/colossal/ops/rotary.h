@@ -26,6 +26,7 @@ at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size);
 
 // x [batch, sequence, heads, head_size] with the first `rotated_heads` turned by their position,
 // positions [sequence] int64; the others are copied. Angles in fp64. Differentiable by x.
+// InternalError: sizes that do not fit each other.
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
                   int64_t rotated_heads);
 

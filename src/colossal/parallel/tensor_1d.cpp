@@ -89,7 +89,9 @@ class FirstLinear : public nn::Linear {
     return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
                                order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
                                ranks_.rows(context))
-        .view({context.batch, context.sequence, -1});
+        .view({context.batch, context.sequence,
+               ops::FusedWeights{transposed_if(order_ == nn::WeightOrder::in_out, weights), {}}
+                   .out_features()});
   }
 
  private:
@@ -261,7 +263,15 @@ Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Sharding shardi
     : DenseBuilder(std::move(make_attention)),
       context_(context),
       ranks_{context.group(Axis::tp), context.strategy().tp_sequence},
-      sharding_(std::move(sharding)) {}
+      sharding_(std::move(sharding)) {
+  const int replicas = key_value_replicas(sharding_.heads, sharding_.kv_heads, ranks_.group.size());
+  COLOSSAL_CHECK(
+      context.strategy().key_value_replicas == replicas,
+      "Strategy::key_value_replicas is {}; with {} heads, {} of keys and values, and tp = "
+      "{} it is {}",
+      context.strategy().key_value_replicas, sharding_.heads, sharding_.kv_heads,
+      ranks_.group.size(), replicas);
+}
 
 nn::Placement Tensor1dBuilder::whole() const {
   if (ranks_.share_tokens) return {.reduction = &context_.data_and_tensor_group()};

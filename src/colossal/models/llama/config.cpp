@@ -1,5 +1,9 @@
 #include "colossal/models/llama/config.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "colossal/base/error.h"
 #include "colossal/models/config_fields.h"
 
@@ -9,32 +13,42 @@ namespace {
 constexpr double kLargestBase = 1e12;
 constexpr double kLargestFactor = 1e6;
 
-// transformers 5 writes rope_parameters; before, rope_theta and rope_scaling. What is said in the
-// older way wins: a run's own settings are.
+nlohmann::json object_of(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || found->is_null()) return nlohmann::json::object();
+  if (!found->is_object()) {
+    throw ConfigError(fmt::format("config.json: {} = {}: must be an object", name, found->dump()));
+  }
+  return *found;
+}
+
+// Of with_older_rotary_fields().
 ops::RotaryOptions parse_rotary(const nlohmann::json& json, int64_t max_position_embeddings) {
-  const auto object = [&](const char* name) {
-    const auto found = json.find(name);
-    if (found == json.end() || found->is_null()) return nlohmann::json(nlohmann::json::object());
-    if (!found->is_object()) {
-      throw ConfigError(
-          fmt::format("config.json: {} = {}: must be an object", name, found->dump()));
-    }
-    return *found;
-  };
-  const nlohmann::json parameters = object("rope_parameters"), older = object("rope_scaling");
-  const nlohmann::json& scaling = older.empty() ? parameters : older;
+  const nlohmann::json scaling = object_of(json, "rope_scaling");
   ops::RotaryOptions rotary;
-  rotary.base = ConfigFields(json).number(
-      "rope_theta", ConfigFields(parameters).number("rope_theta", 10000, 1, kLargestBase), 1,
-      kLargestBase);
+  rotary.base = ConfigFields(json).number("rope_theta", 10000, 1, kLargestBase);
   const ConfigFields fields(scaling);
   const std::string type = fields.text("rope_type", fields.text("type", "default"));
-  if (type == "default") return rotary;
-  if (type != "linear" && type != "llama3") {
+  std::vector<std::string> known{"rope_type", "type", "partial_rotary_factor"};
+  if (type == "linear" || type == "llama3") known.push_back("factor");
+  if (type == "llama3") {
+    known.insert(known.end(),
+                 {"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
+  } else if (type != "default" && type != "linear") {
     throw ConfigError(fmt::format(
         "config.json: rope_type = \"{}\": computed here are \"default\", \"linear\" and \"llama3\"",
         type));
   }
+  for (const auto& [field, value] : scaling.items()) {
+    if (std::count(known.begin(), known.end(), field) == 0) {
+      throw ConfigError(
+          fmt::format("config.json: rope_scaling.{} = {}: rope_type \"{}\" has no such field; its "
+                      "fields: {}",
+                      field, value.dump(), type, fmt::join(known, ", ")));
+    }
+  }
+  fields.require("partial_rotary_factor", 1.0);
+  if (type == "default") return rotary;
   rotary.factor = fields.number("factor", 1, 1e-3, kLargestFactor);
   if (type == "linear") return rotary;
   rotary.low_frequency_factor = fields.number("low_freq_factor", 1, 1e-3, kLargestFactor);
@@ -63,7 +77,18 @@ nlohmann::json scaling_to_json(const ops::RotaryOptions& rotary) {
 
 }  // namespace
 
-Config parse_config(const nlohmann::json& json) {
+nlohmann::json with_older_rotary_fields(nlohmann::json json) {
+  nlohmann::json rotary = object_of(json, "rope_parameters");
+  if (rotary.empty()) rotary = object_of(json, "rope_scaling");
+  json.erase("rope_parameters");
+  if (rotary.contains("rope_theta")) json["rope_theta"] = rotary["rope_theta"];
+  rotary.erase("rope_theta");
+  json["rope_scaling"] = rotary.empty() ? nlohmann::json() : rotary;
+  return json;
+}
+
+Config parse_config(const nlohmann::json& given) {
+  const nlohmann::json json = with_older_rotary_fields(given);
   const ConfigFields fields(json);
   Config config;
   config.is_qwen2 = fields.text("model_type", "llama") == "qwen2";
@@ -79,14 +104,19 @@ Config parse_config(const nlohmann::json& json) {
         "config.json: num_attention_heads = {} is not a multiple of num_key_value_heads = {}",
         config.num_attention_heads, config.num_key_value_heads));
   }
-  config.head_dim = fields.optional_size("head_dim", 0, kMaximumWidth);
-  if (config.head_dim == 0) {
-    if (config.hidden_size % config.num_attention_heads != 0) {
-      throw ConfigError(
-          fmt::format("config.json: hidden_size = {} is not a multiple of num_attention_heads = {}",
-                      config.hidden_size, config.num_attention_heads));
-    }
-    config.head_dim = config.hidden_size / config.num_attention_heads;
+  // transformers opens no Llama without this, whatever head_dim is.
+  const bool has_head_dim = json.contains("head_dim") && !json["head_dim"].is_null();
+  if (config.hidden_size % config.num_attention_heads != 0 && !(config.is_qwen2 && has_head_dim)) {
+    throw ConfigError(
+        fmt::format("config.json: hidden_size = {} is not a multiple of num_attention_heads = {}",
+                    config.hidden_size, config.num_attention_heads));
+  }
+  config.head_dim = fields.optional_size(
+      "head_dim", config.hidden_size / config.num_attention_heads, kMaximumWidth);
+  if (config.num_attention_heads * config.head_dim > kMaximumWidth) {
+    throw ConfigError(
+        fmt::format("config.json: num_attention_heads = {} x head_dim = {}: at most {} in all",
+                    config.num_attention_heads, config.head_dim, kMaximumWidth));
   }
   if (config.head_dim % 2 != 0) {
     throw ConfigError(fmt::format(
@@ -96,16 +126,25 @@ Config parse_config(const nlohmann::json& json) {
   config.max_position_embeddings = fields.optional_size(
       "max_position_embeddings", config.is_qwen2 ? 32768 : 2048, kMaximumPositions);
   config.rms_norm_eps = fields.number("rms_norm_eps", 1e-6, 0, 1);
-  config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
+  config.initializer_range = fields.number("initializer_range", 0.02, 0, 1);
   config.attention_dropout = fields.number("attention_dropout", 0, 0, 0.999);
   config.tie_word_embeddings = fields.flag("tie_word_embeddings", false);
   if (config.is_qwen2) {
     fields.require("use_sliding_window", false);
+    for (const nlohmann::json& type : json.value("layer_types", nlohmann::json::array())) {
+      if (type != "full_attention") {
+        throw ConfigError(
+            fmt::format("config.json: layer_types has {}: only \"full_attention\" is computed here",
+                        type.dump()));
+      }
+    }
   } else {
     config.attention_bias = fields.flag("attention_bias", false);
     config.mlp_bias = fields.flag("mlp_bias", false);
   }
   fields.require("hidden_act", "silu");
+  fields.require("partial_rotary_factor", 1.0);
+  fields.require("quantization_config", nullptr);
   config.rotary = parse_rotary(json, config.max_position_embeddings);
   return config;
 }

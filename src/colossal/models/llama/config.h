@@ -37,6 +37,10 @@ struct Config {
 // Throws ConfigError, naming the field, for one that is missing, of a wrong type, absurd, or that
 // asks for what this model does not compute.
 Config parse_config(const nlohmann::json& json);
+// transformers 5 says base and scaling of the rotary positions in one object, rope_parameters;
+// before, the base was rope_theta, the rest rope_scaling. The same in the older way, which a run's
+// settings may then override one by one.
+nlohmann::json with_older_rotary_fields(nlohmann::json json);
 // With everything that transformers needs to open the folder.
 nlohmann::json to_json(const Config& config);
 ModelFacts facts(const Config& config);

@@ -10,7 +10,7 @@ namespace {
 
 template <typename Real>
 [[gnu::always_inline]] inline Real sigmoid(Real x) {
-  const Real largest = 80;  // exp() of more would overflow; 1 / (1 + exp(80)) is 0 for all purposes
+  const Real largest = sizeof(Real) == 8 ? 700 : 80;  // of what exponential() takes
   return Real{1} / (Real{1} + exponential(-x > largest ? largest : -x));
 }
 

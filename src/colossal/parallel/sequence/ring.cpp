@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/layout/runs.h"
 #include "colossal/layout/zigzag.h"
 #include "colossal/nn/dense_layers.h"
 #include "colossal/parallel/collectives.h"
@@ -14,7 +15,6 @@
 namespace colossal::parallel {
 namespace {
 
-using ops::AttentionGradients;
 using ops::AttentionPart;
 using ops::AttentionResult;
 using ops::AttentionRule;
@@ -32,11 +32,7 @@ struct Ring {
   std::vector<Range> positions(int hops) const {
     return zigzag_runs(sequence, size(), (group->rank() + size() - hops % size()) % size());
   }
-  int64_t num_positions(int hops) const {
-    int64_t count = 0;
-    for (const Range& run : positions(hops)) count += run.size();
-    return count;
-  }
+  int64_t num_positions(int hops) const { return num_indices(positions(hops)); }
 
   // Hop number `hop` of a block [2, batch, positions, heads, head_size].
   Pending start_hop(const at::Tensor& block, int hop) const {

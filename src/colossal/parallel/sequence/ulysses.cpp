@@ -2,6 +2,7 @@
 
 #include "colossal/layout/partition.h"
 #include "colossal/nn/attention_heads.h"
+#include "colossal/ops/flat_tensor.h"
 #include "colossal/parallel/saved_group.h"
 
 namespace colossal::parallel {
@@ -76,7 +77,9 @@ at::Tensor to_positions(const at::Tensor& x, const Exchange& exchange) {
     shapes.push_back({x.size(0), mine, exchange.num_heads_of(rank), x.size(3)});
   }
   const std::vector<at::Tensor> received = all_to_all(parts, shapes, *exchange.group);
-  const at::Tensor all = at::zeros({x.size(0), mine, exchange.num_heads, x.size(3)}, x.options());
+  const at::Tensor all =
+      at::zeros({x.size(0), mine, exchange.num_heads, x.size(3)},
+                x.options().dtype(ops::compute_type(x.scalar_type())));  // of the sums
   for (int rank = 0; rank < exchange.size(); ++rank) {
     int64_t begin = 0;
     for (const Range& run : exchange.heads[rank]) {
@@ -84,7 +87,7 @@ at::Tensor to_positions(const at::Tensor& x, const Exchange& exchange) {
       begin += run.size();
     }
   }
-  return all;
+  return all.to(x.scalar_type());
 }
 
 // Each is the inverse of the other, and so its gradient.

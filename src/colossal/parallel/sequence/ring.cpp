@@ -135,8 +135,10 @@ class RingLayer : public nn::DenseAttention {
   at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                     const ops::AttentionOptions& options,
                     const nn::StepContext& context) const override {
-    COLOSSAL_CHECK(!context.cache, "a sequence of {} positions over {} ranks with a cache",
-                   context.whole_sequence, group_.size());
+    COLOSSAL_CHECK(!context.cache && !options.documents.defined(),
+                   "{} positions over {} ranks: with a cache {}, documents {}",
+                   context.whole_sequence, group_.size(), context.cache != nullptr,
+                   options.documents.defined());
     return RingAttention::apply(queries, keys, values, AttentionRule(options, queries.size(3)),
                                 Ring{&group_, context.whole_sequence});
   }

@@ -20,24 +20,37 @@ struct Results {
   at::Tensor output, gradient;
 };
 
-// Attention to all that `make` gives, for these positions of one sequence.
-Results run_layer(const nn::MakeAttention& make, const at::Tensor& positions, double dropout,
-                  at::ScalarType type) {
+struct Setting {
+  at::ScalarType type;
+  double dropout;
+  bool packed;  // several documents in each sequence
+};
+
+// The document of each position: runs of 37, shifted in the second sequence.
+at::Tensor documents() {
+  const at::Tensor shifts = at::tensor({0, 11}, at::kLong).unsqueeze(1);
+  return (at::arange(kSequence, at::kLong) + shifts).floor_divide(37);
+}
+
+// The layer that `make` makes, for these positions of one sequence.
+Results run_layer(const nn::MakeAttention& make, const at::Tensor& positions,
+                  const Setting& setting) {
   const auto numbers = [&](int64_t features) {
     const at::Tensor all = at::arange(kBatch * kSequence * features, at::kDouble).sin_();
-    return all.view({kBatch, kSequence, features}).index_select(1, positions).to(type);
+    return all.view({kBatch, kSequence, features}).index_select(1, positions).to(setting.type);
   };
   const auto attention = make("attention",
                               {.heads = kHeads,
                                .kv_heads = kKeyHeads,
                                .head_size = kHeadSize,
                                .scale = 0.4,
-                               .dropout = dropout},
+                               .dropout = setting.dropout},
                               0);
   nn::StepContext context = nn::make_step_context(kBatch, positions.numel(), at::kCPU);
   context.whole_sequence = kSequence;
   context.positions = positions;
   context.training = true;
+  if (setting.packed) context.documents = documents();
   context.sample_ids = {7, 3};
   const at::Tensor qkv = numbers(kFeatures).requires_grad_();
   const at::Tensor output = attention->forward(qkv, context);
@@ -52,31 +65,51 @@ void expect_near(const at::Tensor& a, const at::Tensor& b, double tolerance) {
             tolerance * exact.norm().item<double>());
 }
 
+at::Tensor positions_of(int ranks, int rank) {
+  std::vector<at::Tensor> runs;
+  for (const Range& run : zigzag_runs(kSequence, ranks, rank)) {
+    runs.push_back(at::arange(run.begin, run.end, at::kLong));
+  }
+  return at::cat(runs);
+}
+
+void expect_equal_to_whole(const Setting& setting) {
+  const double tolerance = setting.type == at::kDouble  ? 1e-13
+                           : setting.type == at::kFloat ? 2e-6
+                                                        : 1e-2;
+  const Results whole = run_layer(nn::make_dense_attention, positions_of(1, 0), setting);
+  for (const int ranks : {2, 3, 4}) {
+    SCOPED_TRACE(fmt::format("{}, {} ranks, dropout {}, packed {}", c10::toString(setting.type),
+                             ranks, setting.dropout, setting.packed));
+    run_ranks(ranks, [&](comm::World& world) {
+      std::vector<int> all(ranks);
+      std::iota(all.begin(), all.end(), 0);
+      const comm::Group group = world.group("sp", all);
+      const at::Tensor positions = positions_of(ranks, world.rank());
+      const Results here = run_layer(parallel::make_ring_attention(group), positions, setting);
+      expect_near(here.output, whole.output.index_select(1, positions), tolerance);
+      expect_near(here.gradient, whole.gradient.index_select(1, positions), tolerance);
+    });
+  }
+}
+
 TEST(RingAttention, EqualsTheWholeWithFewerHeadsOfKeys) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
-    const double tolerance = type == at::kDouble ? 1e-13 : type == at::kFloat ? 2e-6 : 1e-2;
-    for (const double dropout : {0.0, 0.3}) {
-      const Results whole =
-          run_layer(nn::make_dense_attention, at::arange(kSequence, at::kLong), dropout, type);
-      for (const int ranks : {2, 3, 4}) {
-        SCOPED_TRACE(fmt::format("{}, {} ranks, dropout {}", c10::toString(type), ranks, dropout));
-        run_ranks(ranks, [&](comm::World& world) {
-          std::vector<int> all(ranks);
-          std::iota(all.begin(), all.end(), 0);
-          const comm::Group group = world.group("sp", all);
-          std::vector<at::Tensor> runs;
-          for (const Range& run : zigzag_runs(kSequence, ranks, world.rank())) {
-            runs.push_back(at::arange(run.begin, run.end, at::kLong));
-          }
-          const at::Tensor positions = at::cat(runs);
-          const Results here =
-              run_layer(parallel::make_ring_attention(group), positions, dropout, type);
-          expect_near(here.output, whole.output.index_select(1, positions), tolerance);
-          expect_near(here.gradient, whole.gradient.index_select(1, positions), tolerance);
-        });
-      }
-    }
+    for (const double dropout : {0.0, 0.3}) expect_equal_to_whole({type, dropout, false});
   }
+}
+
+TEST(RingAttention, KeepsDocumentsApart) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    for (const double dropout : {0.0, 0.3}) expect_equal_to_whole({type, dropout, true});
+  }
+  // The first document of the first sequence alone, and with the others behind it.
+  const auto output = [](bool packed) {
+    return run_layer(nn::make_dense_attention, positions_of(1, 0), {at::kDouble, 0, packed})
+        .output[0];
+  };
+  EXPECT_TRUE(output(true).narrow(0, 0, 37).equal(output(false).narrow(0, 0, 37)));
+  EXPECT_FALSE(output(true).narrow(0, 37, 1).equal(output(false).narrow(0, 37, 1)));
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
-// The layer alone: what the ranks of a ring compute together is what one rank computes, with fewer
-// heads of keys than of queries.
+// The layer alone: what the ranks that share a sequence compute together is what one rank computes,
+// with fewer heads of keys than of queries.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <numeric>
 
-#include "colossal/layout/zigzag.h"
+#include "colossal/parallel/sequence/positions.h"
 #include "colossal/parallel/sequence/ring.h"
+#include "colossal/parallel/sequence/ulysses.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::test {
@@ -65,49 +66,57 @@ void expect_near(const at::Tensor& a, const at::Tensor& b, double tolerance) {
             tolerance * exact.norm().item<double>());
 }
 
-at::Tensor positions_of(int ranks, int rank) {
+at::Tensor positions_of(SequenceMode mode, int ranks, int rank) {
   std::vector<at::Tensor> runs;
-  for (const Range& run : zigzag_runs(kSequence, ranks, rank)) {
+  for (const Range& run : parallel::positions_of_rank(mode, kSequence, ranks, rank)) {
     runs.push_back(at::arange(run.begin, run.end, at::kLong));
   }
   return at::cat(runs);
 }
 
-void expect_equal_to_whole(const Setting& setting) {
+Results run_alone(const Setting& setting) {
+  return run_layer(nn::make_dense_attention, at::arange(kSequence, at::kLong), setting);
+}
+
+void expect_equal_to_whole(SequenceMode mode, int ranks, const Setting& setting) {
+  SCOPED_TRACE(fmt::format("{}, {} ranks, dropout {}, packed {}", c10::toString(setting.type),
+                           ranks, setting.dropout, setting.packed));
   const double tolerance = setting.type == at::kDouble  ? 1e-13
                            : setting.type == at::kFloat ? 2e-6
                                                         : 1e-2;
-  const Results whole = run_layer(nn::make_dense_attention, positions_of(1, 0), setting);
-  for (const int ranks : {2, 3, 4}) {
-    SCOPED_TRACE(fmt::format("{}, {} ranks, dropout {}, packed {}", c10::toString(setting.type),
-                             ranks, setting.dropout, setting.packed));
-    run_ranks(ranks, [&](comm::World& world) {
-      std::vector<int> all(ranks);
-      std::iota(all.begin(), all.end(), 0);
-      const comm::Group group = world.group("sp", all);
-      const at::Tensor positions = positions_of(ranks, world.rank());
-      const Results here = run_layer(parallel::make_ring_attention(group), positions, setting);
-      expect_near(here.output, whole.output.index_select(1, positions), tolerance);
-      expect_near(here.gradient, whole.gradient.index_select(1, positions), tolerance);
-    });
+  const Results whole = run_alone(setting);
+  run_ranks(ranks, [&](comm::World& world) {
+    std::vector<int> all(ranks);
+    std::iota(all.begin(), all.end(), 0);
+    const comm::Group group = world.group("sp", all);
+    const at::Tensor positions = positions_of(mode, ranks, world.rank());
+    const bool ring = mode == SequenceMode::ring;
+    const Results here =
+        run_layer((ring ? parallel::make_ring_attention : parallel::make_ulysses_attention)(group),
+                  positions, setting);
+    expect_near(here.output, whole.output.index_select(1, positions), tolerance);
+    expect_near(here.gradient, whole.gradient.index_select(1, positions), tolerance);
+  });
+}
+
+void expect_equal_at_all_layouts(bool packed) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    for (const double dropout : {0.0, 0.3}) {
+      const Setting setting{type, dropout, packed};
+      for (const int ranks : {2, 3, 4}) expect_equal_to_whole(SequenceMode::ring, ranks, setting);
+      expect_equal_to_whole(SequenceMode::ulysses, kKeyHeads, setting);
+    }
   }
 }
 
-TEST(RingAttention, EqualsTheWholeWithFewerHeadsOfKeys) {
-  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
-    for (const double dropout : {0.0, 0.3}) expect_equal_to_whole({type, dropout, false});
-  }
+TEST(SequenceAttention, EqualsTheWholeWithFewerHeadsOfKeys) {
+  expect_equal_at_all_layouts(false);
 }
 
-TEST(RingAttention, KeepsDocumentsApart) {
-  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
-    for (const double dropout : {0.0, 0.3}) expect_equal_to_whole({type, dropout, true});
-  }
+TEST(SequenceAttention, KeepsDocumentsApart) {
+  expect_equal_at_all_layouts(true);
   // The first document of the first sequence alone, and with the others behind it.
-  const auto output = [](bool packed) {
-    return run_layer(nn::make_dense_attention, positions_of(1, 0), {at::kDouble, 0, packed})
-        .output[0];
-  };
+  const auto output = [](bool packed) { return run_alone({at::kDouble, 0, packed}).output[0]; };
   EXPECT_TRUE(output(true).narrow(0, 0, 37).equal(output(false).narrow(0, 0, 37)));
   EXPECT_FALSE(output(true).narrow(0, 37, 1).equal(output(false).narrow(0, 37, 1)));
 }

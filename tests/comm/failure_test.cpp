@@ -310,6 +310,18 @@ TEST_P(Mismatch, OfWhatAnAllToAllExpects) {
   }
 }
 
+// Who is right may be done before it hears of it; who is wrong is told what came.
+TEST_P(Mismatch, OfWhatARingHandsOn) {
+  const auto rotate = [](int64_t expected) {
+    return [expected](const Group& group) {
+      rotate_async(at::ones({3}), at::ones({expected}), group, Reason::sequence).wait();
+    };
+  };
+  EXPECT_THAT(messages(rotate(3), rotate(2))[1],
+              AllOf(HasSubstr("rotate (sequence) does not match: rank 0 called"),
+                    HasSubstr("with 12 B for it"), HasSubstr("with 8 B for it")));
+}
+
 TEST(RunRanks, ThrowsTheFirstCauseWithItsRank) {
   const auto body = [](World& world) {
     const Group group = world.group("dp", {0, 1, 2, 3});

@@ -62,7 +62,8 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& con
   if (context.cache) {
     std::tie(keys, values) = context.cache->append(options_.layer, keys, values);
   }
-  ops::AttentionOptions options{.causal = true, .scale = options_.scale};
+  ops::AttentionOptions options{
+      .causal = true, .scale = options_.scale, .documents = context.documents};
   if (context.training && options_.dropout > 0) {
     options.dropout = options_.dropout;
     options.random_key = random_key(context.seed, static_cast<uint64_t>(context.step), stream_);

@@ -24,6 +24,9 @@ struct StepContext {
   std::vector<int64_t> sample_ids;
   // Position of each column in its sequence, [sequence] int64; starts beyond 0 when generating.
   at::Tensor positions;
+  // The document of each position of the whole sequence, [batch, whole_sequence] int64, where the
+  // activations are: attention stays within documents. Undefined: each sequence is one.
+  at::Tensor documents;
 
   KeyValueCache* cache = nullptr;       // generating: past keys and values
   BlockRunner* block_runner = nullptr;  // how repeated blocks run; null: one after the other

@@ -350,13 +350,13 @@ void Flash<Format>::fill_lanes(const QueryBlock& block) const {
 template <typename Format>
 template <typename Run>
 void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) const {
-  const int64_t end_of_seen = this->end_of_seen(block);
+  const int64_t seen_by_any = end_of_seen(block);
   const int64_t seen_by_all = rule_.causal ? block.first_position + 1 : end_of_keys_;
   for (const PositionRun& of_run : key_runs_) {
-    const int64_t end = std::min(of_run.positions.end, end_of_seen);
+    const int64_t end = std::min(of_run.positions.end, seen_by_any);
     KeyBlock keys{.position = of_run.positions.begin};
     for (; keys.position < end; keys.position += keys.count) {
-      const bool diagonal = keys.position + kKeys > seen_by_all && seen_by_all < end_of_seen;
+      const bool diagonal = keys.position + kKeys > seen_by_all && seen_by_all < seen_by_any;
       // Blocks end at multiples of their size in the sequence, wherever a run begins: each draws
       // from one group of random words.
       const int64_t size = diagonal ? Format::kDiagonalKeys : kKeys;

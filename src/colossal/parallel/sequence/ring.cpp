@@ -1,5 +1,6 @@
 #include "colossal/parallel/sequence/ring.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 
@@ -62,22 +63,30 @@ at::Tensor empty_like_heads(const at::Tensor& like, at::ScalarType type) {
       .transpose(1, 2);
 }
 
+at::Tensor columns(const at::Tensor& x, const std::vector<Range>& runs) {
+  std::vector<at::Tensor> parts;
+  for (const Range& run : runs) parts.push_back(x.narrow(1, run.begin, run.size()));
+  return at::cat(parts, 1);
+}
+
 struct RingAttention : torch::autograd::Function<RingAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,
-                            const AttentionRule& rule, const Ring& ring) {
+                            const ops::AttentionOptions& options, const Ring& ring) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const AttentionRule rule(options, query.size(3));
     const AttentionResult result = ops::empty_attention_result(query, value.size(3));
     at::Tensor block = join(key, value);
     for (int hop = 0; hop < ring.size(); ++hop) {
       const bool is_last = hop + 1 == ring.size();
       Pending next;
       if (!is_last) next = ring.start_hop(block, hop + 1);
-      ops::attend(part(query, block, ring, hop), rule, /*accumulate=*/hop > 0, result);
+      ops::attend(part(query, block, options.documents, ring, hop), rule, /*accumulate=*/hop > 0,
+                  result);
       block = next.wait();
     }
     const at::Tensor output = result.output.to(query.scalar_type());
-    context->save_for_backward({query, key, value, output, result.logsumexp});
+    context->save_for_backward({query, key, value, output, result.logsumexp, options.documents});
     rule.save(context);
     save_group(context, *ring.group);
     context->saved_data["sequence"] = ring.sequence;
@@ -102,8 +111,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       Pending next;
       if (!is_last) next = ring.start_hop(block, hop + 1);
       const at::Tensor block_gradient = at::empty(block.sizes(), block.options().dtype(sum_type));
-      ops::attend_backward(part(query, block, ring, hop), rule, /*accumulate=*/hop > 0, result,
-                           gradients[0],
+      ops::attend_backward(part(query, block, saved[5], ring, hop), rule, /*accumulate=*/hop > 0,
+                           result, gradients[0],
                            {query_gradient, keys_of(block_gradient), values_of(block_gradient)});
       if (hop > 0) block_gradient.add_(std::exchange(of_earlier_ranks, {}).wait());
       of_earlier_ranks = ring.start_hop(block_gradient, hop + 1);
@@ -115,9 +124,17 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
   }
 
  private:
-  static AttentionPart part(const at::Tensor& query, const at::Tensor& block, const Ring& ring,
-                            int hop) {
-    return {query, keys_of(block), values_of(block), ring.positions(0), ring.positions(hop)};
+  // The queries here with the block that is here after `hop` hops. documents: [batch, sequence], or
+  // undefined.
+  static AttentionPart part(const at::Tensor& query, const at::Tensor& block,
+                            const at::Tensor& documents, const Ring& ring, int hop) {
+    AttentionPart part{query, keys_of(block), values_of(block), ring.positions(0),
+                       ring.positions(hop)};
+    if (documents.defined()) {
+      part.query_documents = columns(documents, part.query_positions);
+      part.key_documents = columns(documents, part.key_positions);
+    }
+    return part;
   }
 };
 
@@ -133,7 +150,7 @@ class RingLayer : public nn::DenseAttention {
                     const nn::StepContext& context) const override {
     COLOSSAL_CHECK(!context.cache, "a sequence of {} positions over {} ranks with a cache",
                    context.whole_sequence, group_.size());
-    return RingAttention::apply(queries, keys, values, AttentionRule(options, queries.size(3)),
+    return RingAttention::apply(queries, keys, values, options,
                                 Ring{&group_, context.whole_sequence});
   }
 

@@ -46,7 +46,7 @@ Results run_layer(const nn::MakeAttention& make, const at::Tensor& positions,
                                .head_size = kHeadSize,
                                .scale = 0.4,
                                .dropout = setting.dropout},
-                              0);
+                              {.queries = {0, kHeads}, .keys = {0, kKeyHeads}});
   nn::StepContext context = nn::make_step_context(kBatch, positions.numel(), at::kCPU);
   context.whole_sequence = kSequence;
   context.positions = positions;

@@ -1,7 +1,7 @@
-"""Trains a model of transformers with torch.optim.AdamW and writes what our engine must reproduce.
+"""Trains models of transformers with torch.optim.AdamW and writes what our engine must reproduce.
 
-transformers_oracle.py DIRECTORY FAMILY TYPE STEPS EPS: FAMILY is one of FAMILIES below, TYPE is float64 or float32, EPS
-is AdamW's. DIRECTORY gets
+transformers_oracle.py DIRECTORY TYPE STEPS EPS FAMILY...: FAMILY is one of FAMILIES below, TYPE is float64 or float32,
+EPS is AdamW's. DIRECTORY/FAMILY gets
   model/              the initial weights, as transformers saves them
   batch.safetensors   tokens [batch, sequence + 1], the same in every step
   result.safetensors  losses [steps], first_gradient.NAME, weight.NAME
@@ -31,46 +31,50 @@ FAMILIES = {
         **LLAMA, rope_parameters=dict(rope_type="default", rope_theta=1e6))),
 }
 
-directory, family, type_name, steps, eps = (pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3],
-                                            int(sys.argv[4]), float(sys.argv[5]))
-dtype = getattr(torch, type_name)
-torch.manual_seed(5)
+
+def train(directory, family, dtype, steps, eps):
+    torch.manual_seed(5)
+    directory.mkdir()
+    make_model, config = FAMILIES[family]
+    # transformers rounds to float32 in its own RMS norm and softmax, also in a float64 model; PyTorch's, which compute
+    # the same, don't. (Its rotary tables stay float32.)
+    config._attn_implementation = "sdpa"
+    model = make_model(config)
+    for parent in list(model.modules()):
+        for name, norm in parent.named_children():
+            if type(norm).__name__.endswith("RMSNorm"):
+                setattr(parent, name, torch.nn.RMSNorm(norm.weight.numel(), eps=norm.variance_epsilon))
+    model.to(dtype).train()
+    model.save_pretrained(directory / "model")
+    tokens = torch.randint(0, 97, (12, 11))
+    save_file({"tokens": tokens}, directory / "batch.safetensors")
+
+    decayed = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
+        lr=3e-3, betas=(0.9, 0.95), eps=eps)
+
+    result, losses = {}, []
+    for step in range(steps):
+        logits = model(tokens[:, :-1]).logits
+        loss = F.cross_entropy(logits.reshape(-1, 97), tokens[:, 1:].reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 0:
+            result["first_logits"] = logits.detach().contiguous()
+            for name, parameter in model.named_parameters():
+                result["first_gradient." + name] = parameter.grad.clone()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    result["losses"] = torch.tensor(losses, dtype=torch.float64)
+    for name, parameter in model.named_parameters():
+        result["weight." + name] = parameter.detach().contiguous()
+    save_file(result, directory / "result.safetensors")
+
+
 torch.set_num_threads(1)
-
-make_model, config = FAMILIES[family]
-# transformers rounds to float32 in its own RMS norm and softmax, also in a float64 model; PyTorch's, which compute
-# the same, don't. (Its rotary tables stay float32.)
-config._attn_implementation = "sdpa"
-model = make_model(config)
-for parent in list(model.modules()):
-    for name, norm in parent.named_children():
-        if type(norm).__name__.endswith("RMSNorm"):
-            setattr(parent, name, torch.nn.RMSNorm(norm.weight.numel(), eps=norm.variance_epsilon))
-model.to(dtype).train()
-model.save_pretrained(directory / "model")
-tokens = torch.randint(0, 97, (12, 11))
-save_file({"tokens": tokens}, directory / "batch.safetensors")
-
-decayed = [p for p in model.parameters() if p.dim() >= 2]
-others = [p for p in model.parameters() if p.dim() < 2]
-optimizer = torch.optim.AdamW(
-    [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
-    lr=3e-3, betas=(0.9, 0.95), eps=eps)
-
-result, losses = {}, []
-for step in range(steps):
-    logits = model(tokens[:, :-1]).logits
-    loss = F.cross_entropy(logits.reshape(-1, 97), tokens[:, 1:].reshape(-1))
-    optimizer.zero_grad()
-    loss.backward()
-    if step == 0:
-        result["first_logits"] = logits.detach().contiguous()
-        for name, parameter in model.named_parameters():
-            result["first_gradient." + name] = parameter.grad.clone()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    losses.append(loss.item())
-result["losses"] = torch.tensor(losses, dtype=torch.float64)
-for name, parameter in model.named_parameters():
-    result["weight." + name] = parameter.detach().contiguous()
-save_file(result, directory / "result.safetensors")
+root, type_name, steps, eps, *families = sys.argv[1:]
+for family in families:
+    train(pathlib.Path(root) / family, family, getattr(torch, type_name), int(steps), float(eps))

@@ -11,6 +11,7 @@
 #include "colossal/models/families.h"
 #include "colossal/models/llama/config.h"
 #include "colossal/nn/dense_builder.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test {
@@ -26,29 +27,36 @@ at::Tensor read(const io::SafetensorsReader& file, const std::string& name, at::
   return tensor;
 }
 
+// What transformers makes of one model.
 struct Oracle {
   std::string family;
   fs::path directory;
   at::ScalarType type;
   int64_t steps;
   double eps;
+};
 
-  Oracle(const std::string& family, at::ScalarType type, int64_t steps, double eps = 1e-8)
-      : family(family),
-        directory(fs::path(testing::TempDir()) / fmt::format("oracle_{}_{}", family, getpid())),
-        type(type),
-        steps(steps),
-        eps(eps) {
-    fs::create_directories(directory);
-    const std::string source = COLOSSAL_TEST_SOURCE_DIR;
+// Several of them, by one run of Python: its start takes longer than they do.
+class Oracles {
+ public:
+  Oracles(const std::vector<std::string>& families, at::ScalarType type, int64_t steps,
+          double eps = 1e-8) {
     const std::string command = fmt::format(
-        "{0}/.venv/bin/python {0}/tests/booster/transformers_oracle.py {1} {2} {3} {4} "
-        "{5} 2> {1}/log || (cat {1}/log >&2; exit 1)",
-        source, directory.string(), family, type == at::kDouble ? "float64" : "float32", steps,
-        eps);
+        "{0}/.venv/bin/python {0}/tests/booster/transformers_oracle.py {1} {2} {3} {4} {5} "
+        "2> {1}/log || (cat {1}/log >&2; exit 1)",
+        COLOSSAL_TEST_SOURCE_DIR, folder_.path().string(),
+        type == at::kDouble ? "float64" : "float32", steps, eps, fmt::join(families, " "));
     if (std::system(command.c_str()) != 0) throw IoError("the oracle failed: " + command);
+    for (const std::string& family : families) {
+      all_.push_back({family, folder_.path() / family, type, steps, eps});
+    }
   }
-  ~Oracle() { fs::remove_all(directory); }
+
+  const std::vector<Oracle>& all() const { return all_; }
+
+ private:
+  TemporaryDirectory folder_;
+  std::vector<Oracle> all_;
 };
 
 void expect_logits(const Oracle& oracle, double tolerance) {
@@ -117,37 +125,27 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
 }
 
 TEST(TransformersOracle, Fp64) {
-  expect_like_oracle(Oracle("gpt2", at::kDouble, 50), 1e-9);
+  const Oracles oracles({"gpt2"}, at::kDouble, 50);
+  expect_like_oracle(oracles.all().front(), 1e-9);
 }
 
 // transformers keeps the rotary tables in fp32. Five steps: AdamW divides gradients by their own
 // size, which makes of such a difference more with every step.
-void expect_like_llama(const std::string& family) {
-  const Oracle oracle(family, at::kDouble, 5, /*eps=*/1e-5);
-  expect_logits(oracle, 1e-7);
-  expect_like_oracle(oracle, 1e-7);
-}
-
-TEST(TransformersOracle, LlamaFp64) {
-  expect_like_llama("llama");
-}
-
-TEST(TransformersOracle, Llama3Fp64) {
-  expect_like_llama("llama3");
-}
-
-TEST(TransformersOracle, Qwen2Fp64) {
-  expect_like_llama("qwen2");
+TEST(TransformersOracle, LlamaAndQwen2Fp64) {
+  const Oracles oracles({"llama", "llama3", "qwen2"}, at::kDouble, 5, /*eps=*/1e-5);
+  for (const Oracle& oracle : oracles.all()) {
+    SCOPED_TRACE(oracle.family);
+    expect_logits(oracle, 1e-7);
+    expect_like_oracle(oracle, 1e-7);
+  }
 }
 
 // The gradient of the keys' bias is zero but for rounding. AdamW divides it by its own size, so
 // with an eps below that size the bias walks at random, in any two programs differently.
 TEST(TransformersOracle, Fp32) {
-  expect_like_oracle(Oracle("gpt2", at::kFloat, 50, /*eps=*/1e-5), 1e-4);
-}
-
-TEST(TransformersOracle, LogitsOfALoadedCheckpoint) {
-  expect_logits(Oracle("gpt2", at::kFloat, 1), 1e-5);
+  const Oracles oracles({"gpt2"}, at::kFloat, 50, /*eps=*/1e-5);
+  expect_logits(oracles.all().front(), 1e-5);
+  expect_like_oracle(oracles.all().front(), 1e-4);
 }
 
 }  // namespace

@@ -85,8 +85,10 @@ int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,
   if (sequence < strategy.sp) {
     throw ConfigError(fmt::format(
         "parallel.sp = {}: a sequence has {} tokens, fewer than the ranks that share it; "
-        "use data.sequence_length = {}",
-        strategy.sp, sequence, strategy.sp));
+        "use {}",
+        strategy.sp, sequence,
+        strategy.sp <= facts.positions ? fmt::format("data.sequence_length = {}", strategy.sp)
+                                       : fmt::format("parallel.sp = {}", sequence)));
   }
   return sequence;
 }

@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <vector>
+
 #include "colossal/base/error.h"
 
 namespace colossal {
@@ -86,6 +89,99 @@ TEST(ResolveJob, RefusalsNameTheNearestThatWorks) {
   config.data.sequence_length = 2000;
   EXPECT_THAT(refusal(config, 1), HasSubstr("1024 positions"));
   EXPECT_EQ(refusal(tiny(), 4), "accepted");
+}
+
+struct Refused {
+  std::string why;
+  int ranks;
+  std::function<void(RunConfig&)> set;
+  std::vector<std::string> parts;  // of the message: what was asked, what would work
+};
+
+std::vector<Refused> refused_layouts() {
+  using C = RunConfig&;
+  return {
+      {"tp zero", 4, [](C c) { c.parallel.tp = 0; }, {"parallel.tp = 0", "from 1"}},
+      {"sp negative", 4, [](C c) { c.parallel.sp = -2; }, {"parallel.sp = -2", "from 1"}},
+      {"dp zero", 4, [](C c) { c.parallel.dp = 0; }, {"parallel.dp = 0", "from 1"}},
+      {"tp huge", 4, [](C c) { c.parallel.tp = 1 << 21; }, {"parallel.tp = 2097152", "to 1048576"}},
+      {"a product beyond an int",
+       4,
+       [](C c) { c.parallel.tp = c.parallel.sp = 1 << 16; },
+       {"sp 65536 x tp 65536 = 4294967296", "--ranks=4294967296"}},
+      {"the same with dp",
+       4,
+       [](C c) { c.parallel.dp = c.parallel.tp = c.parallel.sp = 1 << 16; },
+       {"makes 281474976710656 ranks, but there are 4"}},
+      {"no multiple of tp", 4, [](C c) { c.parallel.tp = 3; }, {"tp 3 = 3", "--ranks=6"}},
+      {"no multiple of sp", 4, [](C c) { c.parallel.sp = 3; }, {"sp 3", "--ranks=6"}},
+      {"no multiple of both",
+       4,
+       [](C c) { c.parallel.sp = c.parallel.tp = 3; },
+       {"sp 3 x tp 3 = 9", "--ranks=9"}},
+      {"more than the ranks", 2, [](C c) { c.parallel.tp = 4; }, {"tp 4", "--ranks=4"}},
+      {"dp too small",
+       8,
+       [](C c) { c.parallel.dp = 2, c.parallel.tp = 2; },
+       {"parallel.dp = 2", "parallel.dp = 4 or --ranks=4"}},
+      {"dp that fits nothing",
+       6,
+       [](C c) { c.parallel.dp = 2, c.parallel.tp = 4; },
+       {"makes 8 ranks, but there are 6", "--ranks=8"}},
+      {"pipeline", 4, [](C c) { c.parallel.pp = 2; }, {"parallel.pp = 2", "dp = 4, pp = 1"}},
+      {"experts", 4, [](C c) { c.parallel.ep = 2; }, {"parallel.ep = 2", "dp = 4, ep = 1"}},
+      {"more of tp than heads",
+       8,
+       [](C c) { c.parallel.tp = 8; },
+       {"parallel.tp = 8", "4 heads", "tp = 4, dp = 2"}},
+      {"the same beside sp",
+       16,
+       [](C c) { c.parallel.tp = 8, c.parallel.sp = 2; },
+       {"parallel.tp = 8", "tp = 4, dp = 2"}},
+      {"the same, and Ulysses",
+       16,
+       [](C c) { c.parallel.tp = 8, c.parallel.sp = 2, c.parallel.sp_mode = "ulysses"; },
+       {"parallel.tp = 8", "tp = 4, dp = 2, sp_mode = \"ring\""}},
+      {"more of Ulysses than heads",
+       8,
+       [](C c) { c.parallel.sp = 8, c.parallel.sp_mode = "ulysses"; },
+       {"parallel.sp = 8", "4 heads", "parallel.sp_mode = \"ring\""}},
+      {"the same within tp",
+       8,
+       [](C c) { c.parallel.tp = 2, c.parallel.sp = 4, c.parallel.sp_mode = "ulysses"; },
+       {"2 heads", "parallel.sp_mode = \"ring\""}},
+      {"a sequence shorter than sp",
+       8,
+       [](C c) { c.parallel.sp = 8, c.data.sequence_length = 7; },
+       {"parallel.sp = 8", "7 tokens", "data.sequence_length = 8"}},
+      {"positions fewer than sp",
+       2048,
+       [](C c) { c.parallel.sp = 2048; },
+       {"parallel.sp = 2048", "parallel.sp = 256"}},
+      {"ZeRO 3", 4, [](C c) { c.parallel.zero = 3; }, {"parallel.zero = 3", "zero = 1"}},
+      {"ZeRO -1", 4, [](C c) { c.parallel.zero = -1; }, {"parallel.zero = -1", "zero = 1"}},
+      {"a batch for fewer replicas",
+       32,
+       [](C c) { c.parallel.tp = 2, c.train.global_batch = 8; },
+       {"train.global_batch = 8", "dp = 16", "global_batch = 16"}},
+      {"no batch", 4, [](C c) { c.train.global_batch = 0; }, {"train.global_batch = 0", "1"}},
+      {"no sequence",
+       4,
+       [](C c) { c.data.sequence_length = 0; },
+       {"data.sequence_length = 0", "1 to 1024"}},
+  };
+}
+
+TEST(ResolveJob, BadLayoutsAreRefusedWithWhatWouldWork) {
+  const std::vector<Refused> all = refused_layouts();
+  EXPECT_GE(all.size(), 20);
+  for (const Refused& refused : all) {
+    SCOPED_TRACE(refused.why);
+    RunConfig config = tiny();
+    refused.set(config);
+    const std::string message = refusal(config, refused.ranks);
+    for (const std::string& part : refused.parts) EXPECT_THAT(message, HasSubstr(part));
+  }
 }
 
 }  // namespace

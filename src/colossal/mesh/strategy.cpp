@@ -39,7 +39,9 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
                                     strategy.size(axis)));
     }
   }
-  const int others = strategy.pp * strategy.sp * strategy.tp;
+  // Products of sizes that a user gives: each fits an int, they need not.
+  const int64_t others = int64_t{strategy.pp} * strategy.sp * strategy.tp;
+  const int64_t world = strategy.dp * others;
   const std::string product =
       fmt::format("pp {} x sp {} x tp {}", strategy.pp, strategy.sp, strategy.tp);
   if (!dp_given) {
@@ -47,13 +49,13 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
       throw ConfigError(fmt::format("{} ranks are not a multiple of {} = {}; --ranks={} would fit",
                                     ranks, product, others, (ranks / others + 1) * others));
     }
-    strategy.dp = ranks / others;
-  } else if (strategy.world_size() != ranks) {
-    const std::string fix = ranks % others == 0 ? fmt::format("parallel.dp = {} or --ranks={}",
-                                                              ranks / others, strategy.world_size())
-                                                : fmt::format("--ranks={}", strategy.world_size());
+    strategy.dp = static_cast<int>(ranks / others);
+  } else if (world != ranks) {
+    const std::string fix =
+        ranks % others == 0 ? fmt::format("parallel.dp = {} or --ranks={}", ranks / others, world)
+                            : fmt::format("--ranks={}", world);
     throw ConfigError(fmt::format("parallel.dp = {} x {} makes {} ranks, but there are {}; use {}",
-                                  strategy.dp, product, strategy.world_size(), ranks, fix));
+                                  strategy.dp, product, world, ranks, fix));
   }
   if (strategy.ep < 1 || (strategy.dp * strategy.sp * strategy.tp) % strategy.ep != 0) {
     throw ConfigError(fmt::format("parallel.ep = {} does not divide dp x sp x tp = {}", strategy.ep,

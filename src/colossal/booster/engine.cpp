@@ -36,9 +36,10 @@ at::Tensor positions_here(const data::Batch& batch, const ParallelContext& conte
 
 // What of a batch is this rank's, where it computes.
 data::Batch batch_here(const data::Batch& batch, const ParallelContext& context) {
+  const bool whole = context.strategy().sp == 1;
+  const at::Tensor positions = whole ? at::Tensor() : positions_here(batch, context);
   const auto here = [&](const at::Tensor& tensor) {
-    if (context.strategy().sp == 1) return tensor.to(context.device());
-    return tensor.index_select(1, positions_here(batch, context)).to(context.device());
+    return (whole ? tensor : tensor.index_select(1, positions)).to(context.device());
   };
   return {here(batch.inputs), here(batch.labels), batch.sample_ids};
 }

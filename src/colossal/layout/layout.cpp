@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/layout/partition.h"
+#include "colossal/layout/zigzag.h"
 
 namespace colossal {
 namespace {
@@ -12,9 +13,10 @@ namespace {
 Runs cut(const Runs& runs, int64_t unit, Cut kind, int parts, int part) {
   const int64_t size = num_indices(runs);
   if (kind == Cut::contiguous) return indices_at(runs, Partition(size, parts, unit).range(part));
-  const Partition pieces(size, 2 * parts, unit);
-  Runs both = indices_at(runs, pieces.range(part));
-  for (const Range& run : indices_at(runs, pieces.range(2 * parts - 1 - part))) append(both, run);
+  Runs both;
+  for (const Range& line : zigzag_runs(size, parts, part, unit)) {
+    for (const Range& run : indices_at(runs, line)) append(both, run);
+  }
   return both;
 }
 

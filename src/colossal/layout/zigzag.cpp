@@ -5,8 +5,8 @@
 
 namespace colossal {
 
-std::vector<Range> zigzag_runs(int64_t total, int parts, int part) {
-  const Partition pieces(total, 2 * parts);
+std::vector<Range> zigzag_runs(int64_t total, int parts, int part, int64_t unit) {
+  const Partition pieces(total, 2 * parts, unit);
   const Range early = pieces.range(part), late = pieces.range(2 * parts - 1 - part);
   std::vector<Range> runs;
   append(runs, early);

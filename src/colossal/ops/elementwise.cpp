@@ -161,9 +161,11 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("swiglu_backward", swiglu_backward_meta);
 }
 
-struct GeluNew : torch::autograd::Function<GeluNew> {
+// A function of one tensor whose gradient needs that tensor only, by the names of both operators.
+template <const char* name, const char* backward_name>
+struct OfOneTensor : torch::autograd::Function<OfOneTensor<name, backward_name>> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
-    static const auto op = find_operator<decltype(gelu_new_cpu)>("colossal::gelu_new");
+    static const auto op = find_operator<at::Tensor(const at::Tensor&)>(name);
     context->save_for_backward({x});
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     return op.call(x);
@@ -171,29 +173,19 @@ struct GeluNew : torch::autograd::Function<GeluNew> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     static const auto op =
-        find_operator<decltype(gelu_new_backward_cpu)>("colossal::gelu_new_backward");
+        find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>(backward_name);
     const at::Tensor x = context->get_saved_variables()[0];
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     return {op.call(gradients[0], x)};
   }
 };
 
-struct Swiglu : torch::autograd::Function<Swiglu> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up) {
-    static const auto op = find_operator<decltype(swiglu_cpu)>("colossal::swiglu");
-    context->save_for_backward({gate_up});
-    at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return op.call(gate_up);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    static const auto op =
-        find_operator<decltype(swiglu_backward_cpu)>("colossal::swiglu_backward");
-    const at::Tensor gate_up = context->get_saved_variables()[0];
-    at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return {op.call(gradients[0], gate_up)};
-  }
-};
+constexpr char kGeluNew[] = "colossal::gelu_new";
+constexpr char kGeluNewBackward[] = "colossal::gelu_new_backward";
+constexpr char kSwiglu[] = "colossal::swiglu";
+constexpr char kSwigluBackward[] = "colossal::swiglu_backward";
+using GeluNew = OfOneTensor<kGeluNew, kGeluNewBackward>;
+using Swiglu = OfOneTensor<kSwiglu, kSwigluBackward>;
 
 }  // namespace
 

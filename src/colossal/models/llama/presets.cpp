@@ -1,6 +1,6 @@
 #include "colossal/models/llama/presets.h"
 
-#include <utility>
+#include "colossal/models/preset_list.h"
 
 namespace colossal::models::llama {
 namespace {
@@ -51,8 +51,8 @@ Config qwen2(const Size& size, int64_t vocabulary) {
   return config;
 }
 
-const std::vector<std::pair<std::string, Config>>& presets() {
-  static const std::vector<std::pair<std::string, Config>> kPresets{
+const PresetList<Config>& presets() {
+  static const PresetList<Config> kPresets{
       {"llama-tiny", tiny()},
       {"llama2-7b", llama2({32, 4096, 11008, 32, 32})},
       {"llama2-70b", llama2({80, 8192, 28672, 64, 8})},
@@ -69,16 +69,11 @@ const std::vector<std::pair<std::string, Config>>& presets() {
 }  // namespace
 
 std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, config] : presets()) names.push_back(name);
-  return names;
+  return names_of(presets());
 }
 
-std::optional<Config> preset(const std::string& wanted) {
-  for (const auto& [name, config] : presets()) {
-    if (name == wanted) return config;
-  }
-  return std::nullopt;
+std::optional<Config> preset(const std::string& name) {
+  return find_preset(presets(), name);
 }
 
 }  // namespace colossal::models::llama

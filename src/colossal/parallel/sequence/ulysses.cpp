@@ -1,6 +1,7 @@
 #include "colossal/parallel/sequence/ulysses.h"
 
 #include "colossal/layout/partition.h"
+#include "colossal/layout/runs.h"
 #include "colossal/nn/attention_heads.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/parallel/saved_group.h"
@@ -20,11 +21,7 @@ struct Exchange {
 
   int size() const { return group->size(); }
   Range positions_of(int rank) const { return Partition(positions, size()).range(rank); }
-  int64_t num_heads_of(int rank) const {
-    int64_t count = 0;
-    for (const Range& run : heads[rank]) count += run.size();
-    return count;
-  }
+  int64_t num_heads_of(int rank) const { return num_indices(heads[rank]); }
 };
 
 std::vector<at::Tensor> all_to_all(const std::vector<at::Tensor>& parts,

@@ -31,5 +31,18 @@ TEST(ParallelContext, AxesOfAMeshHaveTheirOwnGroups) {
   });
 }
 
+TEST(ParallelContext, FactorsOfTpHaveTheirOwnGroups) {
+  test::run_ranks(4, [](comm::World& world) {
+    const ParallelContext context(world, Strategy{.tp = 4, .tensor_mode = TensorMode::two_d});
+    const int row = world.rank() / 2, column = world.rank() % 2;
+    EXPECT_EQ(context.coordinate({"tp.row"}), row);
+    EXPECT_EQ(context.along({"tp.column"}).ranks(), (std::vector{2 * row, 2 * row + 1}));
+    EXPECT_EQ(context.along({"tp.row"}).ranks(), (std::vector{column, column + 2}));
+    EXPECT_EQ(&context.along({"tp"}), &context.world_group());
+    EXPECT_EQ(context.mirror_group().size(), row == column ? 1 : 2);
+    EXPECT_EQ(context.mirror_group().ranks().front(), row == column ? world.rank() : 1);
+  });
+}
+
 }  // namespace
 }  // namespace colossal

@@ -125,13 +125,17 @@ std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
 
 Strategy strategy_of(const TinyTraining& training, int ranks) {
   const models::ModelFacts facts = facts_of(training);
-  return {.dp = ranks / (training.sp * training.tp),
-          .sp = training.sp,
-          .tp = training.tp,
-          .zero = training.zero,
-          .tp_sequence = training.tp_sequence,
-          .key_value_replicas = key_value_replicas(facts.heads, facts.kv_heads, training.tp),
-          .sequence_mode = training.sequence_mode};
+  Strategy strategy{.dp = ranks / (training.sp * training.tp),
+                    .sp = training.sp,
+                    .tp = training.tp,
+                    .zero = training.zero,
+                    .tensor_mode = training.tensor_mode,
+                    .tp_depth = training.tp_depth,
+                    .tp_sequence = training.tp_sequence,
+                    .sequence_mode = training.sequence_mode};
+  strategy.key_value_replicas =
+      key_value_replicas(facts.heads, facts.kv_heads, strategy.head_ranks());
+  return strategy;
 }
 
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {

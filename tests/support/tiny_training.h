@@ -31,6 +31,8 @@ struct TinyTraining {
   int sp = 1;
   SequenceMode sequence_mode = SequenceMode::ring;
   int tp = 1;
+  TensorMode tensor_mode = TensorMode::one_d;
+  int tp_depth = 1;
   bool tp_sequence = true;
   int64_t steps = 3;
   int64_t global_batch = 12;

@@ -94,6 +94,21 @@ int64_t law_of_all_reduce(const at::Tensor& tensor, const Group& group) {
   return law::all_reduce(tensor.numel(), group.size(), group.rank(), tensor.element_size());
 }
 
+void check_broadcast(const at::Tensor& tensor, int root, const Group& group) {
+  check_tensor(tensor);
+  check_rank(root, group);
+}
+
+Call call_of_broadcast(const at::Tensor& tensor, int root, Reason reason) {
+  Call call = call_of(Operation::broadcast, tensor, reason);
+  call.root = root;
+  return call;
+}
+
+int64_t law_of_broadcast(const at::Tensor& tensor, int root, const Group& group) {
+  return law::broadcast(tensor.numel(), group.size(), group.rank(), root, tensor.element_size());
+}
+
 void check_reduce_scatter(const at::Tensor& full, const at::Tensor& part, Counts counts,
                           const Group& group) {
   check_counts(full, counts, group);
@@ -248,14 +263,20 @@ Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group
 }
 
 void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason) {
-  check_tensor(tensor);
-  check_rank(root, group);
+  check_broadcast(tensor, root, group);
   if (group.size() == 1) return;
-  Call call = call_of(Operation::broadcast, tensor, reason);
-  call.root = root;
-  issue(group, call,
-        law::broadcast(tensor.numel(), group.size(), group.rank(), root, tensor.element_size()),
+  const Call call = call_of_broadcast(tensor, root, reason);
+  issue(group, call, law_of_broadcast(tensor, root, group),
         [&](Backend& backend) { backend.broadcast(call, tensor, root); });
+}
+
+Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Reason reason) {
+  check_broadcast(tensor, root, group);
+  if (group.size() == 1) return {};
+  const Call call = call_of_broadcast(tensor, root, reason);
+  return issue_async(
+      group, call, law_of_broadcast(tensor, root, group),
+      [call, tensor, root](Backend& backend) { backend.broadcast(call, tensor, root); });
 }
 
 void send(const at::Tensor& tensor, int to, const Group& group, Reason reason) {

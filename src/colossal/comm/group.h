@@ -92,6 +92,7 @@ Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group
 
 // tensor <- root's. A chain starting at root: each rank but the last sends it once.
 void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason);
+Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 
 // Law of send: bytes(tensor); receive books nothing. Matching pairs run in order.
 void send(const at::Tensor& tensor, int to, const Group& group, Reason reason);

@@ -5,7 +5,7 @@
 
 #include "colossal/comm/group.h"
 #include "colossal/comm/world.h"
-#include "colossal/layout/rank_grid.h"
+#include "colossal/mesh/rank_grid.h"
 
 namespace colossal {
 

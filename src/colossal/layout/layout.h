@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "colossal/layout/rank_grid.h"
 #include "colossal/layout/runs.h"
 #include "colossal/layout/segments.h"
+#include "colossal/mesh/rank_grid.h"
 
 namespace colossal {
 

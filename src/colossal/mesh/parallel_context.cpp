@@ -3,38 +3,81 @@
 #include "colossal/base/error.h"
 
 namespace colossal {
+namespace {
+
+using AxisNames = ParallelContext::AxisNames;
+
+// The sets of axes along which a strategy's ranks work together.
+std::vector<AxisNames> wanted_groups(const Strategy& strategy) {
+  std::vector<AxisNames> wanted{
+      {"pp", "dp", "sp", "tp"}, {"dp", "sp"}, {"pp"}, {"dp"}, {"sp"}, {"tp"}};
+  // Those over which gradients are summed are dp, sp and what else holds the same parameters; all
+  // once more with the ranks that hold the same keys and values.
+  const auto reduce_over = [&](AxisNames names, const char* same_keys) {
+    names.insert(names.begin(), {"dp", "sp"});
+    wanted.push_back(names);
+    if (strategy.key_value_replicas == 1) return;
+    names.push_back(same_keys);
+    wanted.push_back(std::move(names));
+  };
+  switch (strategy.tensor_mode) {
+    case TensorMode::one_d:
+      wanted.push_back({"dp", "sp", "tp"});
+      reduce_over({}, "tp.query");
+      break;
+    case TensorMode::two_d:
+    case TensorMode::two_and_half_d:
+      wanted.insert(wanted.end(), {{"tp.row"}, {"tp.column"}, {"tp.depth", "tp.row"}});
+      reduce_over({"tp.depth"}, "tp.column.query");
+      reduce_over({"tp.depth", "tp.row"}, "tp.column.query");
+      break;
+    case TensorMode::three_d:
+      wanted.insert(wanted.end(),
+                    {{"tp.i"}, {"tp.j"}, {"tp.l"}, {"tp.i", "tp.j"}, {"tp.i", "tp.l"}});
+      reduce_over({}, "tp.l.query");
+      reduce_over({"tp.i", "tp.j"}, "tp.l.query");
+      wanted.push_back({"dp", "sp", "tp.i", "tp.l"});
+      break;
+  }
+  return wanted;
+}
+
+}  // namespace
 
 ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy)
     : ParallelContext(world, strategy, world.device()) {}
 
 ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, at::Device device)
     : world_(world), strategy_(strategy), mesh_(strategy), device_(device) {
-  COLOSSAL_CHECK(strategy.world_size() == world.size(), "strategy of {} ranks, world of {}",
-                 strategy.world_size(), world.size());
-  const std::vector<Axis> all(std::begin(kAxes), std::end(kAxes));
-  std::vector<std::vector<Axis>> wanted{all, {Axis::dp, Axis::sp}, {Axis::dp, Axis::sp, Axis::tp}};
-  for (Axis axis : kAxes) wanted.push_back({axis});
-  for (const auto& axes : wanted) {
+  COLOSSAL_CHECK(strategy.world_size() == world.size() && mesh_.num_ranks() == world.size(),
+                 "strategy of {} ranks, grid of {}, world of {}", strategy.world_size(),
+                 mesh_.num_ranks(), world.size());
+  for (const AxisNames& names : wanted_groups(strategy)) {
+    const AxisSet axes = mesh_.axes_of(names);
     const std::string name = mesh_.joined_name(axes);
     if (!groups_.contains(name)) {
       groups_.emplace(name, world.group(name, mesh_.ranks_along(world.rank(), axes)));
     }
   }
-  key_value_ = group({Axis::dp, Axis::sp});
-  if (strategy.key_value_replicas > 1) {
-    const std::vector<Axis> axes{Axis::dp, Axis::sp, Axis::tp};
-    const auto replicas_of = [&](int rank) {
-      return mesh_.coordinate(rank, Axis::tp) / strategy.key_value_replicas;
-    };
-    std::vector<int> ranks = mesh_.ranks_along(world.rank(), axes);
-    std::erase_if(ranks, [&](int rank) { return replicas_of(rank) != replicas_of(world.rank()); });
-    key_value_ = world.group(mesh_.joined_name(axes), ranks);
-  }
-  background_ = world.group(mesh_.joined_name(all), mesh_.ranks_along(world.rank(), all));
+  if (strategy.tensor_mode != TensorMode::one_d) make_mirror_group();
+  const comm::Group& all = world_group();
+  background_ = world.group(all.axis(), all.ranks());
 }
 
-const comm::Group& ParallelContext::group(const std::vector<Axis>& axes) const {
-  return groups_.at(mesh_.joined_name(axes));
+const comm::Group& ParallelContext::along(const AxisNames& names) const {
+  const std::string name = mesh_.joined_name(mesh_.axes_of(names));
+  const auto found = groups_.find(name);
+  COLOSSAL_CHECK(found != groups_.end(), "no group along {}", name);
+  return found->second;
+}
+
+void ParallelContext::make_mirror_group() {
+  const int side = strategy_.tensor_side();
+  const int here = rank() % (side * side);
+  const int mirror = rank() - here + here % side * side + here / side;
+  std::vector<int> ranks{rank()};
+  if (mirror != rank()) ranks.insert(mirror < rank() ? ranks.begin() : ranks.end(), mirror);
+  mirror_ = world_.group("tp.mirror", ranks);
 }
 
 }  // namespace colossal

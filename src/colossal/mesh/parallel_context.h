@@ -5,52 +5,60 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "colossal/comm/group.h"
 #include "colossal/comm/world.h"
-#include "colossal/mesh/device_mesh.h"
+#include "colossal/mesh/rank_grid.h"
 
 namespace colossal {
 
 class ParallelContext {
  public:
+  using AxisNames = std::vector<std::string_view>;
+
   // Collective over all ranks of `world`, which must outlive this. Tensors live on the world's
   // device, or, for a dry run, on meta.
   ParallelContext(comm::World& world, const Strategy& strategy);
   ParallelContext(comm::World& world, const Strategy& strategy, at::Device device);
 
   const Strategy& strategy() const { return strategy_; }
-  const DeviceMesh& mesh() const { return mesh_; }
+  const RankGrid& mesh() const { return mesh_; }
   at::Device device() const { return device_; }
   comm::World& world() const { return world_; }
   int rank() const { return world_.rank(); }
-  int coordinate(Axis axis) const { return mesh_.coordinate(rank(), axis); }
+  // This rank's place along these axes together.
+  int coordinate(const AxisNames& names) const {
+    return mesh_.coordinate(rank(), mesh_.axes_of(names));
+  }
+  int coordinate(Axis axis) const { return coordinate({axis_name(axis)}); }
 
-  // Ranks along one axis.
-  const comm::Group& group(Axis axis) const { return group(std::vector<Axis>{axis}); }
+  // Ranks that differ from this one along these axes only, in rank order. Broken invariant: axes
+  // for which the strategy has no use, see parallel_context.cpp.
+  const comm::Group& along(const AxisNames& names) const;
+  const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
   // Ranks that hold the same parameters and see other data: dp and sp.
-  const comm::Group& data_group() const { return group({Axis::dp, Axis::sp}); }
-  // Ranks that hold the same of what tensor parallelism leaves whole.
-  const comm::Group& data_and_tensor_group() const { return group({Axis::dp, Axis::sp, Axis::tp}); }
-  // Ranks that hold the same keys and values: Strategy::key_value_replicas neighbours of tp.
-  const comm::Group& data_and_key_value_group() const { return key_value_; }
+  const comm::Group& data_group() const { return along({"dp", "sp"}); }
+  // Two-dimensional and higher modes: this rank and the one whose last two coordinates of tp are
+  // these, swapped; where they are equal this rank alone.
+  const comm::Group& mirror_group() const { return mirror_; }
   // All ranks once more, for what they do together while they train: its calls are in no order with
   // those of the other groups.
   const comm::Group& background_group() const { return background_; }
   // All ranks.
-  const comm::Group& world_group() const { return group({Axis::pp, Axis::dp, Axis::sp, Axis::tp}); }
+  const comm::Group& world_group() const { return along({"pp", "dp", "sp", "tp"}); }
 
  private:
-  const comm::Group& group(const std::vector<Axis>& axes) const;
+  void make_mirror_group();
 
   comm::World& world_;
   Strategy strategy_;
-  DeviceMesh mesh_;
+  RankGrid mesh_;
   at::Device device_;
   std::map<std::string, comm::Group> groups_;  // by joined name: one group for the same ranks
   comm::Group background_;
-  comm::Group key_value_;
+  comm::Group mirror_;
 };
 
 }  // namespace colossal

@@ -1,5 +1,7 @@
 #include "colossal/mesh/strategy.h"
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 
 namespace colossal {
@@ -32,6 +34,119 @@ int Strategy::size(Axis axis) const {
   return 0;
 }
 
+const char* tensor_mode_name(TensorMode mode) {
+  switch (mode) {
+    case TensorMode::one_d:
+      return "1d";
+    case TensorMode::two_d:
+      return "2d";
+    case TensorMode::two_and_half_d:
+      return "2.5d";
+    case TensorMode::three_d:
+      return "3d";
+  }
+  return "?";
+}
+
+namespace {
+
+// The largest integer whose power is at most `number`.
+int root(int number, int exponent) {
+  const auto fits = [&](int64_t side) {
+    return (exponent == 2 ? side * side : side * side * side) <= number;
+  };
+  int side = 1;
+  while (fits(side + 1)) ++side;
+  return side;
+}
+
+// Ranks of tp that have this side.
+int ranks_of_side(const Strategy& strategy, int side) {
+  switch (strategy.tensor_mode) {
+    case TensorMode::one_d:
+      return side;
+    case TensorMode::two_d:
+    case TensorMode::two_and_half_d:
+      return side * side * strategy.tp_depth;
+    case TensorMode::three_d:
+      return side * side * side;
+  }
+  return 0;
+}
+
+void check_tensor_mode(const Strategy& strategy, int ranks) {
+  const std::string mode = tensor_mode_name(strategy.tensor_mode);
+  if (strategy.tp_depth < 1) {
+    throw ConfigError(
+        fmt::format("parallel.tp_depth = {}: a size is at least 1", strategy.tp_depth));
+  }
+  if (strategy.tensor_mode != TensorMode::two_and_half_d && strategy.tp_depth != 1) {
+    throw ConfigError(fmt::format(
+        "parallel.tp_depth = {} belongs to parallel.tp_mode = \"2.5d\", which is \"{}\"; use "
+        "tp_mode = \"2.5d\", or leave tp_depth out",
+        strategy.tp_depth, mode));
+  }
+  const int side = strategy.tensor_side();
+  if (ranks_of_side(strategy, side) == strategy.tp) return;
+  const char* shape = strategy.tensor_mode == TensorMode::three_d ? "a cube of ranks, q x q x q"
+                      : strategy.tensor_mode == TensorMode::two_d
+                          ? "a square of ranks, q x q"
+                          : "squares of ranks, q x q x tp_depth";
+  // One setting changed and the same ranks, or sizes that fit the mode: of those, ones that divide
+  // the ranks first.
+  int fitting = std::max(1, side);
+  while (fitting > 1 && ranks % (ranks_of_side(strategy, fitting) * strategy.pp * strategy.sp)) {
+    --fitting;
+  }
+  if (fitting == 1) fitting = std::max(2, side);
+  throw ConfigError(fmt::format(
+      "parallel.tp_mode = \"{}\" needs {}; parallel.tp = {}{} is none; use tp_mode = \"1d\", or tp "
+      "= "
+      "{}{}",
+      mode, shape, strategy.tp,
+      strategy.tp_depth > 1 ? fmt::format(" with tp_depth = {}", strategy.tp_depth) : "",
+      ranks_of_side(strategy, fitting),
+      strategy.tp_depth > 1 ? fmt::format(" (tp_depth = {})", strategy.tp_depth) : ""));
+}
+
+}  // namespace
+
+int Strategy::tensor_side() const {
+  switch (tensor_mode) {
+    case TensorMode::one_d:
+      return tp;
+    case TensorMode::two_d:
+    case TensorMode::two_and_half_d:
+      return root(tp / tp_depth, 2);
+    case TensorMode::three_d:
+      return root(tp, 3);
+  }
+  return 0;
+}
+
+std::vector<std::pair<std::string, int>> Strategy::tensor_axes() const {
+  const int side = tensor_side();
+  std::vector<std::pair<std::string, int>> axes;
+  switch (tensor_mode) {
+    case TensorMode::one_d:
+      axes = {{"tp", tp}};
+      break;
+    case TensorMode::two_d:
+    case TensorMode::two_and_half_d:
+      axes = {{"tp.depth", tp_depth}, {"tp.row", side}, {"tp.column", side}};
+      break;
+    case TensorMode::three_d:
+      axes = {{"tp.i", side}, {"tp.j", side}, {"tp.l", side}};
+      break;
+  }
+  if (key_value_replicas > 1) {
+    const auto [name, size] = axes.back();
+    axes.back() = {name + ".kv", size / key_value_replicas};
+    axes.emplace_back(name + ".query", key_value_replicas);
+  }
+  return axes;
+}
+
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
   for (Axis axis : kAxes) {
     if (strategy.size(axis) < 1) {
@@ -39,6 +154,7 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
                                     strategy.size(axis)));
     }
   }
+  check_tensor_mode(strategy, ranks);
   // Products of sizes that a user gives: each fits an int, they need not.
   const int64_t others = int64_t{strategy.pp} * strategy.sp * strategy.tp;
   const int64_t world = strategy.dp * others;

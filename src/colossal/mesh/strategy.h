@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace colossal {
 
@@ -16,6 +18,14 @@ const char* axis_name(Axis axis);
 // tokens of all for some of the heads.
 enum class SequenceMode { ring, ulysses };
 
+// How the ranks of tp hold a tensor. one_d: a weight is cut along one of its dims (M. Shoeybi et
+// al. 2019). two_d: weights and activations are cut into q x q blocks (Q. Xu and Y. You 2021, by R.
+// van de Geijn and J. Watts' SUMMA 1997). two_and_half_d: depth of such layers, which share weights
+// and divide sequences (B. Wang et al. 2021, "Tesseract"). three_d: q x q x q (Z. Bian et al.
+// 2021).
+enum class TensorMode { one_d, two_d, two_and_half_d, three_d };
+const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
+
 struct Strategy {
   int pp = 1;  // pipeline stages
   int dp = 1;  // replicas
@@ -27,22 +37,35 @@ struct Strategy {
   // 0: nothing; 1: the optimizer's state.
   int zero = 0;
 
+  TensorMode tensor_mode = TensorMode::one_d;
+  int tp_depth = 1;  // of two_and_half_d: tp is side^2 times it
+
   // Between the blocks of a one-dimensional tp group each rank holds its share of the tokens, not
   // all of them (V. Korthikanti et al. 2022, "sequence parallelism").
   bool tp_sequence = true;
 
-  // Neighbours along tp that hold the same keys and values, where tp does not divide the model's
-  // heads of those (layout/heads.h). Follows from the model.
+  // Neighbours among the head_ranks() that hold the same keys and values, where those do not divide
+  // the model's heads of them (layout/heads.h). Follows from the model.
   int key_value_replicas = 1;
 
   SequenceMode sequence_mode = SequenceMode::ring;
 
   int size(Axis axis) const;
   int world_size() const { return pp * dp * sp * tp; }
+
+  // Ranks along each dim of the square or cube of a tensor mode: q; of one_d, tp. tp must fit.
+  int tensor_side() const;
+  // The ranks of tp that share out attention heads are as many as tensor_side(). They are
+  // neighbours.
+  int head_ranks() const { return tensor_side(); }
+  // tp as a product of axes, outermost first: "tp"; "tp.depth", "tp.row", "tp.column"; "tp.i",
+  // "tp.j", "tp.l". With key_value_replicas the last of them in two factors, ".kv" and ".query".
+  std::vector<std::pair<std::string, int>> tensor_axes() const;
 };
 
 // Completes and checks the sizes for `ranks` ranks; dp_given: false infers dp from the rest. Throws
-// ConfigError naming the settings, what they come to and the nearest sizes that fit.
+// ConfigError naming the settings, what they come to and the nearest sizes that fit; of a tensor
+// mode, what tp must be.
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks);
 
 }  // namespace colossal

@@ -189,12 +189,17 @@ void check_labels(const at::Tensor& labels, int64_t vocabulary) {
   }
 }
 
-// The gradients are undefined where they are not asked for. The weight's is in the type in which it
-// is summed, fp32 (fp64): the backward pass rounds it, once, after scaling.
+int64_t rows_of_block(const at::Tensor& x, int64_t vocabulary, int64_t logits_bytes) {
+  return linear_cross_entropy_rows(x.size(0), vocabulary, x.scalar_type(), logits_bytes);
+}
+
+// rows: tokens of a block. The gradients are undefined where they are not asked for. The weight's
+// is in the type in which it is summed, fp32 (fp64): the backward pass rounds it, once, after
+// scaling.
 using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // loss, x's, weight's gradient
 
 Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
-                bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes,
+                bool x_needs_gradient, bool weight_needs_gradient, int64_t rows,
                 const LossesOfBlock& losses_of_block) {
   const int64_t tokens = x.size(0), vocabulary = weight.size(0);
   const at::ScalarType wide = compute_type(x.scalar_type());
@@ -205,7 +210,6 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
     weight_gradient = at::empty(weight.sizes(), weight.options().dtype(wide));
     if (tokens == 0) weight_gradient.zero_();
   }
-  const int64_t rows = linear_cross_entropy_rows(tokens, vocabulary, x.scalar_type(), logits_bytes);
   const at::Tensor memory = at::empty({rows, vocabulary}, x.options());
   for (int64_t begin = 0; begin < tokens; begin += rows) {
     const int64_t size = std::min(rows, tokens - begin);
@@ -226,14 +230,14 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
 Results forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
                     bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes) {
   check_labels(labels, weight.size(0));
-  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes,
-                 losses_cpu);
+  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
+                 rows_of_block(x, weight.size(0), logits_bytes), losses_cpu);
 }
 
 Results forward_any(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
                     bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes) {
-  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes,
-                 losses_any);
+  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
+                 rows_of_block(x, weight.size(0), logits_bytes), losses_any);
 }
 
 Results forward_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&,
@@ -300,7 +304,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     auto [loss, x_gradient, weight_gradient] =
         shard ? colossal::ops::forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
-                                       logits_bytes, losses_of_shard(*shard))
+                                       rows_of_block(x, shard->largest, logits_bytes),
+                                       losses_of_shard(*shard))
               : op.call(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes);
     context->save_for_backward({x_gradient, weight_gradient});
     context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());

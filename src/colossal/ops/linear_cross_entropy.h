@@ -29,6 +29,7 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
 // "Megatron-LM", 2019, section 3: logits never travel).
 struct VocabularyShard {
   int64_t begin = 0;       // global index of the first row of `weight`
+  int64_t largest = 0;     // rows of the largest part: how many tokens make a block on all ranks
   int64_t vocabulary = 0;  // of all parts
   // Replaces statistics of tokens over this part, [3, tokens] in fp32 (fp64 for fp64), by those
   // over the whole vocabulary. Rows: the largest logit; the sum of exp(logit - largest); the

@@ -4,6 +4,8 @@
 #include "colossal/parallel/sequence/ring.h"
 #include "colossal/parallel/sequence/ulysses.h"
 #include "colossal/parallel/tensor_1d.h"
+#include "colossal/parallel/tensor_2d.h"
+#include "colossal/parallel/tensor_3d.h"
 
 namespace colossal::parallel {
 
@@ -15,7 +17,16 @@ std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context,
     attention = (ring ? make_ring_attention : make_ulysses_attention)(context.group(Axis::sp));
   }
   if (context.strategy().tp == 1) return std::make_unique<nn::DenseBuilder>(attention);
-  return std::make_unique<Tensor1dBuilder>(context, sharding, attention);
+  switch (context.strategy().tensor_mode) {
+    case TensorMode::one_d:
+      return std::make_unique<Tensor1dBuilder>(context, sharding, attention);
+    case TensorMode::two_d:
+    case TensorMode::two_and_half_d:
+      return std::make_unique<Tensor2dBuilder>(context, sharding, attention);
+    case TensorMode::three_d:
+      return std::make_unique<Tensor3dBuilder>(context, sharding, attention);
+  }
+  return nullptr;
 }
 
 }  // namespace colossal::parallel

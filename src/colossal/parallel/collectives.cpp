@@ -1,5 +1,8 @@
 #include "colossal/parallel/collectives.h"
 
+#include <numeric>
+
+#include "colossal/layout/partition.h"
 #include "colossal/parallel/saved_group.h"
 
 namespace colossal::parallel {
@@ -34,28 +37,84 @@ struct SumBackward : torch::autograd::Function<SumBackward> {
   }
 };
 
+void save_shares(AutogradContext* context, const Shares& shares) {
+  save_group(context, *shares.group);
+  context->saved_data["sizes"] = shares.sizes;
+}
+
+Shares saved_shares(AutogradContext* context) {
+  return {&saved_group(context), context->saved_data["sizes"].toIntVector()};
+}
+
 // One way forward, the other way backward.
-using Start = Pending (*)(const at::Tensor& x, const RowSharding& sharding);
+using Start = Pending (*)(const at::Tensor& x, const Shares& shares);
 
 template <Start forwards, Start backwards>
-struct MoveRows : torch::autograd::Function<MoveRows<forwards, backwards>> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
-                            const RowSharding& sharding) {
-    save_group(context, *sharding.group);
-    context->saved_data["rows"] = sharding.rows;
-    return forwards(x, sharding).wait();
+struct Move : torch::autograd::Function<Move<forwards, backwards>> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Shares& shares) {
+    save_shares(context, shares);
+    return forwards(x, shares).wait();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const RowSharding sharding{&saved_group(context), context->saved_data["rows"].toInt()};
-    return {backwards(gradients[0], sharding).wait(), {}};
+    return {backwards(gradients[0], saved_shares(context)).wait(), {}};
   }
 };
 
-std::vector<int64_t> elements(const Partition& rows, int64_t features) {
-  std::vector<int64_t> counts = rows.counts();
-  for (int64_t& count : counts) count *= features;
-  return counts;
+// The columns of each rank lie one after the other in what travels.
+std::vector<at::Tensor> column_parts(const at::Tensor& flat, int64_t num_rows,
+                                     const Shares& columns) {
+  std::vector<at::Tensor> parts;
+  int64_t begin = 0;
+  for (const int64_t size : columns.sizes) {
+    parts.push_back(flat.narrow(0, begin, num_rows * size).view({num_rows, size}));
+    begin += num_rows * size;
+  }
+  return parts;
 }
+
+Pending start_gather_columns(const at::Tensor& x, const Shares& columns) {
+  const at::Tensor flat = at::empty({x.size(0) * columns.total()}, x.options());
+  const std::vector<at::Tensor> parts = column_parts(flat, x.size(0), columns);
+  parts[columns.group->rank()].copy_(x);
+  comm::all_gather(flat, columns.times(x.size(0)), *columns.group, Reason::tensor);
+  return {at::cat(parts, 1), flat, {}};
+}
+
+Pending start_sum_to_columns(const at::Tensor& x, const Shares& columns) {
+  const at::Tensor flat = at::empty({x.numel()}, x.options());
+  const std::vector<at::Tensor> parts = column_parts(flat, x.size(0), columns);
+  int64_t begin = 0;
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    parts[rank].copy_(x.narrow(1, begin, columns.sizes[rank]));
+    begin += columns.sizes[rank];
+  }
+  const at::Tensor part = at::empty({x.size(0), columns.mine()}, x.options());
+  return {part, flat,
+          comm::reduce_scatter_async(flat, part.view(-1), columns.times(x.size(0)), *columns.group,
+                                     Reason::tensor)};
+}
+
+at::Tensor exchanged(const at::Tensor& x, at::IntArrayRef shape, const comm::Group& group) {
+  if (group.size() == 1) return x;
+  const at::Tensor source = x.contiguous(), received = at::empty(shape, x.options());
+  comm::rotate_async(source.view(-1), received.view(-1), group, Reason::tensor).wait();
+  return received;
+}
+
+struct Exchange : torch::autograd::Function<Exchange> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const std::vector<int64_t>& shape, const comm::Group* group) {
+    save_group(context, *group);
+    context->saved_data["shape"] = x.sizes().vec();
+    return exchanged(x, shape, *group);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {
+        exchanged(gradients[0], context->saved_data["shape"].toIntVector(), saved_group(context)),
+        {},
+        {}};
+  }
+};
 
 }  // namespace
 
@@ -67,30 +126,58 @@ at::Tensor sum_backward(const at::Tensor& x, const comm::Group& group) {
   return SumBackward::apply(x, &group);
 }
 
-at::Tensor gather_rows(const at::Tensor& x, const RowSharding& sharding) {
-  return MoveRows<start_gather_rows, start_sum_to_rows>::apply(x, sharding);
+Shares Shares::even(const comm::Group& group, int64_t total) {
+  return {&group, Partition(total, group.size()).counts()};
 }
 
-at::Tensor sum_to_rows(const at::Tensor& x, const RowSharding& sharding) {
-  return MoveRows<start_sum_to_rows, start_gather_rows>::apply(x, sharding);
+int64_t Shares::total() const {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
 }
 
-Pending start_gather_rows(const at::Tensor& x, const RowSharding& sharding) {
-  const Range here = sharding.here();
-  const at::Tensor all = at::empty({sharding.rows, x.size(1)}, x.options());
+Range Shares::here() const {
+  const int64_t begin = std::accumulate(sizes.begin(), sizes.begin() + group->rank(), int64_t{0});
+  return {begin, begin + mine()};
+}
+
+std::vector<int64_t> Shares::times(int64_t elements) const {
+  std::vector<int64_t> counts = sizes;
+  for (int64_t& count : counts) count *= elements;
+  return counts;
+}
+
+at::Tensor gather_rows(const at::Tensor& x, const Shares& rows) {
+  return Move<start_gather_rows, start_sum_to_rows>::apply(x, rows);
+}
+
+at::Tensor sum_to_rows(const at::Tensor& x, const Shares& rows) {
+  return Move<start_sum_to_rows, start_gather_rows>::apply(x, rows);
+}
+
+at::Tensor gather_columns(const at::Tensor& x, const Shares& columns) {
+  if (columns.group->size() == 1) return x;
+  return Move<start_gather_columns, start_sum_to_columns>::apply(x, columns);
+}
+
+at::Tensor exchange(const at::Tensor& x, const std::vector<int64_t>& shape,
+                    const comm::Group& group) {
+  if (group.size() == 1) return x;
+  return Exchange::apply(x, shape, &group);
+}
+
+Pending start_gather_rows(const at::Tensor& x, const Shares& rows) {
+  const Range here = rows.here();
+  const at::Tensor all = at::empty({rows.total(), x.size(1)}, x.options());
   all.narrow(0, here.begin, here.size()).copy_(x);
   return {all, all,
-          comm::all_gather_async(all.view(-1), elements(sharding.partition(), x.size(1)),
-                                 *sharding.group, Reason::tensor)};
+          comm::all_gather_async(all.view(-1), rows.times(x.size(1)), *rows.group, Reason::tensor)};
 }
 
-Pending start_sum_to_rows(const at::Tensor& x, const RowSharding& sharding) {
+Pending start_sum_to_rows(const at::Tensor& x, const Shares& rows) {
   const at::Tensor source = x.contiguous();
-  const at::Tensor part = at::empty({sharding.here().size(), x.size(1)}, x.options());
+  const at::Tensor part = at::empty({rows.mine(), x.size(1)}, x.options());
   return {part, source,
-          comm::reduce_scatter_async(source.view(-1), part.view(-1),
-                                     elements(sharding.partition(), x.size(1)), *sharding.group,
-                                     Reason::tensor)};
+          comm::reduce_scatter_async(source.view(-1), part.view(-1), rows.times(x.size(1)),
+                                     *rows.group, Reason::tensor)};
 }
 
 Pending start_sum(const at::Tensor& x, const comm::Group& group) {

@@ -4,8 +4,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <vector>
+
+#include "colossal/base/range.h"
 #include "colossal/comm/group.h"
-#include "colossal/layout/partition.h"
 
 namespace colossal::parallel {
 
@@ -15,20 +18,34 @@ at::Tensor sum_forward(const at::Tensor& x, const comm::Group& group);
 // x itself; its gradient is summed over ranks (Megatron-LM's f).
 at::Tensor sum_backward(const at::Tensor& x, const comm::Group& group);
 
-// The rows of a matrix, shared out among the ranks of a group.
-struct RowSharding {
+// A dim shared out among the ranks of a group: sizes of their parts, in rank order.
+struct Shares {
   const comm::Group* group = nullptr;
-  int64_t rows = 0;
+  std::vector<int64_t> sizes;
 
-  Partition partition() const { return {rows, group->size()}; }
-  Range here() const { return partition().range(group->rank()); }
+  // As evenly as they go.
+  static Shares even(const comm::Group& group, int64_t total);
+
+  int64_t total() const;
+  int64_t mine() const { return sizes[group->rank()]; }
+  Range here() const;
+  // Elements of the parts where each index of the dim has so many.
+  std::vector<int64_t> times(int64_t elements) const;
 };
 
 // This rank's rows -> all rows; the gradient of all rows is summed over ranks (reduce-scatter).
-at::Tensor gather_rows(const at::Tensor& x, const RowSharding& sharding);
+at::Tensor gather_rows(const at::Tensor& x, const Shares& rows);
 
 // Sum over ranks of all rows -> this rank's rows of it; the gradient's rows are gathered.
-at::Tensor sum_to_rows(const at::Tensor& x, const RowSharding& sharding);
+at::Tensor sum_to_rows(const at::Tensor& x, const Shares& rows);
+
+// [rows, columns here] -> [rows, all columns]; the gradient of all columns is summed over ranks.
+at::Tensor gather_columns(const at::Tensor& x, const Shares& columns);
+
+// The other rank's x of a group of two, whose shape is `shape` (of a group of one x itself); the
+// gradient goes back.
+at::Tensor exchange(const at::Tensor& x, const std::vector<int64_t>& shape,
+                    const comm::Group& group);
 
 // The same without gradients, under way: `result` is ready after work.wait(). They keep what they
 // read alive.
@@ -41,8 +58,8 @@ struct Pending {
     return result;
   }
 };
-Pending start_gather_rows(const at::Tensor& x, const RowSharding& sharding);
-Pending start_sum_to_rows(const at::Tensor& x, const RowSharding& sharding);
+Pending start_gather_rows(const at::Tensor& x, const Shares& rows);
+Pending start_sum_to_rows(const at::Tensor& x, const Shares& rows);
 Pending start_sum(const at::Tensor& x, const comm::Group& group);  // in x's own memory
 
 // tensor, flat <- the largest over ranks, element by element; no gradient. Law: an all-reduce's.

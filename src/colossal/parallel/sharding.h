@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "colossal/layout/segments.h"
+#include "colossal/mesh/strategy.h"
+#include "colossal/nn/builder.h"
 
 namespace colossal::parallel {
 
@@ -25,9 +27,17 @@ struct Sharding {
   // By the name that the model gives a layer, its scope left out: "qkv". A layer that is not here
   // is held whole by every rank.
   std::map<std::string, LinearSharding> products;
-  int64_t heads = 0;  // of attention
+  int64_t hidden_size = 0;  // features of an activation between pairs
+  int64_t heads = 0;        // of attention
   int64_t kv_heads = 0;
   int64_t head_size = 0;
+
+  // Of the dim along which `product` is cut, the runs of one of so many parts.
+  std::vector<Range> held(const LinearSharding& product, int parts, int part) const;
+  nn::HeadShare heads_of(int parts, int part) const;
 };
+
+// Broken invariant: Strategy::key_value_replicas is not what follows from the heads.
+void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding);
 
 }  // namespace colossal::parallel

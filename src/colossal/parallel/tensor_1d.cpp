@@ -1,7 +1,6 @@
 #include "colossal/parallel/tensor_1d.h"
 
 #include "colossal/base/error.h"
-#include "colossal/layout/heads.h"
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/dropout.h"
@@ -9,6 +8,7 @@
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
+#include "colossal/parallel/vocabulary.h"
 
 namespace colossal::parallel {
 namespace {
@@ -39,7 +39,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
   // Only of an at::TensorList does autograd see the elements.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, bool in_out, bool share_tokens,
-                            const RowSharding& rows) {
+                            const Shares& rows) {
     variable_list saved{x};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
@@ -47,7 +47,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     context->saved_data["in_out"] = in_out;
     context->saved_data["share_tokens"] = share_tokens;
     save_group(context, *rows.group);
-    context->saved_data["rows"] = rows.rows;
+    context->saved_data["rows"] = rows.total();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor all = share_tokens ? start_gather_rows(x, rows).wait() : flat_tokens(x);
     return ops::fused_product(all, {transposed_if(in_out, weights.vec()), biases.vec()});
@@ -57,7 +57,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     const variable_list saved = context->get_saved_variables();
     auto& data = context->saved_data;
     const bool in_out = data["in_out"].toBool(), share_tokens = data["share_tokens"].toBool();
-    const RowSharding rows{&saved_group(context), data["rows"].toInt()};
+    const Shares rows = Shares::even(saved_group(context), data["rows"].toInt());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor& y_gradient = gradients[0];
     Pending all{saved[0], {}, {}};
@@ -126,7 +126,7 @@ struct TokensHere {
   at::Tensor positions;  // [tokens here]
   std::vector<int64_t> sample_ids;
 
-  TokensHere(const StepContext& context, const RowSharding& rows) {
+  TokensHere(const StepContext& context, const Shares& rows) {
     const Range here = rows.here();
     const at::Tensor token = at::arange(here.begin, here.end, context.positions.options());
     positions = context.positions.index_select(0, token.remainder(context.sequence));
@@ -185,11 +185,7 @@ class VocabularyEmbedding : public nn::Embedding {
 
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override {
     const nn::LayerScope scope = nn::scope_of(weight_);
-    const Range rows = rows_of(weight_);
-    const at::Tensor local = tokens - rows.begin;
-    const at::Tensor elsewhere = local.lt(0).bitwise_or_(local.ge(rows.size()));
-    const at::Tensor found = at::embedding(weight_.use(), local.masked_fill(elsewhere, 0));
-    return ranks_.end_pair(found.masked_fill(elsewhere.unsqueeze(-1), 0), context);
+    return ranks_.end_pair(find_rows(weight_.use(), rows_of(weight_), tokens), context);
   }
 
  private:
@@ -204,32 +200,20 @@ class VocabularyHead : public nn::VocabularyHead {
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
     const nn::LayerScope scope("vocabulary_head");
-    const ops::VocabularyShard shard{
-        .begin = rows_of(weight_).begin,
-        .vocabulary = weight_->shape[0],
-        .combine = [this](const at::Tensor& statistics) { combine(statistics); }};
     return ops::linear_cross_entropy(ranks_.begin_pair(x, context).flatten(0, 1), weight_.use(),
-                                     labels.flatten(), shard);
+                                     labels.flatten(),
+                                     vocabulary_shard(weight_->shape[0], ranks_.group));
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
     at::Tensor used = ranks_.begin_pair(x, context);
     if (last_only) used = used.narrow(1, context.sequence - 1, 1);
     const at::Tensor part = at::mm(weight_.use(), flat_tokens(used).t());  // [rows here, tokens]
-    const at::Tensor all = gather_rows(part, {&ranks_.group, weight_->shape[0]});
+    const at::Tensor all = gather_rows(part, Shares::even(ranks_.group, weight_->shape[0]));
     return all.t().contiguous().view({used.size(0), used.size(1), -1});
   }
 
  private:
-  // See ops::VocabularyShard: three all-reduces of a number a token.
-  void combine(const at::Tensor& statistics) const {
-    const at::Tensor largest = statistics[0].clone();
-    max_over_ranks(largest, ranks_.group);
-    statistics[1].mul_((statistics[0] - largest).exp_());
-    statistics[0].copy_(largest);
-    comm::all_reduce(statistics.narrow(0, 1, 2).view(-1), ranks_.group, comm::Reason::tensor);
-  }
-
   ParameterHandle weight_;
   Ranks ranks_;
 };
@@ -245,8 +229,8 @@ std::vector<std::vector<Range>> in_order(nn::WeightOrder order, const std::vecto
 
 }  // namespace
 
-RowSharding Tensor1dRanks::rows(const StepContext& context) const {
-  return {&group, context.batch * context.sequence};
+Shares Tensor1dRanks::rows(const StepContext& context) const {
+  return Shares::even(group, context.batch * context.sequence);
 }
 
 at::Tensor Tensor1dRanks::begin_pair(const at::Tensor& x, const StepContext& context) const {
@@ -264,17 +248,11 @@ Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Sharding shardi
       context_(context),
       ranks_{context.group(Axis::tp), context.strategy().tp_sequence},
       sharding_(std::move(sharding)) {
-  const int replicas = key_value_replicas(sharding_.heads, sharding_.kv_heads, ranks_.group.size());
-  COLOSSAL_CHECK(
-      context.strategy().key_value_replicas == replicas,
-      "Strategy::key_value_replicas is {}; with {} heads, {} of keys and values, and tp = "
-      "{} it is {}",
-      context.strategy().key_value_replicas, sharding_.heads, sharding_.kv_heads,
-      ranks_.group.size(), replicas);
+  check_key_value_replicas(context.strategy(), sharding_);
 }
 
 nn::Placement Tensor1dBuilder::whole() const {
-  if (ranks_.share_tokens) return {.reduction = &context_.data_and_tensor_group()};
+  if (ranks_.share_tokens) return {.reduction = &context_.along({"dp", "sp", "tp"})};
   return {.num_replicas = ranks_.group.size(), .replica = ranks_.group.rank()};
 }
 
@@ -341,28 +319,20 @@ std::pair<ParameterHandle, ParameterHandle> Tensor1dBuilder::first_product(
   const std::vector<Range> out = held_here(sharding);
   nn::Placement of_weight{.held = in_order(options.order, all_of(options.in_features), out)};
   nn::Placement of_bias{.held = {out}};
-  if (sharding.by == LinearSharding::By::keys) {
-    of_weight.reduction = of_bias.reduction = &context_.data_and_key_value_group();
+  if (sharding.by == LinearSharding::By::keys && context_.strategy().key_value_replicas > 1) {
+    of_weight.reduction = of_bias.reduction = &context_.along({"dp", "sp", "tp.query"});
   }
   return linear_parameters(name, options, std::move(of_weight), std::move(of_bias));
 }
 
-nn::HeadShare Tensor1dBuilder::heads_here() const {
-  return share_heads(sharding_.heads, sharding_.kv_heads, ranks_.group.size(), ranks_.group.rank());
-}
-
 std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) const {
-  if (sharding.by == LinearSharding::By::segments) {
-    return held_of_segments(sharding.segments, ranks_.group.size(), ranks_.group.rank());
-  }
-  const nn::HeadShare here = heads_here();
-  const Range heads = sharding.by == LinearSharding::By::queries ? here.queries : here.keys;
-  return {{heads.begin * sharding_.head_size, heads.end * sharding_.head_size}};
+  return sharding_.held(sharding, ranks_.group.size(), ranks_.group.rank());
 }
 
 std::unique_ptr<nn::Attention> Tensor1dBuilder::attention(const std::string& name,
                                                           const nn::AttentionOptions& options) {
-  return attention_of_heads(name, options, heads_here());
+  return attention_of_heads(name, options,
+                            sharding_.heads_of(ranks_.group.size(), ranks_.group.rank()));
 }
 
 std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::vocabulary_head(

@@ -24,7 +24,7 @@ struct Tensor1dRanks {
   const comm::Group& group;
   bool share_tokens;
 
-  RowSharding rows(const nn::StepContext& context) const;
+  Shares rows(const nn::StepContext& context) const;
   // All tokens, [batch, sequence, hidden], of an activation between pairs; its gradient is the sum
   // of all ranks'.
   at::Tensor begin_pair(const at::Tensor& x, const nn::StepContext& context) const;
@@ -57,7 +57,6 @@ class Tensor1dBuilder : public nn::DenseBuilder {
  private:
   // Of the dim that is cut, the runs that are here.
   std::vector<Range> held_here(const LinearSharding& sharding) const;
-  nn::HeadShare heads_here() const;
   // Weight and bias (empty where there is none) of a first product.
   std::pair<nn::ParameterHandle, nn::ParameterHandle> first_product(
       const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);

@@ -10,6 +10,7 @@ parallel::Sharding sharding(const Config& config) {
                        {"attention_output", {.cut = Cut::inputs, .segments = {heads}}},
                        {"mlp_up", {.cut = Cut::outputs, .segments = {inner}}},
                        {"mlp_down", {.cut = Cut::inputs, .segments = {inner}}}},
+          .hidden_size = config.n_embd,
           .heads = config.n_head,
           .kv_heads = config.n_head,
           .head_size = heads.unit};

@@ -13,6 +13,7 @@ parallel::Sharding sharding(const Config& config) {
                        {"mlp_gate", {.cut = Cut::outputs, .segments = {inner}}},
                        {"mlp_up", {.cut = Cut::outputs, .segments = {inner}}},
                        {"mlp_down", {.cut = Cut::inputs, .segments = {inner}}}},
+          .hidden_size = config.hidden_size,
           .heads = config.num_attention_heads,
           .kv_heads = config.num_key_value_heads,
           .head_size = config.head_dim};

@@ -1,5 +1,6 @@
-// The ranks that share a tensor, as a grid of named axes: those of a job's mesh, or factors of them
-// (two-dimensional tensor parallelism over q x q ranks has two factors of tp).
+// Who sits where: ranks as a grid of named axes. Those of a job are pp, dp, sp and tp, tp
+// innermost; an axis may be the product of factors, whose names begin with its own: two-dimensional
+// tensor parallelism over q x q ranks has tp.row and tp.column.
 #pragma once
 
 #include <string>
@@ -23,7 +24,7 @@ class RankGrid {
  public:
   // From the outermost axis to the innermost: rank r and rank r + 1 differ in the last one.
   explicit RankGrid(std::vector<GridAxis> axes);
-  // pp, dp, sp and tp, ranks as in DeviceMesh.
+  // The mesh of a job: pp, dp, sp, and the factors that Strategy::tensor_axes() gives for tp.
   explicit RankGrid(const Strategy& strategy);
 
   const std::vector<GridAxis>& axes() const { return axes_; }
@@ -31,13 +32,18 @@ class RankGrid {
   int num_ranks() const { return num_ranks_; }
   int size(int axis) const { return axes_[axis].size; }
   int axis(std::string_view name) const;  // its index; broken invariant: there is none
+  // The axes of these names and the factors of those; broken invariant: a name has none.
+  AxisSet axes_of(const std::vector<std::string_view>& names) const;
 
   int coordinate(int rank, int axis) const { return rank / strides_[axis] % size(axis); }
+  // Its place among the ranks along `axes`.
+  int coordinate(int rank, const AxisSet& axes) const;
   // How far apart in rank neighbours along an axis are.
   int stride(int axis) const { return strides_[axis]; }
   // The ranks that differ from `rank` along `axes` only, ascending.
   std::vector<int> ranks_along(int rank, const AxisSet& axes) const;
-  // "dp+sp".
+  // How the ledger names them: axes of more than one rank, joined ("dp+sp"), all factors of an axis
+  // by its own name ("tp"); of them all being 1, the first.
   std::string joined_name(const AxisSet& axes) const;
 
   // The same ranks with one axis taken as the product of `factors`, outermost first.
@@ -46,6 +52,9 @@ class RankGrid {
   bool operator==(const RankGrid&) const = default;
 
  private:
+  // The axis itself, or what it is a factor of, `depth` names deep: "tp" of "tp.column.kv" at 1.
+  std::string_view ancestor(int axis, size_t depth) const;
+
   std::vector<GridAxis> axes_;
   std::vector<int> strides_;
   int num_ranks_ = 1;

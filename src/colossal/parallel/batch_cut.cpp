@@ -1,0 +1,43 @@
+#include "colossal/parallel/batch_cut.h"
+
+#include <ATen/ATen.h>
+
+#include "colossal/layout/partition.h"
+
+namespace colossal::parallel {
+
+Range BatchCut::within(int64_t batch, size_t first) const {
+  Range range{0, batch};
+  for (size_t level = 0; level < first; ++level) {
+    const Range part = Partition(range.size(), levels_[level].parts).range(levels_[level].part);
+    range = {range.begin + part.begin, range.begin + part.end};
+  }
+  return range;
+}
+
+std::vector<int64_t> BatchCut::counts(int64_t batch, size_t first) const {
+  std::vector<int64_t> counts{within(batch, first).size()};
+  for (size_t level = first; level < levels_.size(); ++level) {
+    std::vector<int64_t> finer;
+    for (const int64_t count : counts) {
+      const Partition parts(count, levels_[level].parts);
+      finer.insert(finer.end(), parts.counts().begin(), parts.counts().end());
+    }
+    counts = std::move(finer);
+  }
+  return counts;
+}
+
+nn::StepContext BatchCut::seen_here(const nn::StepContext& context) const {
+  const Range range = here(context.batch);
+  nn::StepContext seen = context;
+  seen.batch = range.size();
+  seen.sample_ids.assign(context.sample_ids.begin() + range.begin,
+                         context.sample_ids.begin() + range.end);
+  if (context.documents.defined()) {
+    seen.documents = context.documents.narrow(0, range.begin, range.size());
+  }
+  return seen;
+}
+
+}  // namespace colossal::parallel

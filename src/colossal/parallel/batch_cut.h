@@ -1,0 +1,37 @@
+// The sequences of a micro-batch over ranks: cut over one axis, each part over the next one, as
+// evenly as they go. A rank may have none.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "colossal/base/range.h"
+#include "colossal/nn/step_context.h"
+
+namespace colossal::parallel {
+
+class BatchCut {
+ public:
+  struct Level {
+    int parts = 1;
+    int part = 0;  // this rank's
+  };
+  // From the outermost cut to the innermost.
+  explicit BatchCut(std::vector<Level> levels) : levels_(std::move(levels)) {}
+
+  // Of `batch` sequences those that are here.
+  Range here(int64_t batch) const { return within(batch, levels_.size()); }
+  // Of those that the first `first` cuts leave here, how many each rank along the other cuts has,
+  // in rank order.
+  std::vector<int64_t> counts(int64_t batch, size_t first) const;
+  // Those that the first `first` cuts leave here.
+  Range within(int64_t batch, size_t first) const;
+
+  // What a layer sees of a step that has only the sequences here.
+  nn::StepContext seen_here(const nn::StepContext& context) const;
+
+ private:
+  std::vector<Level> levels_;
+};
+
+}  // namespace colossal::parallel

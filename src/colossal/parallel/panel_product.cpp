@@ -1,0 +1,99 @@
+#include "colossal/parallel/panel_product.h"
+
+#include <ATen/ATen.h>
+
+#include <numeric>
+
+namespace colossal::parallel {
+namespace {
+
+// sum += a b; the sum may be of a wider type.
+void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
+  if (sum.scalar_type() == a.scalar_type()) {
+    sum.addmm_(a, b);
+  } else {
+    sum.add_(at::mm(a, b));
+  }
+}
+
+}  // namespace
+
+SideBySide SideBySide::of(const std::vector<at::Tensor>& weights, bool in_out) {
+  SideBySide sizes{.in_out = in_out};
+  for (const at::Tensor& weight : weights) sizes.out_sizes.push_back(weight.size(in_out ? 1 : 0));
+  return sizes;
+}
+
+int64_t SideBySide::out_features() const {
+  return std::accumulate(out_sizes.begin(), out_sizes.end(), int64_t{0});
+}
+
+std::vector<int64_t> SideBySide::shape(size_t index, int64_t in_size) const {
+  return in_out ? std::vector{in_size, out_sizes[index]} : std::vector{out_sizes[index], in_size};
+}
+
+at::Tensor SideBySide::pack(const std::vector<at::Tensor>& weights) const {
+  if (weights.size() == 1) return weights.front().contiguous().view(-1);
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& weight : weights) flat.push_back(weight.contiguous().view(-1));
+  return at::cat(flat);
+}
+
+std::vector<at::Tensor> SideBySide::unpack(const at::Tensor& flat, int64_t in_size) const {
+  std::vector<at::Tensor> weights;
+  int64_t begin = 0;
+  for (size_t index = 0; index < out_sizes.size(); ++index) {
+    const int64_t numel = out_sizes[index] * in_size;
+    weights.push_back(flat.narrow(0, begin, numel).view(shape(index, in_size)));
+    begin += numel;
+  }
+  return weights;
+}
+
+std::vector<at::Tensor> SideBySide::oriented(std::vector<at::Tensor> weights) const {
+  if (in_out) {
+    for (at::Tensor& weight : weights) weight = weight.t();
+  }
+  return weights;
+}
+
+void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
+                 const SideBySide& sizes) {
+  int64_t begin = 0;
+  for (size_t index = 0; index < weights.size(); ++index) {
+    add_matrix_product(y.narrow(1, begin, sizes.out_sizes[index]), x,
+                       sizes.in_out ? weights[index] : weights[index].t());
+    begin += sizes.out_sizes[index];
+  }
+}
+
+void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
+                          const at::Tensor& x, const SideBySide& sizes) {
+  int64_t begin = 0;
+  for (size_t index = 0; index < sums.size(); ++index) {
+    const at::Tensor columns = y_gradient.narrow(1, begin, sizes.out_sizes[index]);
+    sizes.in_out ? add_matrix_product(sums[index], x.t(), columns)
+                 : add_matrix_product(sums[index], columns.t(), x);
+    begin += sizes.out_sizes[index];
+  }
+}
+
+void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases) {
+  int64_t begin = 0;
+  for (const at::Tensor& bias : biases) {
+    y.narrow(1, begin, bias.size(0)).add_(bias);
+    begin += bias.size(0);
+  }
+}
+
+std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const SideBySide& sizes) {
+  std::vector<at::Tensor> gradients;
+  int64_t begin = 0;
+  for (const int64_t size : sizes.out_sizes) {
+    gradients.push_back(y_gradient.narrow(1, begin, size).sum(0));
+    begin += size;
+  }
+  return gradients;
+}
+
+}  // namespace colossal::parallel

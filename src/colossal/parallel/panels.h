@@ -1,0 +1,51 @@
+// Parts that come from, and go to, the ranks of a group one after the other, under the products
+// that use and make them: what SUMMA and its kin are made of. No gradients.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "colossal/parallel/collectives.h"
+
+namespace colossal::parallel {
+
+// The parts of all ranks, in turn on each of them: while one is used the next is under way. Law: a
+// broadcast of each.
+class Panels {
+ public:
+  // mine: this rank's part. shapes: of all parts, in rank order.
+  Panels(const at::Tensor& mine, std::vector<std::vector<int64_t>> shapes,
+         const comm::Group& group);
+
+  // The part of rank 0, then of rank 1 and so on. It lives as long as it is held.
+  at::Tensor next();
+
+ private:
+  void start();
+
+  at::Tensor mine_;
+  std::vector<std::vector<int64_t>> shapes_;
+  const comm::Group& group_;
+  int next_ = 0;  // to be started
+  Pending under_way_;
+};
+
+// The sum over ranks of part r goes to rank r: while one part is under way the next is computed.
+// Law: each of the other ranks sends the part.
+class PartialSums {
+ public:
+  explicit PartialSums(const comm::Group& group) : group_(group) {}
+
+  // To all ranks in turn, 0 first; `partial` must not change afterwards.
+  void send(const at::Tensor& partial);
+  // This rank's part, when all are sent.
+  at::Tensor wait();
+
+ private:
+  const comm::Group& group_;
+  int next_ = 0;
+  Pending under_way_;
+  at::Tensor mine_;
+};
+
+}  // namespace colossal::parallel

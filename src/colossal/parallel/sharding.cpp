@@ -1,0 +1,30 @@
+#include "colossal/parallel/sharding.h"
+
+#include "colossal/base/error.h"
+#include "colossal/layout/heads.h"
+
+namespace colossal::parallel {
+
+nn::HeadShare Sharding::heads_of(int parts, int part) const {
+  return share_heads(heads, kv_heads, parts, part);
+}
+
+std::vector<Range> Sharding::held(const LinearSharding& product, int parts, int part) const {
+  if (product.by == LinearSharding::By::segments) {
+    return held_of_segments(product.segments, parts, part);
+  }
+  const nn::HeadShare here = heads_of(parts, part);
+  const Range range = product.by == LinearSharding::By::queries ? here.queries : here.keys;
+  return {{range.begin * head_size, range.end * head_size}};
+}
+
+void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding) {
+  const int replicas = key_value_replicas(sharding.heads, sharding.kv_heads, strategy.head_ranks());
+  COLOSSAL_CHECK(strategy.key_value_replicas == replicas,
+                 "Strategy::key_value_replicas is {}; with {} heads, {} of keys and values, and {} "
+                 "ranks that share them it is {}",
+                 strategy.key_value_replicas, sharding.heads, sharding.kv_heads,
+                 strategy.head_ranks(), replicas);
+}
+
+}  // namespace colossal::parallel

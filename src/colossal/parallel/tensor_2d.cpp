@@ -1,0 +1,155 @@
+#include "colossal/parallel/tensor_2d.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "colossal/nn/layer_scope.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/fused_linear.h"
+#include "colossal/parallel/panel_product.h"
+#include "colossal/parallel/panels.h"
+
+namespace colossal::parallel {
+namespace {
+
+using nn::ParameterHandle;
+using nn::StepContext;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Square {
+  const comm::Group& row;
+  const comm::Group& column;
+  bool in_out;
+  std::vector<int64_t> in_sizes;  // inputs in each of q parts
+
+  // X_i0, X_i1, ... of this row, and A_0j, A_1j, ... of this column.
+  Panels activations(const at::Tensor& x) const {
+    std::vector<std::vector<int64_t>> shapes;
+    for (const int64_t in : in_sizes) shapes.push_back({x.size(0), in});
+    return {x, shapes, row};
+  }
+  Panels weights(const at::Tensor& packed, int64_t out_features) const {
+    std::vector<std::vector<int64_t>> shapes;
+    for (const int64_t in : in_sizes) shapes.push_back({in * out_features});
+    return {packed, shapes, column};
+  }
+};
+
+struct SummaProduct : torch::autograd::Function<SummaProduct> {
+  // Only of an at::TensorList does autograd see the elements. `square` outlives the backward pass.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
+                            at::TensorList biases, const Square* square) {
+    variable_list saved{x};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    context->save_for_backward(saved);
+    context->saved_data["biases"] = !biases.empty();
+    context->saved_data["square"] = reinterpret_cast<int64_t>(square);
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const SideBySide sizes = SideBySide::of(weights.vec(), square->in_out);
+    Panels activations = square->activations(x);
+    Panels blocks = square->weights(sizes.pack(weights.vec()), sizes.out_features());
+    const at::Tensor y = at::zeros({x.size(0), sizes.out_features()},
+                                   x.options().dtype(ops::compute_type(x.scalar_type())));
+    for (const int64_t in : square->in_sizes) {
+      const at::Tensor panel = activations.next();
+      add_product(y, panel, sizes.unpack(blocks.next(), in), sizes);
+    }
+    add_biases(y, biases.vec());
+    return y.to(x.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const std::vector<at::Tensor> weights(saved.begin() + 1, saved.end());
+    const auto& square = *reinterpret_cast<const Square*>(context->saved_data["square"].toInt());
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor y_gradient = gradients[0].contiguous();
+    const SideBySide sizes = SideBySide::of(weights, square.in_out);
+    Panels activations = square.activations(x);
+    Panels blocks = square.weights(sizes.pack(weights), sizes.out_features());
+    PartialSums x_gradient(square.row), weight_gradients(square.column);
+    for (const int64_t in : square.in_sizes) {
+      const std::vector<at::Tensor> block = sizes.oriented(sizes.unpack(blocks.next(), in));
+      x_gradient.send(ops::fused_input_gradient(y_gradient, block));
+      weight_gradients.send(
+          sizes.pack(ops::fused_weight_gradients(y_gradient, activations.next(), block,
+                                                 /*with_biases=*/false, square.in_out)));
+    }
+    variable_list result{x_gradient.wait().view(x.sizes())};
+    const int64_t in_here = square.in_sizes[square.column.rank()];
+    for (const at::Tensor& gradient : sizes.unpack(weight_gradients.wait(), in_here)) {
+      result.push_back(gradient);
+    }
+    if (context->saved_data["biases"].toBool()) {
+      for (const at::Tensor& gradient : bias_gradients(y_gradient, sizes)) {
+        result.push_back(gradient);
+      }
+    }
+    result.emplace_back();  // none for the square
+    return result;
+  }
+};
+
+class SummaLinear : public nn::Linear {
+ public:
+  SummaLinear(GridProduct product, const comm::Group& row, const comm::Group& column)
+      : weights_(std::move(product.weights)),
+        biases_(std::move(product.biases)),
+        square_{row, column, product.order == nn::WeightOrder::in_out,
+                std::move(product.in_sizes)} {}
+
+  at::Tensor forward(const at::Tensor& x, const StepContext&) override {
+    const nn::LayerScope scope = nn::scope_of(weights_.front());
+    const std::vector<at::Tensor> weights = nn::used(weights_), biases = nn::used(biases_);
+    const at::Tensor y = SummaProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
+                                             at::TensorList(biases), &square_);
+    return y.view({x.size(0), x.size(1), y.size(1)});
+  }
+
+ private:
+  std::vector<ParameterHandle> weights_, biases_;
+  Square square_;
+};
+
+TensorGrid grid_of(const ParallelContext& context) {
+  const Strategy& strategy = context.strategy();
+  const int side = strategy.tensor_side();
+  const int row = context.coordinate({"tp.row"}), column = context.coordinate({"tp.column"});
+  const bool share_keys = strategy.key_value_replicas > 1;
+  const auto with_keys = [&](ParallelContext::AxisNames names) {
+    if (share_keys) names.push_back("tp.column.query");
+    return &context.along(names);
+  };
+  const TensorGrid::Activation activation{
+      .batch = BatchCut({{strategy.tp_depth, context.coordinate({"tp.depth"})}, {side, row}}),
+      .features = context.along({"tp.column"}),
+      .tokens = context.along({"tp.depth", "tp.row"}),
+      .same_features = &context.along({"dp", "sp", "tp.depth", "tp.row"}),
+      .same_keys = with_keys({"dp", "sp", "tp.depth", "tp.row"})};
+  const TensorGrid::Block block{.inputs = row, .outputs = column};
+  return {.between = activation,
+          .within = activation,
+          .first = block,
+          .second = block,
+          .same_weight = &context.along({"dp", "sp", "tp.depth"}),
+          .same_key_weight = with_keys({"dp", "sp", "tp.depth"}),
+          .embedding = context.along({"tp.row"}),
+          .embedding_level = 1,
+          .table_features = context.along({"tp.row"}),
+          .mirror_tied_table = true};
+}
+
+}  // namespace
+
+Tensor2dBuilder::Tensor2dBuilder(const ParallelContext& context, Sharding sharding,
+                                 nn::MakeAttention make_attention)
+    : TensorGridBuilder(context, grid_of(context), std::move(sharding), std::move(make_attention)),
+      row_(context.along({"tp.column"})),
+      column_(context.along({"tp.row"})) {}
+
+std::unique_ptr<nn::Linear> Tensor2dBuilder::make_product(GridProduct product) {
+  return std::make_unique<SummaLinear>(std::move(product), row_, column_);
+}
+
+}  // namespace colossal::parallel

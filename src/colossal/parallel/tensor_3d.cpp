@@ -1,0 +1,189 @@
+#include "colossal/parallel/tensor_3d.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "colossal/nn/layer_scope.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/fused_linear.h"
+#include "colossal/parallel/panel_product.h"
+#include "colossal/parallel/panels.h"
+
+namespace colossal::parallel {
+namespace {
+
+using nn::ParameterHandle;
+using nn::StepContext;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Cube {
+  const comm::Group& inputs;   // ranks that share out the rows of X_ij
+  const comm::Group& outputs;  // ... of Y_il
+  const comm::Group& pieces;   // ... of the weight
+  bool in_out;
+  int64_t in_size;                  // columns of X_ij
+  std::vector<int64_t> block_rows;  // of each weight's whole block, as it is stored
+
+  // Blocks, of their pieces; `side by side` once they are there.
+  std::vector<at::Tensor> blocks(const std::vector<at::Tensor>& weights) const {
+    std::vector<Pending> under_way;
+    for (size_t index = 0; index < weights.size(); ++index) {
+      under_way.push_back(
+          start_gather_rows(weights[index], Shares::even(pieces, block_rows[index])));
+    }
+    std::vector<at::Tensor> blocks;
+    for (Pending& block : under_way) blocks.push_back(block.wait());
+    return blocks;
+  }
+};
+
+// The rows of each rank of a group, `columns` wide.
+std::vector<std::vector<int64_t>> row_shapes(const std::vector<int64_t>& rows, int64_t columns) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const int64_t count : rows) shapes.push_back({count, columns});
+  return shapes;
+}
+
+struct CubeProduct : torch::autograd::Function<CubeProduct> {
+  // Only of an at::TensorList does autograd see the elements. rows: of X_ij with each rank, and of
+  // Y_il. `cube` outlives the backward pass.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
+                            at::TensorList biases, const std::vector<int64_t>& rows,
+                            const Cube* cube) {
+    variable_list saved{x};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    context->save_for_backward(saved);
+    context->saved_data["biases"] = !biases.empty();
+    context->saved_data["rows"] = rows;
+    context->saved_data["cube"] = reinterpret_cast<int64_t>(cube);
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    Panels activations(x, row_shapes(rows, cube->in_size), cube->inputs);
+    const std::vector<at::Tensor> blocks = cube->blocks(weights.vec());
+    const SideBySide sizes = SideBySide::of(blocks, cube->in_out);
+    PartialSums sums(cube->outputs);
+    for (size_t rank = 0; rank < rows.size(); ++rank) {
+      sums.send(ops::fused_product(activations.next(), {sizes.oriented(blocks), {}}));
+    }
+    const at::Tensor y = sums.wait();
+    add_biases(y, biases.vec());
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const std::vector<int64_t> rows = context->saved_data["rows"].toIntVector();
+    const auto& cube = *reinterpret_cast<const Cube*>(context->saved_data["cube"].toInt());
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor y_gradient = gradients[0].contiguous();
+    Panels y_gradients(y_gradient, row_shapes(rows, y_gradient.size(1)), cube.outputs);
+    Panels activations(x, row_shapes(rows, cube.in_size), cube.inputs);
+    const std::vector<at::Tensor> blocks = cube.blocks({saved.begin() + 1, saved.end()});
+    const SideBySide sizes = SideBySide::of(blocks, cube.in_out);
+    PartialSums x_gradient(cube.inputs);
+    std::vector<at::Tensor> block_gradients;
+    for (const at::Tensor& block : blocks) {
+      block_gradients.push_back(
+          at::zeros(block.sizes(), block.options().dtype(ops::compute_type(x.scalar_type()))));
+    }
+    for (size_t rank = 0; rank < rows.size(); ++rank) {
+      const at::Tensor panel = y_gradients.next();
+      x_gradient.send(ops::fused_input_gradient(panel, sizes.oriented(blocks)));
+      add_weight_gradients(block_gradients, panel, activations.next(), sizes);
+    }
+    std::vector<Pending> weight_gradients;
+    for (size_t index = 0; index < blocks.size(); ++index) {
+      weight_gradients.push_back(
+          start_sum_to_rows(block_gradients[index].to(x.scalar_type()),
+                            Shares::even(cube.pieces, cube.block_rows[index])));
+    }
+    variable_list result{x_gradient.wait().view(x.sizes())};
+    for (Pending& gradient : weight_gradients) result.push_back(gradient.wait());
+    if (context->saved_data["biases"].toBool()) {
+      for (const at::Tensor& gradient : bias_gradients(y_gradient, sizes)) {
+        result.push_back(gradient);
+      }
+    }
+    result.resize(result.size() + 2);  // none for the rows and the cube
+    return result;
+  }
+};
+
+class CubeLinear : public nn::Linear {
+ public:
+  CubeLinear(GridProduct product, Cube cube, const BatchCut& batch)
+      : weights_(std::move(product.weights)),
+        biases_(std::move(product.biases)),
+        cube_(std::move(cube)),
+        batch_(batch) {}
+
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
+    const nn::LayerScope scope = nn::scope_of(weights_.front());
+    const std::vector<at::Tensor> weights = nn::used(weights_), biases = nn::used(biases_);
+    // The same for X over l as for Y over j: what i's cut leaves, over the second.
+    std::vector<int64_t> rows = batch_.counts(context.batch, 1);
+    for (int64_t& count : rows) count *= context.sequence;
+    const at::Tensor y = CubeProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
+                                            at::TensorList(biases), rows, &cube_);
+    return y.view({y.size(0) / context.sequence, context.sequence, y.size(1)});
+  }
+
+ private:
+  std::vector<ParameterHandle> weights_, biases_;
+  Cube cube_;
+  const BatchCut& batch_;
+};
+
+TensorGrid grid_of(const ParallelContext& context) {
+  const Strategy& strategy = context.strategy();
+  const int side = strategy.tensor_side();
+  const int i = context.coordinate({"tp.i"}), j = context.coordinate({"tp.j"}),
+            l = context.coordinate({"tp.l"});
+  const auto with_keys = [&](ParallelContext::AxisNames names) {
+    if (strategy.key_value_replicas > 1) names.push_back("tp.l.query");
+    return &context.along(names);
+  };
+  const comm::Group* same_j = &context.along({"dp", "sp", "tp.i", "tp.l"});
+  return {.between = {.batch = BatchCut({{side, i}, {side, l}}),
+                      .features = context.along({"tp.j"}),
+                      .tokens = context.along({"tp.i", "tp.l"}),
+                      .same_features = same_j,
+                      .same_keys = same_j},
+          .within = {.batch = BatchCut({{side, i}, {side, j}}),
+                     .features = context.along({"tp.l"}),
+                     .tokens = context.along({"tp.i", "tp.j"}),
+                     .same_features = &context.along({"dp", "sp", "tp.i", "tp.j"}),
+                     .same_keys = with_keys({"dp", "sp", "tp.i", "tp.j"})},
+          .first = {.inputs = j, .outputs = l, .pieces = side, .piece = i},
+          .second = {.inputs = l, .outputs = j, .pieces = side, .piece = i},
+          .same_weight = &context.data_group(),
+          .same_key_weight = with_keys({"dp", "sp"}),
+          .embedding = context.along({"tp.i", "tp.l"}),
+          .embedding_level = 0,
+          .table_pieces = &context.along({"tp.i"}),
+          .table_features = context.along({"tp.j"}),
+          .mirror_activation = true};
+}
+
+}  // namespace
+
+Tensor3dBuilder::Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
+                                 nn::MakeAttention make_attention)
+    : TensorGridBuilder(context, grid_of(context), std::move(sharding), std::move(make_attention)),
+      pieces_(context.along({"tp.i"})) {}
+
+std::unique_ptr<nn::Linear> Tensor3dBuilder::make_product(GridProduct product) {
+  const bool is_first = product.cut == LinearSharding::Cut::outputs;
+  const TensorGrid::Activation &from = is_first ? grid().between : grid().within,
+                               &to = is_first ? grid().within : grid().between;
+  // Ranks with other features of this one's product share out the sequences of the other end.
+  Cube cube{.inputs = to.features,
+            .outputs = from.features,
+            .pieces = pieces_,
+            .in_out = product.order == nn::WeightOrder::in_out,
+            .in_size = product.in_sizes[from.features.rank()],
+            .block_rows = product.block_rows};
+  return std::make_unique<CubeLinear>(std::move(product), std::move(cube), to.batch);
+}
+
+}  // namespace colossal::parallel

@@ -1,0 +1,113 @@
+// What tensor parallelism in two dimensions and more has in common: a rank holds, of an activation,
+// some of a micro-batch's sequences and some of its features, [sequences here, sequence, features
+// here], and of a weight a block of its inputs and outputs. Modes differ in who has what and in
+// how a product is made of that; they say so in a TensorGrid.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/nn/dense_builder.h"
+#include "colossal/parallel/batch_cut.h"
+#include "colossal/parallel/sharding.h"
+
+namespace colossal::parallel {
+
+struct TensorGrid {
+  struct Activation {
+    BatchCut batch;
+    const comm::Group& features;  // ranks with the other features of the same tokens, in order
+    const comm::Group& tokens;    // ranks with the same features of the other tokens, in order
+    // Over which the gradients are summed of what each of those holds for its features; for
+    // features that are keys or values, over those with the same too.
+    const comm::Group* same_features;
+    const comm::Group* same_keys;
+  };
+  Activation between;  // pairs of products, as in tensor_1d.h
+  Activation within;   // a pair
+
+  // The block of a weight that is here: of its inputs and its outputs, each cut over tensor_side()
+  // ranks, and of the rows of that as it is stored one of so many pieces.
+  struct Block {
+    int inputs = 0;
+    int outputs = 0;
+    int pieces = 1;
+    int piece = 0;
+  };
+  Block first;   // of the first product of a pair, and of a vocabulary head
+  Block second;  // of the second, and of an embedding, whose inputs are the vocabulary
+  const comm::Group* same_weight;      // over which weights' gradients are summed; null: data group
+  const comm::Group* same_key_weight;  // of those that make keys and values
+
+  // An embedding's ranks look up the tokens that the first `embedding_level` cuts of `between`
+  // leave here, each in its rows, and share out the sums.
+  const comm::Group& embedding;
+  size_t embedding_level = 0;
+
+  // The head's table is gathered: pieces over `table_pieces` (null: whole), features over
+  // `table_features`.
+  const comm::Group* table_pieces = nullptr;
+  const comm::Group& table_features;
+  // What must come from the mirror rank before: a table tied to the embedding's, or the activation.
+  bool mirror_tied_table = false;
+  bool mirror_activation = false;
+};
+
+// A product of one or several weights side by side, and what a mode needs to know of it.
+struct GridProduct {
+  LinearSharding::Cut cut;
+  std::vector<nn::ParameterHandle> weights;
+  std::vector<nn::ParameterHandle> biases;  // as many, or none
+  nn::WeightOrder order;
+  std::vector<int64_t> in_sizes;    // inputs in each of tensor_side() parts
+  std::vector<int64_t> block_rows;  // of each weight: rows of the block, as stored, of all pieces
+};
+
+class TensorGridBuilder : public nn::DenseBuilder {
+ public:
+  TensorGridBuilder(const ParallelContext& context, TensorGrid grid, Sharding sharding,
+                    nn::MakeAttention make_attention);
+
+  std::unique_ptr<nn::Embedding> embedding(const std::string& name,
+                                           const nn::EmbeddingOptions& options) override;
+  std::unique_ptr<nn::PositionEmbedding> position_embedding(
+      const std::string& name, const nn::EmbeddingOptions& options) override;
+  std::unique_ptr<nn::Linear> linear(const std::string& name,
+                                     const nn::LinearOptions& options) override;
+  std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
+  std::unique_ptr<nn::Norm> rms_norm(const std::string& name,
+                                     const nn::NormOptions& options) override;
+  std::unique_ptr<nn::Norm> layer_norm(const std::string& name,
+                                       const nn::NormOptions& options) override;
+  std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
+  std::unique_ptr<nn::Attention> attention(const std::string& name,
+                                           const nn::AttentionOptions& options) override;
+  std::unique_ptr<nn::VocabularyHead> vocabulary_head(const std::string& name,
+                                                      const nn::EmbeddingOptions& options) override;
+
+ protected:
+  virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::ParameterHandle weight) override;
+
+  const TensorGrid& grid() const { return grid_; }
+
+ private:
+  int side() const { return context_.strategy().tensor_side(); }
+  // Of `features` between pairs those that are here, and a parameter's placement for them.
+  Range features_here(int64_t features) const;
+  nn::Placement of_features(int64_t features) const;
+  nn::ParameterHandle table(const std::string& name, const nn::EmbeddingOptions& options,
+                            const TensorGrid::Block& block, nn::WeightOrder order);
+  // Adds what is stored for a product to `product`.
+  void add(GridProduct& product, const std::string& name, const nn::LinearOptions& options,
+           const LinearSharding& sharding);
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::ParameterHandle weight, bool mirror_table);
+
+  const ParallelContext& context_;
+  TensorGrid grid_;
+  Sharding sharding_;
+};
+
+}  // namespace colossal::parallel

@@ -1,0 +1,62 @@
+#include "colossal/mesh/strategy.h"
+
+#include <gmock/gmock.h>
+
+#include "colossal/base/error.h"
+
+namespace colossal {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+std::string refusal(Strategy strategy, bool dp_given, int ranks) {
+  try {
+    resolve_strategy(strategy, dp_given, ranks);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Strategy, InfersReplicasFromTheRanks) {
+  EXPECT_EQ(resolve_strategy({.tp = 2}, false, 6).dp, 3);
+  EXPECT_EQ(resolve_strategy({}, false, 1).dp, 1);
+}
+
+TEST(Strategy, RefusalsNameTheSettingsAndWhatWouldFit) {
+  EXPECT_THAT(refusal({.dp = 3}, true, 4), HasSubstr("parallel.dp = 4 or --ranks=3"));
+  EXPECT_THAT(refusal({.tp = 4}, false, 6), HasSubstr("--ranks=8 would fit"));
+  EXPECT_THAT(refusal({.dp = 0}, true, 1), HasSubstr("parallel.dp = 0"));
+  EXPECT_THAT(refusal({.dp = 2, .ep = 3}, true, 2), HasSubstr("parallel.ep = 3"));
+}
+
+TEST(Strategy, ATensorModeSaysWhichSizesItNeeds) {
+  const auto mode = [](TensorMode mode, int tp, int depth = 1) {
+    return Strategy{.tp = tp, .tensor_mode = mode, .tp_depth = depth};
+  };
+  EXPECT_THAT(refusal(mode(TensorMode::two_d, 6), false, 6),
+              HasSubstr("\"2d\" needs a square of ranks, q x q; parallel.tp = 6 is none; use "
+                        "tp_mode = \"1d\", or tp = 4"));
+  EXPECT_THAT(refusal(mode(TensorMode::two_d, 18), false, 18), HasSubstr("or tp = 9"));
+  EXPECT_THAT(refusal(mode(TensorMode::three_d, 12), false, 24), HasSubstr("or tp = 8"));
+  EXPECT_THAT(refusal(mode(TensorMode::two_and_half_d, 12, 2), false, 24),
+              HasSubstr("parallel.tp = 12 with tp_depth = 2 is none; use tp_mode = \"1d\", or tp = "
+                        "8 (tp_depth = 2)"));
+  EXPECT_THAT(refusal(mode(TensorMode::one_d, 4, 2), false, 4), HasSubstr("leave tp_depth out"));
+  EXPECT_EQ(resolve_strategy(mode(TensorMode::two_and_half_d, 12, 3), false, 24).dp, 2);
+  EXPECT_EQ(resolve_strategy(mode(TensorMode::three_d, 27), false, 27).tensor_side(), 3);
+}
+
+TEST(Strategy, AxesOfATensorModeMakeTp) {
+  Strategy strategy{.tp = 8, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 2};
+  EXPECT_THAT(strategy.tensor_axes(),
+              ElementsAre(Pair("tp.depth", 2), Pair("tp.row", 2), Pair("tp.column", 2)));
+  strategy = {.tp = 8, .tensor_mode = TensorMode::three_d, .key_value_replicas = 2};
+  EXPECT_THAT(strategy.tensor_axes(), ElementsAre(Pair("tp.i", 2), Pair("tp.j", 2),
+                                                  Pair("tp.l.kv", 1), Pair("tp.l.query", 2)));
+}
+
+}  // namespace
+}  // namespace colossal

@@ -112,6 +112,32 @@ TEST(DryRun, BooksTheBytesOfALlama) {
   }
 }
 
+TEST(DryRun, BooksTheBytesOfSquaresAndCubes) {
+  for (const auto& [mode, tp, depth] : {std::tuple{TensorMode::two_d, 4, 1},
+                                        {TensorMode::two_and_half_d, 8, 2},
+                                        {TensorMode::three_d, 8, 1}}) {
+    TinyTraining training = two_steps(0.1, 1);
+    training.model.n_head = 4;
+    training.tensor_mode = mode;
+    training.tp = tp;
+    training.tp_depth = depth;
+    expect_equal_traffic(training, tp);
+    training.llama = {.vocab_size = 101,
+                      .hidden_size = 36,
+                      .intermediate_size = 50,
+                      .num_hidden_layers = 2,
+                      .num_attention_heads = 6,
+                      .num_key_value_heads = 1,
+                      .head_dim = 6,
+                      .max_position_embeddings = 16};
+    expect_equal_traffic(training, tp);
+    if (tp > 4) continue;
+    expect_equal_traffic(training, 2 * tp);
+    training.sp = 2;
+    expect_equal_traffic(training, 2 * tp);
+  }
+}
+
 // 124 million parameters at 1,024 ranks, in the memory of a few tensors.
 TEST(DryRun, AnyRankOfAThousand) {
   TinyTraining training;

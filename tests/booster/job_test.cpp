@@ -49,6 +49,24 @@ TEST(ResolveJob, ASharedSequenceIsARingUnlessToldOtherwise) {
   EXPECT_EQ(resolve_job(config, machine).strategy.sequence_mode, SequenceMode::ulysses);
 }
 
+TEST(ResolveJob, ATensorModeNeedsNoMoreThanItsName) {
+  RunConfig config = tiny();
+  config.parallel.tp = 8;
+  const Machine machine{.ranks = 16, .local_ranks = 16, .cores = 2};
+  config.parallel.tp_mode = "3d";
+  Strategy strategy = resolve_job(config, machine).strategy;
+  EXPECT_EQ(strategy.tensor_mode, TensorMode::three_d);
+  EXPECT_EQ(strategy.tensor_side(), 2);
+  EXPECT_FALSE(strategy.tp_sequence);
+  config.parallel.tp_mode = "2.5d";
+  strategy = resolve_job(config, machine).strategy;
+  EXPECT_EQ(strategy.tp_depth, 2);
+  EXPECT_EQ(strategy.dp, 2);
+  config.parallel.tp_mode = "1d";
+  config.parallel.tp = 4;
+  EXPECT_TRUE(resolve_job(config, machine).strategy.tp_sequence);
+}
+
 TEST(ResolveJob, PrecisionFollowsTheCpuAndAccumulation) {
   EXPECT_EQ(resolve_precision({}, false, 1), (Precision{at::kFloat, at::kFloat, at::kFloat}));
   EXPECT_EQ(resolve_precision({}, true, 2), (Precision{at::kBFloat16, at::kFloat, at::kFloat}));
@@ -150,6 +168,41 @@ std::vector<Refused> refused_layouts() {
        8,
        [](C c) { c.parallel.tp = 2, c.parallel.sp = 4, c.parallel.sp_mode = "ulysses"; },
        {"2 heads", "parallel.sp_mode = \"ring\""}},
+      {"no square",
+       6,
+       [](C c) { c.parallel.tp = 6, c.parallel.tp_mode = "2d"; },
+       {"parallel.tp = 6", "a square of ranks", "tp_mode = \"1d\"", "tp = 4"}},
+      {"no cube",
+       16,
+       [](C c) { c.parallel.tp = 16, c.parallel.tp_mode = "3d"; },
+       {"parallel.tp = 16", "a cube of ranks", "tp_mode = \"1d\"", "tp = 8"}},
+      {"no squares of that depth",
+       8,
+       [](C c) { c.parallel.tp = 8, c.parallel.tp_mode = "2.5d", c.parallel.tp_depth = 3; },
+       {"parallel.tp = 8", "tp_depth = 3", "tp_mode = \"1d\"", "tp = 12 (tp_depth = 3)"}},
+      {"depth of 2d",
+       8,
+       [](C c) { c.parallel.tp = 8, c.parallel.tp_mode = "2d", c.parallel.tp_depth = 2; },
+       {"parallel.tp_depth = 2", "tp_mode = \"2.5d\""}},
+      {"depth 0",
+       4,
+       [](C c) { c.parallel.tp = 4, c.parallel.tp_mode = "2.5d", c.parallel.tp_depth = 0; },
+       {"parallel.tp_depth = 0", "from 1"}},
+      {"tokens shared in 2d",
+       4,
+       [](C c) { c.parallel.tp = 4, c.parallel.tp_mode = "2d", c.parallel.tp_sequence = true; },
+       {"parallel.tp_sequence = true", "leave tp_sequence out", "tp_mode = \"1d\""}},
+      {"more columns than heads",
+       64,
+       [](C c) { c.parallel.tp = 64, c.parallel.tp_mode = "2d"; },
+       {"parallel.tp = 64", "4 heads", "8 columns", "tp = 16, dp = 4"}},
+      {"Ulysses of more than a column's heads",
+       16,
+       [](C c) {
+         c.parallel.tp = 4, c.parallel.tp_mode = "2d";
+         c.parallel.sp = 4, c.parallel.sp_mode = "ulysses";
+       },
+       {"parallel.sp = 4", "2 heads", "parallel.sp_mode = \"ring\""}},
       {"a sequence shorter than sp",
        8,
        [](C c) { c.parallel.sp = 8, c.data.sequence_length = 7; },

@@ -199,6 +199,25 @@ TEST_P(Contract, BroadcastFromAnyRoot) {
   });
 }
 
+// The root of a broadcast is done before the others are, and its next calls may be under way.
+TEST_P(Contract, RanksMayBeCallsAheadOfABroadcast) {
+  run([&](World&, const Group& group) {
+    for (int round = 0; round < 20; ++round) {
+      const at::Tensor first = at::full({24 << 10}, group.rank(), at::kFloat);
+      const at::Tensor second = first.clone();
+      const at::Tensor sum = at::full({300}, group.rank(), at::kDouble);
+      for (Work work : {broadcast_async(first, 0, group, Reason::tensor),
+                        broadcast_async(second, n() - 1, group, Reason::tensor),
+                        all_reduce_async(sum, group, Reason::tensor)}) {
+        work.wait();
+      }
+      EXPECT_TRUE(first.eq(0).all().item<bool>());
+      EXPECT_TRUE(second.eq(n() - 1).all().item<bool>());
+      EXPECT_TRUE(sum.eq(n() * (n() - 1) / 2).all().item<bool>());
+    }
+  });
+}
+
 TEST_P(Contract, SendsArriveInOrder) {
   if (n() == 1) return;
   run([&](World&, const Group& group) {

@@ -28,13 +28,38 @@ void refuse_axis(const char* key, int size, int ranks) {
       key, size, ranks, ranks, key));
 }
 
+TensorMode tensor_mode_of(const std::string& name) {
+  for (TensorMode mode : {TensorMode::two_d, TensorMode::two_and_half_d, TensorMode::three_d}) {
+    if (name == tensor_mode_name(mode)) return mode;
+  }
+  return TensorMode::one_d;
+}
+
+void resolve_tensor_mode(const ParallelConfig& config, Strategy& strategy) {
+  strategy.tensor_mode = tensor_mode_of(config.tp_mode);
+  const bool one_d = strategy.tensor_mode == TensorMode::one_d;
+  if (!one_d && config.tp_sequence.value_or(false)) {
+    throw ConfigError(fmt::format(
+        "parallel.tp_sequence = true belongs to parallel.tp_mode = \"1d\": in \"{}\" each rank has "
+        "its share of an activation as it is; leave tp_sequence out, or use tp_mode = \"1d\"",
+        config.tp_mode));
+  }
+  strategy.tp_sequence = config.tp_sequence.value_or(one_d);
+  if (config.tp_depth) {
+    strategy.tp_depth = size_of("tp_depth", *config.tp_depth);
+  } else if (strategy.tensor_mode == TensorMode::two_and_half_d) {
+    const auto fits = [&] { return strategy.tp_of_side(strategy.tensor_side()) == strategy.tp; };
+    while (!fits()) ++strategy.tp_depth;  // at the latest, of squares of one rank
+  }
+}
+
 Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   Strategy strategy;
   strategy.pp = size_of("pp", config.pp);
   strategy.sp = size_of("sp", config.sp);
   strategy.tp = size_of("tp", config.tp);
   strategy.ep = size_of("ep", config.ep);
-  strategy.tp_sequence = config.tp_sequence;
+  resolve_tensor_mode(config, strategy);
   strategy.sequence_mode = config.sp_mode == "ulysses" ? SequenceMode::ulysses : SequenceMode::ring;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
   refuse_axis("pp", strategy.pp, ranks);
@@ -52,24 +77,33 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
 }
 
 // Heads are the smallest parts of attention: every rank that shares them has one at least. Those of
-// tp do, and those of Ulysses; the ranks of a ring each have all.
+// a side of tp do, and those of Ulysses; the ranks of a ring each have all.
 void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
   const int ranks = strategy.world_size();
-  int tp = strategy.tp;
-  while (facts.heads < tp || strategy.tp % tp != 0) --tp;
-  if (tp < strategy.tp) {
-    const bool ring_too =
-        strategy.sequence_mode == SequenceMode::ulysses && facts.heads / tp < strategy.sp;
+  int side = strategy.head_ranks();
+  while (facts.heads < side || strategy.tp * strategy.dp % strategy.tp_of_side(side) != 0) --side;
+  const bool too_many_for_ulysses =
+      strategy.sequence_mode == SequenceMode::ulysses && facts.heads / side < strategy.sp;
+  if (side < strategy.head_ranks()) {
+    const int tp = strategy.tp_of_side(side);
     throw ConfigError(fmt::format(
-        "parallel.tp = {}: the model has {} heads; nearest layout for {} ranks: tp = {}, dp = {}{}",
-        strategy.tp, facts.heads, ranks, tp, ranks / tp / strategy.sp,
-        ring_too ? ", sp_mode = \"ring\"" : ""));
+        "parallel.tp = {}{}: the model has {} heads{}; nearest layout for {} ranks: tp = {}, dp = "
+        "{}{}",
+        strategy.tp,
+        strategy.tensor_mode == TensorMode::one_d
+            ? ""
+            : fmt::format(", tp_mode = \"{}\"", tensor_mode_name(strategy.tensor_mode)),
+        facts.heads,
+        strategy.tensor_mode == TensorMode::one_d
+            ? ""
+            : fmt::format(" for {} columns of ranks", strategy.head_ranks()),
+        ranks, tp, ranks / tp / strategy.sp, too_many_for_ulysses ? ", sp_mode = \"ring\"" : ""));
   }
-  if (strategy.sequence_mode == SequenceMode::ulysses && facts.heads / tp < strategy.sp) {
+  if (too_many_for_ulysses) {
     throw ConfigError(fmt::format(
         "parallel.sp_mode = \"ulysses\" with parallel.sp = {}: a rank of tp has {} heads, which {} "
         "ranks of sp cannot share; nearest: parallel.sp_mode = \"ring\", which needs no heads",
-        strategy.sp, facts.heads / tp, strategy.sp));
+        strategy.sp, facts.heads / side, strategy.sp));
   }
 }
 
@@ -120,8 +154,8 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   request.dropout = config.train.dropout.value_or(-1);
   job.model = models::resolve_model(request);
   check_heads(job.strategy, job.model.facts);
-  job.strategy.key_value_replicas =
-      key_value_replicas(job.model.facts.heads, job.model.facts.kv_heads, job.strategy.tp);
+  job.strategy.key_value_replicas = key_value_replicas(
+      job.model.facts.heads, job.model.facts.kv_heads, job.strategy.head_ranks());
   job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);

@@ -29,9 +29,16 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.sp", &parallel.sp, "parts of a sequence", {.unit = "ranks", .minimum = 1});
   schema.add("parallel.tp", &parallel.tp, "parts of a tensor", {.unit = "ranks", .minimum = 1});
   schema.add(
-      "parallel.tp_sequence", &parallel.tp_sequence,
-      "between tensor-parallel products each rank holds its share of the tokens, not all: less "
-      "memory, the same bytes forward, half as many again backward");
+      "parallel.tp_mode", &parallel.tp_mode,
+      "how those are cut; 1d: one dim of each weight; 2d: weights and activations over q x q "
+      "ranks; 2.5d: over tp_depth such squares; 3d: over q x q x q",
+      {.choices = {"1d", "2d", "2.5d", "3d"}});
+  schema.add("parallel.tp_depth", &parallel.tp_depth, "squares of tp_mode 2.5d",
+             {.minimum = 1, .unset = "the least that leaves squares"});
+  schema.add("parallel.tp_sequence", &parallel.tp_sequence,
+             "tp_mode 1d: between products each rank holds its share of the tokens, not all: less "
+             "memory, the same bytes forward, half as many again backward",
+             {.unset = "true with tp_mode 1d"});
   schema.add("parallel.sp_mode", &parallel.sp_mode,
              "how attention sees a shared sequence; ring: keys and values of all ranks come round; "
              "ulysses: all of it, for some heads",

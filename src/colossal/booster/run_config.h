@@ -30,7 +30,9 @@ struct DataConfig {
 struct ParallelConfig {
   std::optional<int64_t> dp;  // unset: what the ranks leave
   int64_t pp = 1, sp = 1, tp = 1, ep = 1;
-  bool tp_sequence = true;
+  std::string tp_mode = "1d";
+  std::optional<int64_t> tp_depth;  // unset: the least that fits 2.5d
+  std::optional<bool> tp_sequence;  // unset: where the mode has it
   std::string sp_mode = "ring";
   std::optional<int64_t> zero;  // unset: 1 with several data ranks
   std::string backend = "auto";

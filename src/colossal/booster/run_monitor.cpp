@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
@@ -68,9 +69,12 @@ void RunMonitor::begin_step() {
 }
 
 std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
-  std::map<std::string, int64_t> sent;
+  std::map<std::string, int64_t> sent;  // the same axes on all ranks, used or not
+  for (const std::string& axis : context_.ledger_axes()) sent[axis] = 0;
   for (const auto& [axis, traffic] : context_.world().ledger().by_axis()) {
-    sent[axis] = traffic.law_bytes;
+    const auto found = sent.find(axis);
+    COLOSSAL_CHECK(found != sent.end(), "traffic on {}, which is no axis of the mesh", axis);
+    found->second = traffic.law_bytes;
   }
   return sent;
 }
@@ -139,6 +143,7 @@ void RunMonitor::flush() {
       bytes = std::max(bytes, static_cast<double>(*figure++));
     }
   }
+  std::erase_if(pending_->bytes_sent, [](const auto& sent) { return sent.second == 0; });
   if (writes_) log_->write(*pending_);
   pending_.reset();
 }

@@ -15,10 +15,12 @@ std::string layout_text(const Job& job) {
   const std::string sp =
       strategy.sp == 1 ? ""
                        : fmt::format(" x sp {} ({})", strategy.sp, job.config.parallel.sp_mode);
-  const std::string tp =
-      strategy.tp == 1
-          ? ""
-          : fmt::format(" x tp {}{}", strategy.tp, strategy.tp_sequence ? " (tokens shared)" : "");
+  const std::string mode =
+      strategy.tp_sequence ? "tokens shared"
+      : strategy.tp_depth > 1
+          ? fmt::format("{}, depth {}", job.config.parallel.tp_mode, strategy.tp_depth)
+          : job.config.parallel.tp_mode;
+  const std::string tp = strategy.tp == 1 ? "" : fmt::format(" x tp {} ({})", strategy.tp, mode);
   return fmt::format("dp {}{}{} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
                      strategy.dp, sp, tp, strategy.zero, job.config.train.global_batch,
                      job.sequence_length, job.micro_batch);

@@ -173,8 +173,10 @@ void ShmBackend::rotate(const Call& call, const at::Tensor& send, const at::Tens
   PointToPointBackend::rotate(call, send, receive);
 }
 
+// A chain of messages: the root is done, and may be calls ahead, while the last still waits.
+// Headers tell whether all call the same.
 void ShmBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
-  board_.show(call, {});
+  board_.begin_message();
   PointToPointBackend::broadcast(call, tensor, root);
 }
 

@@ -7,6 +7,8 @@ namespace {
 
 using AxisNames = ParallelContext::AxisNames;
 
+constexpr const char* kMirrorAxis = "tp.mirror";
+
 // The sets of axes along which a strategy's ranks work together.
 std::vector<AxisNames> wanted_groups(const Strategy& strategy) {
   std::vector<AxisNames> wanted{
@@ -71,13 +73,23 @@ const comm::Group& ParallelContext::along(const AxisNames& names) const {
   return found->second;
 }
 
+std::vector<std::string> ParallelContext::ledger_axes() const {
+  std::vector<std::string> axes;
+  for (const auto& [name, group] : groups_) {
+    if (group.size() > 1) axes.push_back(name);
+  }
+  // On the diagonal, groups of one: the only ones whose size is not the same everywhere.
+  if (strategy_.tensor_mode != TensorMode::one_d) axes.emplace_back(kMirrorAxis);
+  return axes;
+}
+
 void ParallelContext::make_mirror_group() {
   const int side = strategy_.tensor_side();
   const int here = rank() % (side * side);
   const int mirror = rank() - here + here % side * side + here / side;
   std::vector<int> ranks{rank()};
   if (mirror != rank()) ranks.insert(mirror < rank() ? ranks.begin() : ranks.end(), mirror);
-  mirror_ = world_.group("tp.mirror", ranks);
+  mirror_ = world_.group(kMirrorAxis, ranks);
 }
 
 }  // namespace colossal

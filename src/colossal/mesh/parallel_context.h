@@ -46,6 +46,8 @@ class ParallelContext {
   // All ranks once more, for what they do together while they train: its calls are in no order with
   // those of the other groups.
   const comm::Group& background_group() const { return background_; }
+  // Names under which some rank may book traffic, the same on all ranks.
+  std::vector<std::string> ledger_axes() const;
   // All ranks.
   const comm::Group& world_group() const { return along({"pp", "dp", "sp", "tp"}); }
 

@@ -60,20 +60,6 @@ int root(int number, int exponent) {
   return side;
 }
 
-// Ranks of tp that have this side.
-int ranks_of_side(const Strategy& strategy, int side) {
-  switch (strategy.tensor_mode) {
-    case TensorMode::one_d:
-      return side;
-    case TensorMode::two_d:
-    case TensorMode::two_and_half_d:
-      return side * side * strategy.tp_depth;
-    case TensorMode::three_d:
-      return side * side * side;
-  }
-  return 0;
-}
-
 void check_tensor_mode(const Strategy& strategy, int ranks) {
   const std::string mode = tensor_mode_name(strategy.tensor_mode);
   if (strategy.tp_depth < 1) {
@@ -87,7 +73,7 @@ void check_tensor_mode(const Strategy& strategy, int ranks) {
         strategy.tp_depth, mode));
   }
   const int side = strategy.tensor_side();
-  if (ranks_of_side(strategy, side) == strategy.tp) return;
+  if (strategy.tp_of_side(side) == strategy.tp) return;
   const char* shape = strategy.tensor_mode == TensorMode::three_d ? "a cube of ranks, q x q x q"
                       : strategy.tensor_mode == TensorMode::two_d
                           ? "a square of ranks, q x q"
@@ -95,7 +81,7 @@ void check_tensor_mode(const Strategy& strategy, int ranks) {
   // One setting changed and the same ranks, or sizes that fit the mode: of those, ones that divide
   // the ranks first.
   int fitting = std::max(1, side);
-  while (fitting > 1 && ranks % (ranks_of_side(strategy, fitting) * strategy.pp * strategy.sp)) {
+  while (fitting > 1 && ranks % (strategy.tp_of_side(fitting) * strategy.pp * strategy.sp)) {
     --fitting;
   }
   if (fitting == 1) fitting = std::max(2, side);
@@ -105,7 +91,7 @@ void check_tensor_mode(const Strategy& strategy, int ranks) {
       "{}{}",
       mode, shape, strategy.tp,
       strategy.tp_depth > 1 ? fmt::format(" with tp_depth = {}", strategy.tp_depth) : "",
-      ranks_of_side(strategy, fitting),
+      strategy.tp_of_side(fitting),
       strategy.tp_depth > 1 ? fmt::format(" (tp_depth = {})", strategy.tp_depth) : ""));
 }
 
@@ -120,6 +106,19 @@ int Strategy::tensor_side() const {
       return root(tp / tp_depth, 2);
     case TensorMode::three_d:
       return root(tp, 3);
+  }
+  return 0;
+}
+
+int Strategy::tp_of_side(int side) const {
+  switch (tensor_mode) {
+    case TensorMode::one_d:
+      return side;
+    case TensorMode::two_d:
+    case TensorMode::two_and_half_d:
+      return side * side * tp_depth;
+    case TensorMode::three_d:
+      return side * side * side;
   }
   return 0;
 }

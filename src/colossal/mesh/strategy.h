@@ -55,6 +55,8 @@ struct Strategy {
 
   // Ranks along each dim of the square or cube of a tensor mode: q; of one_d, tp. tp must fit.
   int tensor_side() const;
+  // tp with such a side.
+  int tp_of_side(int side) const;
   // The ranks of tp that share out attention heads are as many as tensor_side(). They are
   // neighbours.
   int head_ranks() const { return tensor_side(); }

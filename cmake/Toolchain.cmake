@@ -16,6 +16,12 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 
+# Of CMAKE_UNITY_BUILD, which the release preset turns on: every source that sees LibTorch pays 3
+# seconds of template instantiations, whatever it holds, and every one that registers operators 10
+# more, mostly the same ones as the next. All sources of most folders are one source then, of at most
+# 40 seconds and 1.5 GiB; some folders are two.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
@@ -26,6 +32,9 @@ endif()
 add_library(colossal_flags INTERFACE)
 target_compile_options(colossal_flags INTERFACE -fPIC -Wall -Wextra -Wnon-virtual-dtor
   -Woverloaded-virtual -Wno-missing-field-initializers -Werror -Winvalid-pch -Werror=invalid-pch -fno-semantic-interposition)
+# No garbage collection within the compiler: a tenth less time.
+target_compile_options(colossal_flags INTERFACE
+  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=4000000>)
 target_include_directories(colossal_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
 find_program(MOLD mold)

@@ -1,6 +1,7 @@
 // A user's own torch::nn::Module over two ranks: data parallelism, ZeRO stage 1, AdamW.
 // Ranks are threads here; with comm::connect they are processes on any number of hosts.
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
 
 #include <colossal/booster/booster.h>
 #include <colossal/comm/world.h>

@@ -16,8 +16,6 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-constexpr auto kAllGone = 5s;
-
 std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

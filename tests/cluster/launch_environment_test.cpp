@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-std::optional<LaunchEnvironment> read(const Variables& variables) {
+std::optional<LaunchEnvironment> read_from(const Variables& variables) {
   return read_launch_environment([&](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
@@ -150,7 +150,7 @@ std::string describe(const LaunchEnvironment& launch, bool derived_port) {
 class LaunchEnvironmentCases : public testing::TestWithParam<Case> {};
 
 TEST_P(LaunchEnvironmentCases, is_understood) {
-  const auto launch = read(GetParam().variables);
+  const auto launch = read_from(GetParam().variables);
   ASSERT_TRUE(launch);
   EXPECT_EQ(describe(*launch, !GetParam().variables.contains("MASTER_PORT")), GetParam().meaning);
   EXPECT_EQ(launch->rendezvous.listen_fd, -1);
@@ -161,16 +161,16 @@ INSTANTIATE_TEST_SUITE_P(All, LaunchEnvironmentCases, testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
 
 TEST(LaunchEnvironment, is_none_where_nobody_launched) {
-  EXPECT_FALSE(read({}));
-  EXPECT_FALSE(read({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "2"}}));
+  EXPECT_FALSE(read_from({}));
+  EXPECT_FALSE(read_from({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "2"}}));
   // A batch script is not a rank, though Slurm numbers it.
-  EXPECT_FALSE(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}));
+  EXPECT_FALSE(read_from({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}));
 }
 
 TEST(LaunchEnvironment, jobs_meet_at_ports_of_their_own) {
-  const int port = read(kOpenMpi)->rendezvous.port;
-  EXPECT_EQ(read(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}}))->rendezvous.port, port);
-  EXPECT_NE(read(with(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", "100"}}))->rendezvous.port, port);
+  const int port = read_from(kOpenMpi)->rendezvous.port;
+  EXPECT_EQ(read_from(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}}))->rendezvous.port, port);
+  EXPECT_NE(read_from(with(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", "100"}}))->rendezvous.port, port);
 }
 
 struct Mistake {
@@ -206,7 +206,7 @@ TEST(LaunchEnvironment, names_the_variable_and_value_that_cannot_be) {
   };
   for (const Mistake& mistake : mistakes) {
     try {
-      read(mistake.variables);
+      read_from(mistake.variables);
       ADD_FAILURE() << "took what should be refused with: " << mistake.named.front();
     } catch (const ConfigError& error) {
       for (const char* name : mistake.named) EXPECT_THAT(error.what(), HasSubstr(name));
@@ -225,7 +225,7 @@ TEST(LaunchEnvironment, takes_over_the_stores_socket) {
                             {"MASTER_PORT", std::to_string(port)},
                             {"COLOSSAL_STORE_FD", std::to_string(socket.get())}};
   EXPECT_FALSE(try_connect("127.0.0.1", "127.0.0.1", port)) << "it listens before it should";
-  const auto launch = read(variables);
+  const auto launch = read_from(variables);
   ASSERT_TRUE(launch);
   EXPECT_EQ(launch->rendezvous.listen_fd, socket.get());
   EXPECT_TRUE(try_connect("127.0.0.1", "127.0.0.1", port));

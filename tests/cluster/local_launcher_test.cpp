@@ -21,9 +21,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-// What the issue promises; the test program's grace is shorter than a user's.
-constexpr auto kAllGone = 5s;
-
 class LocalLauncher : public testing::Test {
  protected:
   std::vector<std::string> launch(int num_ranks, std::vector<std::string> behaviour) {

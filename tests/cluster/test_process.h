@@ -15,6 +15,9 @@ namespace colossal::cluster {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
+// When nothing of a failed run may be left; the test program's grace is shorter than a user's.
+inline constexpr auto kAllGone = 5s;
+
 // A word that no other process on this machine has in its command line.
 std::string unique_word();
 

@@ -12,15 +12,12 @@ namespace colossal::io {
 namespace {
 
 namespace fs = std::filesystem;
+using test::bytes_of;
 using test::message_of;
 using test::write_text;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
 
 class DirectoryWriterTest : public ::testing::Test {
  protected:

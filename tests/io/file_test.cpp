@@ -13,14 +13,11 @@
 namespace colossal::io {
 namespace {
 
+using test::bytes_of;
 using test::message_of;
 using test::write_text;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
 
 class FileTest : public ::testing::Test {
  protected:

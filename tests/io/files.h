@@ -1,7 +1,9 @@
 // Files for the tests of this folder, good and bad.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,10 @@
 #include "colossal/io/safetensors.h"
 
 namespace colossal::io::test {
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 void write_text(const std::filesystem::path& path, std::string_view contents);
 

@@ -42,7 +42,7 @@ std::string summary(const SafetensorsReader& reader) {
   return text;
 }
 
-const std::vector<TensorSpec> kTensors = {
+const std::vector<TensorSpec> kTensorsForPython = {
     {"wte.weight", ScalarType::bf16, {5, 7}},
     {"master", ScalarType::f32, {2, 3, 4}},
     {"scalar", ScalarType::f64, {}},
@@ -66,7 +66,7 @@ for name, t in sorted(tensors):
 TEST(SafetensorsPythonTest, ReadsWhatWeWrite) {
   const colossal::test::TemporaryDirectory folder;
   const auto path = folder / "ours.safetensors";
-  test::write_safetensors(path, kTensors, {{"format", "pt"}});
+  test::write_safetensors(path, kTensorsForPython, {{"format", "pt"}});
   EXPECT_EQ(python(kSummarise, {path.string()}), summary(SafetensorsReader(path)));
 }
 
@@ -93,7 +93,7 @@ open(sys.argv[1], 'wb').write(data)
 
 TEST(SafetensorsPythonTest, WeAcceptNothingThatItRefuses) {
   const colossal::test::TemporaryDirectory folder(colossal::test::Storage::memory);
-  test::write_safetensors(folder / "good", kTensors, {{"format", "pt"}});
+  test::write_safetensors(folder / "good", kTensorsForPython, {{"format", "pt"}});
   const std::string good = read_file(folder / "good");
   const auto header_bytes = good.find(' ');
   std::mt19937 random(7);

@@ -5,24 +5,14 @@
 
 #include "colossal/layout/layout.h"
 #include "tests/layout/all_layouts.h"
+#include "tests/layout/piece_of.h"
 
 namespace colossal {
 namespace {
 
 using test::all_layouts;
 using test::grid_of;
-
-// The indices that a rank holds, dim by dim, of the tensor that one rank alone makes.
-at::Tensor piece_of(at::Tensor serial, const Layout& layout, int rank) {
-  for (int dim = 0; dim < layout.num_dims(); ++dim) {
-    std::vector<at::Tensor> runs{serial.narrow(dim, 0, 0)};
-    for (const Range& run : layout.held(rank, dim)) {
-      runs.push_back(serial.narrow(dim, run.begin, run.size()));
-    }
-    serial = at::cat(runs, dim);
-  }
-  return serial;
-}
+using test::piece_of;
 
 TEST(InitialValues, PiecesOfAnyLayoutAreSlicesOfTheSerialTensor) {
   const std::vector<Layout::Dim> dims{{{{12, 3}, {7}}}, {{{5}}}, {{{6, 4}}}};

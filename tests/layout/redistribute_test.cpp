@@ -13,6 +13,7 @@
 #include "colossal/layout/heads.h"
 #include "colossal/mesh/parallel_context.h"
 #include "tests/layout/all_layouts.h"
+#include "tests/layout/piece_of.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal {
@@ -22,6 +23,7 @@ using comm::Reason;
 using test::all_layouts;
 using test::dims_of;
 using test::grid_of;
+using test::piece_of;
 
 at::Tensor random_numbers(const std::vector<int64_t>& shape, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -30,17 +32,6 @@ at::Tensor random_numbers(const std::vector<int64_t>& shape, uint64_t seed) {
   auto* data = values.mutable_data_ptr<double>();
   for (int64_t i = 0; i < values.numel(); ++i) data[i] = number(random);
   return values;
-}
-
-at::Tensor piece_of(at::Tensor whole, const Layout& layout, int rank) {
-  for (int dim = 0; dim < layout.num_dims(); ++dim) {
-    std::vector<at::Tensor> runs{whole.narrow(dim, 0, 0)};
-    for (const Range& run : layout.held(rank, dim)) {
-      runs.push_back(whole.narrow(dim, run.begin, run.size()));
-    }
-    whole = at::cat(runs, dim);
-  }
-  return whole;
 }
 
 // Which of the ranks that add up to the same elements, and how many they are.

@@ -15,7 +15,6 @@ namespace colossal::ops {
 namespace {
 
 const RandomKey kKey = random_key(1, 2, "stream");
-const std::vector<int64_t> kSamples = {3, 1'000'000, 7};
 
 TEST(AnyDevice, RandomNumbersAreTheSameBits) {
   for (const at::ScalarType type : all_types()) {

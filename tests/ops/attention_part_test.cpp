@@ -101,9 +101,6 @@ void expect_right(const Shape& shape, const AttentionOptions& options,
                   expected, tolerance_of(at::kBFloat16));
 }
 
-const AttentionOptions kCausal{.causal = true, .scale = 0.2};
-const AttentionOptions kFull{.causal = false, .scale = 0.2};
-
 // Zigzags whose borders fall on no block, and parts in no order at all.
 const std::vector<Runs> kTwo = {{{0, 76}, {226, 301}}, {{76, 226}}};
 const std::vector<Runs> kThree = {{{0, 51}, {251, 301}}, {{51, 101}, {201, 251}}, {{101, 201}}};

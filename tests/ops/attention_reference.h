@@ -49,7 +49,8 @@ inline at::Tensor make_documents(const Shape& s) {
   return documents;
 }
 
-inline const std::vector<int64_t> kSamples = {3, 1'000'000, 7};
+inline const AttentionOptions kCausal{.causal = true, .scale = 0.2};
+inline const AttentionOptions kFull{.causal = false, .scale = 0.2};
 
 inline AttentionOptions with_dropout(AttentionOptions options) {
   options.dropout = 0.2;

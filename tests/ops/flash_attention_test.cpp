@@ -35,7 +35,7 @@ Results flash(const Inputs& in, const AttentionOptions& options, Bf16Product pro
   return results;
 }
 
-void expect_right(const Shape& shape, const AttentionOptions& options) {
+void expect_blocks_right(const Shape& shape, const AttentionOptions& options) {
   const Inputs inputs = make_inputs(shape);
   const Results expected = reference(inputs, options, mask_of(shape, options));
   for (const at::ScalarType type : all_types()) {
@@ -47,47 +47,44 @@ void expect_right(const Shape& shape, const AttentionOptions& options) {
                   tolerance_of(at::kBFloat16));
 }
 
-const AttentionOptions kCausal{.causal = true, .scale = 0.2};
-const AttentionOptions kFull{.causal = false, .scale = 0.2};
-
 TEST(FlashAttention, EqualsTheFormulaWhereNothingDivides) {
   for (const AttentionOptions& options : {kCausal, kFull}) {
     SCOPED_TRACE(options.causal);
-    expect_right({1, 1, 1, 1, 1, 32, 32}, options);
-    expect_right({2, 2, 2, 17, 17, 33, 33}, options);
-    expect_right({1, 2, 2, 131, 131, 72, 72}, options);
-    expect_right({1, 2, 1, 301, 301, 64, 64}, options);
-    expect_right({1, 1, 1, 64, 64, 256, 256}, options);
-    expect_right({1, 1, 1, 140, 140, 65, 129}, options);
-    expect_right({1, 2, 2, 5, 203, 40, 24}, options);
-    expect_right({1, 1, 1, 150, 163, 8, 9}, options);
+    expect_blocks_right({1, 1, 1, 1, 1, 32, 32}, options);
+    expect_blocks_right({2, 2, 2, 17, 17, 33, 33}, options);
+    expect_blocks_right({1, 2, 2, 131, 131, 72, 72}, options);
+    expect_blocks_right({1, 2, 1, 301, 301, 64, 64}, options);
+    expect_blocks_right({1, 1, 1, 64, 64, 256, 256}, options);
+    expect_blocks_right({1, 1, 1, 140, 140, 65, 129}, options);
+    expect_blocks_right({1, 2, 2, 5, 203, 40, 24}, options);
+    expect_blocks_right({1, 1, 1, 150, 163, 8, 9}, options);
   }
-  expect_right({1, 1, 1, 150, 23, 32, 32}, kFull);
+  expect_blocks_right({1, 1, 1, 150, 23, 32, 32}, kFull);
 }
 
 TEST(FlashAttention, TakesAnyScale) {
-  expect_right({1, 2, 2, 70, 70, 32, 32}, {.causal = true, .scale = -0.3});
-  expect_right({1, 2, 2, 70, 70, 32, 32}, {.causal = true, .scale = 1});
+  expect_blocks_right({1, 2, 2, 70, 70, 32, 32}, {.causal = true, .scale = -0.3});
+  expect_blocks_right({1, 2, 2, 70, 70, 32, 32}, {.causal = true, .scale = 1});
 }
 
 TEST(FlashAttention, SumsTheGradientsOfTheQueriesOfAKeyHead) {
-  expect_right({2, 6, 2, 150, 150, 40, 40}, kCausal);
-  expect_right({1, 4, 1, 33, 90, 32, 48}, kFull);
+  expect_blocks_right({2, 6, 2, 150, 150, 40, 40}, kCausal);
+  expect_blocks_right({1, 4, 1, 33, 90, 32, 48}, kFull);
 }
 
 TEST(FlashAttention, DropsTheNumbersThatTheRuleNames) {
-  expect_right({3, 4, 2, 150, 150, 32, 32}, with_dropout(kCausal));
-  expect_right({3, 2, 2, 10, 330, 32, 32}, with_dropout(kFull));
+  expect_blocks_right({3, 4, 2, 150, 150, 32, 32}, with_dropout(kCausal));
+  expect_blocks_right({3, 2, 2, 10, 330, 32, 32}, with_dropout(kFull));
   AttentionOptions later = with_dropout(kCausal);
   later.head_begin = 5;
-  expect_right({1, 2, 2, 33, 75, 33, 32}, later);
+  expect_blocks_right({1, 2, 2, 33, 75, 33, 32}, later);
 }
 
 TEST(FlashAttention, KeepsDocumentsApart) {
   for (const Shape& shape : {Shape{3, 4, 2, 300, 300, 32, 32}, Shape{2, 1, 1, 50, 211, 32, 32}}) {
     for (AttentionOptions options : {kCausal, kFull, with_dropout(kCausal)}) {
       options.documents = make_documents(shape);
-      expect_right(shape, options);
+      expect_blocks_right(shape, options);
     }
   }
 }

@@ -7,7 +7,7 @@
 #include "tests/support/pairwise.h"
 #include "tests/support/tiny_training.h"
 
-namespace colossal::test {
+namespace colossal::test::llama_parity {
 namespace {
 
 struct Case {
@@ -237,4 +237,4 @@ TEST(Llama, BytesOfUlyssesEqualTheLaw) {
 }
 
 }  // namespace
-}  // namespace colossal::test
+}  // namespace colossal::test::llama_parity

@@ -10,7 +10,7 @@
 #include "tests/support/counted_memory.h"
 #include "tests/support/run_ranks.h"
 
-namespace colossal::test {
+namespace colossal::test::ring_memory {
 namespace {
 
 constexpr int64_t kBatch = 16, kSequence = 240, kHeadSize = 32;
@@ -76,4 +76,4 @@ TEST(RingMemory, SavesItsShareAndHoldsAFewBlocks) {
 }
 
 }  // namespace
-}  // namespace colossal::test
+}  // namespace colossal::test::ring_memory

@@ -11,7 +11,7 @@
 #include "colossal/parallel/sequence/ulysses.h"
 #include "tests/support/run_ranks.h"
 
-namespace colossal::test {
+namespace colossal::test::sequence_attention {
 namespace {
 
 constexpr int64_t kBatch = 2, kSequence = 150, kHeads = 6, kKeyHeads = 2, kHeadSize = 16;
@@ -122,4 +122,4 @@ TEST(SequenceAttention, KeepsDocumentsApart) {
 }
 
 }  // namespace
-}  // namespace colossal::test
+}  // namespace colossal::test::sequence_attention

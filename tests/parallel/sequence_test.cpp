@@ -8,7 +8,7 @@
 #include "tests/parallel/uneven_training.h"
 #include "tests/support/pairwise.h"
 
-namespace colossal::test {
+namespace colossal::test::sequence_parity {
 namespace {
 
 struct Case {
@@ -217,4 +217,4 @@ TEST(Ring, BytesEqualTheLaw) {
 }
 
 }  // namespace
-}  // namespace colossal::test
+}  // namespace colossal::test::sequence_parity

@@ -5,7 +5,7 @@
 #include "tests/parallel/uneven_training.h"
 #include "tests/support/pairwise.h"
 
-namespace colossal::test {
+namespace colossal::test::tensor_1d_parity {
 namespace {
 
 struct Case {
@@ -123,4 +123,4 @@ TEST(Tensor1d, BytesEqualTheLaws) {
 }
 
 }  // namespace
-}  // namespace colossal::test
+}  // namespace colossal::test::tensor_1d_parity

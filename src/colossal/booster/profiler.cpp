@@ -24,20 +24,6 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 constexpr int kNone = -1;
 constexpr size_t kOperatorLines = 25;
 
-// A call of an operator, of an operator's gradient, or of a layer.
-struct Event {
-  std::string name;
-  at::RecordScope scope{};
-  uint64_t thread = 0;
-  int parent = kNone;           // the event that called this one, on the same thread
-  int64_t sequence_begin = -1;  // of the graph's nodes: a gradient's own; those a layer has made
-  int64_t sequence_end = -1;
-  double begin = 0;  // microseconds from the start of the recording
-  double duration = 0;
-  double inside = 0;  // of which in events that this one called
-  double self() const { return duration - inside; }
-};
-
 // Of the calling thread: the event that is under way.
 thread_local int current = kNone;
 
@@ -65,6 +51,20 @@ std::string kind_of(const std::string& layer) {
 }  // namespace
 
 struct Profiler::Recording {
+  // A call of an operator, of an operator's gradient, or of a layer.
+  struct Event {
+    std::string name;
+    at::RecordScope scope{};
+    uint64_t thread = 0;
+    int parent = kNone;           // the event that called this one, on the same thread
+    int64_t sequence_begin = -1;  // of the graph's nodes: a gradient's own; those a layer has made
+    int64_t sequence_end = -1;
+    double begin = 0;  // microseconds from the start of the recording
+    double duration = 0;
+    double inside = 0;  // of which in events that this one called
+    double self() const { return duration - inside; }
+  };
+
   std::mutex mutex;
   std::vector<Event> events;
   const Clock::time_point start = Clock::now();
@@ -154,6 +154,8 @@ Profiler::~Profiler() {
 }
 
 namespace {
+
+using Event = Profiler::Recording::Event;
 
 void write_trace(const std::filesystem::path& path, const Profiler::Recording& recording,
                  int rank) {

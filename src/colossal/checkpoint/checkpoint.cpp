@@ -18,7 +18,6 @@ namespace colossal::checkpoint {
 namespace {
 
 constexpr int64_t kShardBytes = int64_t{4} << 30;
-constexpr int64_t kSlabBytes = int64_t{64} << 20;
 
 // Rank 0's part of the beginning: the folder, every file at its full size, headers, small files.
 io::DirectoryWriter create(const std::filesystem::path& path, const FilePlan& plan,

@@ -20,7 +20,8 @@ struct StridedPiece {
   std::vector<at::Tensor> values;
 };
 
-inline constexpr int64_t kSlabElements = int64_t{8} << 20;  // at most 64 MiB of any kind
+inline constexpr int64_t kSlabBytes = int64_t{64} << 20;
+inline constexpr int64_t kSlabElements = kSlabBytes / 8;  // at most kSlabBytes of any kind
 
 // `pieces`: what this rank has of `numel` elements; over the ranks of the group every element once.
 // take(begin, values): elements from `begin` on, by kind, on the CPU: slabs of at most

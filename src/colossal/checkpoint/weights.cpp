@@ -1,13 +1,12 @@
 #include "colossal/checkpoint/weights.h"
 
 #include "colossal/base/error.h"
+#include "colossal/checkpoint/slabs.h"
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/io/tensor_directory.h"
 
 namespace colossal::checkpoint {
 namespace {
-
-constexpr int64_t kSlabBytes = int64_t{64} << 20;
 
 io::TensorDirectory::Tensor find(const io::TensorDirectory& directory, const std::string& name) {
   if (directory.contains(name)) return directory.find(name);

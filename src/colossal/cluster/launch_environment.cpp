@@ -178,7 +178,7 @@ LaunchEnvironment read_slurm(const EnvironmentValues& values) {
   return launch;
 }
 
-std::optional<LaunchEnvironment> read(const EnvironmentValues& values) {
+std::optional<LaunchEnvironment> read_any_launcher(const EnvironmentValues& values) {
   if (values.has("RANK")) return read_torch_variables(values);
   if (values.has("OMPI_COMM_WORLD_RANK")) return read_open_mpi(values);
   if (values.has("PMI_RANK") && values.has("MPI_LOCALRANKID")) return read_mpich(values);
@@ -195,7 +195,7 @@ const char* process_environment(const char* name) {
 
 std::optional<LaunchEnvironment> read_launch_environment(const EnvironmentReader& environment) {
   const EnvironmentValues values(environment);
-  std::optional<LaunchEnvironment> launch = read(values);
+  std::optional<LaunchEnvironment> launch = read_any_launcher(values);
   if (launch) launch->rendezvous.interface_address = choose_interface(values, *launch);
   return launch;
 }

@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -36,6 +37,10 @@ class Deadline {
   std::chrono::steady_clock::time_point time_;
   std::chrono::milliseconds timeout_;
 };
+
+inline std::byte* memory_of(const at::Tensor& tensor) {
+  return static_cast<std::byte*>(tensor.mutable_data_ptr());
+}
 
 class Backend {
  public:

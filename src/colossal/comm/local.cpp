@@ -15,10 +15,6 @@
 namespace colossal::comm {
 namespace {
 
-std::byte* memory_of(const at::Tensor& tensor) {
-  return static_cast<std::byte*>(tensor.mutable_data_ptr());
-}
-
 std::vector<int64_t> copy_of(Counts counts) {
   return {counts.begin(), counts.end()};
 }

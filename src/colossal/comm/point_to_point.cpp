@@ -21,10 +21,6 @@ int64_t slab_elements(int ranks, int64_t element_bytes) {
   return bytes / element_bytes;
 }
 
-std::byte* memory_of(const at::Tensor& tensor) {
-  return static_cast<std::byte*>(tensor.mutable_data_ptr());
-}
-
 }  // namespace
 
 Exchange PointToPointBackend::begin(const Call& call) {

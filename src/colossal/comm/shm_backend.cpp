@@ -14,10 +14,6 @@ namespace {
 constexpr int64_t kAtOnceBytes = int64_t{64} << 10;
 constexpr int64_t kAreaAlignment = 64;
 
-std::byte* memory_of(const at::Tensor& tensor) {
-  return static_cast<std::byte*>(tensor.mutable_data_ptr());
-}
-
 // What a round moves of each rank's part when all parts must fit into one slot side by side.
 int64_t slice_bytes(int ranks) {
   return ShmBoard::kSlotBytes / ranks / kAreaAlignment * kAreaAlignment;

@@ -93,10 +93,10 @@ AttentionGradients empty_gradients(const at::Tensor& query, const at::Tensor& ke
           empty_heads(value, value.size(3))};
 }
 
-std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& query, const at::Tensor& key,
-                                               const at::Tensor& value, bool causal, double scale,
-                                               double dropout, int64_t random_key,
-                                               at::IntArrayRef sample_ids, int64_t head_begin) {
+std::tuple<at::Tensor, at::Tensor> attention_cpu(const at::Tensor& query, const at::Tensor& key,
+                                                 const at::Tensor& value, bool causal, double scale,
+                                                 double dropout, int64_t random_key,
+                                                 at::IntArrayRef sample_ids, int64_t head_begin) {
   if (!is_empty(query) && use_libtorch(query, key, value, causal, dropout)) {
     return at::_scaled_dot_product_flash_attention_for_cpu(
         query, key, value, 0.0, libtorch_causal(query, causal), std::nullopt, scale);
@@ -108,13 +108,13 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& query, const at
   return {result.output, result.logsumexp};
 }
 
-std::tuple<at::Tensor, at::Tensor> forward_meta(const at::Tensor& query, const at::Tensor&,
-                                                const at::Tensor& value, bool, double, double,
-                                                int64_t, at::IntArrayRef, int64_t) {
+std::tuple<at::Tensor, at::Tensor> attention_meta(const at::Tensor& query, const at::Tensor&,
+                                                  const at::Tensor& value, bool, double, double,
+                                                  int64_t, at::IntArrayRef, int64_t) {
   return {empty_heads(query, value.size(3)), empty_logsumexp(query)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
     const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
     const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
     double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
@@ -131,7 +131,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
   return {gradients.query, gradients.key, gradients.value};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_meta(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_meta(
     const at::Tensor&, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const at::Tensor&, const at::Tensor&, bool, double, double, int64_t, at::IntArrayRef, int64_t) {
   const AttentionGradients gradients = empty_gradients(query, key, value);
@@ -211,8 +211,8 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
       "Tensor(a!) query_gradient, Tensor(b!) key_gradient, Tensor(c!) value_gradient) -> ()");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
-  m.impl("attention", forward_cpu);
-  m.impl("attention_backward", backward_cpu);
+  m.impl("attention", attention_cpu);
+  m.impl("attention_backward", attention_backward_cpu);
   m.impl("attention_part", part_cpu);
   m.impl("attention_part_backward", part_backward_cpu);
 }
@@ -223,8 +223,8 @@ TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
   m.impl("attention_part_backward", any_device::attention_part_backward);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
-  m.impl("attention", forward_meta);
-  m.impl("attention_backward", backward_meta);
+  m.impl("attention", attention_meta);
+  m.impl("attention_backward", attention_backward_meta);
   m.impl("attention_part", part_meta);
   m.impl("attention_part_backward", part_backward_meta);
 }
@@ -259,7 +259,7 @@ struct Attention : torch::autograd::Function<Attention> {
       attend(whole_sequence(query, key, value, documents), rule, false, result);
       return result;
     }
-    static const auto op = find_operator<decltype(forward_cpu)>("colossal::attention");
+    static const auto op = find_operator<decltype(attention_cpu)>("colossal::attention");
     auto [output, logsumexp] = op.call(query, key, value, rule.causal, rule.scale, rule.dropout,
                                        pack_key(rule.random_key), rule.sample_ids, rule.head_begin);
     return {output, logsumexp};
@@ -274,7 +274,8 @@ struct Attention : torch::autograd::Function<Attention> {
                       {saved[3], saved[4]}, gradient, gradients);
       return gradients;
     }
-    static const auto op = find_operator<decltype(backward_cpu)>("colossal::attention_backward");
+    static const auto op =
+        find_operator<decltype(attention_backward_cpu)>("colossal::attention_backward");
     auto [of_query, of_key, of_value] =
         op.call(gradient, query, key, value, saved[3], saved[4], rule.causal, rule.scale,
                 rule.dropout, pack_key(rule.random_key), rule.sample_ids, rule.head_begin);

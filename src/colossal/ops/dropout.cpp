@@ -16,8 +16,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kElementsPerThread = 1 << 14;
-
 at::Tensor masked_cpu(const at::Tensor& x, double probability, int64_t key,
                       at::IntArrayRef sample_ids, const at::Tensor& positions,
                       int64_t channel_begin) {

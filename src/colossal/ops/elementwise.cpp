@@ -22,8 +22,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kElementsPerThread = 1 << 14;
-
 // LibTorch's GELU takes several times as long as reading and writing memory does; this does not.
 at::Tensor gelu_new_cpu(const at::Tensor& given) {
   const at::Tensor x = given.contiguous();

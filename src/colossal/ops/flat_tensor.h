@@ -27,6 +27,9 @@ RandomKey unpack_key(int64_t packed);
 std::vector<int64_t> pack_runs(const std::vector<Range>& runs);
 std::vector<Range> unpack_runs(at::IntArrayRef packed);
 
+// Loops that do little with each number: as many as one thread takes at least.
+inline constexpr int64_t kElementsPerThread = 1 << 14;
+
 // The rule that drops a number with this probability, in [0, 1].
 kernels::DropoutRule dropout_rule(double probability);
 

@@ -227,21 +227,23 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
   return {loss.to(wide), x_gradient, weight_gradient};
 }
 
-Results forward_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
-                    bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes) {
+Results linear_cross_entropy_cpu(const at::Tensor& x, const at::Tensor& weight,
+                                 const at::Tensor& labels, bool x_needs_gradient,
+                                 bool weight_needs_gradient, int64_t logits_bytes) {
   check_labels(labels, weight.size(0));
   return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
                  rows_of_block(x, weight.size(0), logits_bytes), losses_cpu);
 }
 
-Results forward_any(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
-                    bool x_needs_gradient, bool weight_needs_gradient, int64_t logits_bytes) {
+Results linear_cross_entropy_any(const at::Tensor& x, const at::Tensor& weight,
+                                 const at::Tensor& labels, bool x_needs_gradient,
+                                 bool weight_needs_gradient, int64_t logits_bytes) {
   return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
                  rows_of_block(x, weight.size(0), logits_bytes), losses_any);
 }
 
-Results forward_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&,
-                     bool x_needs_gradient, bool weight_needs_gradient, int64_t) {
+Results linear_cross_entropy_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&,
+                                  bool x_needs_gradient, bool weight_needs_gradient, int64_t) {
   const at::ScalarType wide = compute_type(x.scalar_type());
   at::Tensor x_gradient, weight_gradient;
   if (x_needs_gradient) x_gradient = at::empty_like(x, at::MemoryFormat::Contiguous);
@@ -274,15 +276,15 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def("scaled(Tensor x, Tensor factor, ScalarType type) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
-  m.impl("linear_cross_entropy", forward_cpu);
+  m.impl("linear_cross_entropy", linear_cross_entropy_cpu);
   m.impl("scaled", scaled_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("linear_cross_entropy", forward_any);
+  m.impl("linear_cross_entropy", linear_cross_entropy_any);
   m.impl("scaled", scaled_any);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
-  m.impl("linear_cross_entropy", forward_meta);
+  m.impl("linear_cross_entropy", linear_cross_entropy_meta);
   m.impl("scaled", scaled_meta);
 }
 
@@ -300,7 +302,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                             const at::Tensor& labels, bool x_needs_gradient,
                             bool weight_needs_gradient, const VocabularyShard* shard,
                             int64_t logits_bytes) {
-    static const auto op = find_operator<decltype(forward_cpu)>("colossal::linear_cross_entropy");
+    static const auto op =
+        find_operator<decltype(linear_cross_entropy_cpu)>("colossal::linear_cross_entropy");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     auto [loss, x_gradient, weight_gradient] =
         shard ? colossal::ops::forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,

@@ -13,8 +13,6 @@
 namespace colossal::ops {
 namespace {
 
-constexpr int64_t kElementsPerThread = 1 << 14;
-
 void fill_normal_cpu(const at::Tensor& values, int64_t begin, int64_t key, double mean,
                      double deviation) {
   const auto type = element_type(values.scalar_type());

@@ -41,8 +41,8 @@ void visit_row_groups(int64_t rows, const Visit& visit) {
       });
 }
 
-std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& given, const at::Tensor& weight,
-                                               double epsilon) {
+std::tuple<at::Tensor, at::Tensor> rms_norm_cpu(const at::Tensor& given, const at::Tensor& weight,
+                                                double epsilon) {
   const at::Tensor x = given.contiguous();
   at::Tensor y = at::empty_like(x);
   at::Tensor inverse_rms = at::empty({rows_of(x)}, x.options().dtype(at::kDouble));
@@ -61,9 +61,10 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& given, const at
   return {y, inverse_rms.to(compute_type(x.scalar_type()))};
 }
 
-std::tuple<at::Tensor, at::Tensor> backward_cpu(const at::Tensor& given_gradient,
-                                                const at::Tensor& given, const at::Tensor& weight,
-                                                const at::Tensor& inverse_rms) {
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward_cpu(const at::Tensor& given_gradient,
+                                                         const at::Tensor& given,
+                                                         const at::Tensor& weight,
+                                                         const at::Tensor& inverse_rms) {
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
   at::Tensor x_gradient = at::empty_like(x);
   const int64_t rows = rows_of(x), features = x.size(-1);
@@ -86,16 +87,17 @@ std::tuple<at::Tensor, at::Tensor> backward_cpu(const at::Tensor& given_gradient
   return {x_gradient, sums.sum(0).to(weight.scalar_type())};
 }
 
-std::tuple<at::Tensor, at::Tensor> forward_any(const at::Tensor& given, const at::Tensor& weight,
-                                               double epsilon) {
+std::tuple<at::Tensor, at::Tensor> rms_norm_any(const at::Tensor& given, const at::Tensor& weight,
+                                                double epsilon) {
   const at::Tensor x = given.to(compute_type(given.scalar_type()));
   const at::Tensor inverse_rms = (x.square().mean(-1, true) + epsilon).rsqrt();
   return {(x * inverse_rms * weight).to(given.scalar_type()).contiguous(), inverse_rms.flatten()};
 }
 
-std::tuple<at::Tensor, at::Tensor> backward_any(const at::Tensor& given_gradient,
-                                                const at::Tensor& given, const at::Tensor& weight,
-                                                const at::Tensor& inverse_rms) {
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward_any(const at::Tensor& given_gradient,
+                                                         const at::Tensor& given,
+                                                         const at::Tensor& weight,
+                                                         const at::Tensor& inverse_rms) {
   const at::ScalarType wide = compute_type(given.scalar_type());
   const at::Tensor gradient = given_gradient.to(wide);
   const at::Tensor inverse =
@@ -107,12 +109,13 @@ std::tuple<at::Tensor, at::Tensor> backward_any(const at::Tensor& given_gradient
           (gradient * normal).flatten(0, -2).sum(0).to(weight.scalar_type())};
 }
 
-std::tuple<at::Tensor, at::Tensor> forward_meta(const at::Tensor& x, const at::Tensor&, double) {
+std::tuple<at::Tensor, at::Tensor> rms_norm_meta(const at::Tensor& x, const at::Tensor&, double) {
   return {at::empty_like(x, at::MemoryFormat::Contiguous), empty_inverse_rms(x)};
 }
 
-std::tuple<at::Tensor, at::Tensor> backward_meta(const at::Tensor&, const at::Tensor& x,
-                                                 const at::Tensor& weight, const at::Tensor&) {
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward_meta(const at::Tensor&, const at::Tensor& x,
+                                                          const at::Tensor& weight,
+                                                          const at::Tensor&) {
   return {at::empty_like(x, at::MemoryFormat::Contiguous), at::empty_like(weight)};
 }
 
@@ -123,22 +126,22 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
       "-> (Tensor x_gradient, Tensor weight_gradient)");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
-  m.impl("rms_norm", forward_cpu);
-  m.impl("rms_norm_backward", backward_cpu);
+  m.impl("rms_norm", rms_norm_cpu);
+  m.impl("rms_norm_backward", rms_norm_backward_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("rms_norm", forward_any);
-  m.impl("rms_norm_backward", backward_any);
+  m.impl("rms_norm", rms_norm_any);
+  m.impl("rms_norm_backward", rms_norm_backward_any);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
-  m.impl("rms_norm", forward_meta);
-  m.impl("rms_norm_backward", backward_meta);
+  m.impl("rms_norm", rms_norm_meta);
+  m.impl("rms_norm_backward", rms_norm_backward_meta);
 }
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             double epsilon) {
-    static const auto op = find_operator<decltype(forward_cpu)>("colossal::rms_norm");
+    static const auto op = find_operator<decltype(rms_norm_cpu)>("colossal::rms_norm");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     auto [y, inverse_rms] = op.call(x, weight, epsilon);
     context->save_for_backward({x, weight, inverse_rms});
@@ -146,7 +149,8 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    static const auto op = find_operator<decltype(backward_cpu)>("colossal::rms_norm_backward");
+    static const auto op =
+        find_operator<decltype(rms_norm_backward_cpu)>("colossal::rms_norm_backward");
     const variable_list saved = context->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     auto [x_gradient, weight_gradient] = op.call(gradients[0], saved[0], saved[1], saved[2]);

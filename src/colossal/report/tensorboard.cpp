@@ -16,7 +16,7 @@ namespace {
 namespace event {
 constexpr uint32_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
 }
-namespace summary {
+namespace event_summary {
 constexpr uint32_t kValue = 1;
 }
 namespace summary_value {
@@ -109,7 +109,7 @@ void TensorBoardWriter::write_scalars(int64_t step, std::span<const Scalar> scal
     ProtobufWriter value;
     value.bytes(summary_value::kTag, scalar.tag);
     value.fixed32(summary_value::kSimpleValue, static_cast<float>(scalar.value));
-    message.bytes(summary::kValue, value.encoded());
+    message.bytes(event_summary::kValue, value.encoded());
   }
   file_->write(event_record(wall_time.value_or(now()), step, event::kSummary, message.encoded()));
 }
@@ -121,7 +121,7 @@ void TensorBoardWriter::write_text(int64_t step, const std::string& tag, const s
   value.bytes(summary_value::kTensor, text_tensor(text));
   value.bytes(summary_value::kMetadata, text_metadata());
   ProtobufWriter message;
-  message.bytes(summary::kValue, value.encoded());
+  message.bytes(event_summary::kValue, value.encoded());
   file_->write(event_record(wall_time.value_or(now()), step, event::kSummary, message.encoded()));
 }
 

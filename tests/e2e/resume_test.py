@@ -53,12 +53,18 @@ class Resume(EndToEndTest):
         self.check_layouts([(one, three), (three, two), (two, one), (one, tensor), (tensor, three),
                             (both, ring), (ring, ulysses), (ulysses, tensor)])
 
+    def test_at_squares_and_cubes(self):
+        square, cube = dict(ranks=4, tp=4, tp_mode="2d"), dict(ranks=8, tp=8, tp_mode="3d")
+        deep = dict(ranks=8, tp=8, tp_mode="2.5d")
+        self.check_layouts([(square, cube), (cube, deep), (deep, dict(ranks=2, tp=2))])
+
     def test_a_llama_at_other_layouts(self):
         """Its two heads of keys and values are held twice at tp 4, by all at tp 3."""
         self.use("llama-tiny")
         four, three = dict(ranks=4, tp=4), dict(ranks=3, tp=3)
         sequence = dict(ranks=3, sp=3)
-        self.check_layouts([(four, three), (three, sequence)])
+        square = dict(ranks=4, tp=4, tp_mode="2d")
+        self.check_layouts([(four, three), (three, sequence), (square, four)])
 
     def test_the_choice_of_auto_is_kept(self):
         self.train(*self.flags(), "--train.steps=2", "--precision.compute=fp64")

@@ -1,0 +1,82 @@
+#include "colossal/plan/dry_step.h"
+
+#include <ATen/ops/empty.h>
+
+#include <numeric>
+
+#include "colossal/booster/run_monitor.h"
+#include "colossal/models/families.h"
+#include "colossal/ops/meta_kernels.h"
+#include "colossal/parallel/builder.h"
+#include "colossal/plan/recorder.h"
+
+namespace colossal::plan {
+namespace {
+
+constexpr int64_t kRecordedMicroBatches = 3;
+
+data::Batch meta_batch(int64_t sequences, int64_t sequence_length) {
+  const auto tokens = [&] {
+    return at::empty({sequences, sequence_length},
+                     at::TensorOptions().dtype(at::kLong).device(at::kMeta));
+  };
+  data::Batch batch{tokens(), tokens(), std::vector<int64_t>(sequences)};
+  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), int64_t{0});
+  return batch;
+}
+
+// The first micro-batches of a step and the last one, which may be short.
+std::vector<data::Batch> recorded_batches(const Job& job) {
+  std::vector<data::Batch> batches;
+  const int64_t all = job.num_micro_batches();
+  for (int64_t i = 0; i < std::min(all, kRecordedMicroBatches); ++i) {
+    const bool last = i + 1 == std::min(all, kRecordedMicroBatches);
+    batches.push_back(meta_batch(last ? job.share - (all - 1) * job.micro_batch : job.micro_batch,
+                                 job.sequence_length));
+  }
+  return batches;
+}
+
+// What RunMonitor gathers after each step.
+void gather_figures(const ParallelContext& context) {
+  const comm::Group& group = context.world_group();
+  const int64_t figures = num_rank_figures(group.ledger());
+  const at::Tensor all =
+      at::empty({group.size() * figures}, at::TensorOptions().dtype(at::kLong).device(at::kMeta));
+  comm::all_gather(all, std::vector<int64_t>(group.size(), figures), group, comm::Reason::metrics);
+}
+
+}  // namespace
+
+DryStep record_step(const Job& job, int rank) {
+  ops::register_meta_kernels();
+  const auto world = comm::dry_world(rank, job.strategy.world_size());
+  const ParallelContext context(*world, job.strategy, at::kMeta);
+  const auto build = parallel::make_builder(context, models::sharding(job.model));
+  const auto model = models::build_model(job.model, *build);
+  DryStep step;
+  for (const nn::ParameterHandle& parameter : build->parameters()) {
+    step.parameters += parameter->local_numel();
+  }
+  step.middle_repeats = std::max<int64_t>(1, job.num_micro_batches() - 2);
+
+  Recorder recorder(world->ledger());
+  {
+    Engine engine(
+        build->parameters(),
+        [&](const data::Batch& batch, const nn::StepContext& context) {
+          step.micro_batches.push_back({recorder.num_operators(), recorder.num_collectives()});
+          const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, context);
+          step.micro_batches.back().activation_bytes =
+              recorder.memory().live()[memory::MemoryKind::activations];
+          return LossSum{sum, batch.labels.numel()};
+        },
+        context, engine_config(job));
+    engine.step(recorded_batches(job));
+    gather_figures(context);
+  }
+  step.recording = recorder.take();
+  return step;
+}
+
+}  // namespace colossal::plan

@@ -1,0 +1,103 @@
+#include "colossal/plan/plan.h"
+
+#include <chrono>
+#include <set>
+
+#include "colossal/mesh/device_mesh.h"
+
+namespace colossal::plan {
+namespace {
+
+// A part of the recording that counts `times` times.
+struct Stretch {
+  int64_t operators_begin, operators_end;
+  int64_t collectives_begin, collectives_end;
+  int64_t times;
+};
+
+std::vector<Stretch> stretches_of(const DryStep& step) {
+  const auto operators = std::ssize(step.recording.operators);
+  const auto collectives = std::ssize(step.recording.collectives);
+  if (step.micro_batches.size() < 3) return {{0, operators, 0, collectives, 1}};
+  const MicroBatchMark &middle = step.micro_batches[1], &last = step.micro_batches[2];
+  return {
+      {0, middle.operators, 0, middle.collectives, 1},
+      {middle.operators, last.operators, middle.collectives, last.collectives, step.middle_repeats},
+      {last.operators, operators, last.collectives, collectives, 1}};
+}
+
+bool is_of_training(comm::Reason reason) {
+  return reason != comm::Reason::control && reason != comm::Reason::metrics;
+}
+
+void count_partners(const Recording& recording, RankPlan& plan) {
+  std::map<std::string, std::set<size_t>> lists;
+  std::set<size_t> training_lists;
+  for (const Collective& call : recording.collectives) {
+    lists[call.axis].insert(call.partners);
+    if (is_of_training(call.reason)) training_lists.insert(call.partners);
+  }
+  const auto distinct = [&](const std::set<size_t>& indices) {
+    std::set<int> ranks;
+    for (const size_t index : indices) {
+      ranks.insert(recording.rank_lists[index].begin(), recording.rank_lists[index].end());
+    }
+    return static_cast<int>(ranks.size());
+  };
+  std::set<size_t> all;
+  for (const auto& [axis, of_axis] : lists) {
+    plan.partners[axis] = distinct(of_axis);
+    all.insert(of_axis.begin(), of_axis.end());
+  }
+  plan.all_partners = distinct(all);
+  plan.training_partners = distinct(training_lists);
+}
+
+}  // namespace
+
+int64_t RankPlan::bytes_sent() const {
+  int64_t bytes = 0;
+  for (const auto& [key, of_key] : sent) bytes += of_key;
+  return bytes;
+}
+
+RankPlan plan_of(const DryStep& step, int rank) {
+  RankPlan plan{
+      .rank = rank, .parameters = step.parameters, .memory_at_peak = step.recording.at_peak};
+  for (const Stretch& stretch : stretches_of(step)) {
+    for (int64_t i = stretch.operators_begin; i < stretch.operators_end; ++i) {
+      plan.flops += static_cast<double>(stretch.times) * step.recording.operators[i].flops;
+    }
+    for (int64_t i = stretch.collectives_begin; i < stretch.collectives_end; ++i) {
+      const Collective& call = step.recording.collectives[i];
+      plan.sent[{call.axis, call.reason}] += stretch.times * call.law_bytes;
+    }
+  }
+  for (const MicroBatchMark& mark : step.micro_batches) {
+    plan.activation_bytes = std::max(plan.activation_bytes, mark.activation_bytes);
+  }
+  count_partners(step.recording, plan);
+  return plan;
+}
+
+std::vector<int> ranks_to_record(const Strategy& strategy) {
+  const DeviceMesh mesh(strategy);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < mesh.size(); ++rank) {
+    const int replica = mesh.coordinate(rank, Axis::dp);
+    if (replica == 0 || replica == strategy.dp - 1) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+Plan make_plan(const Job& job) {
+  const auto start = std::chrono::steady_clock::now();
+  Plan plan;
+  for (const int rank : ranks_to_record(job.strategy)) {
+    plan.ranks.push_back(plan_of(record_step(job, rank), rank));
+  }
+  plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
+}
+
+}  // namespace colossal::plan

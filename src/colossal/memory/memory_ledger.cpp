@@ -37,6 +37,7 @@ namespace {
 using Books = MemoryLedger::Books;
 
 thread_local std::shared_ptr<Books> counting_books;
+thread_local c10::DeviceType counted_device = c10::kCPU;
 thread_local MemoryKind current_kind = MemoryKind::other;
 
 // What stands behind the memory of a counted tensor.
@@ -63,7 +64,7 @@ class CountingAllocator final : public c10::Allocator {
 
   c10::DataPtr allocate(size_t size) override {
     c10::DataPtr memory = under_->allocate(size);
-    if (!counting_books || size == 0) return memory;
+    if (!counting_books || device_ != counted_device || size == 0) return memory;
     void* const data = memory.get();
     const auto bytes = static_cast<int64_t>(size);
     auto block =
@@ -154,11 +155,13 @@ void MemoryLedger::mark(const c10::Storage& storage, MemoryKind kind) {
   block->kind = kind;
 }
 
-MemoryScope::MemoryScope(const MemoryLedger& ledger)
-    : before_(std::exchange(counting_books, ledger.books_)) {}
+MemoryScope::MemoryScope(const MemoryLedger& ledger, c10::DeviceType device)
+    : books_before_(std::exchange(counting_books, ledger.books_)),
+      device_before_(std::exchange(counted_device, device)) {}
 
 MemoryScope::~MemoryScope() {
-  counting_books = std::move(before_);
+  counting_books = std::move(books_before_);
+  counted_device = device_before_;
 }
 
 MemoryKindScope::MemoryKindScope(MemoryKind kind) : before_(std::exchange(current_kind, kind)) {}

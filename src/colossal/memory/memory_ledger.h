@@ -65,16 +65,18 @@ class MemoryLedger {
   std::shared_ptr<Books> books_;
 };
 
-// While one lives, the ledger counts what this thread allocates. The innermost counts.
+// While one lives, the ledger counts what this thread allocates on a kind of device: the CPU or
+// meta. The innermost counts.
 class MemoryScope {
  public:
-  explicit MemoryScope(const MemoryLedger& ledger);
+  MemoryScope(const MemoryLedger& ledger, c10::DeviceType device);
   ~MemoryScope();
   MemoryScope(const MemoryScope&) = delete;
   MemoryScope& operator=(const MemoryScope&) = delete;
 
  private:
-  std::shared_ptr<MemoryLedger::Books> before_;
+  std::shared_ptr<MemoryLedger::Books> books_before_;
+  c10::DeviceType device_before_;
 };
 
 // While one lives, what this thread allocates is of this kind. Costs nothing while nobody counts.

@@ -15,7 +15,7 @@ struct Stretch {
   int64_t times;
 };
 
-std::vector<Stretch> stretches_of(const DryStep& step) {
+std::vector<Stretch> stretches_of(const RecordedStep& step) {
   const auto operators = std::ssize(step.recording.operators);
   const auto collectives = std::ssize(step.recording.collectives);
   if (step.micro_batches.size() < 3) return {{0, operators, 0, collectives, 1}};
@@ -61,7 +61,7 @@ int64_t RankPlan::bytes_sent() const {
   return bytes;
 }
 
-RankPlan plan_of(const DryStep& step, int rank) {
+RankPlan plan_of(const RecordedStep& step, int rank) {
   RankPlan plan{
       .rank = rank, .parameters = step.parameters, .memory_at_peak = step.recording.at_peak};
   for (const Stretch& stretch : stretches_of(step)) {

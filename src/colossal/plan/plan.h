@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "colossal/booster/job.h"
-#include "colossal/plan/dry_step.h"
+#include "colossal/plan/recorded_step.h"
 
 namespace colossal::plan {
 
@@ -30,7 +30,7 @@ struct RankPlan {
 };
 
 // From a recording; a middle micro-batch counts as often as it stands for.
-RankPlan plan_of(const DryStep& step, int rank);
+RankPlan plan_of(const RecordedStep& step, int rank);
 
 struct Plan {
   std::vector<RankPlan> ranks;  // those recorded

@@ -55,10 +55,10 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
 
 }  // namespace
 
-Recorder::Recorder(comm::Ledger& ledger)
+Recorder::Recorder(comm::Ledger& ledger, at::DeviceType device)
     : ledger_(ledger),
       memory_(memory::MemoryLedger::Timeline::kept),
-      counting_(memory_),
+      counting_(memory_, device),
       watching_(memory::watch_saved_tensors([this](const at::Tensor& tensor) {
         if (tensor.has_storage()) memory_.mark(tensor.storage(), MemoryKind::activations);
       })),

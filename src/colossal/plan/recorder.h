@@ -1,6 +1,6 @@
 // Records what this thread does while it lives.
 //
-//   Recorder recorder(world.ledger());
+//   Recorder recorder(world.ledger(), at::kMeta);
 //   ... the program ...
 //   Recording recording = recorder.take();
 #pragma once
@@ -17,8 +17,9 @@ namespace colossal::plan {
 
 class Recorder final : private comm::CallListener {
  public:
-  // `ledger`: of the rank's world; must outlive this. One recorder at a time a thread.
-  explicit Recorder(comm::Ledger& ledger);
+  // `ledger`: of the rank's world; must outlive this. `device`: whose memory is counted, the CPU's
+  // or meta. One recorder at a time a thread.
+  Recorder(comm::Ledger& ledger, at::DeviceType device);
   ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;

@@ -1,6 +1,7 @@
-#include "colossal/plan/dry_step.h"
+#include "colossal/plan/recorded_step.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <numeric>
 
@@ -41,41 +42,47 @@ std::vector<data::Batch> recorded_batches(const Job& job) {
 void gather_figures(const ParallelContext& context) {
   const comm::Group& group = context.world_group();
   const int64_t figures = num_rank_figures(group.ledger());
-  const at::Tensor all =
-      at::empty({group.size() * figures}, at::TensorOptions().dtype(at::kLong).device(at::kMeta));
+  const at::Tensor all = at::zeros({group.size() * figures},
+                                   at::TensorOptions().dtype(at::kLong).device(context.device()));
   comm::all_gather(all, std::vector<int64_t>(group.size(), figures), group, comm::Reason::metrics);
 }
 
 }  // namespace
 
-DryStep record_step(const Job& job, int rank) {
-  ops::register_meta_kernels();
-  const auto world = comm::dry_world(rank, job.strategy.world_size());
-  const ParallelContext context(*world, job.strategy, at::kMeta);
-  const auto build = parallel::make_builder(context, models::sharding(job.model));
-  const auto model = models::build_model(job.model, *build);
-  DryStep step;
-  for (const nn::ParameterHandle& parameter : build->parameters()) {
-    step.parameters += parameter->local_numel();
-  }
-  step.middle_repeats = std::max<int64_t>(1, job.num_micro_batches() - 2);
-
-  Recorder recorder(world->ledger());
+RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
+                         const std::function<std::vector<data::Batch>()>& make_batches) {
+  const ParallelContext context(world, job.strategy, device);
+  RecordedStep step;
+  Recorder recorder(world.ledger(), device.type());
   {
+    const auto build = parallel::make_builder(context, models::sharding(job.model));
+    const auto model = models::build_model(job.model, *build);
+    for (const nn::ParameterHandle& parameter : build->parameters()) {
+      step.parameters += parameter->local_numel();
+    }
     Engine engine(
         build->parameters(),
-        [&](const data::Batch& batch, const nn::StepContext& context) {
+        [&](const data::Batch& batch, const nn::StepContext& step_context) {
           step.micro_batches.push_back({recorder.num_operators(), recorder.num_collectives()});
-          const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, context);
+          const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, step_context);
           step.micro_batches.back().activation_bytes =
               recorder.memory().live()[memory::MemoryKind::activations];
           return LossSum{sum, batch.labels.numel()};
         },
         context, engine_config(job));
-    engine.step(recorded_batches(job));
+    engine.step(make_batches());
+    engine.chunks().synchronize();
     gather_figures(context);
   }
   step.recording = recorder.take();
+  return step;
+}
+
+RecordedStep record_step(const Job& job, int rank) {
+  ops::register_meta_kernels();
+  const auto world = comm::dry_world(rank, job.strategy.world_size());
+  RecordedStep step = record_step(job, *world, at::kMeta, [&] { return recorded_batches(job); });
+  step.middle_repeats = std::max<int64_t>(1, job.num_micro_batches() - 2);
   return step;
 }
 

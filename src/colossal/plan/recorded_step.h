@@ -1,8 +1,8 @@
-// One optimizer step of one rank, recorded: the program itself on meta tensors, in a world without
-// peers. Nothing is allocated, nothing moves.
+// One optimizer step of one rank, recorded.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "colossal/booster/job.h"
@@ -16,7 +16,7 @@ struct MicroBatchMark {
   int64_t activation_bytes = 0;  // kept for its backward pass when its forward pass ends
 };
 
-struct DryStep {
+struct RecordedStep {
   Recording recording;
   std::vector<MicroBatchMark> micro_batches;  // as recorded: at most three, first, second and last
   // How many of the step's micro-batches the second one stands for: those between the first, which
@@ -25,8 +25,14 @@ struct DryStep {
   int64_t parameters = 0;  // elements held
 };
 
-// A step after the first of rank `rank` of job.strategy.world_size(), with what a run exchanges
-// about it. Attention and the like have scratch for the threads of the calling thread.
-DryStep record_step(const Job& job, int rank);
+// A dry step of rank `rank` of job.strategy.world_size(): the program itself on meta tensors, in a
+// world without peers. Nothing is allocated, nothing moves. Kernels take scratch for
+// at::get_num_threads().
+RecordedStep record_step(const Job& job, int rank);
+
+// The same in any world, on its device or on meta, with these micro-batches: how a dry step is
+// compared with a real one. Weights are zeros. The memory of the batches is counted.
+RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
+                         const std::function<std::vector<data::Batch>()>& make_batches);
 
 }  // namespace colossal::plan

@@ -16,7 +16,7 @@ struct Layout {
   bool tp_sequence = true;
   int zero = 0;
   int64_t num_micro_batches = 1;
-  double dropout = 0;
+  double dropout = 0;  // GPT-2's
   std::string compute = "fp32", gradients = "auto";
   bool large = false;  // several MiB of activations; else sizes that divide by nothing convenient
 
@@ -26,6 +26,9 @@ struct Layout {
 std::ostream& operator<<(std::ostream& out, const Layout& layout);
 
 Job job_of(const Layout& layout);
+
+// A replica's micro-batches of random tokens, on the CPU.
+std::vector<data::Batch> real_batches(const Job& job);
 
 // A real step on the CPU, by rank.
 std::vector<plan::RecordedStep> real_steps(const Job& job);

@@ -1,7 +1,5 @@
 #include "colossal/plan/plan.h"
 
-#include <ATen/Parallel.h>
-
 #include <memory>
 
 #include "colossal/cli/command.h"
@@ -19,7 +17,6 @@ struct PlanArguments {
 void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
   const Job job = resolve(read_config(arguments.run), ranks, ranks);
-  at::set_num_threads(job.threads);  // kernels take scratch for each
   const plan::Plan made = plan::make_plan(job);
   if (arguments.json) {
     fmt::print("{}\n", plan::to_json(job, made).dump(2));

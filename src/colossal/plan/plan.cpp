@@ -1,8 +1,15 @@
 #include "colossal/plan/plan.h"
 
-#include <chrono>
-#include <set>
+#include <ATen/Parallel.h>
 
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "colossal/base/machine.h"
 #include "colossal/mesh/device_mesh.h"
 
 namespace colossal::plan {
@@ -53,6 +60,22 @@ void count_partners(const Recording& recording, RankPlan& plan) {
   plan.training_partners = distinct(training_lists);
 }
 
+// Whether the ranks of tp and sp have equal shares of heads and tokens; of columns and rows, the
+// first may have one more.
+bool shares_evenly(const Job& job) {
+  const Strategy& strategy = job.strategy;
+  const models::ModelFacts& facts = job.model.facts;
+  const bool ulysses = strategy.sp > 1 && strategy.sequence_mode == SequenceMode::ulysses;
+  const int64_t head_parts = int64_t{strategy.tp} * (ulysses ? strategy.sp : 1);
+  const int64_t position_parts = int64_t{strategy.sp} * (ulysses || strategy.sp == 1 ? 1 : 2);
+  const auto tokens_divide = [&](int64_t sequences) {
+    return sequences * (job.sequence_length / strategy.sp) % strategy.tp == 0;
+  };
+  return facts.heads % head_parts == 0 && facts.kv_heads % head_parts == 0 &&
+         job.sequence_length % position_parts == 0 && tokens_divide(job.micro_batch) &&
+         tokens_divide(job.share);
+}
+
 }  // namespace
 
 int64_t RankPlan::bytes_sent() const {
@@ -80,22 +103,51 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
   return plan;
 }
 
-std::vector<int> ranks_to_record(const Strategy& strategy) {
-  const DeviceMesh mesh(strategy);
+std::vector<int> ranks_to_record(const Job& job) {
+  const DeviceMesh mesh(job.strategy);
+  const bool even = shares_evenly(job);
+  const auto is_recorded = [&](int rank, Axis axis) {
+    const int coordinate = mesh.coordinate(rank, axis);
+    const bool at_an_end = coordinate == 0 || coordinate == job.strategy.size(axis) - 1;
+    if (axis == Axis::dp) return at_an_end;
+    return axis == Axis::pp || !even || at_an_end;
+  };
   std::vector<int> ranks;
   for (int rank = 0; rank < mesh.size(); ++rank) {
-    const int replica = mesh.coordinate(rank, Axis::dp);
-    if (replica == 0 || replica == strategy.dp - 1) ranks.push_back(rank);
+    if (std::all_of(std::begin(kAxes), std::end(kAxes),
+                    [&](Axis axis) { return is_recorded(rank, axis); })) {
+      ranks.push_back(rank);
+    }
   }
   return ranks;
 }
 
 Plan make_plan(const Job& job) {
   const auto start = std::chrono::steady_clock::now();
+  memory::install_counting_allocators();  // before there are other threads
+  const std::vector<int> ranks = ranks_to_record(job);
   Plan plan;
-  for (const int rank : ranks_to_record(job.strategy)) {
-    plan.ranks.push_back(plan_of(record_step(job, rank), rank));
+  plan.ranks.resize(ranks.size());
+  std::atomic<size_t> next = 0;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto record = [&] {
+    at::set_num_threads(job.threads);
+    try {
+      for (size_t i = next++; i < ranks.size(); i = next++) {
+        plan.ranks[i] = plan_of(record_step(job, ranks[i]), ranks[i]);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    const auto wanted = std::min<size_t>(ranks.size(), machine::available_cores());
+    for (size_t i = 0; i < wanted; ++i) threads.emplace_back(record);
   }
+  if (failure) std::rethrow_exception(failure);
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }

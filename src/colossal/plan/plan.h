@@ -37,10 +37,12 @@ struct Plan {
   double seconds = 0;           // that this took
 };
 
-// Ranks that may differ from all others in some figure: parts as even as they go are largest for
-// the first and smallest for the last rank of dp, and anything may differ along the other axes.
-std::vector<int> ranks_to_record(const Strategy& strategy);
+// Ranks among which every figure is the largest of all. Parts as even as they go are largest for
+// the first rank of an axis and smallest for the last: these two along dp, all along pp, and along
+// sp and tp these two where heads and tokens divide, all where they do not.
+std::vector<int> ranks_to_record(const Job& job);
 
+// Records on all cores at once.
 Plan make_plan(const Job& job);
 
 }  // namespace colossal::plan

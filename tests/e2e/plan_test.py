@@ -39,7 +39,7 @@ class Plan(EndToEndTest):
     def test_refuses_what_train_refuses(self):
         for flags in (["--parallel.tp=3"], ["--parallel.dp=3"], ["--parallel.zero=7"],
                       ["--train.global_batch=13"], ["--data.sequence_length=65"],
-                      ["--train.no_such_key=1"], ["--precision.compute=fp7"]):
+                      ["--train.no_such_key=1"], ["--precision.compute=fp7"], ["--model.vocab_size=200"]):
             by_plan = self.plan(*self.model_flags, *flags, ranks=4, expect=2)
             by_train = self.train(*self.model_flags, *flags, ranks=4, expect=2)
             self.assertEqual(by_plan.stdout, "")

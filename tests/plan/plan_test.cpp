@@ -1,5 +1,6 @@
 #include "colossal/plan/plan.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -64,6 +65,7 @@ TEST(Plan, TheRanksRecordedHoldTheLargestOfAll) {
            {.dp = 3, .tp = 6, .zero = 1, .num_micro_batches = 2}}) {
     const Job job = job_of(layout);
     const Plan plan = plan::make_plan(job);
+    at::set_num_threads(job.threads);
     Plan of_all;
     for (int rank = 0; rank < layout.ranks(); ++rank) {
       of_all.ranks.push_back(plan_of(plan::record_step(job, rank), rank));

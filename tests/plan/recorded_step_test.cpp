@@ -134,17 +134,15 @@ TEST(SlowRecordedStep, IsTheRealOneAtEveryLayout) {
 }
 
 TEST(RecordedStep, PeaksWithinOnePercent) {
-  for (const char* compute : {"fp32", "bf16"}) {
-    expect_same_step({.family = "gpt2", .dropout = 0.1, .compute = compute, .large = true});
-    expect_same_step({.family = "llama", .tp = 2, .compute = compute, .large = true});
-    expect_same_step({.family = "llama", .sp = 2, .compute = compute, .large = true});
-    expect_same_step({.family = "gpt2",
-                      .dp = 2,
-                      .zero = 1,
-                      .num_micro_batches = 2,
-                      .compute = compute,
-                      .large = true});
-  }
+  expect_same_step({.family = "gpt2", .dropout = 0.1, .compute = "bf16", .large = true});
+  expect_same_step({.family = "llama", .tp = 2, .compute = "bf16", .large = true});
+  expect_same_step({.family = "llama", .sp = 2, .compute = "fp32", .large = true});
+  expect_same_step({.family = "gpt2",
+                    .dp = 2,
+                    .zero = 1,
+                    .num_micro_batches = 2,
+                    .compute = "fp32",
+                    .large = true});
 }
 
 TEST(SlowRecordedStep, PeaksWithinOnePercentAtEveryLayout) {

@@ -1,7 +1,9 @@
 #include "colossal/plan/plan.h"
 
+#include <filesystem>
 #include <memory>
 
+#include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/run_arguments.h"
 #include "colossal/plan/plan_text.h"
@@ -14,9 +16,17 @@ struct PlanArguments {
   bool json = false;
 };
 
+// As train does, where the tokenizer is here already.
+void check_tokenizer(const Job& job) {
+  const std::string& tokenizer = job.config.data.tokenizer;
+  if (tokenizer != "bytes" && !std::filesystem::exists(tokenizer)) return;
+  check_vocabulary(job, *text::make_tokenizer(tokenizer));
+}
+
 void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
   const Job job = resolve(read_config(arguments.run), ranks, ranks);
+  check_tokenizer(job);
   const plan::Plan made = plan::make_plan(job);
   if (arguments.json) {
     fmt::print("{}\n", plan::to_json(job, made).dump(2));

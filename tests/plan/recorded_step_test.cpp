@@ -221,9 +221,8 @@ TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
     }
     EXPECT_EQ(scaled.sent, whole.sent);
     EXPECT_DOUBLE_EQ(scaled.flops, whole.flops);
-    EXPECT_NEAR(static_cast<double>(three.recording.at_peak.total()),
-                static_cast<double>(all.recording.at_peak.total()),
-                0.01 * static_cast<double>(all.recording.at_peak.total()));
+    EXPECT_EQ(scaled.activation_bytes, plan_of(all, 5).activation_bytes);
+    EXPECT_EQ(three.recording.at_peak.total(), all.recording.at_peak.total());
   }
 }
 

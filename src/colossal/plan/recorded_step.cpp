@@ -16,24 +16,21 @@ namespace {
 
 constexpr int64_t kRecordedMicroBatches = 3;
 
-data::Batch meta_batch(int64_t sequences, int64_t sequence_length) {
-  const auto tokens = [&] {
-    return at::empty({sequences, sequence_length},
-                     at::TensorOptions().dtype(at::kLong).device(at::kMeta));
-  };
-  data::Batch batch{tokens(), tokens(), std::vector<int64_t>(sequences)};
-  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), int64_t{0});
-  return batch;
+at::Tensor meta_tokens(int64_t sequences, const Job& job) {
+  return at::empty({sequences, job.sequence_length},
+                   at::TensorOptions().dtype(at::kLong).device(at::kMeta));
 }
 
 // The first micro-batches of a step and the last one, which may be short.
 std::vector<data::Batch> recorded_batches(const Job& job) {
   std::vector<data::Batch> batches;
-  const int64_t all = job.num_micro_batches();
-  for (int64_t i = 0; i < std::min(all, kRecordedMicroBatches); ++i) {
-    const bool last = i + 1 == std::min(all, kRecordedMicroBatches);
-    batches.push_back(meta_batch(last ? job.share - (all - 1) * job.micro_batch : job.micro_batch,
-                                 job.sequence_length));
+  const int64_t all = job.num_micro_batches(), recorded = std::min(all, kRecordedMicroBatches);
+  for (int64_t i = 0; i < recorded; ++i) {
+    const bool last = i + 1 == recorded;
+    const int64_t sequences = last ? job.share - (all - 1) * job.micro_batch : job.micro_batch;
+    data::Batch& batch = batches.emplace_back(
+        meta_tokens(sequences, job), meta_tokens(sequences, job), std::vector<int64_t>(sequences));
+    std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), int64_t{0});
   }
   return batches;
 }
@@ -63,10 +60,13 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
     Engine engine(
         build->parameters(),
         [&](const data::Batch& batch, const nn::StepContext& step_context) {
+          const auto kept = [&] {
+            return recorder.memory().live()[memory::MemoryKind::activations];
+          };
+          const int64_t kept_before = kept();  // tokens of earlier micro-batches
           step.micro_batches.push_back({recorder.num_operators(), recorder.num_collectives()});
           const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, step_context);
-          step.micro_batches.back().activation_bytes =
-              recorder.memory().live()[memory::MemoryKind::activations];
+          step.micro_batches.back().activation_bytes = kept() - kept_before;
           return LossSum{sum, batch.labels.numel()};
         },
         context, engine_config(job));
@@ -81,8 +81,13 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
 RecordedStep record_step(const Job& job, int rank) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, job.strategy.world_size());
-  RecordedStep step = record_step(job, *world, at::kMeta, [&] { return recorded_batches(job); });
-  step.middle_repeats = std::max<int64_t>(1, job.num_micro_batches() - 2);
+  const int64_t unrecorded = std::max<int64_t>(0, job.num_micro_batches() - kRecordedMicroBatches);
+  at::Tensor unrecorded_tokens;  // which a step holds as well
+  RecordedStep step = record_step(job, *world, at::kMeta, [&] {
+    unrecorded_tokens = meta_tokens(2 * unrecorded * job.micro_batch, job);
+    return recorded_batches(job);
+  });
+  step.middle_repeats = 1 + unrecorded;
   return step;
 }
 

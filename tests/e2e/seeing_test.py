@@ -40,7 +40,7 @@ class Seeing(EndToEndTest):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_helps(self):
-        for command in ([], ["train"], ["generate"], ["check"], ["run"]):
+        for command in ([], ["train"], ["plan"], ["generate"], ["check"], ["run"]):
             done = subprocess.run([COLOSSAL, *command, "--help"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0)
             self.assertIn("--help", done.stdout)

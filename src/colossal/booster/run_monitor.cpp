@@ -20,6 +20,10 @@ constexpr std::chrono::milliseconds kGemmMeasurement{100};
 
 }  // namespace
 
+int64_t num_rank_figures(const comm::Ledger& ledger) {
+  return 2 + static_cast<int64_t>(ledger.by_axis().size());
+}
+
 RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
                        const TrainingData& data)
     : job_(job),
@@ -112,7 +116,7 @@ int64_t RunMonitor::device_peak_bytes() const {
 void RunMonitor::exchange() {
   const std::map<std::string, int64_t> sent = sent_so_far();
   const comm::Group& group = context_.world_group();
-  const auto figures = static_cast<int64_t>(sent.size()) + 2;
+  const int64_t figures = num_rank_figures(context_.world().ledger());
   at::Tensor figures_here = at::zeros({group.size() * figures}, at::kLong);
   int64_t* mine = figures_here.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();

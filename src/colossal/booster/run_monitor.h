@@ -17,6 +17,9 @@
 
 namespace colossal {
 
+// Numbers that each rank tells all others after a step: two of memory, and bytes sent by axis.
+int64_t num_rank_figures(const comm::Ledger& ledger);
+
 class RunMonitor {
  public:
   // Collective over all ranks, as all members are; rank 0 writes.

@@ -10,27 +10,6 @@
 namespace colossal {
 namespace {
 
-std::string layout_text(const Job& job) {
-  const Strategy& strategy = job.strategy;
-  const std::string sp =
-      strategy.sp == 1 ? ""
-                       : fmt::format(" x sp {} ({})", strategy.sp, job.config.parallel.sp_mode);
-  const std::string mode =
-      strategy.tp_sequence ? "tokens shared"
-      : strategy.tp_depth > 1
-          ? fmt::format("{}, depth {}", job.config.parallel.tp_mode, strategy.tp_depth)
-          : job.config.parallel.tp_mode;
-  const std::string tp = strategy.tp == 1 ? "" : fmt::format(" x tp {} ({})", strategy.tp, mode);
-  return fmt::format("dp {}{}{} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
-                     strategy.dp, sp, tp, strategy.zero, job.config.train.global_batch,
-                     job.sequence_length, job.micro_batch);
-}
-
-std::string precision_text(const Precision& precision) {
-  return fmt::format("compute {}, masters {}, gradients {}", type_name(precision.compute),
-                     type_name(precision.master), type_name(precision.gradient));
-}
-
 std::vector<report::Setting> settings(const Job& job) {
   RunConfig config = job.config;
   ConfigSchema schema;
@@ -47,6 +26,27 @@ std::vector<report::Setting> settings(const Job& job) {
 
 }  // namespace
 
+std::string describe_layout(const Job& job) {
+  const Strategy& strategy = job.strategy;
+  const std::string sp =
+      strategy.sp == 1 ? ""
+                       : fmt::format(" x sp {} ({})", strategy.sp, job.config.parallel.sp_mode);
+  const std::string mode =
+      strategy.tp_sequence ? "tokens shared"
+      : strategy.tp_depth > 1
+          ? fmt::format("{}, depth {}", job.config.parallel.tp_mode, strategy.tp_depth)
+          : job.config.parallel.tp_mode;
+  const std::string tp = strategy.tp == 1 ? "" : fmt::format(" x tp {} ({})", strategy.tp, mode);
+  return fmt::format("dp {}{}{} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
+                     strategy.dp, sp, tp, strategy.zero, job.config.train.global_batch,
+                     job.sequence_length, job.micro_batch);
+}
+
+std::string describe_precision(const Precision& precision) {
+  return fmt::format("compute {}, masters {}, gradients {}", type_name(precision.compute),
+                     type_name(precision.master), type_name(precision.gradient));
+}
+
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops) {
   const memory::ChunkEngine::StateBytes bytes = engine.chunks().state_bytes();
@@ -55,9 +55,10 @@ std::string describe_run(const Job& job, const ParallelContext& context, const E
       "           a rank holds {} of weights, {} of gradients, {} of optimizer state | GEMM {:.0f} "
       "GFLOP/s in all",
       format_count(job.model.facts.parameters), job.model.facts.layers, job.model.facts.hidden,
-      layout_text(job), context.world().size(), context.world().size() == 1 ? "" : "s", job.threads,
-      job.threads == 1 ? "" : "s", precision_text(job.precision), format_bytes(bytes.parameters),
-      format_bytes(bytes.gradients), format_bytes(bytes.optimizer), gemm_flops / 1e9);
+      describe_layout(job), context.world().size(), context.world().size() == 1 ? "" : "s",
+      job.threads, job.threads == 1 ? "" : "s", describe_precision(job.precision),
+      format_bytes(bytes.parameters), format_bytes(bytes.gradients), format_bytes(bytes.optimizer),
+      gemm_flops / 1e9);
 }
 
 void write_report(const Job& job, const ParallelContext& context, double gemm_flops) {
@@ -80,8 +81,8 @@ void write_report(const Job& job, const ParallelContext& context, double gemm_fl
                 {"hidden size", std::to_string(facts.hidden)},
                 {"heads", std::to_string(facts.heads)},
                 {"vocabulary", format_count(facts.vocabulary)},
-                {"layout", layout_text(job)},
-                {"precision", precision_text(job.precision)}};
+                {"layout", describe_layout(job)},
+                {"precision", describe_precision(job.precision)}};
   report::write_run_report(directory / "report.html", page);
 }
 

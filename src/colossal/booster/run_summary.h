@@ -8,6 +8,11 @@
 
 namespace colossal {
 
+// "dp 2 x tp 4 (tokens shared) | ZeRO 1 | 16 sequences of 256 tokens a step, 8 a forward"
+std::string describe_layout(const Job& job);
+// "compute bf16, masters fp32, gradients bf16"
+std::string describe_precision(const Precision& precision);
+
 // A few lines before the first step: model, layout, precision, memory for states, bytes to come.
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops);

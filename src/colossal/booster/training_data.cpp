@@ -24,6 +24,15 @@ data::TokenDataset open_dataset(const std::vector<std::string>& files, const cha
 
 }  // namespace
 
+void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
+  if (tokenizer.vocabulary_size() <= job.model.facts.vocabulary) return;
+  throw ConfigError(
+      fmt::format("data.tokenizer = \"{}\" has {} tokens, the model a vocabulary of {}; use "
+                  "model.vocab_size = {} or another tokenizer",
+                  job.config.data.tokenizer, tokenizer.vocabulary_size(),
+                  job.model.facts.vocabulary, tokenizer.vocabulary_size()));
+}
+
 TrainingData::TrainingData(const Job& job, const ParallelContext& context)
     : job_(job),
       shape_{.global_batch = job.config.train.global_batch,
@@ -31,13 +40,7 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context)
              .num_replicas = job.strategy.dp,
              .replica = context.coordinate(Axis::dp)},
       tokenizer_(text::make_tokenizer(job.config.data.tokenizer)) {
-  if (tokenizer_->vocabulary_size() > job.model.facts.vocabulary) {
-    throw ConfigError(
-        fmt::format("data.tokenizer = \"{}\" has {} tokens, the model a vocabulary of {}; use "
-                    "model.vocab_size = {} or another tokenizer",
-                    job.config.data.tokenizer, tokenizer_->vocabulary_size(),
-                    job.model.facts.vocabulary, tokenizer_->vocabulary_size()));
-  }
+  check_vocabulary(job, *tokenizer_);
   train_ = open_dataset(job.config.data.train, "data.train", *tokenizer_, job);
   if (!job.config.data.validation.empty()) {
     validation_ = open_dataset(job.config.data.validation, "data.validation", *tokenizer_, job);

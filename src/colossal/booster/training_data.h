@@ -15,10 +15,12 @@
 
 namespace colossal {
 
+// Throws ConfigError where the tokenizer has more tokens than the model's vocabulary.
+void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer);
+
 class TrainingData {
  public:
-  // Opens, and tokenizes where needed. Throws ConfigError for a tokenizer whose vocabulary is
-  // larger than the model's, and what Corpus::open throws.
+  // Opens, and tokenizes where needed. Throws what check_vocabulary and Corpus::open throw.
   TrainingData(const Job& job, const ParallelContext& context);
 
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }

@@ -1,4 +1,4 @@
-// colossal: trains, generates, checks, launches. See command.h for exit codes.
+// colossal: trains, plans, generates, checks, launches. See command.h for exit codes.
 #include <c10/util/Exception.h>
 
 #include <new>
@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   add_train(app, exit_code);
+  add_plan(app, exit_code);
   add_generate(app, exit_code);
   add_check(app, exit_code);
   add_run(app, exit_code);

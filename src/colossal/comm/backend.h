@@ -71,6 +71,8 @@ class Backend {
   // On the thread that issues a call: makes what it has computed so far readable for whichever
   // thread carries the call out.
   virtual void before_call() {}
+  // Calls wait for nobody: asynchronous ones too are carried out where they are issued.
+  virtual bool is_immediate() const { return false; }
   // After a call failed: no later one can succeed, and peers should learn of it soon.
   virtual void close(const std::string& why) = 0;
   // From any thread: ends what is under way and what is to come, because the whole world ends.

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/call_listener.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/comm/law.h"
 #include "colossal/comm/sum.h"
@@ -68,20 +70,90 @@ void carry_out(Group::Impl& impl, const Call& call, const Body& body) {
   }
 }
 
+// What is known of a call beside what travels: bytes by the law, buffers, and with whom (ranks
+// within the group).
+struct Facts {
+  int64_t law_bytes = 0;
+  std::vector<at::Tensor> buffers;
+  std::function<std::vector<int>()> partners;  // asked for only where somebody listens
+};
+
+void tell_listener(const Group& group, const Call& call, const Facts& facts) {
+  const Membership& membership = group.impl().membership;
+  CallListener* const listener = group.ledger().listener();
+  if (!listener) return;
+  std::vector<int> partners = facts.partners();
+  for (int& partner : partners) partner = membership.ranks[partner];
+  listener->issued({call.operation, call.reason, membership, facts.law_bytes, std::move(partners),
+                    facts.buffers});
+}
+
+void book(const Group& group, const Call& call, const Facts& facts) {
+  group.ledger().book(group.axis(), call.reason, facts.law_bytes);
+  tell_listener(group, call, facts);
+}
+
 template <typename Body>
-void issue(const Group& group, const Call& call, int64_t law_bytes, const Body& body) {
+void issue(const Group& group, const Call& call, const Facts& facts, const Body& body) {
   Group::Impl& impl = group.impl();
-  impl.ledger->book(impl.membership.axis, call.reason, law_bytes);
+  book(group, call, facts);
   impl.backend->before_call();
   impl.queue.run([&] { carry_out(impl, call, body); });
 }
 
 template <typename Body>
-Work issue_async(const Group& group, const Call& call, int64_t law_bytes, Body body) {
+Work issue_async(const Group& group, const Call& call, const Facts& facts, Body body) {
   Group::Impl& impl = group.impl();
-  impl.ledger->book(impl.membership.axis, call.reason, law_bytes);
+  book(group, call, facts);
   impl.backend->before_call();
+  if (impl.backend->is_immediate()) {
+    carry_out(impl, call, body);
+    return {};
+  }
   return impl.queue.submit([&impl, call, body = std::move(body)] { carry_out(impl, call, body); });
+}
+
+// Who a call exchanges with.
+using Partners = std::function<std::vector<int>()>;
+
+Partners all_others(const Group& group) {
+  return [&group] {
+    std::vector<int> ranks(group.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    ranks.erase(ranks.begin() + group.rank());
+    return ranks;
+  };
+}
+
+Partners those_with_parts(const Group& group, Counts send_counts, Counts receive_counts) {
+  return [=, &group] {
+    std::vector<int> ranks = all_others(group)();
+    std::erase_if(ranks,
+                  [&](int rank) { return send_counts[rank] == 0 && receive_counts[rank] == 0; });
+    return ranks;
+  };
+}
+
+Partners ring_neighbours(const Group& group) {
+  return [&group] {
+    const int n = group.size();
+    const std::set<int> ranks{(group.rank() + 1) % n, (group.rank() + n - 1) % n};
+    return std::vector<int>(ranks.begin(), ranks.end());
+  };
+}
+
+Partners chain_neighbours(const Group& group, int root) {
+  return [=, &group] {
+    const int n = group.size(), next = (group.rank() + 1) % n;
+    std::vector<int> ranks;
+    if (group.rank() != root) ranks.push_back((group.rank() + n - 1) % n);
+    if (next != root) ranks.push_back(next);
+    return ranks;
+  };
+}
+
+Partners only(int rank) {
+  return [rank] { return std::vector<int>{rank}; };
 }
 
 void copy_unless_same(const at::Tensor& from, const at::Tensor& into) {
@@ -105,8 +177,10 @@ Call call_of_broadcast(const at::Tensor& tensor, int root, Reason reason) {
   return call;
 }
 
-int64_t law_of_broadcast(const at::Tensor& tensor, int root, const Group& group) {
-  return law::broadcast(tensor.numel(), group.size(), group.rank(), root, tensor.element_size());
+Facts facts_of_broadcast(const at::Tensor& tensor, int root, const Group& group) {
+  return {law::broadcast(tensor.numel(), group.size(), group.rank(), root, tensor.element_size()),
+          {tensor},
+          chain_neighbours(group, root)};
 }
 
 void check_reduce_scatter(const at::Tensor& full, const at::Tensor& part, Counts counts,
@@ -178,7 +252,7 @@ void all_reduce(const at::Tensor& tensor, const Group& group, Reason reason) {
   check_sum(tensor, tensor);
   if (group.size() == 1) return;
   const Call call = call_of(Operation::all_reduce, tensor, reason);
-  issue(group, call, law_of_all_reduce(tensor, group),
+  issue(group, call, {law_of_all_reduce(tensor, group), {tensor}, all_others(group)},
         [&](Backend& backend) { backend.all_reduce(call, tensor); });
 }
 
@@ -187,7 +261,7 @@ Work all_reduce_async(const at::Tensor& tensor, const Group& group, Reason reaso
   check_sum(tensor, tensor);
   if (group.size() == 1) return {};
   const Call call = call_of(Operation::all_reduce, tensor, reason);
-  return issue_async(group, call, law_of_all_reduce(tensor, group),
+  return issue_async(group, call, {law_of_all_reduce(tensor, group), {tensor}, all_others(group)},
                      [call, tensor](Backend& backend) { backend.all_reduce(call, tensor); });
 }
 
@@ -196,7 +270,10 @@ void reduce_scatter(const at::Tensor& full, const at::Tensor& part, Counts count
   check_reduce_scatter(full, part, counts, group);
   if (group.size() == 1) return copy_unless_same(full, part);
   const Call call = call_of(Operation::reduce_scatter, full, reason);
-  issue(group, call, law::reduce_scatter(counts, group.rank(), full.element_size()),
+  issue(group, call,
+        {law::reduce_scatter(counts, group.rank(), full.element_size()),
+         {full, part},
+         all_others(group)},
         [&](Backend& backend) { backend.reduce_scatter(call, full, part, counts); });
 }
 
@@ -208,7 +285,10 @@ Work reduce_scatter_async(const at::Tensor& full, const at::Tensor& part, Counts
     return {};
   }
   const Call call = call_of(Operation::reduce_scatter, full, reason);
-  return issue_async(group, call, law::reduce_scatter(counts, group.rank(), full.element_size()),
+  return issue_async(group, call,
+                     {law::reduce_scatter(counts, group.rank(), full.element_size()),
+                      {full, part},
+                      all_others(group)},
                      [call, full, part, counts = std::vector(counts.begin(), counts.end())](
                          Backend& backend) { backend.reduce_scatter(call, full, part, counts); });
 }
@@ -217,7 +297,8 @@ void all_gather(const at::Tensor& full, Counts counts, const Group& group, Reaso
   check_counts(full, counts, group);
   if (group.size() == 1) return;
   const Call call = call_of(Operation::all_gather, full, reason);
-  issue(group, call, law::all_gather(counts, group.rank(), full.element_size()),
+  issue(group, call,
+        {law::all_gather(counts, group.rank(), full.element_size()), {full}, all_others(group)},
         [&](Backend& backend) { backend.all_gather(call, full, counts); });
 }
 
@@ -225,9 +306,12 @@ Work all_gather_async(const at::Tensor& full, Counts counts, const Group& group,
   check_counts(full, counts, group);
   if (group.size() == 1) return {};
   const Call call = call_of(Operation::all_gather, full, reason);
-  return issue_async(group, call, law::all_gather(counts, group.rank(), full.element_size()),
-                     [call, full, counts = std::vector(counts.begin(), counts.end())](
-                         Backend& backend) { backend.all_gather(call, full, counts); });
+  return issue_async(
+      group, call,
+      {law::all_gather(counts, group.rank(), full.element_size()), {full}, all_others(group)},
+      [call, full, counts = std::vector(counts.begin(), counts.end())](Backend& backend) {
+        backend.all_gather(call, full, counts);
+      });
 }
 
 void all_to_all(const at::Tensor& send, Counts send_counts, const at::Tensor& receive,
@@ -239,7 +323,10 @@ void all_to_all(const at::Tensor& send, Counts send_counts, const at::Tensor& re
   if (group.size() == 1) return copy_unless_same(send, receive);
   Call call = call_of(Operation::all_to_all, send, reason);
   call.bytes = 0;
-  issue(group, call, law::all_to_all(send_counts, group.rank(), send.element_size()),
+  issue(group, call,
+        {law::all_to_all(send_counts, group.rank(), send.element_size()),
+         {send, receive},
+         those_with_parts(group, send_counts, receive_counts)},
         [&](Backend& backend) {
           backend.all_to_all(call, send, send_counts, receive, receive_counts);
         });
@@ -257,16 +344,16 @@ Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group
   }
   Call call = call_of(Operation::rotate, send, reason);
   call.bytes = 0;
-  return issue_async(group, call, bytes_of(send), [call, send, receive](Backend& backend) {
-    backend.rotate(call, send, receive);
-  });
+  return issue_async(
+      group, call, {bytes_of(send), {send, receive}, ring_neighbours(group)},
+      [call, send, receive](Backend& backend) { backend.rotate(call, send, receive); });
 }
 
 void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason) {
   check_broadcast(tensor, root, group);
   if (group.size() == 1) return;
   const Call call = call_of_broadcast(tensor, root, reason);
-  issue(group, call, law_of_broadcast(tensor, root, group),
+  issue(group, call, facts_of_broadcast(tensor, root, group),
         [&](Backend& backend) { backend.broadcast(call, tensor, root); });
 }
 
@@ -275,7 +362,7 @@ Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Rea
   if (group.size() == 1) return {};
   const Call call = call_of_broadcast(tensor, root, reason);
   return issue_async(
-      group, call, law_of_broadcast(tensor, root, group),
+      group, call, facts_of_broadcast(tensor, root, group),
       [call, tensor, root](Backend& backend) { backend.broadcast(call, tensor, root); });
 }
 
@@ -284,7 +371,8 @@ void send(const at::Tensor& tensor, int to, const Group& group, Reason reason) {
   check_rank(to, group);
   COLOSSAL_CHECK(to != group.rank(), "rank {} sends to itself", to);
   const Call call = call_of(Operation::send, tensor, reason);
-  issue(group, call, bytes_of(tensor), [&](Backend& backend) { backend.send(call, tensor, to); });
+  issue(group, call, {bytes_of(tensor), {tensor}, only(to)},
+        [&](Backend& backend) { backend.send(call, tensor, to); });
 }
 
 void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason) {
@@ -293,6 +381,7 @@ void receive(const at::Tensor& tensor, int from, const Group& group, Reason reas
   COLOSSAL_CHECK(from != group.rank(), "rank {} receives from itself", from);
   const Call call = call_of(Operation::send, tensor, reason);
   Group::Impl& impl = group.impl();
+  tell_listener(group, call, {0, {tensor}, only(from)});
   impl.backend->before_call();
   impl.queue.run([&] {
     carry_out(impl, call, [&](Backend& backend) { backend.receive(call, tensor, from); });

@@ -11,6 +11,8 @@
 
 namespace colossal::comm {
 
+class CallListener;
+
 // Why bytes travel. The names in ledgers, metrics and reports are those of reason_name().
 enum class Reason {
   gradient,
@@ -51,9 +53,15 @@ class Ledger {
   std::map<std::string, Traffic> by_axis() const;
   void reset();
 
+  // Hears of every call of the groups that share this ledger; set before the first, outlives the
+  // last. Null: nobody does.
+  void set_listener(CallListener* listener) { listener_ = listener; }
+  CallListener* listener() const { return listener_; }
+
  private:
   mutable std::mutex mutex_;
   std::map<Key, Traffic> entries_;
+  CallListener* listener_ = nullptr;
 };
 
 }  // namespace colossal::comm

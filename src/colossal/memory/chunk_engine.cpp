@@ -6,6 +6,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/layout/initial_values.h"
+#include "colossal/memory/memory_ledger.h"
 #include "colossal/ops/optimizer_kernels.h"
 
 namespace colossal::memory {
@@ -105,17 +106,18 @@ ChunkEngine::~ChunkEngine() {
 }
 
 void ChunkEngine::allocate(Chunk& chunk) {
-  const auto zeros = [&](int64_t numel, at::ScalarType type) {
+  const auto zeros = [&](int64_t numel, at::ScalarType type, MemoryKind kind) {
+    const MemoryKindScope scope(kind);
     return at::zeros({numel}, at::TensorOptions().dtype(type).device(context_.device()));
   };
-  chunk.working = zeros(chunk.plan.numel, options_.working);
+  chunk.working = zeros(chunk.plan.numel, options_.working, MemoryKind::parameters);
   if (!chunk.plan.trainable) return;
-  chunk.gradient = zeros(chunk.plan.numel, options_.gradient);
+  chunk.gradient = zeros(chunk.plan.numel, options_.gradient, MemoryKind::gradients);
   chunk.master = options_.master == options_.working
                      ? chunk.working.narrow(0, chunk.held.begin, chunk.held.size())
-                     : zeros(chunk.held.size(), options_.master);
+                     : zeros(chunk.held.size(), options_.master, MemoryKind::optimizer);
   for (size_t i = 0; i < optimizer_.state_names().size(); ++i) {
-    chunk.state.push_back(zeros(chunk.held.size(), options_.master));
+    chunk.state.push_back(zeros(chunk.held.size(), options_.master, MemoryKind::optimizer));
   }
 }
 

@@ -108,10 +108,17 @@ std::tuple<at::Tensor, at::Tensor> attention_cpu(const at::Tensor& query, const 
   return {result.output, result.logsumexp};
 }
 
-std::tuple<at::Tensor, at::Tensor> attention_meta(const at::Tensor& query, const at::Tensor&,
-                                                  const at::Tensor& value, bool, double, double,
-                                                  int64_t, at::IntArrayRef, int64_t) {
-  return {empty_heads(query, value.size(3)), empty_logsumexp(query)};
+std::tuple<at::Tensor, at::Tensor> attention_meta(const at::Tensor& query, const at::Tensor& key,
+                                                  const at::Tensor& value, bool causal,
+                                                  double scale, double dropout, int64_t random_key,
+                                                  at::IntArrayRef sample_ids, int64_t head_begin) {
+  const AttentionResult result{empty_heads(query, value.size(3)), empty_logsumexp(query)};
+  if (!use_libtorch(query, key, value, causal, dropout)) {
+    allocate_flash_scratch({whole_sequence(query, key, value, {}),
+                            make_rule(causal, scale, dropout, random_key, sample_ids, head_begin)},
+                           /*backward=*/false);
+  }
+  return {result.output, result.logsumexp};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
@@ -132,9 +139,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_meta(
-    const at::Tensor&, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-    const at::Tensor&, const at::Tensor&, bool, double, double, int64_t, at::IntArrayRef, int64_t) {
+    const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor&, const at::Tensor&, bool causal, double scale,
+    double dropout, int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin) {
   const AttentionGradients gradients = empty_gradients(query, key, value);
+  const at::Tensor rows = with_contiguous_rows(output_gradient);
+  if (!use_libtorch(query, key, value, causal, dropout)) {
+    allocate_flash_scratch({whole_sequence(query, key, value, {}),
+                            make_rule(causal, scale, dropout, random_key, sample_ids, head_begin)},
+                           /*backward=*/true);
+  }
   return {gradients.query, gradients.key, gradients.value};
 }
 
@@ -178,16 +192,31 @@ void part_backward_cpu(const at::Tensor& output_gradient, const at::Tensor& quer
       {output, logsumexp}, output_gradient, {query_gradient, key_gradient, value_gradient});
 }
 
-void part_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-               const std::optional<at::Tensor>&, const std::optional<at::Tensor>&, at::IntArrayRef,
-               at::IntArrayRef, bool, double, double, int64_t, at::IntArrayRef, int64_t, bool,
-               const at::Tensor&, const at::Tensor&) {}
+void part_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+               const std::optional<at::Tensor>& query_documents,
+               const std::optional<at::Tensor>& key_documents, at::IntArrayRef query_positions,
+               at::IntArrayRef key_positions, bool causal, double scale, double dropout,
+               int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
+               const at::Tensor&, const at::Tensor&) {
+  allocate_flash_scratch(
+      {make_part(query, key, value, query_documents, key_documents, query_positions, key_positions),
+       make_rule(causal, scale, dropout, random_key, sample_ids, head_begin), accumulate},
+      /*backward=*/false);
+}
 
-void part_backward_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                        const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-                        const std::optional<at::Tensor>&, at::IntArrayRef, at::IntArrayRef, bool,
-                        double, double, int64_t, at::IntArrayRef, int64_t, bool, const at::Tensor&,
-                        const at::Tensor&, const at::Tensor&) {}
+void part_backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
+                        const at::Tensor& value, const at::Tensor&, const at::Tensor&,
+                        const std::optional<at::Tensor>& query_documents,
+                        const std::optional<at::Tensor>& key_documents,
+                        at::IntArrayRef query_positions, at::IntArrayRef key_positions, bool causal,
+                        double scale, double dropout, int64_t random_key,
+                        at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
+                        const at::Tensor&, const at::Tensor&, const at::Tensor&) {
+  allocate_flash_scratch(
+      {make_part(query, key, value, query_documents, key_documents, query_positions, key_positions),
+       make_rule(causal, scale, dropout, random_key, sample_ids, head_begin), accumulate},
+      /*backward=*/true);
+}
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(

@@ -3,10 +3,12 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <torch/library.h>
 
 #include <algorithm>
 
 #include "colossal/ops/bf16_block.h"
+#include "colossal/ops/dispatch.h"
 #include "colossal/ops/kernels/vector_kernels.h"
 
 namespace colossal::ops {
@@ -22,6 +24,21 @@ int64_t blocks_of(int64_t size) {
   return (size + kBlock - 1) / kBlock;
 }
 
+int64_t packed_row_stride(int64_t depth) {
+  return (depth + 1) / 2 * 2 + kPadding;
+}
+
+at::Tensor empty_packed_b(const at::Tensor& b) {
+  return at::empty({blocks_of(b.size(1)), (b.size(0) + 1) / 2, kBlock},
+                   b.options().dtype(at::kInt));
+}
+
+// A block of a's columns for each thread.
+at::Tensor empty_packed_a(const at::Tensor& a) {
+  return at::empty({at::get_num_threads(), kBlock * packed_row_stride(a.size(0)) / 2},
+                   a.options().dtype(at::kInt));
+}
+
 class PackedProduct {
  public:
   PackedProduct(const at::Tensor& a, const at::Tensor& b)
@@ -31,8 +48,9 @@ class PackedProduct {
         pairs_((depth_ + 1) / 2),
         rows_(a.size(1)),
         columns_(b.size(1)),
-        row_stride_(2 * pairs_ + kPadding),
-        packed_b_(at::empty({blocks_of(columns_), pairs_, kBlock}, at::kInt)) {
+        row_stride_(packed_row_stride(depth_)),
+        packed_a_(empty_packed_a(a)),
+        packed_b_(empty_packed_b(b)) {
     pack_b();
   }
 
@@ -56,15 +74,14 @@ class PackedProduct {
   const uint16_t* b_;
   int64_t depth_, pairs_, rows_, columns_;
   int64_t row_stride_;
-  at::Tensor packed_b_;
+  at::Tensor packed_a_, packed_b_;
 };
 
 void PackedProduct::compute(Bf16Product product, float* sum, bool add) const {
-  const at::Tensor scratch = at::empty({at::get_num_threads(), kBlock * row_stride_ / 2}, at::kInt);
   const auto* packed_b = static_cast<const at::BFloat16*>(packed_b_.const_data_ptr());
   at::parallel_for(0, blocks_of(rows_), 1, [&](int64_t first, int64_t last) {
-    auto* packed_a =
-        static_cast<uint32_t*>(scratch.mutable_data_ptr()) + at::get_thread_num() * scratch.size(1);
+    auto* packed_a = static_cast<uint32_t*>(packed_a_.mutable_data_ptr()) +
+                     at::get_thread_num() * packed_a_.size(1);
     for (int64_t begin = first * kBlock; begin < std::min(rows_, last * kBlock); begin += kBlock) {
       const int64_t rows = std::min(kBlock, rows_ - begin);
       kernels::vector_kernels().transpose_pairs(a_ + begin, rows_, depth_, rows, packed_a,
@@ -89,14 +106,41 @@ void wide_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& su
   }
 }
 
-}  // namespace
-
-void transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
+void transposed_product_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+                            bool add) {
   if (const Bf16Product product = bf16_block_product()) {
     PackedProduct(a, b).compute(product, sum.mutable_data_ptr<float>(), add);
   } else {
     wide_product(a, b, sum, add);
   }
+}
+
+// On meta, what the CPU allocates.
+void transposed_product_meta(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+                             bool add) {
+  if (bf16_block_product()) {
+    const at::Tensor packed_a = empty_packed_a(a), packed_b = empty_packed_b(b);
+  } else {
+    wide_product(a, b, sum, add);
+  }
+}
+
+TORCH_LIBRARY_FRAGMENT(colossal, m) {
+  m.def("transposed_product(Tensor a, Tensor b, Tensor(a!) sum, bool add) -> ()");
+}
+TORCH_LIBRARY_IMPL(colossal, CPU, m) {
+  m.impl("transposed_product", transposed_product_cpu);
+}
+TORCH_LIBRARY_IMPL(colossal, Meta, m) {
+  m.impl("transposed_product", transposed_product_meta);
+}
+
+}  // namespace
+
+void transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
+  static const auto op =
+      find_operator<decltype(transposed_product_cpu)>("colossal::transposed_product");
+  op.call(a, b, sum, add);
 }
 
 }  // namespace colossal::ops

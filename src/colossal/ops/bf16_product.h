@@ -7,8 +7,8 @@
 namespace colossal::ops {
 
 // sum [m, n] fp32 <- a^T b, with `add` sum + a^T b; a [k, m] and b [k, n] bf16. All dense, on the
-// CPU. The same bits for any number of threads. Uses bf16 instructions where LibTorch's block
-// kernel has been seen to work, else fp32 products.
+// CPU or meta. The same bits for any number of threads. Uses bf16 instructions where LibTorch's
+// block kernel has been seen to work, else fp32 products. An operator, with a rule for meta.
 void transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add);
 
 }  // namespace colossal::ops

@@ -48,7 +48,8 @@ at::Tensor masked_cpu(const at::Tensor& x, double probability, int64_t key,
 
 at::Tensor masked_meta(const at::Tensor& x, double, int64_t, at::IntArrayRef, const at::Tensor&,
                        int64_t) {
-  return at::empty_like(x, at::MemoryFormat::Contiguous);
+  const at::Tensor from = x.contiguous();
+  return at::empty_like(from);
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {

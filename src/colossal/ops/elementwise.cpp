@@ -59,12 +59,15 @@ at::Tensor gelu_new_backward_any(const at::Tensor& gradient, const at::Tensor& x
   return at::gelu_backward(gradient, x, "tanh").contiguous();
 }
 
-at::Tensor gelu_new_meta(const at::Tensor& x) {
-  return at::empty_like(x, at::MemoryFormat::Contiguous);
+// On meta, what the CPU allocates.
+at::Tensor gelu_new_meta(const at::Tensor& given) {
+  const at::Tensor x = given.contiguous();
+  return at::empty_like(x);
 }
 
-at::Tensor gelu_new_backward_meta(const at::Tensor&, const at::Tensor& x) {
-  return gelu_new_meta(x);
+at::Tensor gelu_new_backward_meta(const at::Tensor& given_gradient, const at::Tensor& given) {
+  const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
+  return at::empty_like(x);
 }
 
 std::vector<int64_t> halved(const at::Tensor& x) {
@@ -126,12 +129,14 @@ at::Tensor swiglu_backward_any(const at::Tensor& gradient, const at::Tensor& x) 
                  -1);
 }
 
-at::Tensor swiglu_meta(const at::Tensor& x) {
+at::Tensor swiglu_meta(const at::Tensor& given) {
+  const at::Tensor x = given.contiguous();
   return at::empty(halved(x), x.options());
 }
 
-at::Tensor swiglu_backward_meta(const at::Tensor&, const at::Tensor& x) {
-  return at::empty_like(x, at::MemoryFormat::Contiguous);
+at::Tensor swiglu_backward_meta(const at::Tensor& given_gradient, const at::Tensor& given) {
+  const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
+  return at::empty_like(x);
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {

@@ -32,7 +32,7 @@ struct NumberedDocuments {
   at::Tensor queries, keys;  // undefined: one document
 
   NumberedDocuments(const AttentionPart& part, at::ScalarType type) {
-    if (!part.query_documents.defined()) return;
+    if (!part.query_documents.defined() || part.query_documents.is_meta()) return;
     queries = at::empty(part.query_documents.sizes(), type);
     keys = at::empty(part.key_documents.sizes(), type);
     for (int64_t sample = 0; sample < keys.size(0); ++sample) {
@@ -130,6 +130,8 @@ class Flash {
   void forward(const AttentionResult& result) const;
   void backward(const AttentionResult& result, const at::Tensor& output_gradient,
                 const AttentionGradients& gradients) const;
+  at::Tensor forward_scratch() const { return make_scratch<Forward>(); }
+  at::Tensor backward_scratch() const { return make_scratch<Backward>(); }
 
  private:
   // A block of queries of one head, and what each of its lanes may see.
@@ -220,6 +222,10 @@ class Flash {
     }
   };
 
+  // [threads, bytes]: a share for each.
+  template <typename Buffers>
+  at::Tensor make_scratch() const;
+
   // run(sample, kv_head, buffers) for each on this rank's threads. All memory is allocated here, by
   // the thread that calls.
   template <typename Buffers, typename Run>
@@ -289,14 +295,23 @@ class Flash {
 };
 
 template <typename Format>
-template <typename Buffers, typename Run>
-void Flash<Format>::for_each_key_head(const Run& run) const {
+template <typename Buffers>
+at::Tensor Flash<Format>::make_scratch() const {
   Scratch counted(nullptr);
   { const Buffers sizes(counted, *this); }
   const int64_t pieces = given_.part.query.size(0) * kv_heads_;
   const int64_t threads = std::min<int64_t>(at::get_num_threads(), pieces);
+  return at::empty({threads, counted.used() + kAlignment},
+                   given_.part.query.options().dtype(at::kByte));
+}
+
+template <typename Format>
+template <typename Buffers, typename Run>
+void Flash<Format>::for_each_key_head(const Run& run) const {
+  const at::Tensor memory = make_scratch<Buffers>();
+  const int64_t pieces = given_.part.query.size(0) * kv_heads_;
+  const int64_t threads = memory.size(0);
   const int64_t share = at::divup(pieces, threads);
-  const at::Tensor memory = at::empty({threads, counted.used() + kAlignment}, at::kByte);
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
     for (int64_t thread = first; thread < last; ++thread) {
       auto place = reinterpret_cast<uintptr_t>(memory.mutable_data_ptr()) +
@@ -606,6 +621,13 @@ void flash_attention_backward(const FlashAttention& problem, const AttentionResu
   }
   with_format(problem,
               [&](const auto& flash) { flash.backward(result, output_gradient, gradients); });
+}
+
+void allocate_flash_scratch(const FlashAttention& problem, bool backward) {
+  if (problem.part.query.numel() == 0) return;
+  with_format(problem, [&](const auto& flash) {
+    backward ? flash.backward_scratch() : flash.forward_scratch();
+  });
 }
 
 }  // namespace colossal::ops

@@ -31,4 +31,8 @@ void flash_attention_backward(const FlashAttention& problem, const AttentionResu
                               const at::Tensor& output_gradient,
                               const AttentionGradients& gradients);
 
+// For a problem on meta: allocates and releases what the kernel would for its threads, so that dry
+// runs count it.
+void allocate_flash_scratch(const FlashAttention& problem, bool backward);
+
 }  // namespace colossal::ops

@@ -80,6 +80,10 @@ at::Tensor losses_any(const at::Tensor& logits, const at::Tensor& labels, bool g
   return losses.masked_fill(ignored, 0).sum(at::kDouble);
 }
 
+at::Tensor losses_meta(const at::Tensor&, const at::Tensor& labels, bool) {
+  return at::empty({}, labels.options().dtype(at::kDouble));
+}
+
 // The statistics of VocabularyShard::combine; labels count from the first row here.
 at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tensor) {
   const int64_t tokens = logits.size(0), rows = logits.size(1);
@@ -97,6 +101,12 @@ at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tens
       if (labels[i] >= 0 && labels[i] < rows) statistics[2][i] = logit(row, type, labels[i]);
     }
   });
+  return wide.to(compute_type(logits.scalar_type()));
+}
+
+// On meta, what the CPU allocates.
+at::Tensor statistics_meta(const at::Tensor& logits, const at::Tensor&) {
+  const at::Tensor wide = at::zeros({3, logits.size(0)}, logits.options().dtype(at::kDouble));
   return wide.to(compute_type(logits.scalar_type()));
 }
 
@@ -155,14 +165,30 @@ void to_gradient_any(const at::Tensor& logits, const at::Tensor& labels, const a
   logits.copy_(gradient.masked_fill_(ignored.unsqueeze(1), 0));
 }
 
+void to_gradient_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                      const at::Tensor& statistics) {
+  const at::Tensor wide = statistics.to(at::kDouble);
+}
+
+struct ShardFunctions {
+  decltype(&statistics_cpu) statistics;
+  decltype(&to_gradient_cpu) to_gradient;
+};
+
+ShardFunctions shard_functions(const at::Tensor& logits) {
+  if (logits.is_cpu()) return {statistics_cpu, to_gradient_cpu};
+  if (logits.is_meta()) return {statistics_meta, to_gradient_meta};
+  return {statistics_any, to_gradient_any};
+}
+
 LossesOfBlock losses_of_shard(const VocabularyShard& shard) {
   return [&shard](const at::Tensor& logits, const at::Tensor& global_labels, bool gradient) {
     const at::Tensor ignored = global_labels.eq(kIgnoredLabel);
     const at::Tensor labels = (global_labels - shard.begin).masked_fill_(ignored, -1);
-    const bool cpu = logits.is_cpu();
-    const at::Tensor statistics = (cpu ? statistics_cpu : statistics_any)(logits, labels);
+    const ShardFunctions functions = shard_functions(logits);
+    const at::Tensor statistics = functions.statistics(logits, labels);
     shard.combine(statistics);
-    if (gradient) (cpu ? to_gradient_cpu : to_gradient_any)(logits, labels, ignored, statistics);
+    if (gradient) functions.to_gradient(logits, labels, ignored, statistics);
     return losses_of(statistics).masked_fill_(ignored, 0).sum(at::kDouble);
   };
 }
@@ -173,7 +199,7 @@ void add_weight_gradient(const at::Tensor& logits_gradient, const at::Tensor& x,
                          at::Tensor& sum) {
   if (x.scalar_type() == sum.scalar_type()) {
     first ? at::mm_out(sum, logits_gradient.t(), x) : sum.addmm_(logits_gradient.t(), x);
-  } else if (x.is_cpu()) {
+  } else if (x.is_cpu() || x.is_meta()) {
     transposed_product(logits_gradient, x, sum, !first);
   } else {
     const at::Tensor product = at::mm(logits_gradient.t(), x);
@@ -242,15 +268,11 @@ Results linear_cross_entropy_any(const at::Tensor& x, const at::Tensor& weight,
                  rows_of_block(x, weight.size(0), logits_bytes), losses_any);
 }
 
-Results linear_cross_entropy_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&,
-                                  bool x_needs_gradient, bool weight_needs_gradient, int64_t) {
-  const at::ScalarType wide = compute_type(x.scalar_type());
-  at::Tensor x_gradient, weight_gradient;
-  if (x_needs_gradient) x_gradient = at::empty_like(x, at::MemoryFormat::Contiguous);
-  if (weight_needs_gradient) {
-    weight_gradient = at::empty(weight.sizes(), weight.options().dtype(wide));
-  }
-  return {at::empty({}, x.options().dtype(wide)), x_gradient, weight_gradient};
+Results linear_cross_entropy_meta(const at::Tensor& x, const at::Tensor& weight,
+                                  const at::Tensor& labels, bool x_needs_gradient,
+                                  bool weight_needs_gradient, int64_t logits_bytes) {
+  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
+                 rows_of_block(x, weight.size(0), logits_bytes), losses_meta);
 }
 
 // x * factor, a tensor of one number, in the given type.

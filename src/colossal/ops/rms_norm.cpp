@@ -27,8 +27,14 @@ int64_t rows_of(const at::Tensor& x) {
   return x.size(-1) == 0 ? 0 : x.numel() / x.size(-1);
 }
 
-at::Tensor empty_inverse_rms(const at::Tensor& x) {
-  return at::empty({rows_of(x)}, x.options().dtype(compute_type(x.scalar_type())));
+at::Tensor empty_inverse_rms(const at::Tensor& x, at::ScalarType type) {
+  return at::empty({rows_of(x)}, x.options().dtype(type));
+}
+
+// The weight's gradient of each group of rows.
+at::Tensor zero_sums(const at::Tensor& x, const at::Tensor& inverse_rms) {
+  return at::zeros({(rows_of(x) + kRowsTogether - 1) / kRowsTogether, x.size(-1)},
+                   inverse_rms.options());
 }
 
 template <typename Visit>
@@ -45,7 +51,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_cpu(const at::Tensor& given, const a
                                                 double epsilon) {
   const at::Tensor x = given.contiguous();
   at::Tensor y = at::empty_like(x);
-  at::Tensor inverse_rms = at::empty({rows_of(x)}, x.options().dtype(at::kDouble));
+  at::Tensor inverse_rms = empty_inverse_rms(x, at::kDouble);
   const auto type = element_type(x.scalar_type());
   const int64_t row_bytes = x.size(-1) * x.element_size();
   const auto* from = static_cast<const char*>(x.const_data_ptr());
@@ -68,8 +74,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward_cpu(const at::Tensor& given
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
   at::Tensor x_gradient = at::empty_like(x);
   const int64_t rows = rows_of(x), features = x.size(-1);
-  const at::Tensor sums =
-      at::zeros({(rows + kRowsTogether - 1) / kRowsTogether, features}, inverse_rms.options());
+  const at::Tensor sums = zero_sums(x, inverse_rms);
   const at::Tensor inverse = inverse_rms.to(at::kDouble);
   const auto type = element_type(x.scalar_type());
   const int64_t row_bytes = features * x.element_size();
@@ -109,14 +114,23 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward_any(const at::Tensor& given
           (gradient * normal).flatten(0, -2).sum(0).to(weight.scalar_type())};
 }
 
-std::tuple<at::Tensor, at::Tensor> rms_norm_meta(const at::Tensor& x, const at::Tensor&, double) {
-  return {at::empty_like(x, at::MemoryFormat::Contiguous), empty_inverse_rms(x)};
+// On meta, what the CPU allocates.
+std::tuple<at::Tensor, at::Tensor> rms_norm_meta(const at::Tensor& given, const at::Tensor&,
+                                                 double) {
+  const at::Tensor x = given.contiguous();
+  const at::Tensor y = at::empty_like(x);
+  return {y, empty_inverse_rms(x, at::kDouble).to(compute_type(x.scalar_type()))};
 }
 
-std::tuple<at::Tensor, at::Tensor> rms_norm_backward_meta(const at::Tensor&, const at::Tensor& x,
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward_meta(const at::Tensor& given_gradient,
+                                                          const at::Tensor& given,
                                                           const at::Tensor& weight,
-                                                          const at::Tensor&) {
-  return {at::empty_like(x, at::MemoryFormat::Contiguous), at::empty_like(weight)};
+                                                          const at::Tensor& inverse_rms) {
+  const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
+  const at::Tensor x_gradient = at::empty_like(x);
+  const at::Tensor sums = zero_sums(x, inverse_rms);
+  const at::Tensor inverse = inverse_rms.to(at::kDouble);
+  return {x_gradient, sums.sum(0).to(weight.scalar_type())};
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {

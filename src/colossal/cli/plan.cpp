@@ -1,0 +1,54 @@
+#include "colossal/plan/plan.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "colossal/booster/training_data.h"
+#include "colossal/cli/command.h"
+#include "colossal/cli/run_arguments.h"
+#include "colossal/plan/plan_text.h"
+
+namespace colossal::cli {
+namespace {
+
+struct PlanArguments {
+  RunArguments run;
+  bool json = false;
+};
+
+// As train does, where the tokenizer is here already.
+void check_tokenizer(const Job& job) {
+  const std::string& tokenizer = job.config.data.tokenizer;
+  if (tokenizer != "bytes" && !std::filesystem::exists(tokenizer)) return;
+  check_vocabulary(job, *text::make_tokenizer(tokenizer));
+}
+
+void print_plan(const PlanArguments& arguments) {
+  const int ranks = arguments.run.num_ranks();
+  const Job job = resolve(read_config(arguments.run), ranks, ranks);
+  check_tokenizer(job);
+  const plan::Plan made = plan::make_plan(job);
+  if (arguments.json) {
+    fmt::print("{}\n", plan::to_json(job, made).dump(2));
+  } else {
+    fmt::print("{}", plan::describe(job, made));
+  }
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, int&) {
+  auto arguments = std::make_shared<PlanArguments>();
+  CLI::App* command = app.add_subcommand(
+      "plan",
+      "What a run will cost: bytes sent, memory, FLOPs and partners of a rank in a step. The "
+      "program runs dry: no corpus is opened, nothing is allocated or sent");
+  add_run_arguments(*command, arguments->run, "plan for this many ranks");
+  command->add_flag("--json", arguments->json, "print JSON, with the keys of metrics.jsonl");
+  command->callback([arguments, command] {
+    arguments->run.flags = command->remaining();
+    print_plan(*arguments);
+  });
+}
+
+}  // namespace colossal::cli

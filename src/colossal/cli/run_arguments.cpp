@@ -1,0 +1,63 @@
+#include "colossal/cli/run_arguments.h"
+
+#include "colossal/base/error.h"
+#include "colossal/base/machine.h"
+#include "colossal/comm/world.h"
+#include "colossal/ops/cpu_features.h"
+
+namespace colossal::cli {
+namespace {
+
+// As comm::connect chooses: a GPU for each rank of this host, or the CPU for all.
+bool computes_bf16(const RunConfig& config, int local_ranks) {
+  const std::string& backend = config.parallel.backend;
+  const bool on_gpus = (backend == "auto" || backend == "nccl") && comm::num_gpus() >= local_ranks;
+  return on_gpus || ops::has_bf16_instructions();
+}
+
+std::string config_help() {
+  RunConfig config;
+  ConfigSchema schema;
+  describe(schema, config);
+  return "Keys of RUN.toml, each also a flag --section.key=value:\n\n" + schema.help();
+}
+
+}  // namespace
+
+int RunArguments::num_ranks() const {
+  const int given = ranks.value_or(1);
+  if (given < 1) throw ConfigError(fmt::format("--ranks={}: at least 1 rank", given));
+  return given;
+}
+
+void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help) {
+  command.add_option("run.toml", arguments.file, "the run; two lines (model, data) are enough")
+      ->required();
+  command.add_option("--ranks", arguments.ranks, ranks_help);
+  command.allow_extras();
+  command.footer(config_help);
+}
+
+GivenConfig read_config(const RunArguments& arguments) {
+  GivenConfig given;
+  ConfigSchema schema;
+  describe(schema, given.config);
+  schema.read_file(arguments.file);
+  for (const std::string& flag : arguments.flags) schema.set_flag(flag);
+  for (const ConfigSchema::Value& value : schema.values()) {
+    if (value.source != ConfigSource::by_default) given.keys.insert(value.key);
+  }
+  return given;
+}
+
+Job resolve(const GivenConfig& given, int ranks, int local_ranks) {
+  Job job =
+      resolve_job(given.config, {.ranks = ranks,
+                                 .local_ranks = local_ranks,
+                                 .cores = machine::available_cores(),
+                                 .bf16_instructions = computes_bf16(given.config, local_ranks)});
+  job.given_keys = given.keys;
+  return job;
+}
+
+}  // namespace colossal::cli

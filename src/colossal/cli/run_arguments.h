@@ -1,0 +1,37 @@
+// What `train` and `plan` take alike: a run.toml, flags that override its keys, a number of ranks.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "colossal/booster/job.h"
+
+namespace colossal::cli {
+
+struct RunArguments {
+  std::string file;
+  std::optional<int> ranks;
+  std::vector<std::string> flags;  // --section.key=value
+
+  // The ranks, or 1. Throws ConfigError for less.
+  int num_ranks() const;
+};
+
+// Adds the file, --ranks with this help, and the keys of RUN.toml as flags and in the help.
+void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help);
+
+struct GivenConfig {
+  RunConfig config;
+  std::set<std::string> keys;  // that the file or a flag gave
+};
+
+// Throws ConfigError.
+GivenConfig read_config(const RunArguments& arguments);
+
+// The job on `ranks` ranks, `local_ranks` of them on this machine. Throws ConfigError.
+Job resolve(const GivenConfig& given, int ranks, int local_ranks);
+
+}  // namespace colossal::cli

@@ -1,0 +1,31 @@
+// Hears of every call of a rank but barriers when it is issued, in order: for dry runs and audits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "colossal/comm/call.h"
+
+namespace colossal::comm {
+
+struct IssuedCall {
+  Operation operation = Operation::barrier;
+  Reason reason = Reason::control;
+  const Membership& group;
+  int64_t law_bytes = 0;  // as booked in the ledger
+  // Global ranks that this one sends to or receives from, as our own algorithms do: all others of
+  // the group for reductions and gathers; the neighbours of a rotation and of a broadcast's chain;
+  // of an all-to-all those with a part.
+  std::vector<int> partners;
+  std::vector<at::Tensor> buffers;  // read or written
+};
+
+class CallListener {
+ public:
+  virtual ~CallListener() = default;
+  virtual void issued(const IssuedCall& call) = 0;
+};
+
+}  // namespace colossal::comm

@@ -1,0 +1,99 @@
+// What a rank's tensors take, by kind, counted where LibTorch allocates and releases: exact, on the
+// CPU and, for dry runs, on meta.
+#pragma once
+
+#include <c10/core/Storage.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace colossal::memory {
+
+enum class MemoryKind : uint8_t {
+  parameters,
+  gradients,
+  optimizer,      // masters and moments
+  activations,    // kept for the backward pass
+  communication,  // what collectives send, receive or gather
+  other,          // everything else, mostly short-lived: results on their way, scratch of kernels
+};
+inline constexpr size_t kNumMemoryKinds = 6;
+const char* memory_kind_name(MemoryKind kind);
+
+struct BytesByKind {
+  std::array<int64_t, kNumMemoryKinds> bytes{};
+
+  int64_t& operator[](MemoryKind kind) { return bytes[static_cast<size_t>(kind)]; }
+  int64_t operator[](MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
+  int64_t total() const;
+  bool operator==(const BytesByKind&) const = default;
+};
+
+// A block came (bytes > 0) or went (< 0). One that changes its kind goes from one and comes to the
+// other.
+struct MemoryChange {
+  MemoryKind kind = MemoryKind::other;
+  int64_t bytes = 0;
+};
+
+// Thread-safe: blocks may be released anywhere, also after the ledger is gone.
+class MemoryLedger {
+ public:
+  enum class Timeline { none, kept };
+  explicit MemoryLedger(Timeline timeline = Timeline::none);
+  MemoryLedger(const MemoryLedger&) = delete;
+  MemoryLedger& operator=(const MemoryLedger&) = delete;
+
+  BytesByKind live() const;
+  BytesByKind at_peak() const;  // when their sum was the largest, the first time
+  void reset_peak();            // to what is live
+  std::vector<MemoryChange> timeline() const;
+  int64_t num_changes() const;  // length of the timeline
+
+  // Counts a tensor's memory as `kind` from now on, unless it holds states (parameters, gradients,
+  // optimizer), has that kind or one of more weight (activations), or is not counted here.
+  void mark(const c10::Storage& storage, MemoryKind kind);
+
+  // Books of one ledger; blocks share them.
+  struct Books;
+
+ private:
+  friend class MemoryScope;
+  std::shared_ptr<Books> books_;
+};
+
+// While one lives, the ledger counts what this thread allocates on a kind of device: the CPU or
+// meta. The innermost counts.
+class MemoryScope {
+ public:
+  MemoryScope(const MemoryLedger& ledger, c10::DeviceType device);
+  ~MemoryScope();
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+
+ private:
+  std::shared_ptr<MemoryLedger::Books> books_before_;
+  c10::DeviceType device_before_;
+};
+
+// While one lives, what this thread allocates is of this kind. Costs nothing while nobody counts.
+class MemoryKindScope {
+ public:
+  explicit MemoryKindScope(MemoryKind kind);
+  ~MemoryKindScope();
+  MemoryKindScope(const MemoryKindScope&) = delete;
+  MemoryKindScope& operator=(const MemoryKindScope&) = delete;
+
+ private:
+  MemoryKind before_;
+};
+
+// Puts the counting allocators before LibTorch's own for the CPU and meta. They serve the whole
+// process, hold no state and count only within a MemoryScope. Once, before other threads allocate;
+// later calls do nothing.
+void install_counting_allocators();
+
+}  // namespace colossal::memory

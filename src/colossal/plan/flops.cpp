@@ -1,0 +1,122 @@
+#include "colossal/plan/flops.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "colossal/base/range.h"
+#include "colossal/ops/flat_tensor.h"
+
+namespace colossal::plan {
+namespace {
+
+using Arguments = c10::ArrayRef<c10::IValue>;
+using Rule = double (*)(Arguments arguments);
+
+// Of two matrices or batches of them: [.., m, k] and [.., k, n], the first with all batches.
+double product_flops(const at::Tensor& a, const at::Tensor& b) {
+  return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.dim() == 1 ? 1 : b.size(-1));
+}
+
+template <size_t first>
+double product(Arguments arguments) {
+  return product_flops(arguments[first].toTensor(), arguments[first + 1].toTensor());
+}
+
+double linear(Arguments arguments) {
+  const at::Tensor &x = arguments[0].toTensor(), &weight = arguments[1].toTensor();
+  return 2.0 * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
+}
+
+// a [k, m], b [k, n]
+double transposed_product(Arguments arguments) {
+  const at::Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
+  return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(1));
+}
+
+double linear_cross_entropy(Arguments arguments) {
+  const at::Tensor &x = arguments[0].toTensor(), &weight = arguments[1].toTensor();
+  const int products = 1 + (arguments[3].toBool() ? 1 : 0) + (arguments[4].toBool() ? 1 : 0);
+  return 2.0 * products * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
+}
+
+// Pairs of a query and a key that it sees.
+double seen_pairs(const std::vector<Range>& queries, const std::vector<Range>& keys, bool causal) {
+  double pairs = 0;
+  for (const Range& query : queries) {
+    for (const Range& key : keys) {
+      if (!causal) {
+        pairs += static_cast<double>(query.size()) * static_cast<double>(key.size());
+        continue;
+      }
+      // Query p sees keys up to p: none, then one more each, then all.
+      const Range rising = intersect(query, key);
+      const double first = static_cast<double>(rising.begin - key.begin + 1);
+      const double last = static_cast<double>(rising.end - key.begin);
+      if (!rising.empty()) pairs += (first + last) / 2 * static_cast<double>(rising.size());
+      const int64_t beyond = query.end - std::clamp(key.end, query.begin, query.end);
+      pairs += static_cast<double>(beyond) * static_cast<double>(key.size());
+    }
+  }
+  return pairs;
+}
+
+// FLOPs of a pair of query and key: scores and sums forward; scores, the gradient of the
+// probabilities and three gradients backward.
+double pair_flops(const at::Tensor& query, const at::Tensor& value, bool backward) {
+  const auto heads = static_cast<double>(query.size(0) * query.size(1));
+  const auto size = static_cast<double>(query.size(3)), values = static_cast<double>(value.size(3));
+  return 2 * heads * (backward ? 3 * size + 2 * values : size + values);
+}
+
+template <bool backward>
+double attention(Arguments arguments) {
+  constexpr size_t first = backward ? 1 : 0;  // after the gradient of the output
+  const at::Tensor& query = arguments[first].toTensor();
+  const at::Tensor& key = arguments[first + 1].toTensor();
+  const at::Tensor& value = arguments[first + 2].toTensor();
+  const bool causal = arguments[first + (backward ? 5 : 3)].toBool();
+  const int64_t queries = query.size(2), keys = key.size(2);
+  return seen_pairs({{keys - queries, keys}}, {{0, keys}}, causal) *
+         pair_flops(query, value, backward);
+}
+
+template <bool backward>
+double attention_part(Arguments arguments) {
+  constexpr size_t first = backward ? 1 : 0;
+  constexpr size_t positions = backward ? 8 : 5;
+  const auto runs = [&](size_t index) { return ops::unpack_runs(arguments[index].toIntVector()); };
+  return seen_pairs(runs(positions), runs(positions + 1), arguments[positions + 2].toBool()) *
+         pair_flops(arguments[first].toTensor(), arguments[first + 2].toTensor(), backward);
+}
+
+const std::unordered_map<std::string, Rule>& rules() {
+  static const std::unordered_map<std::string, Rule> kRules{
+      {"aten::mm", product<0>},
+      {"aten::mm.out", product<0>},
+      {"aten::bmm", product<0>},
+      {"aten::matmul", product<0>},
+      {"aten::addmm", product<1>},
+      {"aten::addmm.out", product<1>},
+      {"aten::addmm_", product<1>},
+      {"aten::baddbmm", product<1>},
+      {"aten::linear", linear},
+      {"colossal::transposed_product", transposed_product},
+      {"colossal::linear_cross_entropy", linear_cross_entropy},
+      {"colossal::attention", attention<false>},
+      {"colossal::attention_backward", attention<true>},
+      {"colossal::attention_part", attention_part<false>},
+      {"colossal::attention_part_backward", attention_part<true>},
+  };
+  return kRules;
+}
+
+}  // namespace
+
+double operator_flops(const std::string& name, Arguments arguments) {
+  const auto rule = rules().find(name);
+  return rule == rules().end() ? 0 : rule->second(arguments);
+}
+
+}  // namespace colossal::plan

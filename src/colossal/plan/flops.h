@@ -1,0 +1,15 @@
+// What an operator computes: floating-point operations of products and attention, a multiplication
+// and an addition each counted; of everything else 0.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <string>
+
+namespace colossal::plan {
+
+// `name` with overload ("aten::mm.out"), its arguments as the dispatcher has them. Causal attention
+// counts the pairs of query and key that are computed, not those that are masked.
+double operator_flops(const std::string& name, c10::ArrayRef<c10::IValue> arguments);
+
+}  // namespace colossal::plan

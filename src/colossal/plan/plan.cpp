@@ -1,0 +1,155 @@
+#include "colossal/plan/plan.h"
+
+#include <ATen/Parallel.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "colossal/base/machine.h"
+#include "colossal/mesh/device_mesh.h"
+
+namespace colossal::plan {
+namespace {
+
+// A part of the recording that counts `times` times.
+struct Stretch {
+  int64_t operators_begin, operators_end;
+  int64_t collectives_begin, collectives_end;
+  int64_t times;
+};
+
+std::vector<Stretch> stretches_of(const RecordedStep& step) {
+  const auto operators = std::ssize(step.recording.operators);
+  const auto collectives = std::ssize(step.recording.collectives);
+  if (step.micro_batches.size() < 3) return {{0, operators, 0, collectives, 1}};
+  const MicroBatchMark &middle = step.micro_batches[1], &last = step.micro_batches[2];
+  return {
+      {0, middle.operators, 0, middle.collectives, 1},
+      {middle.operators, last.operators, middle.collectives, last.collectives, step.middle_repeats},
+      {last.operators, operators, last.collectives, collectives, 1}};
+}
+
+bool is_of_training(comm::Reason reason) {
+  return reason != comm::Reason::control && reason != comm::Reason::metrics;
+}
+
+void count_partners(const Recording& recording, RankPlan& plan) {
+  std::map<std::string, std::set<size_t>> lists;
+  std::set<size_t> training_lists;
+  for (const Collective& call : recording.collectives) {
+    lists[call.axis].insert(call.partners);
+    if (is_of_training(call.reason)) training_lists.insert(call.partners);
+  }
+  const auto distinct = [&](const std::set<size_t>& indices) {
+    std::set<int> ranks;
+    for (const size_t index : indices) {
+      ranks.insert(recording.rank_lists[index].begin(), recording.rank_lists[index].end());
+    }
+    return static_cast<int>(ranks.size());
+  };
+  std::set<size_t> all;
+  for (const auto& [axis, of_axis] : lists) {
+    plan.partners[axis] = distinct(of_axis);
+    all.insert(of_axis.begin(), of_axis.end());
+  }
+  plan.all_partners = distinct(all);
+  plan.training_partners = distinct(training_lists);
+}
+
+// Whether the ranks of tp and sp have equal shares of heads and tokens; of columns and rows, the
+// first may have one more.
+bool shares_evenly(const Job& job) {
+  const Strategy& strategy = job.strategy;
+  const models::ModelFacts& facts = job.model.facts;
+  const bool ulysses = strategy.sp > 1 && strategy.sequence_mode == SequenceMode::ulysses;
+  const int64_t head_parts = int64_t{strategy.tp} * (ulysses ? strategy.sp : 1);
+  const int64_t position_parts = int64_t{strategy.sp} * (ulysses || strategy.sp == 1 ? 1 : 2);
+  const auto tokens_divide = [&](int64_t sequences) {
+    return sequences * (job.sequence_length / strategy.sp) % strategy.tp == 0;
+  };
+  return facts.heads % head_parts == 0 && facts.kv_heads % head_parts == 0 &&
+         job.sequence_length % position_parts == 0 && tokens_divide(job.micro_batch) &&
+         tokens_divide(job.share);
+}
+
+}  // namespace
+
+int64_t RankPlan::bytes_sent() const {
+  int64_t bytes = 0;
+  for (const auto& [key, of_key] : sent) bytes += of_key;
+  return bytes;
+}
+
+RankPlan plan_of(const RecordedStep& step, int rank) {
+  RankPlan plan{
+      .rank = rank, .parameters = step.parameters, .memory_at_peak = step.recording.at_peak};
+  for (const Stretch& stretch : stretches_of(step)) {
+    for (int64_t i = stretch.operators_begin; i < stretch.operators_end; ++i) {
+      plan.flops += static_cast<double>(stretch.times) * step.recording.operators[i].flops;
+    }
+    for (int64_t i = stretch.collectives_begin; i < stretch.collectives_end; ++i) {
+      const Collective& call = step.recording.collectives[i];
+      plan.sent[{call.axis, call.reason}] += stretch.times * call.law_bytes;
+    }
+  }
+  for (const MicroBatchMark& mark : step.micro_batches) {
+    plan.activation_bytes = std::max(plan.activation_bytes, mark.activation_bytes);
+  }
+  count_partners(step.recording, plan);
+  return plan;
+}
+
+std::vector<int> ranks_to_record(const Job& job) {
+  const DeviceMesh mesh(job.strategy);
+  const bool even = shares_evenly(job);
+  const auto is_recorded = [&](int rank, Axis axis) {
+    const int coordinate = mesh.coordinate(rank, axis);
+    const bool at_an_end = coordinate == 0 || coordinate == job.strategy.size(axis) - 1;
+    if (axis == Axis::dp) return at_an_end;
+    return axis == Axis::pp || !even || at_an_end;
+  };
+  std::vector<int> ranks;
+  for (int rank = 0; rank < mesh.size(); ++rank) {
+    if (std::all_of(std::begin(kAxes), std::end(kAxes),
+                    [&](Axis axis) { return is_recorded(rank, axis); })) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+Plan make_plan(const Job& job) {
+  const auto start = std::chrono::steady_clock::now();
+  memory::install_counting_allocators();  // before there are other threads
+  const std::vector<int> ranks = ranks_to_record(job);
+  Plan plan;
+  plan.ranks.resize(ranks.size());
+  std::atomic<size_t> next = 0;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto record = [&] {
+    at::set_num_threads(job.threads);
+    try {
+      for (size_t i = next++; i < ranks.size(); i = next++) {
+        plan.ranks[i] = plan_of(record_step(job, ranks[i]), ranks[i]);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    const auto wanted = std::min<size_t>(ranks.size(), machine::available_cores());
+    for (size_t i = 0; i < wanted; ++i) threads.emplace_back(record);
+  }
+  if (failure) std::rethrow_exception(failure);
+  plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
+}
+
+}  // namespace colossal::plan

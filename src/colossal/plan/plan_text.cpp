@@ -1,0 +1,193 @@
+#include "colossal/plan/plan_text.h"
+
+#include <set>
+
+#include "colossal/base/units.h"
+#include "colossal/booster/run_summary.h"
+
+namespace colossal::plan {
+namespace {
+
+using memory::MemoryKind;
+
+constexpr MemoryKind kKinds[] = {MemoryKind::parameters,    MemoryKind::gradients,
+                                 MemoryKind::optimizer,     MemoryKind::activations,
+                                 MemoryKind::communication, MemoryKind::other};
+
+// The rank of which `figure` is the largest, the first of equals.
+template <typename Figure>
+const RankPlan& largest_by(const Plan& plan, const Figure& figure) {
+  return *std::max_element(
+      plan.ranks.begin(), plan.ranks.end(),
+      [&](const RankPlan& a, const RankPlan& b) { return figure(a) < figure(b); });
+}
+
+template <typename Figure>
+auto largest(const Plan& plan, const Figure& figure) {
+  return figure(largest_by(plan, figure));
+}
+
+int64_t sent_for(const RankPlan& rank, const std::string& axis) {
+  int64_t bytes = 0;
+  for (const auto& [key, of_key] : rank.sent) bytes += key.axis == axis ? of_key : 0;
+  return bytes;
+}
+
+int64_t sent_for(const RankPlan& rank, comm::Reason reason) {
+  int64_t bytes = 0;
+  for (const auto& [key, of_key] : rank.sent) bytes += key.reason == reason ? of_key : 0;
+  return bytes;
+}
+
+int64_t sent_for(const RankPlan& rank, const comm::Ledger::Key& key) {
+  const auto found = rank.sent.find(key);
+  return found == rank.sent.end() ? 0 : found->second;
+}
+
+int partners_on(const RankPlan& rank, const std::string& axis) {
+  const auto found = rank.partners.find(axis);
+  return found == rank.partners.end() ? 0 : found->second;
+}
+
+std::set<std::string> axes_of(const Plan& plan) {
+  std::set<std::string> axes;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const auto& [key, bytes] : rank.sent) axes.insert(key.axis);
+  }
+  return axes;
+}
+
+std::set<comm::Reason> reasons_of(const Plan& plan) {
+  std::set<comm::Reason> reasons;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const auto& [key, bytes] : rank.sent) reasons.insert(key.reason);
+  }
+  return reasons;
+}
+
+std::string memory_table(const Plan& plan) {
+  const RankPlan& rank = largest_by(plan, [](const RankPlan& r) { return r.memory_peak_bytes(); });
+  std::string text = fmt::format("memory of tensors at the peak of a step, rank {}\n", rank.rank);
+  for (const MemoryKind kind : kKinds) {
+    text += fmt::format("  {:<16}{:>12}\n", memory_kind_name(kind),
+                        format_bytes(rank.memory_at_peak[kind]));
+  }
+  return text + fmt::format("  {:<16}{:>12}\n", "in all", format_bytes(rank.memory_peak_bytes()));
+}
+
+std::string traffic_table(const Plan& plan) {
+  const std::set<comm::Reason> reasons = reasons_of(plan);
+  std::string text = fmt::format("\n{:<18}", "sent in a step");
+  for (const comm::Reason reason : reasons) text += fmt::format("{:>12}", reason_name(reason));
+  text += fmt::format("{:>12}{:>10}\n", "in all", "partners");
+  for (const std::string& axis : axes_of(plan)) {
+    text += fmt::format("  {:<16}", axis);
+    for (const comm::Reason reason : reasons) {
+      const int64_t bytes = largest(plan, [&](const RankPlan& r) {
+        return sent_for(r, {axis, reason});
+      });
+      text += fmt::format("{:>12}", bytes == 0 ? "-" : format_bytes(bytes));
+    }
+    text += fmt::format(
+        "{:>12}{:>10}\n",
+        format_bytes(largest(plan, [&](const RankPlan& r) { return sent_for(r, axis); })),
+        format_count(largest(plan, [&](const RankPlan& r) { return partners_on(r, axis); })));
+  }
+  text += fmt::format("  {:<16}", "all axes");
+  for (const comm::Reason reason : reasons) {
+    text += fmt::format(
+        "{:>12}",
+        format_bytes(largest(plan, [&](const RankPlan& r) { return sent_for(r, reason); })));
+  }
+  return text +
+         fmt::format("{:>12}{:>10}\n",
+                     format_bytes(largest(plan, [](const RankPlan& r) { return r.bytes_sent(); })),
+                     format_count(largest(plan, [](const RankPlan& r) { return r.all_partners; })));
+}
+
+nlohmann::ordered_json to_json(const RankPlan& rank) {
+  nlohmann::ordered_json json{{"rank", rank.rank},
+                              {"parameters", rank.parameters},
+                              {"flops", rank.flops},
+                              {"memory_peak_bytes", rank.memory_peak_bytes()},
+                              {"memory_at_peak", nlohmann::ordered_json::object()},
+                              {"activation_bytes", rank.activation_bytes},
+                              {"bytes_sent", nlohmann::ordered_json::object()},
+                              {"partners", nlohmann::ordered_json::object()},
+                              {"all_partners", rank.all_partners},
+                              {"training_partners", rank.training_partners}};
+  for (const MemoryKind kind : kKinds) {
+    json["memory_at_peak"][memory_kind_name(kind)] = rank.memory_at_peak[kind];
+  }
+  for (const auto& [key, bytes] : rank.sent) {
+    json["bytes_sent"][key.axis][reason_name(key.reason)] = bytes;
+  }
+  for (const auto& [axis, ranks] : rank.partners) json["partners"][axis] = ranks;
+  return json;
+}
+
+nlohmann::ordered_json to_json(const Strategy& strategy) {
+  return {{"pp", strategy.pp}, {"dp", strategy.dp},     {"sp", strategy.sp},
+          {"tp", strategy.tp}, {"zero", strategy.zero}, {"tp_sequence", strategy.tp_sequence}};
+}
+
+}  // namespace
+
+std::string describe(const Job& job, const Plan& plan) {
+  const models::ModelFacts& facts = job.model.facts;
+  std::string text = fmt::format(
+      "{} parameters, {} layers of {} | {} | {} rank{} | {}\n\n", format_count(facts.parameters),
+      facts.layers, facts.hidden, describe_layout(job), format_count(job.strategy.world_size()),
+      job.strategy.world_size() == 1 ? "" : "s", describe_precision(job.precision));
+  text += memory_table(plan);
+  if (!axes_of(plan).empty()) text += traffic_table(plan);
+  text += fmt::format(
+      "\na rank holds {} parameters and computes {:.3g} FLOPs a step; a micro-batch keeps {} for "
+      "its backward pass\n",
+      format_count(largest(plan, [](const RankPlan& r) { return r.parameters; })),
+      largest(plan, [](const RankPlan& r) { return r.flops; }),
+      format_bytes(largest(plan, [](const RankPlan& r) { return r.activation_bytes; })));
+  if (job.strategy.world_size() > 1) {
+    text += fmt::format(
+        "without control and metrics it talks to {} of {} other ranks\n",
+        format_count(largest(plan, [](const RankPlan& r) { return r.training_partners; })),
+        format_count(job.strategy.world_size() - 1));
+  }
+  return text + fmt::format("{} of {} ranks recorded in {}: each figure is the largest of them\n",
+                            format_count(std::ssize(plan.ranks)),
+                            format_count(job.strategy.world_size()),
+                            format_duration(std::chrono::duration<double>(plan.seconds)));
+}
+
+nlohmann::ordered_json to_json(const Job& job, const Plan& plan) {
+  const RankPlan& fullest =
+      largest_by(plan, [](const RankPlan& r) { return r.memory_peak_bytes(); });
+  nlohmann::ordered_json json{
+      {"ranks", job.strategy.world_size()},
+      {"strategy", to_json(job.strategy)},
+      {"tokens", job.config.train.global_batch * job.sequence_length},
+      {"memory_peak_bytes", fullest.memory_peak_bytes()},
+      {"memory_at_peak", to_json(fullest)["memory_at_peak"]},
+      {"bytes_sent", nlohmann::ordered_json::object()},
+      {"bytes_sent_by_reason", nlohmann::ordered_json::object()},
+      {"parameters", largest(plan, [](const RankPlan& r) { return r.parameters; })},
+      {"flops", largest(plan, [](const RankPlan& r) { return r.flops; })},
+      {"activation_bytes", largest(plan, [](const RankPlan& r) { return r.activation_bytes; })},
+      {"partners", nlohmann::ordered_json::object()},
+      {"all_partners", largest(plan, [](const RankPlan& r) { return r.all_partners; })},
+      {"training_partners", largest(plan, [](const RankPlan& r) { return r.training_partners; })},
+      {"plan_seconds", plan.seconds},
+      {"recorded_ranks", nlohmann::ordered_json::array()}};
+  for (const std::string& axis : axes_of(plan)) {
+    json["bytes_sent"][axis] = largest(plan, [&](const RankPlan& r) { return sent_for(r, axis); });
+    json["partners"][axis] = largest(plan, [&](const RankPlan& r) { return partners_on(r, axis); });
+  }
+  for (const comm::Reason reason : reasons_of(plan)) {
+    json["bytes_sent_by_reason"][reason_name(reason)] =
+        largest(plan, [&](const RankPlan& r) { return sent_for(r, reason); });
+  }
+  for (const RankPlan& rank : plan.ranks) json["recorded_ranks"].push_back(to_json(rank));
+  return json;
+}
+
+}  // namespace colossal::plan

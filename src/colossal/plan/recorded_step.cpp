@@ -1,0 +1,94 @@
+#include "colossal/plan/recorded_step.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <numeric>
+
+#include "colossal/booster/run_monitor.h"
+#include "colossal/models/families.h"
+#include "colossal/ops/meta_kernels.h"
+#include "colossal/parallel/builder.h"
+#include "colossal/plan/recorder.h"
+
+namespace colossal::plan {
+namespace {
+
+constexpr int64_t kRecordedMicroBatches = 3;
+
+at::Tensor meta_tokens(int64_t sequences, const Job& job) {
+  return at::empty({sequences, job.sequence_length},
+                   at::TensorOptions().dtype(at::kLong).device(at::kMeta));
+}
+
+// The first micro-batches of a step and the last one, which may be short.
+std::vector<data::Batch> recorded_batches(const Job& job) {
+  std::vector<data::Batch> batches;
+  const int64_t all = job.num_micro_batches(), recorded = std::min(all, kRecordedMicroBatches);
+  for (int64_t i = 0; i < recorded; ++i) {
+    const bool last = i + 1 == recorded;
+    const int64_t sequences = last ? job.share - (all - 1) * job.micro_batch : job.micro_batch;
+    data::Batch& batch = batches.emplace_back(
+        meta_tokens(sequences, job), meta_tokens(sequences, job), std::vector<int64_t>(sequences));
+    std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), int64_t{0});
+  }
+  return batches;
+}
+
+// What RunMonitor gathers after each step.
+void gather_figures(const ParallelContext& context) {
+  const comm::Group& group = context.world_group();
+  const int64_t figures = num_rank_figures(group.ledger());
+  const at::Tensor all = at::zeros({group.size() * figures},
+                                   at::TensorOptions().dtype(at::kLong).device(context.device()));
+  comm::all_gather(all, std::vector<int64_t>(group.size(), figures), group, comm::Reason::metrics);
+}
+
+}  // namespace
+
+RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
+                         const std::function<std::vector<data::Batch>()>& make_batches) {
+  const ParallelContext context(world, job.strategy, device);
+  RecordedStep step;
+  Recorder recorder(world.ledger(), device.type());
+  {
+    const auto build = parallel::make_builder(context, models::sharding(job.model));
+    const auto model = models::build_model(job.model, *build);
+    for (const nn::ParameterHandle& parameter : build->parameters()) {
+      step.parameters += parameter->local_numel();
+    }
+    Engine engine(
+        build->parameters(),
+        [&](const data::Batch& batch, const nn::StepContext& step_context) {
+          const auto kept = [&] {
+            return recorder.memory().live()[memory::MemoryKind::activations];
+          };
+          const int64_t kept_before = kept();  // tokens of earlier micro-batches
+          step.micro_batches.push_back({recorder.num_operators(), recorder.num_collectives()});
+          const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, step_context);
+          step.micro_batches.back().activation_bytes = kept() - kept_before;
+          return LossSum{sum, batch.labels.numel()};
+        },
+        context, engine_config(job));
+    engine.step(make_batches());
+    engine.chunks().synchronize();
+    gather_figures(context);
+  }
+  step.recording = recorder.take();
+  return step;
+}
+
+RecordedStep record_step(const Job& job, int rank) {
+  ops::register_meta_kernels();
+  const auto world = comm::dry_world(rank, job.strategy.world_size());
+  const int64_t unrecorded = std::max<int64_t>(0, job.num_micro_batches() - kRecordedMicroBatches);
+  at::Tensor unrecorded_tokens;  // which a step holds as well
+  RecordedStep step = record_step(job, *world, at::kMeta, [&] {
+    unrecorded_tokens = meta_tokens(2 * unrecorded * job.micro_batch, job);
+    return recorded_batches(job);
+  });
+  step.middle_repeats = 1 + unrecorded;
+  return step;
+}
+
+}  // namespace colossal::plan

@@ -1,0 +1,112 @@
+#include "colossal/plan/recorder.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/plan/flops.h"
+
+namespace colossal::plan {
+namespace {
+
+using memory::MemoryKind;
+
+thread_local Recorder* recorder_of_thread = nullptr;
+
+constexpr auto kMode = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+void add_shapes(const c10::IValue& value, std::vector<Shape>& shapes) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) shapes.push_back(value.toTensor().sizes().vec());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) shapes.push_back(tensor.sizes().vec());
+  }
+}
+
+std::vector<Shape> shapes_of(c10::ArrayRef<c10::IValue> values) {
+  std::vector<Shape> shapes;
+  for (const c10::IValue& value : values) add_shapes(value, shapes);
+  return shapes;
+}
+
+// Every operator of a thread that has a recorder comes here first. Those that it calls in turn do
+// not: they are part of it.
+void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard inside(kMode);
+  Recorder* const recorder = Recorder::of_this_thread();
+  if (!recorder) return op.callBoxed(stack);
+  Operator made;
+  const c10::ArrayRef<c10::IValue> arguments =
+      torch::jit::last(*stack, op.schema().arguments().size());
+  made.name = c10::toString(op.operator_name());
+  made.inputs = shapes_of(arguments);
+  made.flops = operator_flops(made.name, arguments);
+  made.memory_changes = recorder->memory().num_changes();
+  op.callBoxed(stack);
+  made.outputs = shapes_of(torch::jit::last(*stack, op.schema().returns().size()));
+  recorder->add(std::move(made));
+}
+
+TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&record_operator>());
+}
+
+}  // namespace
+
+Recorder::Recorder(comm::Ledger& ledger, at::DeviceType device)
+    : ledger_(ledger),
+      memory_(memory::MemoryLedger::Timeline::kept),
+      counting_(memory_, device),
+      watching_(memory::watch_saved_tensors([this](const at::Tensor& tensor) {
+        if (tensor.has_storage()) memory_.mark(tensor.storage(), MemoryKind::activations);
+      })),
+      operators_(kMode) {
+  COLOSSAL_CHECK(!recorder_of_thread, "a second recorder in this thread: {} operators so far",
+                 recorder_of_thread->num_operators());
+  memory::install_counting_allocators();
+  recorder_of_thread = this;
+  ledger_.set_listener(this);
+}
+
+Recorder::~Recorder() {
+  ledger_.set_listener(nullptr);
+  recorder_of_thread = nullptr;
+}
+
+Recorder* Recorder::of_this_thread() {
+  return recorder_of_thread;
+}
+
+void Recorder::add(Operator made) {
+  recording_.operators.push_back(std::move(made));
+}
+
+void Recorder::issued(const comm::IssuedCall& call) {
+  for (const at::Tensor& buffer : call.buffers) {
+    memory_.mark(buffer.storage(), MemoryKind::communication);
+  }
+  recording_.collectives.push_back({.operation = call.operation,
+                                    .reason = call.reason,
+                                    .axis = call.group.axis,
+                                    .ranks = index_of(call.group.ranks),
+                                    .partners = index_of(call.partners),
+                                    .law_bytes = call.law_bytes,
+                                    .operators = num_operators(),
+                                    .memory_changes = memory_.num_changes()});
+}
+
+size_t Recorder::index_of(const std::vector<int>& ranks) {
+  const auto [found, is_new] = rank_lists_.try_emplace(ranks, rank_lists_.size());
+  if (is_new) recording_.rank_lists.push_back(ranks);
+  return found->second;
+}
+
+Recording Recorder::take() {
+  recording_.memory = memory_.timeline();
+  recording_.at_peak = memory_.at_peak();
+  return std::move(recording_);
+}
+
+}  // namespace colossal::plan

@@ -1,0 +1,51 @@
+"""What `colossal plan` says before a run is what the run then does; what it refuses, it refuses alike."""
+import json
+import subprocess
+import unittest
+
+from harness import COLOSSAL, EndToEndTest
+
+
+class Plan(EndToEndTest):
+    def plan(self, *flags, ranks=1, expect=0):
+        done = subprocess.run([COLOSSAL, "plan", self.toml, f"--ranks={ranks}", *flags],
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return done
+
+    def test_bytes_of_a_run(self):
+        for preset, ranks, layout in (
+                ("gpt2-tiny", 4, ["--parallel.tp=2"]),
+                ("llama-tiny", 4, ["--parallel.sp=2", "--train.micro_batch=2"]),
+                ("llama-tiny", 2, ["--parallel.tp=2", "--parallel.tp_sequence=false"])):
+            self.use(preset)
+            flags = [*self.flags(f"{preset}-{ranks}-{len(layout)}", checkpoints=False), *layout,
+                     "--precision.compute=fp32"]
+            self.train(*flags, "--train.steps=3", ranks=ranks)
+            plan = json.loads(self.plan(*flags, "--json", ranks=ranks).stdout)
+            metrics = self.metrics(f"{preset}-{ranks}-{len(layout)}")
+            # A step's line counts what was told of the step before: from the second on.
+            for step in (2, 3):
+                self.assertEqual(plan["bytes_sent"], metrics[step]["bytes_sent"], layout)
+                self.assertEqual(plan["tokens"], metrics[step]["tokens"])
+
+    def test_needs_no_corpus(self):
+        self.toml.write_text('[model]\npreset = "llama3.1-8b"\n[data]\ntrain = ["none/*.txt"]\n')
+        done = self.plan("--parallel.tp=4", "--train.global_batch=128", ranks=512)
+        for word in ("activations", "partners", "dp+tp", "512"):
+            self.assertIn(word, done.stdout)
+        self.assertEqual(done.stderr, "")
+
+    def test_refuses_what_train_refuses(self):
+        for flags in (["--parallel.tp=3"], ["--parallel.dp=3"], ["--parallel.zero=7"],
+                      ["--train.global_batch=13"], ["--data.sequence_length=65"],
+                      ["--train.no_such_key=1"], ["--precision.compute=fp7"], ["--model.vocab_size=200"]):
+            by_plan = self.plan(*self.model_flags, *flags, ranks=4, expect=2)
+            by_train = self.train(*self.model_flags, *flags, ranks=4, expect=2)
+            self.assertEqual(by_plan.stdout, "")
+            message = by_plan.stderr.split("] ", 1)[-1]
+            self.assertIn(message.strip(), by_train)
+
+
+if __name__ == "__main__":
+    unittest.main()

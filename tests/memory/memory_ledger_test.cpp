@@ -1,0 +1,121 @@
+#include "colossal/memory/memory_ledger.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "colossal/memory/saved_tensors.h"
+
+namespace colossal::memory {
+namespace {
+
+at::Tensor bytes_on(at::DeviceType device, int64_t bytes) {
+  return at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+class MemoryLedgerTest : public testing::TestWithParam<at::DeviceType> {
+ protected:
+  MemoryLedgerTest() { install_counting_allocators(); }
+  at::Tensor bytes(int64_t size) const { return bytes_on(GetParam(), size); }
+};
+
+TEST_P(MemoryLedgerTest, CountsWhatIsAliveAndThePeak) {
+  MemoryLedger ledger(MemoryLedger::Timeline::kept);
+  {
+    const MemoryScope scope(ledger, GetParam());
+    at::Tensor a = bytes(1000);
+    {
+      const MemoryKindScope kind(MemoryKind::gradients);
+      const at::Tensor b = bytes(500);
+      EXPECT_EQ(ledger.live()[MemoryKind::gradients], 500);
+    }
+    a = bytes(200);  // beside the old one, for a moment
+    EXPECT_EQ(ledger.live().total(), 200);
+  }
+  EXPECT_EQ(ledger.live().total(), 0);
+  EXPECT_EQ(ledger.at_peak().total(), 1500);
+  EXPECT_EQ(ledger.at_peak()[MemoryKind::gradients], 500);
+  std::vector<int64_t> changes;
+  for (const MemoryChange& change : ledger.timeline()) changes.push_back(change.bytes);
+  EXPECT_EQ(changes, (std::vector<int64_t>{1000, 500, -500, 200, -1000, -200}));
+}
+
+TEST_P(MemoryLedgerTest, CountsItsOwnDeviceAndThreadOnly) {
+  MemoryLedger ledger;
+  const MemoryScope scope(ledger, GetParam());
+  const at::Tensor elsewhere = bytes_on(GetParam() == at::kCPU ? at::kMeta : at::kCPU, 100);
+  at::Tensor of_another_thread;
+  std::thread([&] { of_another_thread = bytes(100); }).join();
+  EXPECT_EQ(ledger.live().total(), 0);
+  MemoryLedger inner;
+  {
+    const MemoryScope innermost(inner, GetParam());
+    const at::Tensor counted_there = bytes(100);
+    EXPECT_EQ(inner.live().total(), 100);
+  }
+  const at::Tensor counted_here = bytes(100);
+  EXPECT_EQ(ledger.live().total(), 100);
+  EXPECT_EQ(ledger.at_peak().total(), 100);
+}
+
+TEST_P(MemoryLedgerTest, BlocksMayOutliveItAndGoInAnyThread) {
+  at::Tensor kept;
+  {
+    MemoryLedger ledger;
+    at::Tensor released_elsewhere;
+    {
+      const MemoryScope scope(ledger, GetParam());
+      kept = bytes(100);
+      released_elsewhere = bytes(50);
+    }
+    std::thread([&] { released_elsewhere.reset(); }).join();
+    EXPECT_EQ(ledger.live().total(), 100);
+  }
+  kept.reset();
+}
+
+TEST_P(MemoryLedgerTest, MarksChangeKindsOneWay) {
+  MemoryLedger ledger;
+  const MemoryScope scope(ledger, GetParam());
+  const at::Tensor result = bytes(100);
+  at::Tensor weight;
+  {
+    const MemoryKindScope kind(MemoryKind::parameters);
+    weight = bytes(10);
+  }
+  ledger.mark(weight.storage(), MemoryKind::activations);
+  EXPECT_EQ(ledger.live()[MemoryKind::parameters], 10);
+  ledger.mark(result.storage(), MemoryKind::communication);
+  EXPECT_EQ(ledger.live()[MemoryKind::communication], 100);
+  ledger.mark(result.view({10, 10}).storage(), MemoryKind::activations);
+  ledger.mark(result.storage(), MemoryKind::communication);
+  EXPECT_EQ(ledger.live()[MemoryKind::activations], 100);
+  EXPECT_EQ(ledger.live().total(), 110);
+  MemoryLedger other;
+  other.mark(result.storage(), MemoryKind::gradients);
+  EXPECT_EQ(ledger.live()[MemoryKind::activations], 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MemoryLedgerTest, testing::Values(at::kCPU, at::kMeta));
+
+TEST(SavedTensors, PassThroughTheInnermostScope) {
+  const at::Tensor x = at::ones({3}).requires_grad_();
+  int outer = 0, inner = 0;
+  at::Tensor y, z;
+  {
+    const SavedTensorScope watching = watch_saved_tensors([&](const at::Tensor&) { ++outer; });
+    y = x * x;
+    EXPECT_EQ(outer, 2);
+    const SavedTensorScope closer = watch_saved_tensors([&](const at::Tensor&) { ++inner; });
+    z = y.exp();
+  }
+  const at::Tensor unseen = x * x;
+  EXPECT_EQ(outer, 2);
+  EXPECT_EQ(inner, 1);
+  z.sum().backward();
+  EXPECT_TRUE(at::allclose(x.grad(), 2 * at::ones({3}) * std::exp(1.0)));
+}
+
+}  // namespace
+}  // namespace colossal::memory

@@ -1,0 +1,172 @@
+// What a forward pass keeps for its backward pass: the formulas of docs/activations.md, to the
+// byte.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "colossal/layout/partition.h"
+#include "colossal/parallel/builder.h"
+#include "colossal/parallel/sequence/positions.h"
+#include "colossal/plan/recorded_step.h"
+#include "tests/plan/layouts.h"
+
+namespace colossal::test {
+namespace {
+
+// The letters of docs/activations.md.
+struct Sizes {
+  int64_t tokens = 0;   // T: of a micro-batch on this rank of sp
+  int64_t between = 0;  // T_b: of them, those that this rank of tp has between products
+  int64_t hidden = 0;   // H
+  int64_t queries = 0;  // Q: columns of queries here
+  int64_t keys = 0;     // K: columns of keys here, as many of values
+  int64_t heads = 0;    // query heads here
+  int64_t head_size = 0;
+  int64_t inner = 0;       // F: columns of the inner layer here
+  int64_t vocabulary = 0;  // V: rows of the head here
+  int64_t positions = 0;   // S: of a sequence here
+  int64_t width = 0;       // w
+  int64_t wide = 0;        // a
+};
+
+std::map<std::string, std::vector<int64_t>> local_shapes(const Job& job, int rank) {
+  const auto world = comm::dry_world(rank, job.strategy.world_size());
+  const ParallelContext context(*world, job.strategy, at::kMeta);
+  const auto build = parallel::make_builder(context, models::sharding(job.model));
+  const auto model = models::build_model(job.model, *build);
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const nn::ParameterHandle& parameter : build->parameters()) {
+    shapes[parameter->name] = parameter->local_shape();
+  }
+  return shapes;
+}
+
+Sizes sizes_of(const Job& job, const Layout& layout, int rank) {
+  const DeviceMesh mesh(job.strategy);
+  const auto shapes = local_shapes(job, rank);
+  const bool gpt2 = layout.family == "gpt2";
+  Sizes sizes;
+  for (const Range& run :
+       parallel::positions_of_rank(job.strategy.sequence_mode, job.sequence_length, layout.sp,
+                                   mesh.coordinate(rank, Axis::sp))) {
+    sizes.positions += run.size();
+  }
+  sizes.tokens = job.micro_batch * sizes.positions;
+  sizes.between =
+      layout.tp_sequence
+          ? Partition(sizes.tokens, layout.tp).range(mesh.coordinate(rank, Axis::tp)).size()
+          : sizes.tokens;
+  sizes.hidden = job.model.facts.hidden;
+  sizes.head_size = job.model.facts.head_size;
+  sizes.queries = shapes.at("blocks.0.attention_output.weight")[gpt2 ? 0 : 1];
+  sizes.keys = gpt2 ? sizes.queries : shapes.at("blocks.0.key.weight")[0];
+  sizes.heads = sizes.queries / sizes.head_size;
+  sizes.inner = shapes.at("blocks.0.mlp_down.weight")[gpt2 ? 0 : 1];
+  const auto head = shapes.find("head.weight");
+  sizes.vocabulary =
+      (head != shapes.end() ? head : shapes.find("token_embedding.weight"))->second[0];
+  sizes.width = static_cast<int64_t>(c10::elementSize(job.precision.compute));
+  sizes.wide = std::max<int64_t>(4, sizes.width);
+  return sizes;
+}
+
+int64_t attention_bytes(const Sizes& s) {
+  return s.tokens * (2 * s.queries + 2 * s.keys) * s.width + s.tokens * s.heads * s.wide;
+}
+
+int64_t gpt2_layer(const Sizes& s) {
+  const int64_t norms = 2 * s.between * (2 * s.hidden + 2) * s.width;
+  return norms + attention_bytes(s) + 2 * s.tokens * s.inner * s.width;
+}
+
+int64_t llama_layer(const Sizes& s) {
+  const int64_t norms = 2 * s.between * (2 * s.hidden * s.width + s.wide);
+  const int64_t frequencies = s.head_size / 2 * 8;
+  return norms + attention_bytes(s) + 3 * s.tokens * s.inner * s.width + frequencies;
+}
+
+// All tokens with this rank's share of the heads, which for GPT-2 are as many of queries as of
+// keys; and the results once more, for the tokens here with all heads.
+int64_t ulysses_bytes(const Sizes& s, const Job& job, int coordinate) {
+  const int64_t tokens = job.micro_batch * job.sequence_length;
+  const int64_t heads = Partition(s.heads, job.strategy.sp).range(coordinate).size();
+  return tokens * 4 * heads * s.head_size * s.width + tokens * heads * s.wide +
+         s.tokens * s.queries * s.width;
+}
+
+int64_t embedding_bytes(const Sizes& s, const Layout& layout) {
+  const int64_t indices = s.tokens * 8;
+  const int64_t elsewhere = layout.tp > 1 ? s.tokens : 0;  // a byte a token
+  const bool own_positions = layout.tp > 1 && layout.tp_sequence && layout.family == "gpt2";
+  // The run's positions, kept for dropout, rotation and the table, or those of the tokens here.
+  const bool uses_positions = layout.family == "llama" || !own_positions || layout.dropout > 0;
+  return indices + elsewhere + (own_positions ? s.between * 8 : 0) +
+         (uses_positions ? s.positions * 8 : 0);
+}
+
+int64_t ends(const Sizes& s, const Layout& layout) {
+  const int64_t norm = layout.family == "gpt2" ? s.between * (s.hidden + 2) * s.width
+                                               : s.between * (s.hidden * s.width + s.wide);
+  const int64_t head_gradients = s.tokens * s.hidden * s.width + s.vocabulary * s.hidden * s.wide;
+  return embedding_bytes(s, layout) + norm + head_gradients;
+}
+
+Job with_layers(const Layout& layout, int64_t layers) {
+  Job job = job_of(layout);
+  job.config.model.overrides[layout.family == "gpt2" ? "n_layer" : "num_hidden_layers"] = layers;
+  return resolve_job(job.config, {.ranks = layout.ranks()});
+}
+
+void expect_formulas(const Layout& layout) {
+  for (const int rank : std::set<int>{0, layout.ranks() / 2, layout.ranks() - 1}) {
+    const Job job = with_layers(layout, 2);
+    const Sizes sizes = sizes_of(job, layout, rank);
+    int64_t layer = layout.family == "gpt2" ? gpt2_layer(sizes) : llama_layer(sizes);
+    if (layout.sp > 1 && layout.sp_mode == "ulysses") {
+      const int coordinate = DeviceMesh(job.strategy).coordinate(rank, Axis::sp);
+      layer += ulysses_bytes(sizes, job, coordinate) - attention_bytes(sizes);
+    }
+    const int64_t two = plan::record_step(job, rank).micro_batches[0].activation_bytes;
+    const int64_t three =
+        plan::record_step(with_layers(layout, 3), rank).micro_batches[0].activation_bytes;
+    std::ostringstream name;
+    name << layout << ", rank " << rank;
+    EXPECT_EQ(three - two, layer) << "a layer: " << name.str();
+    EXPECT_EQ(two - 2 * layer, ends(sizes, layout)) << "the ends: " << name.str();
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+void expect_formulas_at_all_layouts(const std::string& compute) {
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const int tp : {1, 2, 3, 4}) {
+      for (const bool shared : {true, false}) {
+        for (const int sp : {1, 3}) {
+          if (tp == 1 && !shared) continue;
+          expect_formulas(
+              {.family = family, .sp = sp, .tp = tp, .tp_sequence = shared, .compute = compute});
+        }
+      }
+    }
+  }
+}
+
+TEST(Activations, AreThoseOfTheTable) {
+  expect_formulas_at_all_layouts("bf16");
+}
+
+TEST(SlowActivations, AreThoseOfTheTableInEveryType) {
+  for (const char* compute : {"fp32", "fp64"}) expect_formulas_at_all_layouts(compute);
+}
+
+TEST(Activations, OfUlyssesAreThoseOfTheTable) {
+  for (const char* compute : {"fp32", "bf16"}) {
+    for (const int sp : {2, 3, 4})
+      expect_formulas({.sp = sp, .sp_mode = "ulysses", .compute = compute});
+    expect_formulas({.sp = 2, .tp = 2, .sp_mode = "ulysses", .compute = compute});
+  }
+}
+
+}  // namespace
+}  // namespace colossal::test

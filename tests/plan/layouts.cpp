@@ -1,0 +1,88 @@
+#include "tests/plan/layouts.h"
+
+#include <ATen/ops/randint.h>
+
+#include <numeric>
+#include <ostream>
+
+#include "tests/support/run_ranks.h"
+
+namespace colossal::test {
+namespace {
+
+// Sizes that divide by nothing convenient, or, large, some that give several MiB of activations.
+nlohmann::json model_fields(const Layout& layout) {
+  if (layout.family == "gpt2") {
+    if (layout.large) {
+      return {{"vocab_size", 500}, {"n_embd", 128}, {"n_layer", 2}, {"n_head", 4}};
+    }
+    return {{"vocab_size", 101}, {"n_embd", 72}, {"n_layer", 2}, {"n_head", 6}, {"n_inner", 100}};
+  }
+  if (layout.large) {
+    return {{"vocab_size", 500},
+            {"hidden_size", 128},
+            {"intermediate_size", 384},
+            {"num_hidden_layers", 2}};
+  }
+  return {{"vocab_size", 101},      {"hidden_size", 36},        {"intermediate_size", 50},
+          {"num_hidden_layers", 2}, {"num_attention_heads", 6}, {"num_key_value_heads", 2},
+          {"head_dim", 6}};
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+  return out << fmt::format(
+             "{} dp {} sp {} {} tp {}{} zero {}, {} micro-batches, dropout {}, {}, gradients {}",
+             layout.family, layout.dp, layout.sp, layout.sp_mode, layout.tp,
+             layout.tp_sequence ? " tokens shared" : "", layout.zero, layout.num_micro_batches,
+             layout.dropout, layout.compute, layout.gradients);
+}
+
+Job job_of(const Layout& layout) {
+  RunConfig config;
+  config.model.preset = layout.family + "-tiny";
+  config.model.overrides = model_fields(layout);
+  config.data.sequence_length = layout.large ? 128 : 22;
+  config.parallel.dp = layout.dp;
+  config.parallel.sp = layout.sp;
+  config.parallel.tp = layout.tp;
+  config.parallel.sp_mode = layout.sp_mode;
+  config.parallel.tp_sequence = layout.tp_sequence;
+  config.parallel.zero = layout.zero;
+  config.precision.compute = layout.compute;
+  config.precision.gradients = layout.gradients;
+  if (layout.family == "gpt2") config.train.dropout = layout.dropout;
+  // The last micro-batch is short.
+  const int64_t micro_batch = layout.large ? 4 : 3;
+  config.train.micro_batch = micro_batch;
+  config.train.global_batch =
+      layout.dp * (micro_batch * layout.num_micro_batches - (layout.num_micro_batches > 1 ? 1 : 0));
+  return resolve_job(config, {.ranks = layout.ranks(), .local_ranks = layout.ranks()});
+}
+
+std::vector<data::Batch> real_batches(const Job& job) {
+  std::vector<data::Batch> batches;
+  for (int64_t done = 0; done < job.share; done += job.micro_batch) {
+    const int64_t sequences = std::min(job.micro_batch, job.share - done);
+    const auto tokens = [&] {
+      return at::randint(job.model.facts.vocabulary, {sequences, job.sequence_length}, at::kLong);
+    };
+    data::Batch batch{tokens(), tokens(), std::vector<int64_t>(sequences)};
+    std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), done);
+    batches.push_back(std::move(batch));
+  }
+  return batches;
+}
+
+std::vector<plan::RecordedStep> real_steps(const Job& job) {
+  memory::install_counting_allocators();
+  std::vector<plan::RecordedStep> steps(job.strategy.world_size());
+  run_ranks(job.strategy.world_size(), [&](comm::World& world) {
+    steps[world.rank()] =
+        plan::record_step(job, world, at::kCPU, [&] { return real_batches(job); });
+  });
+  return steps;
+}
+
+}  // namespace colossal::test

@@ -1,0 +1,36 @@
+// Small jobs at any layout, and their real step: ranks as threads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colossal/booster/job.h"
+#include "colossal/plan/recorded_step.h"
+
+namespace colossal::test {
+
+struct Layout {
+  std::string family = "gpt2";  // or "llama"
+  int dp = 1, sp = 1, tp = 1;
+  std::string sp_mode = "ring";
+  bool tp_sequence = true;
+  int zero = 0;
+  int64_t num_micro_batches = 1;
+  double dropout = 0;  // GPT-2's
+  std::string compute = "fp32", gradients = "auto";
+  bool large = false;  // several MiB of activations; else sizes that divide by nothing convenient
+
+  int ranks() const { return dp * sp * tp; }
+};
+
+std::ostream& operator<<(std::ostream& out, const Layout& layout);
+
+Job job_of(const Layout& layout);
+
+// A replica's micro-batches of random tokens, on the CPU.
+std::vector<data::Batch> real_batches(const Job& job);
+
+// A real step on the CPU, by rank.
+std::vector<plan::RecordedStep> real_steps(const Job& job);
+
+}  // namespace colossal::test

@@ -1,0 +1,256 @@
+// A dry step is the program itself: what it records is what the real step does, on every rank and
+// at every layout.
+#include "colossal/plan/recorded_step.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "colossal/memory/saved_tensors.h"
+#include "colossal/ops/meta_kernels.h"
+#include "colossal/parallel/builder.h"
+#include "colossal/plan/plan.h"
+#include "tests/plan/layouts.h"
+#include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
+
+namespace colossal::test {
+namespace {
+
+using plan::RankPlan;
+using plan::RecordedStep;
+
+std::string text_of(const memory::BytesByKind& bytes) {
+  std::string text;
+  for (size_t kind = 0; kind < memory::kNumMemoryKinds; ++kind) {
+    text += fmt::format(" {} {}", memory_kind_name(static_cast<memory::MemoryKind>(kind)),
+                        bytes.bytes[kind]);
+  }
+  return text;
+}
+
+// States must be equal, and the sum within `tolerance`: comm threads release when they come to it.
+void expect_same_peak(const memory::BytesByKind& dry, const memory::BytesByKind& real,
+                      double tolerance) {
+  using memory::MemoryKind;
+  for (const MemoryKind kind :
+       {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer}) {
+    EXPECT_EQ(dry[kind], real[kind]) << memory_kind_name(kind);
+  }
+  const auto all = static_cast<double>(real.total());
+  EXPECT_NEAR(static_cast<double>(dry.total()), all, tolerance * all)
+      << "dry:" << text_of(dry) << "\nreal:" << text_of(real);
+}
+
+void expect_same_step(const Layout& layout) {
+  const Job job = job_of(layout);
+  const std::vector<RecordedStep> real = real_steps(job);
+  at::set_num_threads(1);  // as the ranks' threads have
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    std::ostringstream name;
+    name << layout << ", rank " << rank;
+    SCOPED_TRACE(name.str());
+    const RecordedStep dry = plan::record_step(job, rank);
+    const RankPlan planned = plan_of(dry, rank), found = plan_of(real[rank], rank);
+    EXPECT_EQ(planned.sent, found.sent);
+    EXPECT_EQ(planned.partners, found.partners);
+    EXPECT_EQ(planned.activation_bytes, found.activation_bytes);
+    EXPECT_EQ(planned.flops, found.flops);
+    EXPECT_EQ(planned.parameters, found.parameters);
+    // Allocations of LibTorch's own kernels count for more in a small model.
+    expect_same_peak(dry.recording.at_peak, real[rank].recording.at_peak,
+                     layout.large ? 0.01 : 0.05);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+std::vector<Layout> all_layouts() {
+  std::vector<Layout> layouts;
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const char* compute : {"fp32", "bf16", "fp64"}) {
+      for (const int dp : {1, 2}) {
+        for (const int sp : {1, 2, 3}) {
+          for (const int tp : {1, 2, 3}) {
+            if (dp * sp * tp > 6) continue;
+            for (const bool ring : {true, false}) {
+              for (const bool shared : {true, false}) {
+                for (const int zero : {0, 1}) {
+                  for (const int micro_batches : {1, 4}) {
+                    for (const double dropout : {0.0, 0.1}) {
+                      const bool idle = (sp == 1 && !ring) || (tp == 1 && !shared) ||
+                                        (dropout > 0 && family == std::string("llama")) ||
+                                        (!ring && sp * tp > 6);
+                      if (idle) continue;
+                      layouts.push_back({.family = family,
+                                         .dp = dp,
+                                         .sp = sp,
+                                         .tp = tp,
+                                         .sp_mode = ring ? "ring" : "ulysses",
+                                         .tp_sequence = shared,
+                                         .zero = zero,
+                                         .num_micro_batches = micro_batches,
+                                         .dropout = dropout,
+                                         .compute = compute});
+                    }
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return layouts;
+}
+
+std::vector<double> settings_of(const Layout& layout) {
+  return {layout.family == "gpt2" ? 0.0 : 1.0,
+          layout.compute == "fp32"   ? 0.0
+          : layout.compute == "bf16" ? 1.0
+                                     : 2.0,
+          static_cast<double>(layout.dp),
+          static_cast<double>(layout.sp),
+          static_cast<double>(layout.tp),
+          layout.sp_mode == "ring" ? 0.0 : 1.0,
+          layout.tp_sequence ? 0.0 : 1.0,
+          static_cast<double>(layout.zero),
+          static_cast<double>(layout.num_micro_batches),
+          layout.dropout};
+}
+
+TEST(RecordedStep, IsTheRealOneForEveryPairOfSettings) {
+  const std::vector<Layout> chosen = pairwise(all_layouts(), settings_of);
+  EXPECT_GE(chosen.size(), 12u);
+  for (const Layout& layout : chosen) expect_same_step(layout);
+}
+
+TEST(SlowRecordedStep, IsTheRealOneAtEveryLayout) {
+  const std::vector<Layout> layouts = all_layouts();
+  for (const Layout& layout : layouts) expect_same_step(layout);
+  fmt::print("{} layouts\n", layouts.size());
+}
+
+TEST(RecordedStep, PeaksWithinOnePercent) {
+  expect_same_step({.family = "gpt2", .dropout = 0.1, .compute = "bf16", .large = true});
+  expect_same_step({.family = "llama", .tp = 2, .compute = "bf16", .large = true});
+  expect_same_step({.family = "llama", .sp = 2, .compute = "fp32", .large = true});
+  expect_same_step({.family = "gpt2",
+                    .dp = 2,
+                    .zero = 1,
+                    .num_micro_batches = 2,
+                    .compute = "fp32",
+                    .large = true});
+}
+
+TEST(SlowRecordedStep, PeaksWithinOnePercentAtEveryLayout) {
+  for (Layout layout : all_layouts()) {
+    if (layout.dropout > 0 || layout.num_micro_batches > 1 || layout.ranks() > 4) continue;
+    layout.large = true;
+    if (layout.sp * layout.tp == 3) continue;  // four heads
+    expect_same_step(layout);
+  }
+}
+
+// What a program keeps, by hooks that know nothing of kinds: distinct memory but the parameters'.
+int64_t saved_by_hooks(const Job& job) {
+  int64_t bytes = 0;
+  run_ranks(1, [&](comm::World& world) {
+    const ParallelContext context(world, job.strategy);
+    const auto build = parallel::make_builder(context, models::sharding(job.model));
+    const auto model = models::build_model(job.model, *build);
+    std::map<const void*, int64_t> saved;
+    bool counting = true;
+    const memory::SavedTensorScope watching =
+        memory::watch_saved_tensors([&](const at::Tensor& tensor) {
+          if (counting) saved[tensor.storage().data()] = tensor.storage().nbytes();
+        });
+    Engine engine(
+        build->parameters(),
+        [&](const data::Batch& batch, const nn::StepContext& step) {
+          const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, step);
+          counting = false;
+          return LossSum{sum, batch.labels.numel()};
+        },
+        context, engine_config(job));
+    const std::vector<data::Batch> batches = real_batches(job);
+    engine.step(batches);
+    for (const nn::ParameterHandle& parameter : build->parameters()) {
+      saved.erase(parameter->tensor.storage().data());
+    }
+    for (const auto& [memory, size] : saved) bytes += size;
+  });
+  return bytes;
+}
+
+TEST(RecordedStep, KeepsWhatHooksCount) {
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const char* compute : {"fp32", "bf16", "fp64"}) {
+      const Job job = job_of({.family = family, .compute = compute});
+      EXPECT_EQ(plan::record_step(job, 0).micro_batches[0].activation_bytes, saved_by_hooks(job))
+          << family << " " << compute;
+    }
+  }
+}
+
+// Three micro-batches recorded, the second as often as it stands for, are all of them.
+TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
+  ops::register_meta_kernels();
+  for (const int zero : {0, 1}) {
+    const Job job = job_of({.dp = 2, .sp = 2, .tp = 2, .zero = zero, .num_micro_batches = 7});
+    const RecordedStep three = plan::record_step(job, 5);
+    EXPECT_EQ(three.micro_batches.size(), 3u);
+    EXPECT_EQ(three.middle_repeats, 5);
+    const auto world = comm::dry_world(5, 8);
+    const RecordedStep all = plan::record_step(job, *world, at::kMeta, [&] {
+      std::vector<data::Batch> batches = real_batches(job);
+      for (data::Batch& batch : batches) {
+        batch.inputs = batch.inputs.to(at::kMeta);
+        batch.labels = batch.labels.to(at::kMeta);
+      }
+      return batches;
+    });
+    EXPECT_EQ(all.micro_batches.size(), 7u);
+    const RankPlan scaled = plan_of(three, 5);
+    RankPlan whole{.rank = 5};
+    for (const plan::Operator& op : all.recording.operators) whole.flops += op.flops;
+    for (const plan::Collective& call : all.recording.collectives) {
+      whole.sent[{call.axis, call.reason}] += call.law_bytes;
+    }
+    EXPECT_EQ(scaled.sent, whole.sent);
+    EXPECT_DOUBLE_EQ(scaled.flops, whole.flops);
+    EXPECT_EQ(scaled.activation_bytes, plan_of(all, 5).activation_bytes);
+    EXPECT_EQ(three.recording.at_peak.total(), all.recording.at_peak.total());
+  }
+}
+
+TEST(RecordedStep, ReleasesAllThatItAllocates) {
+  const RecordedStep step = plan::record_step(job_of({.dp = 2, .tp = 2, .zero = 1}), 3);
+  memory::BytesByKind live;
+  int64_t peak = 0;
+  for (const memory::MemoryChange& change : step.recording.memory) {
+    live[change.kind] += change.bytes;
+    peak = std::max(peak, live.total());
+  }
+  EXPECT_EQ(live, memory::BytesByKind{});
+  EXPECT_EQ(peak, step.recording.at_peak.total());
+}
+
+TEST(RecordedStep, NamesOperatorsWithShapes) {
+  const Job job = job_of({});
+  const RecordedStep step = plan::record_step(job, 0);
+  int attentions = 0;
+  for (const plan::Operator& op : step.recording.operators) {
+    if (op.name != "colossal::attention") continue;
+    ++attentions;
+    const plan::Shape heads{3, 6, 22, 12};
+    EXPECT_EQ(op.inputs, (std::vector<plan::Shape>{heads, heads, heads}));
+    EXPECT_EQ(op.outputs, (std::vector<plan::Shape>{heads, {3, 6, 22}}));
+  }
+  EXPECT_EQ(attentions, 2);
+}
+
+}  // namespace
+}  // namespace colossal::test

@@ -50,7 +50,7 @@ Shares saved_shares(AutogradContext* context) {
 using Start = Pending (*)(const at::Tensor& x, const Shares& shares);
 
 template <Start forwards, Start backwards>
-struct Move : torch::autograd::Function<Move<forwards, backwards>> {
+struct MoveShares : torch::autograd::Function<MoveShares<forwards, backwards>> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Shares& shares) {
     save_shares(context, shares);
     return forwards(x, shares).wait();
@@ -101,7 +101,7 @@ at::Tensor exchanged(const at::Tensor& x, at::IntArrayRef shape, const comm::Gro
   return received;
 }
 
-struct Exchange : torch::autograd::Function<Exchange> {
+struct SwapBetweenTwo : torch::autograd::Function<SwapBetweenTwo> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const std::vector<int64_t>& shape, const comm::Group* group) {
     save_group(context, *group);
@@ -146,22 +146,22 @@ std::vector<int64_t> Shares::times(int64_t elements) const {
 }
 
 at::Tensor gather_rows(const at::Tensor& x, const Shares& rows) {
-  return Move<start_gather_rows, start_sum_to_rows>::apply(x, rows);
+  return MoveShares<start_gather_rows, start_sum_to_rows>::apply(x, rows);
 }
 
 at::Tensor sum_to_rows(const at::Tensor& x, const Shares& rows) {
-  return Move<start_sum_to_rows, start_gather_rows>::apply(x, rows);
+  return MoveShares<start_sum_to_rows, start_gather_rows>::apply(x, rows);
 }
 
 at::Tensor gather_columns(const at::Tensor& x, const Shares& columns) {
   if (columns.group->size() == 1) return x;
-  return Move<start_gather_columns, start_sum_to_columns>::apply(x, columns);
+  return MoveShares<start_gather_columns, start_sum_to_columns>::apply(x, columns);
 }
 
 at::Tensor exchange(const at::Tensor& x, const std::vector<int64_t>& shape,
                     const comm::Group& group) {
   if (group.size() == 1) return x;
-  return Exchange::apply(x, shape, &group);
+  return SwapBetweenTwo::apply(x, shape, &group);
 }
 
 Pending start_gather_rows(const at::Tensor& x, const Shares& rows) {

@@ -112,7 +112,7 @@ class SummaLinear : public nn::Linear {
   Square square_;
 };
 
-TensorGrid grid_of(const ParallelContext& context) {
+TensorGrid grid_of_squares(const ParallelContext& context) {
   const Strategy& strategy = context.strategy();
   const int side = strategy.tensor_side();
   const int row = context.coordinate({"tp.row"}), column = context.coordinate({"tp.column"});
@@ -144,7 +144,7 @@ TensorGrid grid_of(const ParallelContext& context) {
 
 Tensor2dBuilder::Tensor2dBuilder(const ParallelContext& context, Sharding sharding,
                                  nn::MakeAttention make_attention)
-    : TensorGridBuilder(context, grid_of(context), std::move(sharding), std::move(make_attention)),
+    : TensorGridBuilder(context, grid_of_squares(context), std::move(sharding), std::move(make_attention)),
       row_(context.along({"tp.column"})),
       column_(context.along({"tp.row"})) {}
 

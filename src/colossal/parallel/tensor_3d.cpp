@@ -134,7 +134,7 @@ class CubeLinear : public nn::Linear {
   const BatchCut& batch_;
 };
 
-TensorGrid grid_of(const ParallelContext& context) {
+TensorGrid grid_of_a_cube(const ParallelContext& context) {
   const Strategy& strategy = context.strategy();
   const int side = strategy.tensor_side();
   const int i = context.coordinate({"tp.i"}), j = context.coordinate({"tp.j"}),
@@ -169,7 +169,7 @@ TensorGrid grid_of(const ParallelContext& context) {
 
 Tensor3dBuilder::Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
                                  nn::MakeAttention make_attention)
-    : TensorGridBuilder(context, grid_of(context), std::move(sharding), std::move(make_attention)),
+    : TensorGridBuilder(context, grid_of_a_cube(context), std::move(sharding), std::move(make_attention)),
       pieces_(context.along({"tp.i"})) {}
 
 std::unique_ptr<nn::Linear> Tensor3dBuilder::make_product(GridProduct product) {

@@ -62,7 +62,8 @@ TEST(Plan, TheRanksRecordedHoldTheLargestOfAll) {
            {.family = "llama", .dp = 4, .sp = 3, .tp = 1, .zero = 1, .num_micro_batches = 2},
            {.family = "llama", .dp = 3, .sp = 2, .tp = 4, .zero = 1, .compute = "bf16"},
            {.dp = 6, .sp = 2, .tp = 1, .sp_mode = "ulysses", .zero = 0},
-           {.dp = 3, .tp = 6, .zero = 1, .num_micro_batches = 2}}) {
+           {.dp = 3, .tp = 6, .zero = 1, .num_micro_batches = 2},
+           {.family = "llama", .dp = 3, .tp = 6, .zero = 1}}) {
     const Job job = job_of(layout);
     const Plan plan = plan::make_plan(job);
     at::set_num_threads(job.threads);

@@ -71,7 +71,9 @@ bool shares_evenly(const Job& job) {
   const auto tokens_divide = [&](int64_t sequences) {
     return sequences * (job.sequence_length / strategy.sp) % strategy.tp == 0;
   };
-  return facts.heads % head_parts == 0 && facts.kv_heads % head_parts == 0 &&
+  // Keys that as many ranks share as there are to each are alike, too.
+  const bool keys_divide = facts.kv_heads % head_parts == 0 || head_parts % facts.kv_heads == 0;
+  return facts.heads % head_parts == 0 && keys_divide &&
          job.sequence_length % position_parts == 0 && tokens_divide(job.micro_batch) &&
          tokens_divide(job.share);
 }

@@ -11,7 +11,7 @@ namespace colossal::comm {
 namespace {
 
 // The same calls on any world. On meta nothing can be compared but what is booked.
-void use(World& world, at::Device device) {
+void use_all_calls(World& world, at::Device device) {
   std::vector<int> all(world.size());
   std::iota(all.begin(), all.end(), 0);
   const Group group = world.group("dp", all);
@@ -33,9 +33,9 @@ void use(World& world, at::Device device) {
 
 TEST(DryWorld, BooksTheLawOfARealOneAndNoWire) {
   test::run_ranks(3, [](World& real) {
-    use(real, at::kCPU);
+    use_all_calls(real, at::kCPU);
     const auto dry = dry_world(real.rank(), 3);
-    use(*dry, at::kMeta);
+    use_all_calls(*dry, at::kMeta);
     const auto expected = real.ledger().entries();
     const auto booked = dry->ledger().entries();
     ASSERT_EQ(booked.size(), expected.size());

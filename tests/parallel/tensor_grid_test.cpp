@@ -236,14 +236,18 @@ int64_t padded(int64_t elements) {
   return (elements + 7) / 8 * 8;
 }
 
+std::vector<int64_t> parts_of(int64_t size, int64_t parts, int64_t unit = 1) {
+  return Partition(size, static_cast<int>(parts), unit).counts();
+}
+
 // Of what each part of the features has and several ranks hold alike.
 int64_t replicated_parameters(const Sizes& of, int q) {
   int64_t sum = 0;
-  for (const int64_t part : Partition(of.hidden, q).counts()) {
+  for (const int64_t part : parts_of(of.hidden, q)) {
     sum += of.vectors * padded(part) + padded(of.positions * part);
   }
   for (const Sizes::Bias& bias : of.biases) {
-    for (const int64_t part : Partition(bias.features, q, bias.unit).counts()) {
+    for (const int64_t part : parts_of(bias.features, q, bias.unit)) {
       sum += of.layers * padded(bias.times * part);
     }
   }
@@ -287,7 +291,7 @@ int64_t law_of_a_cube(const Sizes& of, const TinyTraining& training, int64_t q) 
   sum += norms * 2 * 2 * (q - 1) * of.statistics * of.tokens;
   sum += 2 * (q * q - 1) * activation;                              // embedding
   sum += 2 * (q - 1) * activation + 2 * (q - 1) * (q + 1) * table;  // head
-  for (const int64_t sequences : Partition(training.global_batch, static_cast<int>(q)).counts()) {
+  for (const int64_t sequences : parts_of(training.global_batch, q)) {
     sum += 2 * training.sequence * off_diagonal(sequences, of.hidden, static_cast<int>(q));
   }
   sum += 2 * (q - 1) * 3 * of.tokens;  // cross-entropy

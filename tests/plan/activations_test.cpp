@@ -43,20 +43,20 @@ std::map<std::string, std::vector<int64_t>> local_shapes(const Job& job, int ran
 }
 
 Sizes sizes_of(const Job& job, const Layout& layout, int rank) {
-  const DeviceMesh mesh(job.strategy);
+  const RankGrid mesh(job.strategy);
   const auto shapes = local_shapes(job, rank);
   const bool gpt2 = layout.family == "gpt2";
   Sizes sizes;
   for (const Range& run :
        parallel::positions_of_rank(job.strategy.sequence_mode, job.sequence_length, layout.sp,
-                                   mesh.coordinate(rank, Axis::sp))) {
+                                   mesh.coordinate(rank, mesh.axes_of({"sp"})))) {
     sizes.positions += run.size();
   }
   sizes.tokens = job.micro_batch * sizes.positions;
-  sizes.between =
-      layout.tp_sequence
-          ? Partition(sizes.tokens, layout.tp).range(mesh.coordinate(rank, Axis::tp)).size()
-          : sizes.tokens;
+  sizes.between = layout.tp_sequence ? Partition(sizes.tokens, layout.tp)
+                                           .range(mesh.coordinate(rank, mesh.axes_of({"tp"})))
+                                           .size()
+                                     : sizes.tokens;
   sizes.hidden = job.model.facts.hidden;
   sizes.head_size = job.model.facts.head_size;
   sizes.queries = shapes.at("blocks.0.attention_output.weight")[gpt2 ? 0 : 1];
@@ -124,7 +124,8 @@ void expect_formulas(const Layout& layout) {
     const Sizes sizes = sizes_of(job, layout, rank);
     int64_t layer = layout.family == "gpt2" ? gpt2_layer(sizes) : llama_layer(sizes);
     if (layout.sp > 1 && layout.sp_mode == "ulysses") {
-      const int coordinate = DeviceMesh(job.strategy).coordinate(rank, Axis::sp);
+      const RankGrid mesh(job.strategy);
+      const int coordinate = mesh.coordinate(rank, mesh.axes_of({"sp"}));
       layer += ulysses_bytes(sizes, job, coordinate) - attention_bytes(sizes);
     }
     const int64_t two = plan::record_step(job, rank).micro_batches[0].activation_bytes;

@@ -33,8 +33,8 @@ nlohmann::json model_fields(const Layout& layout) {
 
 std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   return out << fmt::format(
-             "{} dp {} sp {} {} tp {}{} zero {}, {} micro-batches, dropout {}, {}, gradients {}",
-             layout.family, layout.dp, layout.sp, layout.sp_mode, layout.tp,
+             "{} dp {} sp {} {} tp {} {}{} zero {}, {} micro-batches, dropout {}, {}, gradients {}",
+             layout.family, layout.dp, layout.sp, layout.sp_mode, layout.tp, layout.tp_mode,
              layout.tp_sequence ? " tokens shared" : "", layout.zero, layout.num_micro_batches,
              layout.dropout, layout.compute, layout.gradients);
 }
@@ -48,7 +48,8 @@ Job job_of(const Layout& layout) {
   config.parallel.sp = layout.sp;
   config.parallel.tp = layout.tp;
   config.parallel.sp_mode = layout.sp_mode;
-  config.parallel.tp_sequence = layout.tp_sequence;
+  config.parallel.tp_mode = layout.tp_mode;
+  if (layout.tp_mode == "1d") config.parallel.tp_sequence = layout.tp_sequence;
   config.parallel.zero = layout.zero;
   config.precision.compute = layout.compute;
   config.precision.gradients = layout.gradients;

@@ -12,6 +12,7 @@ namespace colossal::test {
 struct Layout {
   std::string family = "gpt2";  // or "llama"
   int dp = 1, sp = 1, tp = 1;
+  std::string tp_mode = "1d";
   std::string sp_mode = "ring";
   bool tp_sequence = true;
   int zero = 0;

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "colossal/mesh/device_mesh.h"
+#include "colossal/mesh/rank_grid.h"
 #include "colossal/plan/plan_text.h"
 #include "tests/plan/layouts.h"
 
@@ -16,9 +16,11 @@ using plan::Plan;
 using plan::RankPlan;
 
 // Along some axes, the ranks other than `rank` that differ from it there only.
-std::set<int> others_along(const Strategy& strategy, int rank, const std::vector<Axis>& axes) {
+std::set<int> others_along(const Strategy& strategy, int rank,
+                           const std::vector<std::string_view>& axes) {
   std::set<int> others;
-  for (const int other : DeviceMesh(strategy).ranks_along(rank, axes)) {
+  const RankGrid mesh(strategy);
+  for (const int other : mesh.ranks_along(rank, mesh.axes_of(axes))) {
     if (other != rank) others.insert(other);
   }
   return others;
@@ -34,12 +36,38 @@ TEST(Plan, CountsPartnersOfAThousandRanks) {
     EXPECT_EQ(plan.partners.at("dp+sp"), 499);
     EXPECT_EQ(plan.partners.at("sp"), 1);
     EXPECT_EQ(plan.partners.at("tp"), 1);
-    std::set<int> training = others_along(job.strategy, rank, {Axis::dp, Axis::sp});
-    training.merge(others_along(job.strategy, rank, {Axis::tp}));
+    std::set<int> training = others_along(job.strategy, rank, {"dp", "sp"});
+    training.merge(others_along(job.strategy, rank, {"tp"}));
     EXPECT_EQ(plan.training_partners, 500);
     EXPECT_EQ(plan.training_partners, std::ssize(training));
     EXPECT_EQ(plan.all_partners, 999);  // control reaches all
   }
+}
+
+// The papers' claim for cubes: a rank of a thousand talks to a few of them, not to 999.
+TEST(Plan, ARankOfACubeTalksToFewOfAThousand) {
+  RunConfig config;
+  config.model.preset = "gpt2-124m";
+  config.model.overrides = {{"n_layer", 2}};
+  config.data.sequence_length = 16;
+  config.parallel.tp = 1000;
+  config.train.global_batch = 100;
+  const auto partners = [&](const std::string& mode, int tp, int ranks) {
+    config.parallel.tp_mode = mode;
+    config.parallel.tp = tp;
+    const Job job = resolve_job(config, {.ranks = ranks});
+    const RankPlan plan = plan_of(plan::record_step(job, 123), 123);
+    EXPECT_EQ(plan.all_partners, ranks - 1);  // control, once a step
+    return plan;
+  };
+  const RankPlan cube = partners("3d", 1000, 1000);
+  for (const char* axis : {"tp.i", "tp.j", "tp.l"}) EXPECT_EQ(cube.partners.at(axis), 9) << axis;
+  EXPECT_EQ(cube.partners.at("tp.mirror"), 1);
+  const RankPlan square = partners("2d", 100, 100);
+  EXPECT_EQ(square.partners.at("tp.row"), 9);
+  EXPECT_EQ(square.partners.at("tp.column"), 9);
+  EXPECT_EQ(square.partners.at("tp.mirror"), 1);
+  EXPECT_EQ(square.training_partners, 19);
 }
 
 TEST(Plan, RingsHaveTwoNeighbours) {
@@ -63,7 +91,10 @@ TEST(Plan, TheRanksRecordedHoldTheLargestOfAll) {
            {.family = "llama", .dp = 3, .sp = 2, .tp = 4, .zero = 1, .compute = "bf16"},
            {.dp = 6, .sp = 2, .tp = 1, .sp_mode = "ulysses", .zero = 0},
            {.dp = 3, .tp = 6, .zero = 1, .num_micro_batches = 2},
-           {.family = "llama", .dp = 3, .tp = 6, .zero = 1}}) {
+           {.family = "llama", .dp = 3, .tp = 6, .zero = 1},
+           {.tp = 9, .tp_mode = "2d", .num_micro_batches = 2},
+           {.dp = 2, .tp = 8, .tp_mode = "2.5d", .zero = 1},
+           {.tp = 27, .tp_mode = "3d"}}) {
     const Job job = job_of(layout);
     const Plan plan = plan::make_plan(job);
     at::set_num_threads(job.threads);

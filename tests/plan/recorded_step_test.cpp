@@ -103,6 +103,19 @@ std::vector<Layout> all_layouts() {
       }
     }
   }
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const auto& [mode, tp, sp] :
+         {std::tuple{"2d", 4, 1}, {"2d", 4, 2}, {"2.5d", 8, 1}, {"3d", 8, 1}}) {
+      for (const int micro_batches : {1, 4}) {
+        layouts.push_back({.family = family,
+                           .sp = sp,
+                           .tp = tp,
+                           .tp_mode = mode,
+                           .zero = micro_batches == 1 ? 1 : 0,
+                           .num_micro_batches = micro_batches});
+      }
+    }
+  }
   return layouts;
 }
 
@@ -115,6 +128,10 @@ std::vector<double> settings_of(const Layout& layout) {
           static_cast<double>(layout.sp),
           static_cast<double>(layout.tp),
           layout.sp_mode == "ring" ? 0.0 : 1.0,
+          layout.tp_mode == "1d"   ? 0.0
+          : layout.tp_mode == "2d" ? 1.0
+          : layout.tp_mode == "3d" ? 3.0
+                                   : 2.5,
           layout.tp_sequence ? 0.0 : 1.0,
           static_cast<double>(layout.zero),
           static_cast<double>(layout.num_micro_batches),

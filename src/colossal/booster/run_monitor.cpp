@@ -20,8 +20,8 @@ constexpr std::chrono::milliseconds kGemmMeasurement{100};
 
 }  // namespace
 
-int64_t num_rank_figures(const comm::Ledger& ledger) {
-  return 2 + static_cast<int64_t>(ledger.by_axis().size());
+int64_t num_rank_figures(const ParallelContext& context) {
+  return 2 + static_cast<int64_t>(context.ledger_axes().size());
 }
 
 RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
@@ -116,7 +116,7 @@ int64_t RunMonitor::device_peak_bytes() const {
 void RunMonitor::exchange() {
   const std::map<std::string, int64_t> sent = sent_so_far();
   const comm::Group& group = context_.world_group();
-  const int64_t figures = num_rank_figures(context_.world().ledger());
+  const int64_t figures = num_rank_figures(context_);
   at::Tensor figures_here = at::zeros({group.size() * figures}, at::kLong);
   int64_t* mine = figures_here.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();

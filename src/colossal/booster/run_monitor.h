@@ -18,7 +18,7 @@
 namespace colossal {
 
 // Numbers that each rank tells all others after a step: two of memory, and bytes sent by axis.
-int64_t num_rank_figures(const comm::Ledger& ledger);
+int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {
  public:

@@ -144,7 +144,8 @@ TensorGrid grid_of_squares(const ParallelContext& context) {
 
 Tensor2dBuilder::Tensor2dBuilder(const ParallelContext& context, Sharding sharding,
                                  nn::MakeAttention make_attention)
-    : TensorGridBuilder(context, grid_of_squares(context), std::move(sharding), std::move(make_attention)),
+    : TensorGridBuilder(context, grid_of_squares(context), std::move(sharding),
+                        std::move(make_attention)),
       row_(context.along({"tp.column"})),
       column_(context.along({"tp.row"})) {}
 

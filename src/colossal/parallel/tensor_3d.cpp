@@ -169,7 +169,8 @@ TensorGrid grid_of_a_cube(const ParallelContext& context) {
 
 Tensor3dBuilder::Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
                                  nn::MakeAttention make_attention)
-    : TensorGridBuilder(context, grid_of_a_cube(context), std::move(sharding), std::move(make_attention)),
+    : TensorGridBuilder(context, grid_of_a_cube(context), std::move(sharding),
+                        std::move(make_attention)),
       pieces_(context.along({"tp.i"})) {}
 
 std::unique_ptr<nn::Linear> Tensor3dBuilder::make_product(GridProduct product) {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "colossal/base/machine.h"
-#include "colossal/mesh/device_mesh.h"
+#include "colossal/mesh/rank_grid.h"
 
 namespace colossal::plan {
 namespace {
@@ -60,16 +60,17 @@ void count_partners(const Recording& recording, RankPlan& plan) {
   plan.training_partners = distinct(training_lists);
 }
 
-// Whether the ranks of tp and sp have equal shares of heads and tokens; of columns and rows, the
-// first may have one more.
+// Whether the ranks of a side of tp, and of sp, have equal shares of heads and tokens; of columns
+// and rows, the first may have one more.
 bool shares_evenly(const Job& job) {
   const Strategy& strategy = job.strategy;
   const models::ModelFacts& facts = job.model.facts;
   const bool ulysses = strategy.sp > 1 && strategy.sequence_mode == SequenceMode::ulysses;
-  const int64_t head_parts = int64_t{strategy.tp} * (ulysses ? strategy.sp : 1);
+  const int64_t head_parts = int64_t{strategy.head_ranks()} * (ulysses ? strategy.sp : 1);
   const int64_t position_parts = int64_t{strategy.sp} * (ulysses || strategy.sp == 1 ? 1 : 2);
   const auto tokens_divide = [&](int64_t sequences) {
-    return sequences * (job.sequence_length / strategy.sp) % strategy.tp == 0;
+    return !strategy.tp_sequence ||
+           sequences * (job.sequence_length / strategy.sp) % strategy.tp == 0;
   };
   // Keys that as many ranks share as there are to each are alike, too.
   const bool keys_divide = facts.kv_heads % head_parts == 0 || head_parts % facts.kv_heads == 0;
@@ -106,20 +107,24 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
 }
 
 std::vector<int> ranks_to_record(const Job& job) {
-  const DeviceMesh mesh(job.strategy);
+  const RankGrid mesh(job.strategy);
   const bool even = shares_evenly(job);
-  const auto is_recorded = [&](int rank, Axis axis) {
+  const bool one_d = job.strategy.tensor_mode == TensorMode::one_d;
+  // Of a dim that ranks share out, the first has the largest part and the last the smallest. Of
+  // squares and cubes, whose diagonals have no mirror, that of the second counts too.
+  const auto is_recorded = [&](int rank, int axis) {
     const int coordinate = mesh.coordinate(rank, axis);
-    const bool at_an_end = coordinate == 0 || coordinate == job.strategy.size(axis) - 1;
-    if (axis == Axis::dp) return at_an_end;
-    return axis == Axis::pp || !even || at_an_end;
+    const bool at_an_end = coordinate == 0 || coordinate == mesh.size(axis) - 1;
+    const std::string& name = mesh.axes()[axis].name;
+    if (name == "dp" || at_an_end) return at_an_end;
+    if (name.starts_with("tp") && !one_d) return coordinate == 1;
+    return name == "pp" || !even;
   };
   std::vector<int> ranks;
-  for (int rank = 0; rank < mesh.size(); ++rank) {
-    if (std::all_of(std::begin(kAxes), std::end(kAxes),
-                    [&](Axis axis) { return is_recorded(rank, axis); })) {
-      ranks.push_back(rank);
-    }
+  for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
+    bool recorded = true;
+    for (int axis = 0; axis < mesh.num_axes(); ++axis) recorded &= is_recorded(rank, axis);
+    if (recorded) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -38,7 +38,7 @@ std::vector<data::Batch> recorded_batches(const Job& job) {
 // What RunMonitor gathers after each step.
 void gather_figures(const ParallelContext& context) {
   const comm::Group& group = context.world_group();
-  const int64_t figures = num_rank_figures(group.ledger());
+  const int64_t figures = num_rank_figures(context);
   const at::Tensor all = at::zeros({group.size() * figures},
                                    at::TensorOptions().dtype(at::kLong).device(context.device()));
   comm::all_gather(all, std::vector<int64_t>(group.size(), figures), group, comm::Reason::metrics);

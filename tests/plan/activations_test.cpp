@@ -19,6 +19,8 @@ struct Sizes {
   int64_t tokens = 0;   // T: of a micro-batch on this rank of sp
   int64_t between = 0;  // T_b: of them, those that this rank of tp has between products
   int64_t hidden = 0;   // H
+  int64_t hidden_here = 0;  // H_b: of them, those that this rank has between products
+  int64_t looked_up = 0;    // T_e: tokens whose rows of the table this rank looks for
   int64_t queries = 0;  // Q: columns of queries here
   int64_t keys = 0;     // K: columns of keys here, as many of values
   int64_t heads = 0;    // query heads here
@@ -28,6 +30,7 @@ struct Sizes {
   int64_t positions = 0;   // S: of a sequence here
   int64_t width = 0;       // w
   int64_t wide = 0;        // a
+  int64_t statistics = 0;  // of a layer norm, a token: mean and spread
 };
 
 std::map<std::string, std::vector<int64_t>> local_shapes(const Job& job, int rank) {
@@ -40,6 +43,48 @@ std::map<std::string, std::vector<int64_t>> local_shapes(const Job& job, int ran
     shapes[parameter->name] = parameter->local_shape();
   }
   return shapes;
+}
+
+// Squares and cubes: how many of a micro-batch's sequences are here, cut over axes in turn.
+int64_t sequences_here(const Job& job, int rank, const std::vector<std::string_view>& axes) {
+  const RankGrid mesh(job.strategy);
+  int64_t sequences = job.micro_batch;
+  for (const std::string_view name : axes) {
+    const AxisSet axis = mesh.axes_of({name});
+    const int parts = static_cast<int>(mesh.ranks_along(rank, axis).size());
+    sequences = Partition(sequences, parts).range(mesh.coordinate(rank, axis)).size();
+  }
+  return sequences;
+}
+
+// Replaces what squares and cubes have otherwise.
+void set_blocks(Sizes& sizes, const Job& job, int rank) {
+  const RankGrid mesh(job.strategy);
+  const bool cube = job.strategy.tensor_mode == TensorMode::three_d;
+  const int side = job.strategy.tensor_side();
+  const auto place = [&](std::string_view axis) {
+    return mesh.coordinate(rank, mesh.axes_of({axis}));
+  };
+  const int between = place(cube ? "tp.j" : "tp.column"), within = place(cube ? "tp.l" : "tp.column");
+  using Axes = std::vector<std::string_view>;
+  const int64_t per_sequence = sizes.positions;
+  sizes.tokens = per_sequence * sequences_here(job, rank,
+                                               cube ? Axes{"tp.i", "tp.j"}
+                                                    : Axes{"tp.depth", "tp.row"});
+  sizes.between = cube ? per_sequence * sequences_here(job, rank, {"tp.i", "tp.l"}) : sizes.tokens;
+  sizes.looked_up = per_sequence * (cube ? job.micro_batch : sequences_here(job, rank, {"tp.depth"}));
+  sizes.hidden_here = Partition(sizes.hidden, side).range(between).size();
+  const nn::HeadShare heads = models::sharding(job.model).heads_of(side, within);
+  sizes.heads = heads.queries.size();
+  sizes.queries = sizes.heads * sizes.head_size;
+  sizes.keys = heads.keys.size() * sizes.head_size;
+  sizes.inner = Partition(job.model.config.value("n_inner", 0) > 0
+                              ? job.model.config["n_inner"].get<int64_t>()
+                              : job.model.config.value("intermediate_size", int64_t{0}),
+                          side)
+                    .range(within)
+                    .size();
+  sizes.vocabulary = Partition(job.model.facts.vocabulary, side).range(within).size();
 }
 
 Sizes sizes_of(const Job& job, const Layout& layout, int rank) {
@@ -68,6 +113,13 @@ Sizes sizes_of(const Job& job, const Layout& layout, int rank) {
       (head != shapes.end() ? head : shapes.find("token_embedding.weight"))->second[0];
   sizes.width = static_cast<int64_t>(c10::elementSize(job.precision.compute));
   sizes.wide = std::max<int64_t>(4, sizes.width);
+  sizes.statistics = 2 * sizes.width;
+  sizes.hidden_here = sizes.hidden;
+  sizes.looked_up = sizes.tokens;
+  if (layout.tp_mode != "1d") {
+    sizes.statistics = 2 * sizes.wide;
+    set_blocks(sizes, job, rank);
+  }
   return sizes;
 }
 
@@ -76,12 +128,12 @@ int64_t attention_bytes(const Sizes& s) {
 }
 
 int64_t gpt2_layer(const Sizes& s) {
-  const int64_t norms = 2 * s.between * (2 * s.hidden + 2) * s.width;
+  const int64_t norms = 2 * s.between * (2 * s.hidden_here * s.width + s.statistics);
   return norms + attention_bytes(s) + 2 * s.tokens * s.inner * s.width;
 }
 
 int64_t llama_layer(const Sizes& s) {
-  const int64_t norms = 2 * s.between * (2 * s.hidden * s.width + s.wide);
+  const int64_t norms = 2 * s.between * (2 * s.hidden_here * s.width + s.wide);
   const int64_t frequencies = s.head_size / 2 * 8;
   return norms + attention_bytes(s) + 3 * s.tokens * s.inner * s.width + frequencies;
 }
@@ -96,9 +148,10 @@ int64_t ulysses_bytes(const Sizes& s, const Job& job, int coordinate) {
 }
 
 int64_t embedding_bytes(const Sizes& s, const Layout& layout) {
-  const int64_t indices = s.tokens * 8;
-  const int64_t elsewhere = layout.tp > 1 ? s.tokens : 0;  // a byte a token
-  const bool own_positions = layout.tp > 1 && layout.tp_sequence && layout.family == "gpt2";
+  const int64_t indices = s.looked_up * 8;
+  const int64_t elsewhere = layout.tp > 1 ? s.looked_up : 0;  // a byte a token
+  const bool own_positions = layout.tp > 1 && layout.tp_mode == "1d" && layout.tp_sequence &&
+                             layout.family == "gpt2";
   // The run's positions, kept for dropout, rotation and the table, or those of the tokens here.
   const bool uses_positions = layout.family == "llama" || !own_positions || layout.dropout > 0;
   return indices + elsewhere + (own_positions ? s.between * 8 : 0) +
@@ -106,8 +159,8 @@ int64_t embedding_bytes(const Sizes& s, const Layout& layout) {
 }
 
 int64_t ends(const Sizes& s, const Layout& layout) {
-  const int64_t norm = layout.family == "gpt2" ? s.between * (s.hidden + 2) * s.width
-                                               : s.between * (s.hidden * s.width + s.wide);
+  const int64_t norm = layout.family == "gpt2" ? s.between * (s.hidden_here * s.width + s.statistics)
+                                               : s.between * (s.hidden_here * s.width + s.wide);
   const int64_t head_gradients = s.tokens * s.hidden * s.width + s.vocabulary * s.hidden * s.wide;
   return embedding_bytes(s, layout) + norm + head_gradients;
 }
@@ -155,6 +208,17 @@ void expect_formulas_at_all_layouts(const std::string& compute) {
 
 TEST(Activations, AreThoseOfTheTable) {
   expect_formulas_at_all_layouts("bf16");
+}
+
+TEST(Activations, OfSquaresAndCubesAreThoseOfTheTable) {
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const char* compute : {"fp32", "bf16"}) {
+      expect_formulas({.family = family, .tp = 4, .tp_mode = "2d", .compute = compute});
+      expect_formulas({.family = family, .tp = 8, .tp_mode = "2.5d", .compute = compute});
+      expect_formulas({.family = family, .tp = 8, .tp_mode = "3d", .compute = compute});
+      expect_formulas({.family = family, .sp = 3, .tp = 4, .tp_mode = "2d", .compute = compute});
+    }
+  }
 }
 
 TEST(SlowActivations, AreThoseOfTheTableInEveryType) {

@@ -16,14 +16,14 @@ namespace {
 
 // The letters of docs/activations.md.
 struct Sizes {
-  int64_t tokens = 0;   // T: of a micro-batch on this rank of sp
-  int64_t between = 0;  // T_b: of them, those that this rank of tp has between products
-  int64_t hidden = 0;   // H
+  int64_t tokens = 0;       // T: of a micro-batch on this rank of sp
+  int64_t between = 0;      // T_b: of them, those that this rank of tp has between products
+  int64_t hidden = 0;       // H
   int64_t hidden_here = 0;  // H_b: of them, those that this rank has between products
   int64_t looked_up = 0;    // T_e: tokens whose rows of the table this rank looks for
-  int64_t queries = 0;  // Q: columns of queries here
-  int64_t keys = 0;     // K: columns of keys here, as many of values
-  int64_t heads = 0;    // query heads here
+  int64_t queries = 0;      // Q: columns of queries here
+  int64_t keys = 0;         // K: columns of keys here, as many of values
+  int64_t heads = 0;        // query heads here
   int64_t head_size = 0;
   int64_t inner = 0;       // F: columns of the inner layer here
   int64_t vocabulary = 0;  // V: rows of the head here
@@ -65,14 +65,16 @@ void set_blocks(Sizes& sizes, const Job& job, int rank) {
   const auto place = [&](std::string_view axis) {
     return mesh.coordinate(rank, mesh.axes_of({axis}));
   };
-  const int between = place(cube ? "tp.j" : "tp.column"), within = place(cube ? "tp.l" : "tp.column");
+  const int between = place(cube ? "tp.j" : "tp.column"),
+            within = place(cube ? "tp.l" : "tp.column");
   using Axes = std::vector<std::string_view>;
   const int64_t per_sequence = sizes.positions;
-  sizes.tokens = per_sequence * sequences_here(job, rank,
-                                               cube ? Axes{"tp.i", "tp.j"}
-                                                    : Axes{"tp.depth", "tp.row"});
+  sizes.tokens =
+      per_sequence *
+      sequences_here(job, rank, cube ? Axes{"tp.i", "tp.j"} : Axes{"tp.depth", "tp.row"});
   sizes.between = cube ? per_sequence * sequences_here(job, rank, {"tp.i", "tp.l"}) : sizes.tokens;
-  sizes.looked_up = per_sequence * (cube ? job.micro_batch : sequences_here(job, rank, {"tp.depth"}));
+  sizes.looked_up =
+      per_sequence * (cube ? job.micro_batch : sequences_here(job, rank, {"tp.depth"}));
   sizes.hidden_here = Partition(sizes.hidden, side).range(between).size();
   const nn::HeadShare heads = models::sharding(job.model).heads_of(side, within);
   sizes.heads = heads.queries.size();
@@ -150,8 +152,8 @@ int64_t ulysses_bytes(const Sizes& s, const Job& job, int coordinate) {
 int64_t embedding_bytes(const Sizes& s, const Layout& layout) {
   const int64_t indices = s.looked_up * 8;
   const int64_t elsewhere = layout.tp > 1 ? s.looked_up : 0;  // a byte a token
-  const bool own_positions = layout.tp > 1 && layout.tp_mode == "1d" && layout.tp_sequence &&
-                             layout.family == "gpt2";
+  const bool own_positions =
+      layout.tp > 1 && layout.tp_mode == "1d" && layout.tp_sequence && layout.family == "gpt2";
   // The run's positions, kept for dropout, rotation and the table, or those of the tokens here.
   const bool uses_positions = layout.family == "llama" || !own_positions || layout.dropout > 0;
   return indices + elsewhere + (own_positions ? s.between * 8 : 0) +
@@ -159,8 +161,9 @@ int64_t embedding_bytes(const Sizes& s, const Layout& layout) {
 }
 
 int64_t ends(const Sizes& s, const Layout& layout) {
-  const int64_t norm = layout.family == "gpt2" ? s.between * (s.hidden_here * s.width + s.statistics)
-                                               : s.between * (s.hidden_here * s.width + s.wide);
+  const int64_t norm = layout.family == "gpt2"
+                           ? s.between * (s.hidden_here * s.width + s.statistics)
+                           : s.between * (s.hidden_here * s.width + s.wide);
   const int64_t head_gradients = s.tokens * s.hidden * s.width + s.vocabulary * s.hidden * s.wide;
   return embedding_bytes(s, layout) + norm + head_gradients;
 }

@@ -24,7 +24,7 @@ struct Cube {
   int64_t in_size;                  // columns of X_ij
   std::vector<int64_t> block_rows;  // of each weight's whole block, as it is stored
 
-  // Blocks, of their pieces; `side by side` once they are there.
+  // The whole blocks of weights of which these are the pieces here.
   std::vector<at::Tensor> blocks(const std::vector<at::Tensor>& weights) const {
     std::vector<Pending> under_way;
     for (size_t index = 0; index < weights.size(); ++index) {
@@ -177,7 +177,7 @@ std::unique_ptr<nn::Linear> Tensor3dBuilder::make_product(GridProduct product) {
   const bool is_first = product.cut == LinearSharding::Cut::outputs;
   const TensorGrid::Activation &from = is_first ? grid().between : grid().within,
                                &to = is_first ? grid().within : grid().between;
-  // Ranks with other features of this one's product share out the sequences of the other end.
+  // What one end of a product cuts features over, the other cuts sequences over.
   Cube cube{.inputs = to.features,
             .outputs = from.features,
             .pieces = pieces_,

@@ -1,7 +1,6 @@
 #include "colossal/parallel/tensor_grid.h"
 
 #include "colossal/base/error.h"
-#include "colossal/layout/heads.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
 #include "colossal/nn/layer_scope.h"

@@ -1,5 +1,6 @@
 #include "colossal/memory/chunk_engine.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cmath>

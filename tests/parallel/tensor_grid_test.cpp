@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "colossal/layout/partition.h"
+#include "tests/parallel/uneven_training.h"
 #include "tests/support/pairwise.h"
-#include "tests/support/tiny_training.h"
 
 namespace colossal::test::tensor_grid_parity {
 namespace {
@@ -68,7 +68,7 @@ std::vector<Case> all_cases() {
 // Heads 6, hidden 72, inner 100, vocabulary 101; Llama: 6 heads over 2 of keys. A micro-batch of 5,
 // and the 2 that are then left, do not divide, and leave ranks without a sequence.
 TinyTraining uneven(bool llama, double dropout, at::ScalarType type) {
-  TinyTraining training;
+  TinyTraining training = test::uneven(dropout, type);
   if (llama) {
     training.llama = {.vocab_size = 101,
                       .hidden_size = 56,
@@ -82,20 +82,7 @@ TinyTraining uneven(bool llama, double dropout, at::ScalarType type) {
                       .attention_bias = true,
                       .rotary = {.base = 100, .factor = 8, .original_positions = 16}};
     training.eps = 1e-5;  // see llama_test.cpp
-  } else {
-    training.model = {.vocab_size = 101,
-                      .n_positions = 16,
-                      .n_embd = 72,
-                      .n_layer = 2,
-                      .n_head = 6,
-                      .n_inner = 100,
-                      .embd_pdrop = dropout,
-                      .attn_pdrop = dropout,
-                      .resid_pdrop = dropout};
-    training.eps = 1e-6;  // see uneven_training.h
   }
-  training.compute = training.gradient = type;
-  training.steps = 5;
   return training;
 }
 

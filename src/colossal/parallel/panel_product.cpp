@@ -16,6 +16,16 @@ void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b
   }
 }
 
+// Calls visit(index, columns of y that weight index's product has).
+template <typename Visit>
+void visit_outputs(const at::Tensor& y, const std::vector<int64_t>& sizes, const Visit& visit) {
+  int64_t begin = 0;
+  for (size_t index = 0; index < sizes.size(); ++index) {
+    visit(index, y.narrow(1, begin, sizes[index]));
+    begin += sizes[index];
+  }
+}
+
 }  // namespace
 
 SideBySide SideBySide::of(const std::vector<at::Tensor>& weights, bool in_out) {
@@ -59,40 +69,30 @@ std::vector<at::Tensor> SideBySide::oriented(std::vector<at::Tensor> weights) co
 
 void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
                  const SideBySide& sizes) {
-  int64_t begin = 0;
-  for (size_t index = 0; index < weights.size(); ++index) {
-    add_matrix_product(y.narrow(1, begin, sizes.out_sizes[index]), x,
-                       sizes.in_out ? weights[index] : weights[index].t());
-    begin += sizes.out_sizes[index];
-  }
+  visit_outputs(y, sizes.out_sizes, [&](size_t index, const at::Tensor& columns) {
+    add_matrix_product(columns, x, sizes.in_out ? weights[index] : weights[index].t());
+  });
 }
 
 void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
                           const at::Tensor& x, const SideBySide& sizes) {
-  int64_t begin = 0;
-  for (size_t index = 0; index < sums.size(); ++index) {
-    const at::Tensor columns = y_gradient.narrow(1, begin, sizes.out_sizes[index]);
+  visit_outputs(y_gradient, sizes.out_sizes, [&](size_t index, const at::Tensor& columns) {
     sizes.in_out ? add_matrix_product(sums[index], x.t(), columns)
                  : add_matrix_product(sums[index], columns.t(), x);
-    begin += sizes.out_sizes[index];
-  }
+  });
 }
 
-void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases) {
-  int64_t begin = 0;
-  for (const at::Tensor& bias : biases) {
-    y.narrow(1, begin, bias.size(0)).add_(bias);
-    begin += bias.size(0);
-  }
+void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
+                const SideBySide& sizes) {
+  if (biases.empty()) return;
+  visit_outputs(y, sizes.out_sizes,
+                [&](size_t index, at::Tensor columns) { columns.add_(biases[index]); });
 }
 
 std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const SideBySide& sizes) {
   std::vector<at::Tensor> gradients;
-  int64_t begin = 0;
-  for (const int64_t size : sizes.out_sizes) {
-    gradients.push_back(y_gradient.narrow(1, begin, size).sum(0));
-    begin += size;
-  }
+  visit_outputs(y_gradient, sizes.out_sizes,
+                [&](size_t, const at::Tensor& columns) { gradients.push_back(columns.sum(0)); });
   return gradients;
 }
 

@@ -31,7 +31,8 @@ void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at:
 void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
                           const at::Tensor& x, const SideBySide& sizes);
 // y += biases, if there are any.
-void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases);
+void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
+                const SideBySide& sizes);
 // Sums of y_gradient's rows, for each bias.
 std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const SideBySide& sizes);
 

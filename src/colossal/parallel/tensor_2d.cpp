@@ -54,7 +54,7 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
       const at::Tensor panel = activations.next();
       add_product(y, panel, sizes.unpack(blocks.next(), in), sizes);
     }
-    add_biases(y, biases.vec());
+    add_biases(y, biases.vec(), sizes);
     return y.to(x.scalar_type());
   }
 

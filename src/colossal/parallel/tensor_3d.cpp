@@ -65,7 +65,7 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
       sums.send(ops::fused_product(activations.next(), {sizes.oriented(blocks), {}}));
     }
     const at::Tensor y = sums.wait();
-    add_biases(y, biases.vec());
+    add_biases(y, biases.vec(), sizes);
     return y;
   }
 

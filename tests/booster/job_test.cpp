@@ -101,8 +101,8 @@ TEST(ResolveJob, RefusalsNameTheNearestThatWorks) {
   config.parallel.tp = 8;
   EXPECT_THAT(refusal(config, 16), HasSubstr("tp = 4, dp = 4"));
   config = tiny();
-  config.parallel.zero = 2;
-  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: zero = 1"));
+  config.parallel.zero = 4;
+  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: zero = 3"));
   config = tiny();
   config.data.sequence_length = 2000;
   EXPECT_THAT(refusal(config, 1), HasSubstr("1024 positions"));
@@ -211,8 +211,12 @@ std::vector<Refused> refused_layouts() {
        2048,
        [](C c) { c.parallel.sp = 2048; },
        {"parallel.sp = 2048", "parallel.sp = 256"}},
-      {"ZeRO 3", 4, [](C c) { c.parallel.zero = 3; }, {"parallel.zero = 3", "zero = 1"}},
-      {"ZeRO -1", 4, [](C c) { c.parallel.zero = -1; }, {"parallel.zero = -1", "zero = 1"}},
+      {"ZeRO 4", 4, [](C c) { c.parallel.zero = 4; }, {"parallel.zero = 4", "zero = 3"}},
+      {"ZeRO -1", 4, [](C c) { c.parallel.zero = -1; }, {"parallel.zero = -1", "zero = 0"}},
+      {"more layers computed again than there are",
+       1,
+       [](C c) { c.memory.recompute = int64_t{5}; },
+       {"memory.recompute = 5", "4 layers", "use 0 to 4"}},
       {"a batch for fewer replicas",
        32,
        [](C c) { c.parallel.tp = 2, c.train.global_batch = 8; },

@@ -10,6 +10,7 @@
 #include "colossal/base/error.h"
 #include "colossal/io/manifest.h"
 #include "colossal/layout/segments.h"
+#include "colossal/nn/layer_scope.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 
@@ -106,7 +107,8 @@ void train_and_save(memory::ChunkEngine& engine, const ParallelContext& context,
     engine.begin_step();
     engine.begin_micro_batch(true);
     for (const auto& parameter : engine.parameters()) {
-      torch::autograd::backward({(parameter.use() * (step + 1.5)).sum()}, {});
+      nn::LayerScope scope("layer");
+      torch::autograd::backward({(parameter.use(scope) * (step + 1.5)).sum()}, {});
     }
     engine.end_micro_batch();
     engine.finish_reduction();

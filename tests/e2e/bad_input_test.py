@@ -45,7 +45,7 @@ class Refusals(EndToEndTest):
         self.refuse("parallel.dp = 3", "there are 2", "parallel.dp = 2", flags=["--parallel.dp=3"], ranks=2)
         self.refuse("parallel.pp = 2", "dp = 2", flags=["--parallel.pp=2"], ranks=2)
         self.refuse("parallel.tp = 4", "2 heads", "tp = 2, dp = 2", flags=["--parallel.tp=4"], ranks=4)
-        self.refuse("parallel.zero = 3", "zero = 1", flags=["--parallel.zero=3"])
+        self.refuse("parallel.zero = 4", "zero = 3", flags=["--parallel.zero=4"])
 
     def test_batch_that_does_not_divide(self):
         self.refuse("global_batch = 13", "dp = 3", "global_batch = 12",

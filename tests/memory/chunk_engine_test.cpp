@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <map>
+#include <mutex>
+
+#include "colossal/nn/layer_scope.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::memory {
@@ -24,40 +28,66 @@ constexpr ChunkOptions kFp64{
     .working = at::kDouble, .master = at::kDouble, .gradient = at::kDouble};
 
 void backward_of_sum(const nn::ParameterHandle& parameter, double factor) {
-  torch::autograd::backward({(parameter.use() * factor).sum()}, {});
+  nn::LayerScope scope("layer");
+  torch::autograd::backward({(parameter.use(scope) * factor).sum()}, {});
 }
 
 // As torch.optim: what nobody used keeps its value and its moments; what one rank used counts, with
 // zeros from the others.
+// Whole weights by name, of all ranks' parts.
+class Weights {
+ public:
+  void collect(const ChunkEngine& engine) {
+    const std::lock_guard lock(mutex_);
+    engine.for_each_written_piece([&](const OwnedPiece& piece) {
+      at::Tensor& whole = weights_[piece.parameter->name];
+      if (!whole.defined()) whole = at::zeros(piece.parameter->shape, at::kDouble);
+      whole.view(-1).narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working);
+    });
+  }
+  const at::Tensor& operator[](const std::string& name) const { return weights_.at(name); }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, at::Tensor> weights_;
+};
+
+// As torch.optim: what nobody used keeps its value and its moments; what one rank used counts, with
+// zeros from the others. The ranks take part in what they do not use, so that nobody waits.
 TEST(ChunkEngine, UnusedParametersStayUntouched) {
   const auto optimizer = optim::make_optimizer({});
-  for (int zero : {0, 1}) {
+  ChunkOptions options = kFp64;
+  options.chunk_bytes = 256;  // a chunk for each
+  options.ahead_bytes = 0;
+  for (int zero : {0, 1, 2, 3}) {
+    SCOPED_TRACE(zero);
+    Weights before, after;
     test::run_ranks(3, [&](comm::World& world) {
       const ParallelContext context(world, Strategy{.dp = 3, .zero = zero});
       nn::ParameterList parameters = make_parameters();
       parameters[1]->trainable = false;
-      ChunkEngine engine(parameters, context, *optimizer, kFp64);
+      ChunkEngine engine(parameters, context, *optimizer, options);
       engine.initialise(1);
-      std::vector<at::Tensor> before;
-      for (const auto& parameter : parameters) before.push_back(parameter->tensor.detach().clone());
-
-      engine.begin_step();
-      engine.begin_micro_batch(true);
-      backward_of_sum(parameters[0], 1.0);
-      if (world.rank() == 1) backward_of_sum(parameters[2], 2.0);
-      engine.end_micro_batch();
-      engine.finish_reduction();
-      const std::vector<double> used = engine.used();
-      EXPECT_EQ(used, (std::vector<double>{1, 0, world.rank() == 1 ? 1.0 : 0.0, 0}));
-      engine.update({.learning_rate = 0.1, .weight_decay = 0.1}, {true, false, true, false});
+      before.collect(engine);
+      for (int step = 0; step < 3; ++step) {
+        engine.begin_step();
+        engine.begin_micro_batch(true);
+        backward_of_sum(parameters[0], 1.0);
+        if (world.rank() == 1) backward_of_sum(parameters[2], 2.0);
+        engine.end_micro_batch();
+        engine.finish_reduction();
+        const std::vector<double> used = engine.used();
+        EXPECT_EQ(used, (std::vector<double>{1, 0, world.rank() == 1 ? 1.0 : 0.0, 0}));
+        engine.update({.learning_rate = 0.1, .weight_decay = 0.1}, {true, false, true, false});
+      }
       engine.synchronize();
-
-      EXPECT_FALSE(at::equal(parameters[0]->tensor, before[0]));
-      EXPECT_TRUE(at::equal(parameters[1]->tensor, before[1]));
-      EXPECT_FALSE(at::equal(parameters[2]->tensor, before[2]));
-      EXPECT_TRUE(at::equal(parameters[3]->tensor, before[3]));
-      EXPECT_EQ(engine.update_counts(), (std::vector<int64_t>{1, 0, 1, 0}));
+      after.collect(engine);
+      EXPECT_EQ(engine.update_counts(), (std::vector<int64_t>{3, 0, 3, 0}));
     });
+    EXPECT_FALSE(at::equal(after["used"], before["used"]));
+    EXPECT_TRUE(at::equal(after["frozen"], before["frozen"]));
+    EXPECT_FALSE(at::equal(after["on_one_rank"], before["on_one_rank"]));
+    EXPECT_TRUE(at::equal(after["nowhere"], before["nowhere"]));
   }
 }
 
@@ -72,8 +102,9 @@ TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
     for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
       engine.begin_micro_batch(micro_batch == 2);
       // Two uses: autograd adds them before the engine sees them.
-      torch::autograd::backward(
-          {parameters[0].use().sum() + (parameters[0].use() * (10.0 * world.rank())).sum()}, {});
+      nn::LayerScope scope("layer");
+      const at::Tensor weight = parameters[0].use(scope), again = parameters[0].use(scope);
+      torch::autograd::backward({weight.sum() + (again * (10.0 * world.rank())).sum()}, {});
       engine.end_micro_batch();
     }
     engine.finish_reduction();

@@ -14,7 +14,7 @@ TEST(PlanChunks, KeepsGroupsApartAndOrderWithin) {
   const auto chunks =
       plan_chunks({parameter("a.weight", {4, 4}), parameter("a.bias", {4}),
                    parameter("b.weight", {4, 4}, false), parameter("c.weight", {2, 2})},
-                  4, 1 << 20);
+                  4, 1 << 20, 1);
   ASSERT_EQ(chunks.size(), 3);
   EXPECT_TRUE(chunks[0].decayed);
   EXPECT_EQ(chunks[0].slots.size(), 2);
@@ -28,7 +28,7 @@ TEST(PlanChunks, SlotsStartAtMultiplesOf64Bytes) {
   for (int64_t bytes : {2, 4, 8}) {
     for (const ChunkPlan& chunk :
          plan_chunks({parameter("a", {3, 5}), parameter("b", {7, 1}), parameter("c", {1, 33})},
-                     bytes, 1 << 20)) {
+                     bytes, 1 << 20, 1)) {
       int64_t end = 0;
       for (const Slot& slot : chunk.slots) {
         EXPECT_EQ(slot.offset * bytes % 64, 0);
@@ -44,7 +44,7 @@ TEST(PlanChunks, SlotsStartAtMultiplesOf64Bytes) {
 TEST(PlanChunks, OpensAnotherChunkWhenOneIsFull) {
   const auto chunks = plan_chunks({parameter("a", {16, 16}), parameter("b", {16, 16}),
                                    parameter("large", {100, 100}), parameter("c", {16, 16})},
-                                  4, 2048);
+                                  4, 2048, 1);
   ASSERT_EQ(chunks.size(), 3);
   EXPECT_EQ(chunks[0].slots.size(), 2);
   EXPECT_EQ(chunks[1].slots.front().parameter->name, "large");

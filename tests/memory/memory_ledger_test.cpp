@@ -99,15 +99,15 @@ TEST_P(MemoryLedgerTest, MarksChangeKindsOneWay) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, MemoryLedgerTest, testing::Values(at::kCPU, at::kMeta));
 
-TEST(SavedTensors, PassThroughTheInnermostScope) {
+TEST(SavedTensors, AreSeenByTheInnermostWatch) {
   const at::Tensor x = at::ones({3}).requires_grad_();
   int outer = 0, inner = 0;
   at::Tensor y, z;
   {
-    const SavedTensorScope watching = watch_saved_tensors([&](const at::Tensor&) { ++outer; });
+    const KeptTensorWatch watching([&](const at::Tensor&) { ++outer; });
     y = x * x;
     EXPECT_EQ(outer, 2);
-    const SavedTensorScope closer = watch_saved_tensors([&](const at::Tensor&) { ++inner; });
+    const KeptTensorWatch closer([&](const at::Tensor&) { ++inner; });
     z = y.exp();
   }
   const at::Tensor unseen = x * x;

@@ -4,8 +4,8 @@
 
 #include "colossal/layout/heads.h"
 #include "colossal/layout/partition.h"
+#include "tests/parallel/uneven_training.h"
 #include "tests/support/pairwise.h"
-#include "tests/support/tiny_training.h"
 
 namespace colossal::test::llama_parity {
 namespace {
@@ -53,31 +53,10 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// Eight heads of queries see two of keys: three ranks of tp share those unevenly. Most group sizes
-// here divide none of the other sizes.
-TinyTraining uneven(double dropout, at::ScalarType type) {
-  TinyTraining training;
-  training.llama = {.vocab_size = 101,
-                    .hidden_size = 56,
-                    .intermediate_size = 50,
-                    .num_hidden_layers = 2,
-                    .num_attention_heads = 8,
-                    .num_key_value_heads = 2,
-                    .head_dim = 10,
-                    .max_position_embeddings = 16,
-                    .attention_dropout = dropout,
-                    .attention_bias = true,
-                    .rotary = {.base = 100, .factor = 8, .original_positions = 16}};
-  training.compute = training.gradient = type;
-  training.steps = 5;
-  // Gradients of gate and up are about 1e-5, their rounding in fp32 1e-9; an eps below them would
-  // make of that a thousandth of a step, and of five steps more than fp32's tolerance.
-  training.eps = 1e-5;
-  return training;
-}
+constexpr int64_t kHeads = 8;
 
 TinyTraining training_of(const Case& layout, at::ScalarType type) {
-  TinyTraining training = uneven(layout.dropout, type);
+  TinyTraining training = uneven_llama(kHeads, layout.dropout, type);
   training.tp = layout.tp;
   training.tp_sequence = layout.tp_sequence;
   training.sp = layout.sp;
@@ -87,19 +66,12 @@ TinyTraining training_of(const Case& layout, at::ScalarType type) {
   return training;
 }
 
-const TinyResult& serial(double dropout, at::ScalarType type) {
-  static std::map<std::pair<double, at::ScalarType>, TinyResult> results;
-  const auto [found, is_new] = results.try_emplace({dropout, type});
-  if (is_new) found->second = train_tiny(uneven(dropout, type), 1);
-  return found->second;
-}
-
 class LlamaParity : public testing::TestWithParam<Case> {
  protected:
   static void expect_serial(at::ScalarType type, double tolerance) {
     const TinyTraining training = training_of(GetParam(), type);
     const int ranks = GetParam().tp * GetParam().sp * GetParam().dp;
-    expect_same(train_tiny(training, ranks), serial(GetParam().dropout, type), tolerance, training);
+    expect_same(train_tiny(training, ranks), serial(GetParam().dropout, type, kHeads), tolerance, training);
   }
 };
 
@@ -130,13 +102,13 @@ TEST(Llama, Bf16LossesAreNearThoseOfFp64) {
                                      {1, 4, SequenceMode::ulysses},
                                      {2, 2, SequenceMode::ring}}) {
     SCOPED_TRACE(fmt::format("tp {}, sp {}", tp, sp));
-    TinyTraining training = uneven(0, at::kBFloat16);
+    TinyTraining training = uneven_llama(kHeads, 0, at::kBFloat16);
     training.gradient = at::kFloat;
     training.tp = tp;
     training.sp = sp;
     training.sequence_mode = mode;
     const TinyResult result = train_tiny(training, tp * sp);
-    const std::vector<double>& expected = serial(0, at::kDouble).losses;
+    const std::vector<double>& expected = serial(0, at::kDouble, kHeads).losses;
     for (size_t step = 0; step < expected.size(); ++step) {
       EXPECT_NEAR(result.losses[step], expected[step], 5e-3 * expected[step]) << step;
     }
@@ -165,7 +137,7 @@ TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
   for (const int tp : {2, 3, 4}) {
     for (const bool tp_sequence : {false, true}) {
       SCOPED_TRACE(fmt::format("tp {}, tp_sequence {}", tp, tp_sequence));
-      TinyTraining training = uneven(0, at::kDouble);
+      TinyTraining training = uneven_llama(kHeads, 0, at::kDouble);
       training.tp = tp;
       training.tp_sequence = tp_sequence;
       training.steps = 1;
@@ -195,7 +167,7 @@ TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
 // and their gradients sp. They are already turned by their positions.
 TEST(Llama, BytesOfTheRingEqualTheLaw) {
   for (const int sp : {2, 3, 4}) {
-    TinyTraining training = uneven(0, at::kDouble);
+    TinyTraining training = uneven_llama(kHeads, 0, at::kDouble);
     training.sp = sp;
     training.steps = 1;
     auto sent = sent_by_all(train_tiny(training, sp));
@@ -212,7 +184,7 @@ TEST(Llama, BytesOfTheRingEqualTheLaw) {
 // keys and values that those see; results come back.
 TEST(Llama, BytesOfUlyssesEqualTheLaw) {
   for (const int sp : {2, 3, 4}) {
-    TinyTraining training = uneven(0, at::kDouble);
+    TinyTraining training = uneven_llama(kHeads, 0, at::kDouble);
     training.sp = sp;
     training.sequence_mode = SequenceMode::ulysses;
     training.steps = 1;

@@ -65,32 +65,16 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// Heads 6, hidden 72, inner 100, vocabulary 101; Llama: 6 heads over 2 of keys. A micro-batch of 5,
-// and the 2 that are then left, do not divide, and leave ranks without a sequence.
+constexpr int64_t kLlamaHeads = 6;
+
+// A micro-batch of 5, and the 2 that are then left, do not divide, and leave ranks without a
+// sequence.
 TinyTraining uneven(bool llama, double dropout, at::ScalarType type) {
-  TinyTraining training = test::uneven(dropout, type);
-  if (llama) {
-    training.llama = {.vocab_size = 101,
-                      .hidden_size = 56,
-                      .intermediate_size = 50,
-                      .num_hidden_layers = 2,
-                      .num_attention_heads = 6,
-                      .num_key_value_heads = 2,
-                      .head_dim = 10,
-                      .max_position_embeddings = 16,
-                      .attention_dropout = dropout,
-                      .attention_bias = true,
-                      .rotary = {.base = 100, .factor = 8, .original_positions = 16}};
-    training.eps = 1e-5;  // see llama_test.cpp
-  }
-  return training;
+  return llama ? uneven_llama(kLlamaHeads, dropout, type) : test::uneven(dropout, type);
 }
 
 const TinyResult& serial(bool llama, double dropout, at::ScalarType type) {
-  static std::map<std::tuple<bool, double, at::ScalarType>, TinyResult> results;
-  const auto [found, is_new] = results.try_emplace({llama, dropout, type});
-  if (is_new) found->second = train_tiny(uneven(llama, dropout, type), 1);
-  return found->second;
+  return test::serial(dropout, type, llama ? kLlamaHeads : 0);
 }
 
 class TensorGridParity : public testing::TestWithParam<Case> {

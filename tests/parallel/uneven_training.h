@@ -1,8 +1,8 @@
-// A training whose sizes divide by none of the usual group sizes, and its serial run.
+// Trainings whose sizes divide by none of the usual group sizes, and their serial runs.
 #pragma once
 
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "tests/support/tiny_training.h"
 
@@ -28,10 +28,36 @@ inline TinyTraining uneven(double dropout, at::ScalarType type) {
   return training;
 }
 
-inline const TinyResult& serial(double dropout, at::ScalarType type) {
-  static std::map<std::pair<double, at::ScalarType>, TinyResult> results;
-  const auto [found, is_new] = results.try_emplace({dropout, type});
-  if (is_new) found->second = train_tiny(uneven(dropout, type), 1);
+// A Llama of as uneven sizes, of `heads` heads of queries over two of keys: three ranks of tp share
+// those unevenly.
+inline TinyTraining uneven_llama(int64_t heads, double dropout, at::ScalarType type) {
+  TinyTraining training = uneven(dropout, type);
+  training.llama = {.vocab_size = 101,
+                    .hidden_size = 56,
+                    .intermediate_size = 50,
+                    .num_hidden_layers = 2,
+                    .num_attention_heads = heads,
+                    .num_key_value_heads = 2,
+                    .head_dim = 10,
+                    .max_position_embeddings = 16,
+                    .attention_dropout = dropout,
+                    .attention_bias = true,
+                    .rotary = {.base = 100, .factor = 8, .original_positions = 16}};
+  // Gradients of gate and up are about 1e-5, their rounding in fp32 1e-9; an eps below them would
+  // make of that a thousandth of a step, and of five steps more than fp32's tolerance.
+  training.eps = 1e-5;
+  return training;
+}
+
+// Runs of one rank: of the GPT above with no heads given, of the Llama with so many.
+inline const TinyResult& serial(double dropout, at::ScalarType type, int64_t llama_heads = 0) {
+  static std::map<std::tuple<double, at::ScalarType, int64_t>, TinyResult> results;
+  const auto [found, is_new] = results.try_emplace({dropout, type, llama_heads});
+  if (is_new) {
+    found->second = train_tiny(llama_heads > 0 ? uneven_llama(llama_heads, dropout, type)
+                                               : uneven(dropout, type),
+                               1);
+  }
   return found->second;
 }
 

@@ -33,10 +33,11 @@ nlohmann::json model_fields(const Layout& layout) {
 
 std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   return out << fmt::format(
-             "{} dp {} sp {} {} tp {} {}{} zero {}, {} micro-batches, dropout {}, {}, gradients {}",
+             "{} dp {} sp {} {} tp {} {}{} zero {} ({}), recompute {}, {} micro-batches, dropout "
+             "{}, {}, gradients {}",
              layout.family, layout.dp, layout.sp, layout.sp_mode, layout.tp, layout.tp_mode,
-             layout.tp_sequence ? " tokens shared" : "", layout.zero, layout.num_micro_batches,
-             layout.dropout, layout.compute, layout.gradients);
+             layout.tp_sequence ? " tokens shared" : "", layout.zero, layout.accumulate,
+             layout.recompute, layout.num_micro_batches, layout.dropout, layout.compute, layout.gradients);
 }
 
 Job job_of(const Layout& layout) {
@@ -51,6 +52,8 @@ Job job_of(const Layout& layout) {
   config.parallel.tp_mode = layout.tp_mode;
   if (layout.tp_mode == "1d") config.parallel.tp_sequence = layout.tp_sequence;
   config.parallel.zero = layout.zero;
+  config.parallel.accumulate = layout.accumulate;
+  config.memory.recompute = layout.recompute;
   config.precision.compute = layout.compute;
   config.precision.gradients = layout.gradients;
   if (layout.family == "gpt2") config.train.dropout = layout.dropout;

@@ -16,6 +16,7 @@ struct Layout {
   std::string sp_mode = "ring";
   bool tp_sequence = true;
   int zero = 0;
+  std::string accumulate = "sharded", recompute = "none";
   int64_t num_micro_batches = 1;
   double dropout = 0;  // GPT-2's
   std::string compute = "fp32", gradients = "auto";

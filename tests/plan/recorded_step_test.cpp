@@ -66,6 +66,34 @@ void expect_same_step(const Layout& layout) {
   }
 }
 
+// Gradients and weights in parts, activations computed again, at layouts of each kind.
+void add_sharded_and_recomputed(std::vector<Layout>& layouts) {
+  const std::vector<Layout> bases{{.dp = 2},
+                                  {.dp = 3, .dropout = 0.1, .compute = "bf16"},
+                                  {.family = "llama", .dp = 2, .tp = 2},
+                                  {.family = "llama", .dp = 2, .sp = 2},
+                                  {.sp = 2, .tp = 2, .sp_mode = "ulysses", .tp_sequence = false},
+                                  {.dp = 2, .tp = 4, .tp_mode = "2d"},
+                                  {.family = "llama", .tp = 4, .tp_mode = "2.5d"},
+                                  {.tp = 8, .tp_mode = "3d"}};
+  for (Layout layout : bases) {
+    for (const char* recompute : {"none", "selective", "full"}) {
+      for (const int zero : {1, 2, 3}) {
+        for (const int micro_batches : {1, 4}) {
+          for (const char* accumulate : {"sharded", "full"}) {
+            if (zero == 1 && (recompute == std::string("none") || accumulate[0] == 'f')) continue;
+            layout.recompute = recompute;
+            layout.zero = zero;
+            layout.num_micro_batches = micro_batches;
+            layout.accumulate = accumulate;
+            layouts.push_back(layout);
+          }
+        }
+      }
+    }
+  }
+}
+
 std::vector<Layout> all_layouts() {
   std::vector<Layout> layouts;
   for (const char* family : {"gpt2", "llama"}) {
@@ -116,6 +144,7 @@ std::vector<Layout> all_layouts() {
       }
     }
   }
+  add_sharded_and_recomputed(layouts);
   return layouts;
 }
 
@@ -134,6 +163,10 @@ std::vector<double> settings_of(const Layout& layout) {
                                    : 2.5,
           layout.tp_sequence ? 0.0 : 1.0,
           static_cast<double>(layout.zero),
+          layout.accumulate == "full" ? 1.0 : 0.0,
+          layout.recompute == "none"   ? 0.0
+          : layout.recompute == "full" ? 1.0
+                                       : 2.0,
           static_cast<double>(layout.num_micro_batches),
           layout.dropout};
 }
@@ -180,10 +213,9 @@ int64_t saved_by_hooks(const Job& job) {
     const auto model = models::build_model(job.model, *build);
     std::map<const void*, int64_t> saved;
     bool counting = true;
-    const memory::SavedTensorScope watching =
-        memory::watch_saved_tensors([&](const at::Tensor& tensor) {
-          if (counting) saved[tensor.storage().data()] = tensor.storage().nbytes();
-        });
+    const memory::KeptTensorWatch watching([&](const at::Tensor& tensor) {
+      if (counting) saved[tensor.storage().data()] = tensor.storage().nbytes();
+    });
     Engine engine(
         build->parameters(),
         [&](const data::Batch& batch, const nn::StepContext& step) {

@@ -10,6 +10,7 @@
 #include "colossal/models/gpt2/sharding.h"
 #include "colossal/models/llama/model.h"
 #include "colossal/models/llama/sharding.h"
+#include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/run_ranks.h"
 
@@ -34,7 +35,28 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.precision = {.compute = training.compute,
                       .master = training.compute == at::kDouble ? at::kDouble : at::kFloat,
                       .gradient = training.gradient};
+  config.accumulate_whole = training.accumulate_whole;
+  config.chunk_bytes = training.chunk_bytes;
+  config.ahead_bytes = training.ahead_bytes;
+  config.recompute = training.recompute;
   return config;
+}
+
+memory::OrderOfUse order_of(const TinyTraining& training, int rank, int ranks) {
+  ops::register_meta_kernels();
+  const auto world = comm::dry_world(rank, ranks);
+  const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
+  const auto build = parallel::make_builder(context, sharding_of(training));
+  const auto model = make_model(training, *build);
+  Engine engine(
+      build->parameters(),
+      [&](const data::Batch& batch, const nn::StepContext& step) {
+        return LossSum{model->loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
+      },
+      context, engine_config(training));
+  const data::Batch batch = tiny_batch(training, 0, 0, 2);
+  engine.step({{batch.inputs.to(at::kMeta), batch.labels.to(at::kMeta), batch.sample_ids}});
+  return engine.chunks().order_of_use();
 }
 
 // Puts this rank's pieces into whole tensors that all ranks share.
@@ -60,13 +82,15 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   const ParallelContext context(world, strategy_of(training, world.size()));
   const auto build = parallel::make_builder(context, sharding_of(training));
   const auto model = make_model(training, *build);
+  EngineConfig config = engine_config(training);
+  if (training.order_known) config.order = order_of(training, world.rank(), world.size());
   Engine engine(
       build->parameters(),
       [&](const data::Batch& batch, const nn::StepContext& step) {
         return LossSum{model->loss_sum(batch.inputs, batch.labels, step),
                        (batch.labels >= 0).sum().item<int64_t>()};
       },
-      context, engine_config(training));
+      context, config);
   engine.chunks().initialise(engine.config().seed);
   for (const nn::ParameterHandle& parameter : engine.chunks().parameters()) {
     const auto found = training.initial.find(parameter->name);

@@ -28,6 +28,11 @@ struct TinyTraining {
   models::gpt2::Config model = tiny_config();
   std::optional<models::llama::Config> llama;  // instead of it
   int zero = 0;
+  bool accumulate_whole = false;
+  memory::Recompute recompute;
+  int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
+  int64_t ahead_bytes = memory::ChunkOptions{}.ahead_bytes;
+  bool order_known = false;  // of stage 3, by a dry run
   int sp = 1;
   SequenceMode sequence_mode = SequenceMode::ring;
   int tp = 1;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "colossal/memory/fetch_on_dispatch.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/parallel/sequence/positions.h"
 
@@ -14,6 +15,9 @@ memory::ChunkOptions chunk_options(const EngineConfig& config) {
   return {.working = config.precision.compute,
           .master = config.precision.master,
           .gradient = config.precision.gradient,
+          .chunk_bytes = config.chunk_bytes,
+          .accumulate_whole = config.accumulate_whole,
+          .ahead_bytes = config.ahead_bytes,
           .handles_used = config.handles_used};
 }
 
@@ -69,9 +73,10 @@ Engine::Engine(nn::ParameterList parameters, LossFunction loss, const ParallelCo
       config_(config),
       optimizer_(optim::make_optimizer(config.optimizer)),
       schedule_(config.schedule, config.optimizer.learning_rate, config.total_steps),
-      chunks_(std::move(parameters), context, *optimizer_, chunk_options(config)) {}
+      chunks_(std::move(parameters), context, *optimizer_, chunk_options(config), config.order),
+      activations_(chunks_, config.recompute) {}
 
-nn::StepContext Engine::context_for(const data::Batch& batch, bool training) const {
+nn::StepContext Engine::context_for(const data::Batch& batch, bool training) {
   const at::Tensor positions = positions_here(batch, context_);
   nn::StepContext context =
       nn::make_step_context(batch.inputs.size(0), positions.numel(), context_.device());
@@ -81,14 +86,23 @@ nn::StepContext Engine::context_for(const data::Batch& batch, bool training) con
   context.step = steps_done_;
   context.training = training;
   context.sample_ids = batch.sample_ids;
+  if (training) context.block_runner = &activations_;
   return context;
+}
+
+LossSum Engine::loss_of(const data::Batch& batch, bool training) {
+  std::optional<memory::FetchOnDispatch> fetching;
+  if (!config_.handles_used && context_.strategy().zero == 3) fetching.emplace(chunks_);
+  return loss_(batch_here(batch, context_), context_for(batch, training));
 }
 
 void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control) {
   const LossSum loss = [&] {
     const nn::LayerScope scope("model");
-    return loss_(batch_here(batch, context_), context_for(batch, /*training=*/true));
+    const memory::Activations::Scope saving(activations_);
+    return loss_of(batch, /*training=*/true);
   }();
+  chunks_.begin_backward();
   {
     const nn::LayerScope scope("backward");
     torch::autograd::backward({loss.sum}, {at::full({}, upstream, loss.sum.options())});
@@ -161,8 +175,11 @@ Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batche
   at::NoGradGuard no_grad;
   ControlMessage mine;
   for (const data::Batch& batch : micro_batches) {
-    if (batch.inputs.size(0) == 0) continue;
-    const LossSum loss = loss_(batch_here(batch, context_), context_for(batch, /*training=*/false));
+    chunks_.begin_evaluation();  // also for no sequences: other replicas may have some
+    LossSum loss;
+    if (batch.inputs.size(0) > 0) loss = loss_of(batch, /*training=*/false);
+    chunks_.end_evaluation();
+    if (!loss.sum.defined()) continue;
     mine.loss_sum += loss.sum.item<double>();
     mine.token_count += static_cast<double>(loss.count);
   }

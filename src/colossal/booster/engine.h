@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "colossal/booster/control.h"
 #include "colossal/booster/precision.h"
 #include "colossal/data/batch.h"
+#include "colossal/memory/activations.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/step_context.h"
@@ -37,6 +39,13 @@ struct EngineConfig {
   uint64_t seed = 0;           // of initial weights and dropout
   Precision precision;
   bool handles_used = true;  // false for a foreign module: see memory::ChunkOptions
+  bool accumulate_whole = false;  // stages 2 and 3: see memory::ChunkOptions
+  int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
+  int64_t ahead_bytes = memory::ChunkOptions{}.ahead_bytes;
+  memory::Recompute recompute;
+  // Of a micro-batch, for stage 3: see record_order(). Unknown: the first micro-batch finds it, with
+  // all weights gathered.
+  std::optional<memory::OrderOfUse> order;
 };
 
 struct StepResult {
@@ -86,7 +95,8 @@ class Engine {
   const ParallelContext& context() const { return context_; }
 
  private:
-  nn::StepContext context_for(const data::Batch& micro_batch, bool training) const;
+  nn::StepContext context_for(const data::Batch& micro_batch, bool training);
+  LossSum loss_of(const data::Batch& batch, bool training);
   void run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control);
   void refuse_non_finite(const ControlMessage& control);
 
@@ -96,6 +106,7 @@ class Engine {
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::Schedule schedule_;
   memory::ChunkEngine chunks_;
+  memory::Activations activations_;
   int64_t steps_done_ = 0;
 };
 

@@ -66,11 +66,11 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   refuse_axis("ep", strategy.ep, ranks);
   strategy = resolve_strategy(strategy, config.dp.has_value(), ranks);
   const int64_t zero = config.zero.value_or(strategy.dp * strategy.sp > 1 ? 1 : 0);
-  if (zero < 0 || zero > 1) {
-    throw ConfigError(
-        fmt::format("parallel.zero = {}: stages are 0 (nothing sharded) and 1 (optimizer state "
-                    "sharded); nearest: zero = 1",
-                    zero));
+  if (zero < 0 || zero > 3) {
+    throw ConfigError(fmt::format(
+        "parallel.zero = {}: stages are 0 (nothing sharded), 1 (optimizer state), 2 (gradients "
+        "too) and 3 (weights too); nearest: zero = {}",
+        zero, zero < 0 ? 0 : 3));
   }
   strategy.zero = static_cast<int>(zero);
   return strategy;
@@ -86,18 +86,15 @@ void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
       strategy.sequence_mode == SequenceMode::ulysses && facts.heads / side < strategy.sp;
   if (side < strategy.head_ranks()) {
     const int tp = strategy.tp_of_side(side);
+    std::string mode, columns;
+    if (strategy.tensor_mode != TensorMode::one_d) {
+      mode = fmt::format(", tp_mode = \"{}\"", tensor_mode_name(strategy.tensor_mode));
+      columns = fmt::format(" for {} columns of ranks", strategy.head_ranks());
+    }
     throw ConfigError(fmt::format(
         "parallel.tp = {}{}: the model has {} heads{}; nearest layout for {} ranks: tp = {}, dp = "
         "{}{}",
-        strategy.tp,
-        strategy.tensor_mode == TensorMode::one_d
-            ? ""
-            : fmt::format(", tp_mode = \"{}\"", tensor_mode_name(strategy.tensor_mode)),
-        facts.heads,
-        strategy.tensor_mode == TensorMode::one_d
-            ? ""
-            : fmt::format(" for {} columns of ranks", strategy.head_ranks()),
-        ranks, tp, ranks / tp / strategy.sp, too_many_for_ulysses ? ", sp_mode = \"ring\"" : ""));
+        strategy.tp, mode, facts.heads, columns, ranks, tp, ranks / tp / strategy.sp, too_many_for_ulysses ? ", sp_mode = \"ring\"" : ""));
   }
   if (too_many_for_ulysses) {
     throw ConfigError(fmt::format(
@@ -125,6 +122,20 @@ int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,
                                        : fmt::format("parallel.sp = {}", sequence)));
   }
   return sequence;
+}
+
+memory::Recompute resolve_recompute(const MemoryConfig& config, const models::ModelFacts& facts) {
+  if (const auto* layers = std::get_if<int64_t>(&config.recompute)) {
+    if (*layers > facts.layers) {
+      throw ConfigError(fmt::format(
+          "memory.recompute = {}: the model has {} layers; use 0 to {}, or \"full\"", *layers,
+          facts.layers, facts.layers));
+    }
+    return {.full_blocks = *layers};
+  }
+  const std::string& name = std::get<std::string>(config.recompute);
+  if (name == "selective") return {.selective = true};
+  return {.full_blocks = name == "full" ? memory::Recompute::kAllBlocks : 0};
 }
 
 int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
@@ -161,6 +172,7 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);
   job.precision =
       resolve_precision(config.precision, machine.bf16_instructions, job.num_micro_batches());
+  job.recompute = resolve_recompute(config.memory, job.model.facts);
   job.threads = static_cast<int>(
       config.train.threads.value_or(std::max(1, machine.cores / std::max(1, machine.local_ranks))));
   return job;
@@ -173,7 +185,9 @@ EngineConfig engine_config(const Job& job) {
           .global_batch = job.config.train.global_batch,
           .gradient_clip = job.config.train.gradient_clip,
           .seed = static_cast<uint64_t>(job.config.train.seed),
-          .precision = job.precision};
+          .precision = job.precision,
+          .accumulate_whole = job.config.parallel.accumulate == "full",
+          .recompute = job.recompute};
 }
 
 }  // namespace colossal

@@ -22,6 +22,7 @@ struct Job {
   int64_t micro_batch = 0;  // sequences of a forward
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
   Precision precision;               // what rank 0 has counts
+  memory::Recompute recompute;
   int threads = 1;                   // of each rank
   std::set<std::string> given_keys;  // what the user set, for the report
 };

@@ -45,11 +45,24 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              {.choices = {"ring", "ulysses"}});
   schema.add("parallel.ep", &parallel.ep, "parts of the experts", {.unit = "ranks", .minimum = 1});
   schema.add("parallel.zero", &parallel.zero,
-             "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state)",
+             "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state, 2 gradients "
+             "too, 3 weights too)",
              {.unset = "1 with several replicas"});
+  schema.add("parallel.accumulate", &parallel.accumulate,
+             "stages 2 and 3, with several micro-batches: gradients are summed in parts, and travel "
+             "at each micro-batch, or full, and travel once",
+             {.choices = {"sharded", "full"}});
   schema.add("parallel.backend", &parallel.backend, "what joins the ranks",
              {.choices = {"auto", "shm", "gloo", "nccl"}});
   schema.add("parallel.timeout", &parallel.timeout, "longest wait for a collective");
+}
+
+void describe_memory(ConfigSchema& schema, MemoryConfig& memory) {
+  schema.add("memory.recompute", &memory.recompute,
+             "activations that are computed again for the backward pass; selective: of norms and "
+             "activation functions; full: of all layers but their inputs; a number: of so many "
+             "layers",
+             {.minimum = 0, .choices = {"none", "selective", "full"}});
 }
 
 void describe_learning(ConfigSchema& schema, RunConfig& config) {
@@ -123,6 +136,7 @@ void describe(ConfigSchema& schema, RunConfig& config) {
   describe_model(schema, config.model);
   describe_data(schema, config.data);
   describe_parallel(schema, config.parallel);
+  describe_memory(schema, config.memory);
   describe_learning(schema, config);
   describe_train(schema, config.train);
   describe_output(schema, config);

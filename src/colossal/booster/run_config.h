@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "colossal/base/config_schema.h"
@@ -35,8 +36,13 @@ struct ParallelConfig {
   std::optional<bool> tp_sequence;  // unset: where the mode has it
   std::string sp_mode = "ring";
   std::optional<int64_t> zero;  // unset: 1 with several data ranks
+  std::string accumulate = "sharded";
   std::string backend = "auto";
   std::chrono::milliseconds timeout{300'000};
+};
+
+struct MemoryConfig {
+  std::variant<int64_t, std::string> recompute = "none";  // or how many layers
 };
 
 struct TrainConfig {
@@ -69,6 +75,7 @@ struct RunConfig {
   models::ModelRequest model;
   DataConfig data;
   ParallelConfig parallel;
+  MemoryConfig memory;
   PrecisionConfig precision;
   optim::OptimizerConfig optimizer;
   optim::ScheduleConfig scheduler;

@@ -2,6 +2,7 @@
 
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
+#include "colossal/booster/order_recording.h"
 #include "colossal/booster/run_monitor.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/checkpoint/checkpoint.h"
@@ -55,6 +56,12 @@ Job settle_precision(Job job, const ParallelContext& context,
   return job;
 }
 
+EngineConfig ordered_engine_config(const Job& job, const ParallelContext& context) {
+  EngineConfig config = engine_config(job);
+  if (job.strategy.zero == 3) config.order = record_order(job, context.rank());
+  return config;
+}
+
 class Trainer {
  public:
   Trainer(const Job& job, const ParallelContext& context, const TrainingHooks& hooks,
@@ -65,7 +72,8 @@ class Trainer {
         data_(job, context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
-        engine_(build_->parameters(), language_model_loss(*model_), context_, engine_config(job)),
+        engine_(build_->parameters(), language_model_loss(*model_), context_,
+                ordered_engine_config(job, context_)),
         monitor_(job, context_, engine_, data_) {
     if (start) {
       resume(*start);

@@ -12,44 +12,14 @@
 
 namespace colossal::memory {
 
-struct ChunkEngine::Chunk {
-  ChunkPlan plan;
-  const comm::Group& group;  // the ranks that hold the same elements and see other data
-  Partition partition;       // of the buffer over that group
-  Range part;                // this rank's of it: written to checkpoints, counted in norms
-  Range held;                // whose masters and state are here: part, or at stage 0 everything
+namespace {
 
-  at::Tensor working;             // [numel]
-  at::Tensor gradient;            // [numel]
-  at::Tensor master;              // [held]
-  std::vector<at::Tensor> state;  // [held] each
+// Blocks that wait to be lent again: as many as there are whole at once, give or take.
+constexpr size_t kFreeBlocks = 3;
+// Whole gradients under reduction, besides the one that is being filled.
+constexpr size_t kReductionsUnderWay = 1;
 
-  struct SlotState {
-    bool written = false;  // had a gradient in this step
-    bool pending = false;  // its gradient of the last micro-batch is still to come
-    int64_t updates = 0;
-  };
-  std::vector<SlotState> slots;
-  size_t pending = 0;    // slots whose gradient is still to come
-  comm::Work reduction;  // of gradients
-  comm::Work gather;     // of updated weights
-
-  Chunk(ChunkPlan made, const comm::Group& ranks, int64_t alignment, bool sharded)
-      : plan(std::move(made)),
-        group(ranks),
-        partition(plan.numel, ranks.size(), alignment),
-        part(partition.range(ranks.rank())),
-        held(sharded ? part : Range{0, plan.numel}),
-        slots(plan.slots.size()) {}
-
-  Range range_of(size_t slot) const {
-    return {plan.slots[slot].offset, plan.slots[slot].offset + plan.slots[slot].numel};
-  }
-  // Views of the elements `range` (in the chunk's count), which must lie in `held`.
-  at::Tensor held_view(const at::Tensor& tensor, Range range) const {
-    return tensor.narrow(0, range.begin - held.begin, range.size());
-  }
-};
+}  // namespace
 
 // Takes a parameter's gradient as soon as autograd has it whole.
 class ChunkEngine::GradientHook : public torch::autograd::PostAccumulateGradHook {
@@ -67,20 +37,29 @@ class ChunkEngine::GradientHook : public torch::autograd::PostAccumulateGradHook
 };
 
 ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
-                         const optim::Optimizer& optimizer, const ChunkOptions& options)
+                         const optim::Optimizer& optimizer, const ChunkOptions& options,
+                         const std::optional<OrderOfUse>& order)
     : parameters_(std::move(parameters)),
       context_(context),
       optimizer_(optimizer),
-      options_(options) {
+      options_(options),
+      weight_blocks_(context.device(), MemoryKind::gathered, kFreeBlocks),
+      gradient_blocks_(context.device(), MemoryKind::gradients, kFreeBlocks) {
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(options.working));
-  for (ChunkPlan& plan : plan_chunks(parameters_, element_bytes, options.chunk_bytes)) {
+  const int tensor_parts = context.strategy().tp;
+  std::vector<Chunk*> all;
+  for (ChunkPlan& plan :
+       plan_chunks(parameters_, element_bytes, options.chunk_bytes, tensor_parts)) {
     const comm::Group& group =
         plan.placement.reduction ? *plan.placement.reduction : context.data_group();
     chunks_.push_back(std::make_unique<Chunk>(
-        std::move(plan), group, alignment_elements(element_bytes), context.strategy().zero >= 1));
-    allocate(*chunks_.back());
+        std::move(plan), group, options, context.strategy().zero, context.device(),
+        optimizer.state_names().size(), weight_blocks_, gradient_blocks_));
     attach(*chunks_.back());
+    all.push_back(chunks_.back().get());
   }
+  fetcher_ = std::make_unique<ChunkFetcher>(all, context.world_group(), tensor_parts,
+                                            options.ahead_bytes, order);
   for (auto& chunk : chunks_) {
     if (chunk->plan.trainable) launch_order_.push_back(chunk.get());
   }
@@ -106,29 +85,13 @@ ChunkEngine::~ChunkEngine() {
   }
 }
 
-void ChunkEngine::allocate(Chunk& chunk) {
-  const auto zeros = [&](int64_t numel, at::ScalarType type, MemoryKind kind) {
-    const MemoryKindScope scope(kind);
-    return at::zeros({numel}, at::TensorOptions().dtype(type).device(context_.device()));
-  };
-  chunk.working = zeros(chunk.plan.numel, options_.working, MemoryKind::parameters);
-  if (!chunk.plan.trainable) return;
-  chunk.gradient = zeros(chunk.plan.numel, options_.gradient, MemoryKind::gradients);
-  chunk.master = options_.master == options_.working
-                     ? chunk.working.narrow(0, chunk.held.begin, chunk.held.size())
-                     : zeros(chunk.held.size(), options_.master, MemoryKind::optimizer);
-  for (size_t i = 0; i < optimizer_.state_names().size(); ++i) {
-    chunk.state.push_back(zeros(chunk.held.size(), options_.master, MemoryKind::optimizer));
-  }
-}
-
 // Makes each parameter a view of the chunk's storage: `set_` keeps a version counter of its own, so
 // that the optimizer's writes are not taken for writes to saved tensors of other parameters.
 void ChunkEngine::attach(Chunk& chunk) {
   for (size_t slot = 0; slot < chunk.plan.slots.size(); ++slot) {
     const Slot& place = chunk.plan.slots[slot];
     nn::Parameter& parameter = *place.parameter;
-    places_[&parameter] = {&chunk, slot};
+    places_[&parameter] = {&chunk, slot, static_cast<int>(chunks_.size()) - 1};
     at::Tensor view = at::empty({0}, chunk.working.options());
     const std::vector<int64_t> shape = parameter.local_shape();
     view.set_(chunk.working.storage(), place.offset, shape, c10::contiguous_strides(shape));
@@ -146,10 +109,23 @@ void ChunkEngine::attach(Chunk& chunk) {
           parameter.tensor, std::make_unique<GradientHook>(*this, chunk, slot));
     }
   }
+  if (!chunk.sharding.weights) return;
+  sharded_storages_[chunk.working.storage().unsafeGetStorageImpl()] =
+      static_cast<int>(chunks_.size()) - 1;
+  chunk.whole_working->give();
 }
 
 void ChunkEngine::before_use(nn::Parameter& parameter) {
-  places_.at(&parameter).chunk->gather.wait();
+  fetcher_->before_use(places_.at(&parameter).index);
+}
+
+void ChunkEngine::after_use(nn::Parameter& parameter) {
+  fetcher_->after_use(places_.at(&parameter).index);
+}
+
+bool ChunkEngine::may_be_let_go(const at::Tensor& weight) const {
+  return weight.has_storage() &&
+         sharded_storages_.contains(weight.storage().unsafeGetStorageImpl());
 }
 
 void ChunkEngine::initialise(uint64_t seed) {
@@ -163,15 +139,15 @@ void ChunkEngine::initialise(uint64_t seed) {
       // Rounded to the master's type first: a bf16 run starts from the masters of an fp32 run.
       at::Tensor values = at::empty({mine.size()}, chunk->working.options().dtype(options_.master));
       fill_initial_values(values, parameter, begin, seed);
-      store(*chunk, mine.begin, values);
+      chunk->store(mine.begin, values);
     }
   }
   for (auto& chunk : chunks_) {
+    if (chunk->sharding.weights) continue;
     comm::all_gather(chunk->working, chunk->partition.counts(), chunk->group,
                      comm::Reason::parameter);
     // At stage 0 the masters of the other ranks' parts are here too, and follow the same values.
-    if (options_.master == options_.working || !chunk->plan.trainable) continue;
-    if (chunk->held == chunk->part) continue;
+    if (!chunk->own_masters || chunk->held == chunk->part) continue;
     comm::all_gather(chunk->master, chunk->partition.counts(), chunk->group,
                      comm::Reason::parameter);
   }
@@ -179,39 +155,42 @@ void ChunkEngine::initialise(uint64_t seed) {
 
 void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
   at::NoGradGuard no_grad;
-  const auto [chunk, slot] = places_.at(&parameter);
+  const auto [chunk, slot, index] = places_.at(&parameter);
   const int64_t offset = chunk->plan.slots[slot].offset;
   const Range given{begin, begin + values.numel()};
   parameter.for_each_run({0, parameter.local_numel()}, [&](const nn::Parameter::Run& run) {
     const Range taken = intersect({run.begin, run.begin + run.count}, given);
     if (taken.empty()) return;
-    store(*chunk, offset + run.local_begin + taken.begin - run.begin,
+    chunk->store(offset + run.local_begin + taken.begin - run.begin,
           values.narrow(0, taken.begin - begin, taken.size()));
   });
 }
 
-// Elements of the chunk from `offset` on: working weights, and masters where they are here.
-void ChunkEngine::store(Chunk& chunk, int64_t offset, const at::Tensor& values) {
-  chunk.working.narrow(0, offset, values.numel()).copy_(values);
-  if (options_.master == options_.working || !chunk.plan.trainable) return;
-  const Range here = intersect({offset, offset + values.numel()}, chunk.held);
-  if (here.empty()) return;
-  chunk.held_view(chunk.master, here).copy_(values.narrow(0, here.begin - offset, here.size()));
-}
-
 void ChunkEngine::begin_step() {
-  launched_ = 0;
   for (Chunk* chunk : launch_order_) {
-    for (Chunk::SlotState& slot : chunk->slots) slot.written = false;
+    chunk->reduced = false;
+    for (Chunk::SlotState& slot : chunk->slots) slot.written = slot.summed = false;
   }
 }
 
 void ChunkEngine::begin_micro_batch(bool last) {
   last_micro_batch_ = last;
+  launched_ = 0;
   for (Chunk* chunk : launch_order_) {
     chunk->pending = chunk->slots.size();
     for (Chunk::SlotState& slot : chunk->slots) slot.pending = true;
   }
+  fetcher_->begin_training();
+}
+
+void ChunkEngine::begin_backward() {
+  // Those of the micro-batch before this one: their buffers are filled anew.
+  while (!reducing_.empty()) finish_oldest_reduction();
+  fetcher_->begin_backward();
+}
+
+bool ChunkEngine::reduces_now(const Chunk& chunk) const {
+  return last_micro_batch_ || (chunk.sharding.gradients && !options_.accumulate_whole);
 }
 
 void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter) {
@@ -220,50 +199,69 @@ void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& 
   const Slot& place = chunk.plan.slots[slot];
   COLOSSAL_CHECK(state.pending, "parameter {} had two gradients in one backward",
                  place.parameter->name);
+  if (chunk.whole_gradient) chunk.whole_gradient->take();
   // Copying here and dropping autograd's tensor costs one pass less than having autograd add into
   // a zeroed view, and lets a bf16 gradient accumulate in fp32.
   const at::Tensor gradient = parameter.grad().contiguous().view(-1);
   const at::Tensor target = chunk.gradient.narrow(0, place.offset, place.numel);
-  if (state.written) {
+  if (state.summed) {
     ops::accumulate(target, gradient);
   } else {
     ops::convert_copy(target, gradient);
   }
   parameter.mutable_grad().reset();
-  state.written = true;
+  state.written = state.summed = true;
   state.pending = false;
   --chunk.pending;
-  if (last_micro_batch_ && chunk.pending == 0) launch_ready_chunks();
+  if (chunk.pending == 0) launch_ready_chunks();
 }
 
 void ChunkEngine::launch_ready_chunks() {
   while (launched_ < launch_order_.size() && launch_order_[launched_]->pending == 0) {
-    launch(*launch_order_[launched_++]);
+    Chunk& chunk = *launch_order_[launched_++];
+    if (reduces_now(chunk)) launch(chunk);
   }
 }
 
-// Zeros stand for what no operator gave a gradient: another rank may have one.
 void ChunkEngine::launch(Chunk& chunk) {
   at::NoGradGuard no_grad;
-  for (size_t slot = 0; slot < chunk.slots.size(); ++slot) {
-    const Slot& place = chunk.plan.slots[slot];
-    if (!chunk.slots[slot].written) chunk.gradient.narrow(0, place.offset, place.numel).zero_();
+  const comm::Reason reason = comm::Reason::gradient;
+  chunk.zero_missing_gradients();
+  if (!chunk.sharding.state) {
+    chunk.reduction = comm::all_reduce_async(chunk.gradient, chunk.group, reason);
+    return;
   }
+  const at::Tensor in_place = chunk.gradient.narrow(0, chunk.part.begin, chunk.part.size());
   chunk.reduction =
-      context_.strategy().zero >= 1
-          ? comm::reduce_scatter_async(
-                chunk.gradient, chunk.gradient.narrow(0, chunk.part.begin, chunk.part.size()),
-                chunk.partition.counts(), chunk.group, comm::Reason::gradient)
-          : comm::all_reduce_async(chunk.gradient, chunk.group, comm::Reason::gradient);
+      comm::reduce_scatter_async(chunk.gradient, chunk.reduced ? in_place : chunk.own_gradient,
+                                 chunk.partition.counts(), chunk.group, reason);
+  if (!chunk.sharding.gradients) return;
+  reducing_.push_back(&chunk);
+  while (reducing_.size() > kReductionsUnderWay) finish_oldest_reduction();
+}
+
+void ChunkEngine::finish_oldest_reduction() {
+  at::NoGradGuard no_grad;
+  Chunk& chunk = *reducing_.front();
+  reducing_.pop_front();
+  chunk.reduction.wait();
+  if (chunk.reduced) {
+    ops::accumulate(chunk.own_gradient,
+                    chunk.gradient.narrow(0, chunk.part.begin, chunk.part.size()));
+  }
+  chunk.reduced = true;
+  for (Chunk::SlotState& slot : chunk.slots) slot.summed = false;
+  chunk.whole_gradient->give();
 }
 
 void ChunkEngine::end_micro_batch() {
-  if (!last_micro_batch_) return;
   for (Chunk* chunk : launch_order_) chunk->pending = 0;
   launch_ready_chunks();
+  fetcher_->end();
 }
 
 void ChunkEngine::finish_reduction() {
+  while (!reducing_.empty()) finish_oldest_reduction();
   for (Chunk* chunk : launch_order_) chunk->reduction.wait();
 }
 
@@ -271,7 +269,7 @@ double ChunkEngine::squared_gradient_norm() const {
   double sum = 0;
   for (const Chunk* chunk : launch_order_) {
     if (chunk->plan.placement.replica > 0) continue;  // the first replica counts them
-    sum += ops::squared_norm(chunk->gradient.narrow(0, chunk->part.begin, chunk->part.size()));
+    sum += ops::squared_norm(chunk->own_gradient);
   }
   return sum;
 }
@@ -279,7 +277,7 @@ double ChunkEngine::squared_gradient_norm() const {
 std::vector<double> ChunkEngine::used() const {
   std::vector<double> used;
   for (const nn::ParameterHandle& parameter : parameters_) {
-    const auto [chunk, slot] = places_.at(&*parameter);
+    const auto [chunk, slot, index] = places_.at(&*parameter);
     used.push_back(chunk->slots[slot].written ? 1 : 0);
   }
   return used;
@@ -287,11 +285,10 @@ std::vector<double> ChunkEngine::used() const {
 
 std::string ChunkEngine::first_non_finite_gradient() const {
   for (const nn::ParameterHandle& parameter : parameters_) {
-    const auto [chunk, slot] = places_.at(&*parameter);
+    const auto [chunk, slot, index] = places_.at(&*parameter);
     const Range here = intersect(chunk->range_of(slot), chunk->part);
     if (here.empty() || !chunk->plan.trainable) continue;
-    if (!ops::all_finite(chunk->gradient.narrow(0, here.begin, here.size())))
-      return parameter->name;
+    if (!ops::all_finite(chunk->gradient_view(here))) return parameter->name;
   }
   return "";
 }
@@ -318,7 +315,7 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
       run.end = range.end;
     }
     update_run(*chunk, run, run_count, update);
-    if (context_.strategy().zero >= 1) {
+    if (chunk->sharding.state && !chunk->sharding.weights) {
       chunk->gather = comm::all_gather_async(chunk->working, chunk->partition.counts(),
                                              chunk->group, comm::Reason::parameter);
     }
@@ -331,10 +328,8 @@ void ChunkEngine::update_run(Chunk& chunk, Range run, int64_t count, const Updat
   if (here.empty() || count == 0) return;
   optim::Piece piece;
   piece.master = chunk.held_view(chunk.master, here);
-  piece.gradient = chunk.gradient.narrow(0, here.begin, here.size());
-  if (options_.master != options_.working) {
-    piece.working = chunk.working.narrow(0, here.begin, here.size());
-  }
+  piece.gradient = chunk.gradient_view(here);
+  if (chunk.own_masters) piece.working = chunk.working_view(here);
   for (const at::Tensor& state : chunk.state) piece.state.push_back(chunk.held_view(state, here));
   optimizer_.update(piece, {.learning_rate = update.learning_rate,
                             .weight_decay = chunk.plan.decayed ? update.weight_decay : 0,
@@ -352,7 +347,7 @@ void ChunkEngine::synchronize() {
 std::vector<int64_t> ChunkEngine::update_counts() const {
   std::vector<int64_t> counts;
   for (const nn::ParameterHandle& parameter : parameters_) {
-    const auto [chunk, slot] = places_.at(&*parameter);
+    const auto [chunk, slot, index] = places_.at(&*parameter);
     counts.push_back(chunk->slots[slot].updates);
   }
   return counts;
@@ -362,7 +357,7 @@ void ChunkEngine::set_update_counts(const std::vector<int64_t>& counts) {
   COLOSSAL_CHECK(counts.size() == parameters_.size(), "{} counts, {} parameters", counts.size(),
                  parameters_.size());
   for (size_t i = 0; i < counts.size(); ++i) {
-    const auto [chunk, slot] = places_.at(&*parameters_[i]);
+    const auto [chunk, slot, index] = places_.at(&*parameters_[i]);
     chunk->slots[slot].updates = counts[i];
   }
 }
@@ -391,9 +386,9 @@ OwnedPiece ChunkEngine::piece_of(const Chunk& chunk, const nn::Parameter& parame
   OwnedPiece piece;
   piece.parameter = &parameter;
   piece.elements = {run.begin, run.begin + run.count};
-  piece.working = chunk.working.narrow(0, here.begin, here.size());
+  piece.working = chunk.working_view(here);
   piece.master = chunk.plan.trainable ? chunk.held_view(chunk.master, here) : piece.working;
-  if (chunk.plan.trainable) piece.gradient = chunk.gradient.narrow(0, here.begin, here.size());
+  if (chunk.plan.trainable) piece.gradient = chunk.gradient_view(here);
   for (const at::Tensor& state : chunk.state) {
     piece.state.push_back(chunk.held_view(state, here));
   }
@@ -407,7 +402,7 @@ void ChunkEngine::for_each_written_piece(
 
 void ChunkEngine::for_each_written_piece(
     const nn::Parameter& parameter, const std::function<void(const OwnedPiece&)>& visit) const {
-  const auto [chunk, slot] = places_.at(&parameter);
+  const auto [chunk, slot, index] = places_.at(&parameter);
   visit_slot(*chunk, slot, false, visit);
 }
 
@@ -416,7 +411,8 @@ void ChunkEngine::for_each_held_piece(const std::function<void(const OwnedPiece&
 }
 
 at::Tensor ChunkEngine::gradient(const nn::Parameter& parameter) const {
-  const auto [chunk, slot] = places_.at(&parameter);
+  const auto [chunk, slot, index] = places_.at(&parameter);
+  COLOSSAL_CHECK(!chunk->sharding.gradients, "the gradient of {} is in parts", parameter.name);
   const Slot& place = chunk->plan.slots[slot];
   return chunk->gradient.narrow(0, place.offset, place.numel).view(parameter.local_shape());
 }
@@ -424,7 +420,8 @@ at::Tensor ChunkEngine::gradient(const nn::Parameter& parameter) const {
 std::vector<ChunkEngine::ChunkSize> ChunkEngine::chunk_sizes() const {
   std::vector<ChunkSize> sizes;
   for (const auto& chunk : chunks_) {
-    sizes.push_back({chunk->plan.numel, chunk->part.size(), chunk->plan.trainable});
+    sizes.push_back(
+        {chunk->numel(), chunk->part.size(), chunk->plan.trainable, chunk->plan.decayed});
   }
   return sizes;
 }
@@ -432,10 +429,13 @@ std::vector<ChunkEngine::ChunkSize> ChunkEngine::chunk_sizes() const {
 ChunkEngine::StateBytes ChunkEngine::state_bytes() const {
   StateBytes bytes;
   for (const auto& chunk : chunks_) {
-    bytes.parameters += static_cast<int64_t>(chunk->working.nbytes());
+    const auto resting = [](bool sharded, const at::Tensor& whole, const at::Tensor& own) {
+      return static_cast<int64_t>((sharded ? own : whole).nbytes());
+    };
+    bytes.parameters += resting(chunk->sharding.weights, chunk->working, chunk->own_working);
     if (!chunk->plan.trainable) continue;
-    bytes.gradients += static_cast<int64_t>(chunk->gradient.nbytes());
-    if (options_.master != options_.working) {
+    bytes.gradients += resting(chunk->sharding.gradients, chunk->gradient, chunk->own_gradient);
+    if (chunk->own_masters) {
       bytes.optimizer += static_cast<int64_t>(chunk->master.nbytes());
     }
     for (const at::Tensor& state : chunk->state) {

@@ -4,38 +4,34 @@
 //   stage 0   every rank holds and updates everything; gradients are all-reduced
 //   stage 1   a rank holds masters and moments of its part of each chunk, and updates that part:
 //             gradients are reduce-scattered, updated weights all-gathered
+//   stage 2   gradients too are here in part: whole from the first of a chunk to its reduction, at
+//             each micro-batch (ChunkOptions::accumulate_whole: at the last)
+//   stage 3   and weights: gathered ahead of their uses, forward and backward, see fetch_plan.h
 //
-// A step is: begin_step; for each micro-batch begin_micro_batch, forward, backward,
-// end_micro_batch; finish_reduction; then update or discard. Gradients leave at the last
-// micro-batch, chunk by chunk in one fixed order that is equal on all ranks: reverse order of use.
+// A step is: begin_step; for each micro-batch begin_micro_batch, forward, begin_backward, backward,
+// end_micro_batch; finish_reduction; then update or discard. Gradients leave chunk by chunk in one
+// fixed order that is equal on all ranks: reverse order of use.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "colossal/layout/partition.h"
-#include "colossal/memory/chunk_plan.h"
+#include "colossal/memory/block_pool.h"
+#include "colossal/memory/chunk.h"
+#include "colossal/memory/chunk_fetcher.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/parameter.h"
 #include "colossal/optim/optimizer.h"
 
 namespace colossal::memory {
-
-struct ChunkOptions {
-  at::ScalarType working = at::kFloat;   // what the model computes with
-  at::ScalarType master = at::kFloat;    // what is updated; equal to working: one copy serves both
-  at::ScalarType gradient = at::kFloat;  // accumulates and travels in this type
-  int64_t chunk_bytes = int64_t{16} << 20;
-  // The model reads weights through handles, so that the next forward waits for each chunk as it
-  // comes to it. A foreign module does not: update() returns when all weights are here.
-  bool handles_used = true;
-};
 
 // A run of one parameter's elements that this rank holds, and the tensors for it (one-dimensional,
 // equal length, views): what checkpoints write and read.
@@ -51,8 +47,10 @@ struct OwnedPiece {
 class ChunkEngine : private nn::Residency {
  public:
   // Takes over the parameters: gives each its storage. `context` and `optimizer` must outlive this.
+  // `order`: see ChunkFetcher.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
-              const optim::Optimizer& optimizer, const ChunkOptions& options);
+              const optim::Optimizer& optimizer, const ChunkOptions& options,
+              const std::optional<OrderOfUse>& order = std::nullopt);
   ~ChunkEngine() override;
   ChunkEngine(const ChunkEngine&) = delete;
   ChunkEngine& operator=(const ChunkEngine&) = delete;
@@ -65,7 +63,20 @@ class ChunkEngine : private nn::Residency {
 
   void begin_step();
   void begin_micro_batch(bool last);
+  void begin_backward();
   void end_micro_batch();
+  // Around a forward pass that has no backward pass.
+  void begin_evaluation() { fetcher_->begin_evaluation(); }
+  void end_evaluation() { fetcher_->end(); }
+
+  // Whether a tensor is one of ours, whole or a view, and its memory may be let go between uses.
+  bool may_be_let_go(const at::Tensor& weight) const;
+  // Its memory is here until after_use(), or until the node of autograd that is running has ended.
+  void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
+  void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
+  void use_in_node(const at::Tensor& weight) { fetcher_->use_in_node(chunk_of(weight)); }
+  // Of the micro-batch that ran last.
+  const OrderOfUse& order_of_use() const { return fetcher_->recorded(); }
   void finish_reduction();  // waits until gradients are summed over the ranks that share them
 
   // After finish_reduction. Squares of this rank's part of the gradients (each element of the model
@@ -84,7 +95,8 @@ class ChunkEngine : private nn::Residency {
   // Updates what was used on any rank, leaves the rest untouched.
   void update(const Update& update, const std::vector<bool>& used_anywhere);
 
-  // Waits for everything under way: after it, every working weight is whole and current.
+  // Waits for everything under way: after it, every working weight is current, and whole unless
+  // weights are sharded.
   void synchronize();
 
   const nn::ParameterList& parameters() const { return parameters_; }
@@ -103,8 +115,8 @@ class ChunkEngine : private nn::Residency {
   // Every run whose master and state this rank holds (stage 0: all).
   void for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const;
 
-  // Working weight and reduced gradient of a parameter, as views (the gradient of stage 1: only
-  // this rank's part is reduced).
+  // Reduced gradient of a parameter, as a view (of stage 1: only this rank's part is reduced). Not
+  // where gradients are sharded.
   at::Tensor gradient(const nn::Parameter& parameter) const;
 
   // Sizes for the byte laws and memory figures.
@@ -112,6 +124,7 @@ class ChunkEngine : private nn::Residency {
     int64_t numel = 0;
     int64_t own_numel = 0;  // this rank's part
     bool trainable = true;
+    bool decayed = false;
   };
   std::vector<ChunkSize> chunk_sizes() const;
 
@@ -123,16 +136,19 @@ class ChunkEngine : private nn::Residency {
   StateBytes state_bytes() const;
 
  private:
-  struct Chunk;
   class GradientHook;
 
   void before_use(nn::Parameter& parameter) override;
-  void allocate(Chunk& chunk);
-  void store(Chunk& chunk, int64_t offset, const at::Tensor& values);
+  void after_use(nn::Parameter& parameter) override;
+  int chunk_of(const at::Tensor& weight) const {
+    return sharded_storages_.at(weight.storage().unsafeGetStorageImpl());
+  }
   void attach(Chunk& chunk);
+  bool reduces_now(const Chunk& chunk) const;
   void collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter);
   void launch_ready_chunks();
   void launch(Chunk& chunk);
+  void finish_oldest_reduction();
   void update_run(Chunk& chunk, Range run, int64_t count, const Update& update);
   void visit_pieces(bool held, const std::function<void(const OwnedPiece&)>& visit) const;
   void visit_slot(const Chunk& chunk, size_t slot, bool held,
@@ -144,16 +160,21 @@ class ChunkEngine : private nn::Residency {
   const ParallelContext& context_;
   const optim::Optimizer& optimizer_;
   ChunkOptions options_;
+  BlockPool weight_blocks_, gradient_blocks_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Chunk*> launch_order_;  // trainable chunks, last used first
   size_t launched_ = 0;
+  std::deque<Chunk*> reducing_;  // whose whole gradients wait to be let go, oldest first
+  std::unique_ptr<ChunkFetcher> fetcher_;
   bool last_micro_batch_ = false;
 
   struct Place {
     Chunk* chunk;
     size_t slot;
+    int index;  // of the chunk
   };
   std::unordered_map<const nn::Parameter*, Place> places_;
+  std::unordered_map<const c10::StorageImpl*, int> sharded_storages_;  // chunk of each
 };
 
 }  // namespace colossal::memory

@@ -24,7 +24,8 @@ int64_t alignment_elements(int64_t element_bytes) {
 }
 
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t element_bytes,
-                                   int64_t chunk_bytes) {
+                                   int64_t chunk_bytes, int tensor_parts) {
+  const int64_t chunk_numel = chunk_bytes / element_bytes * tensor_parts;
   const int64_t alignment = alignment_elements(element_bytes);
   std::vector<ChunkPlan> chunks;
   std::map<Kind, size_t> open;  // the chunk being filled
@@ -34,7 +35,7 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t 
     const Kind kind = kind_of(*parameter);
     const auto found = open.find(kind);
     if (found == open.end() ||
-        (chunks[found->second].numel + numel) * element_bytes > chunk_bytes) {
+        chunks[found->second].global_numel + parameter->numel() > chunk_numel) {
       open[kind] = chunks.size();
       ChunkPlan& made = chunks.emplace_back();
       made.placement = parameter->placement;
@@ -45,6 +46,7 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t 
     }
     ChunkPlan& chunk = chunks[open[kind]];
     chunk.slots.push_back({parameter, chunk.numel, numel});
+    chunk.global_numel += parameter->numel();
     chunk.numel += (numel + alignment - 1) / alignment * alignment;
   }
   return chunks;

@@ -22,13 +22,15 @@ struct ChunkPlan {
   bool decayed = false;     // optimizer group: with weight decay or without
   bool trainable = true;    // frozen parameters sit apart: no gradient, no state, no traffic
   int64_t first_use = 0;    // index in order of use of the first slot
+  int64_t global_numel = 0;  // of its parameters' global tensors: the same on all ranks
 };
 
 // Packs `parameters` (in order of use) into chunks of about `chunk_bytes`. A parameter is never
 // cut; a larger one has a chunk of its own. Parameters of a chunk are reduced over the same ranks.
-// Weight decay is for parameters of two or more dims.
+// Weight decay is for parameters of two or more dims. `tensor_parts`: ranks over which tensors are
+// cut. All ranks cut chunks alike, also where their parts of tensors are uneven.
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t element_bytes,
-                                   int64_t chunk_bytes);
+                                   int64_t chunk_bytes, int tensor_parts);
 
 // Elements to which slots and the parts of ranks are aligned: 64 bytes.
 int64_t alignment_elements(int64_t element_bytes);

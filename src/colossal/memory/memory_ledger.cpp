@@ -98,6 +98,8 @@ const char* memory_kind_name(MemoryKind kind) {
       return "optimizer";
     case MemoryKind::activations:
       return "activations";
+    case MemoryKind::gathered:
+      return "gathered";
     case MemoryKind::communication:
       return "communication";
     case MemoryKind::other:

@@ -17,10 +17,11 @@ enum class MemoryKind : uint8_t {
   gradients,
   optimizer,      // masters and moments
   activations,    // kept for the backward pass
+  gathered,       // weights while they are whole, where ranks rest with a part of them
   communication,  // what collectives send, receive or gather
   other,          // everything else, mostly short-lived: results on their way, scratch of kernels
 };
-inline constexpr size_t kNumMemoryKinds = 6;
+inline constexpr size_t kNumMemoryKinds = 7;
 const char* memory_kind_name(MemoryKind kind);
 
 struct BytesByKind {

@@ -1,6 +1,7 @@
 #include "colossal/memory/saved_tensors.h"
 
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <utility>
 
@@ -9,7 +10,28 @@ namespace {
 
 using torch::autograd::SavedVariableHooks;
 
-thread_local const SavedTensorScope::MakeHooks* make_hooks = nullptr;
+thread_local SavedTensorPolicy* policy_of_thread = nullptr;
+thread_local const KeptTensorWatch::See* watch_of_thread = nullptr;
+
+class Kept final : public SavedTensor {
+ public:
+  explicit Kept(const at::Tensor& tensor) : tensor_(tensor) {}
+  at::Tensor restore() override { return tensor_; }
+
+ private:
+  at::Tensor tensor_;
+};
+
+class Hooks final : public SavedVariableHooks {
+ public:
+  void call_pack_hook(const at::Tensor& tensor) override {
+    saved_ = policy_of_thread ? policy_of_thread->save(tensor) : keep(tensor);
+  }
+  at::Tensor call_unpack_hook() override { return saved_->restore(); }
+
+ private:
+  std::unique_ptr<SavedTensor> saved_;
+};
 
 class EngineWithHooks final : public torch::autograd::Engine {
  public:
@@ -18,28 +40,12 @@ class EngineWithHooks final : public torch::autograd::Engine {
     return *engine;
   }
   std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
-    return make_hooks ? (*make_hooks)() : nullptr;
+    if (!policy_of_thread && !watch_of_thread) return nullptr;
+    return std::make_unique<Hooks>();
   }
 };
 
-class WatchedTensor final : public SavedVariableHooks {
- public:
-  explicit WatchedTensor(const std::function<void(const at::Tensor&)>& saved) : saved_(saved) {}
-  void call_pack_hook(const at::Tensor& tensor) override {
-    saved_(tensor);
-    tensor_ = tensor;
-  }
-  at::Tensor call_unpack_hook() override { return tensor_; }
-
- private:
-  std::function<void(const at::Tensor&)> saved_;
-  at::Tensor tensor_;
-};
-
-}  // namespace
-
-SavedTensorScope::SavedTensorScope(MakeHooks make)
-    : make_(std::move(make)), before_(std::exchange(make_hooks, &make_)) {
+void install_engine() {
   static const bool installed = [] {
     torch::autograd::set_default_engine_stub(&EngineWithHooks::get);
     return true;
@@ -47,13 +53,33 @@ SavedTensorScope::SavedTensorScope(MakeHooks make)
   static_cast<void>(installed);
 }
 
-SavedTensorScope::~SavedTensorScope() {
-  make_hooks = before_;
+}  // namespace
+
+std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor) {
+  note_kept(tensor);
+  return std::make_unique<Kept>(tensor);
 }
 
-SavedTensorScope watch_saved_tensors(std::function<void(const at::Tensor&)> saved) {
-  return SavedTensorScope(
-      [saved = std::move(saved)] { return std::make_unique<WatchedTensor>(saved); });
+void note_kept(const at::Tensor& tensor) {
+  if (watch_of_thread) (*watch_of_thread)(tensor);
+}
+
+SavedTensorScope::SavedTensorScope(SavedTensorPolicy& policy)
+    : before_(std::exchange(policy_of_thread, &policy)) {
+  install_engine();
+}
+
+SavedTensorScope::~SavedTensorScope() {
+  policy_of_thread = before_;
+}
+
+KeptTensorWatch::KeptTensorWatch(See see)
+    : see_(std::move(see)), before_(std::exchange(watch_of_thread, &see_)) {
+  install_engine();
+}
+
+KeptTensorWatch::~KeptTensorWatch() {
+  watch_of_thread = before_;
 }
 
 }  // namespace colossal::memory

@@ -1,32 +1,59 @@
-// Saved-tensor hooks by default: what autograd and our Functions keep for the backward pass passes
-// through hooks of the caller's.
+// What becomes of the tensors that autograd and our Functions keep for the backward pass.
 #pragma once
 
-#include <torch/csrc/autograd/saved_variable_hooks.h>
+#include <ATen/core/Tensor.h>
 
 #include <functional>
 #include <memory>
 
 namespace colossal::memory {
 
-// While one lives, every tensor that this thread saves gets hooks made by `make`. The innermost
-// decides. LibTorch asks its engine for default hooks: the first scope installs one that asks this
-// thread's scope, for the whole process, and otherwise is LibTorch's own.
+// A tensor between its saving and its use in the backward pass.
+class SavedTensor {
+ public:
+  virtual ~SavedTensor() = default;
+  virtual at::Tensor restore() = 0;
+};
+
+// As it is.
+std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
+
+class SavedTensorPolicy {
+ public:
+  virtual ~SavedTensorPolicy() = default;
+  virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
+};
+
+// While one lives, `policy`, which must outlive the graph, decides over what this thread saves. The
+// innermost does. LibTorch asks its engine for default hooks: the first scope installs one that asks
+// this thread's scope, for the whole process, and otherwise is LibTorch's own.
 class SavedTensorScope {
  public:
-  using MakeHooks = std::function<std::unique_ptr<torch::autograd::SavedVariableHooks>()>;
-  explicit SavedTensorScope(MakeHooks make);
+  explicit SavedTensorScope(SavedTensorPolicy& policy);
   ~SavedTensorScope();
   SavedTensorScope(const SavedTensorScope&) = delete;
   SavedTensorScope& operator=(const SavedTensorScope&) = delete;
 
  private:
-  MakeHooks make_;
-  const MakeHooks* before_;
+  SavedTensorPolicy* before_;
 };
 
-// Calls `saved` for each tensor that this thread saves while the result lives; the tensors are kept
-// as they are.
-SavedTensorScope watch_saved_tensors(std::function<void(const at::Tensor&)> saved);
+// While one lives, it sees each tensor that this thread keeps for the backward pass, after the
+// policy if there is one. The innermost does.
+class KeptTensorWatch {
+ public:
+  using See = std::function<void(const at::Tensor&)>;
+  explicit KeptTensorWatch(See see);
+  ~KeptTensorWatch();
+  KeptTensorWatch(const KeptTensorWatch&) = delete;
+  KeptTensorWatch& operator=(const KeptTensorWatch&) = delete;
+
+ private:
+  See see_;
+  const See* before_;
+};
+
+// Tells the watch of a tensor that is kept by other means than keep().
+void note_kept(const at::Tensor& tensor);
 
 }  // namespace colossal::memory

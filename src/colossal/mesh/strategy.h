@@ -34,7 +34,7 @@ struct Strategy {
   int ep = 1;  // parts of the experts: divides dp * sp * tp, does not multiply
 
   // ZeRO (Rajbhandari et al. 2020): what is sharded over the ranks that hold the same parameters.
-  // 0: nothing; 1: the optimizer's state.
+  // 0: nothing; 1: the optimizer's state; 2: gradients too; 3: weights too.
   int zero = 0;
 
   TensorMode tensor_mode = TensorMode::one_d;

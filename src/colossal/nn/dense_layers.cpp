@@ -11,26 +11,26 @@
 namespace colossal::nn {
 
 at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext&) {
-  const LayerScope scope = scope_of(weight_);
-  return at::embedding(weight_.use(), tokens);
+  LayerScope scope = scope_of(weight_);
+  return at::embedding(weight_.use(scope), tokens);
 }
 
 at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
-  const LayerScope scope = scope_of(weight_);
-  const at::Tensor rows = at::embedding(weight_.use(), context.positions);
+  LayerScope scope = scope_of(weight_);
+  const at::Tensor rows = at::embedding(weight_.use(scope), context.positions);
   return rows.expand({context.batch, context.sequence, rows.size(-1)});
 }
 
 at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext&) {
-  const LayerScope scope = scope_of(weight_);
-  const at::Tensor weight = weight_.use();
+  LayerScope scope = scope_of(weight_);
+  const at::Tensor weight = weight_.use(scope);
   const at::Tensor oriented = order_ == WeightOrder::out_in ? weight : weight.t();
-  return bias_ ? at::linear(x, oriented, bias_.use()) : at::linear(x, oriented);
+  return bias_ ? at::linear(x, oriented, bias_.use(scope)) : at::linear(x, oriented);
 }
 
 at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext&) {
-  const LayerScope scope = scope_of(weights_.front());
-  return ops::fused_linear(x, {used(weights_), used(biases_)});
+  LayerScope scope = scope_of(weights_.front());
+  return ops::fused_linear(x, {used(weights_, scope), used(biases_, scope)});
 }
 
 at::Tensor DenseSwiglu::forward(const at::Tensor& gate_up, const StepContext&) {
@@ -39,13 +39,13 @@ at::Tensor DenseSwiglu::forward(const at::Tensor& gate_up, const StepContext&) {
 }
 
 at::Tensor DenseRmsNorm::forward(const at::Tensor& x, const StepContext&) {
-  const LayerScope scope = scope_of(weight_);
-  return ops::rms_norm(x, weight_.use(), epsilon_);
+  LayerScope scope = scope_of(weight_);
+  return ops::rms_norm(x, weight_.use(scope), epsilon_);
 }
 
 at::Tensor DenseLayerNorm::forward(const at::Tensor& x, const StepContext&) {
-  const LayerScope scope = scope_of(weight_);
-  return ops::layer_norm(x, weight_.use(), bias_.use(), epsilon_);
+  LayerScope scope = scope_of(weight_);
+  return ops::layer_norm(x, weight_.use(scope), bias_.use(scope), epsilon_);
 }
 
 at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context) {
@@ -84,13 +84,14 @@ at::Tensor DenseAttention::attend(const at::Tensor& queries, const at::Tensor& k
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                          const StepContext&) {
-  const LayerScope scope("vocabulary_head");
-  return ops::linear_cross_entropy(x.flatten(0, 1), weight_.use(), labels.flatten());
+  LayerScope scope("vocabulary_head");
+  return ops::linear_cross_entropy(x.flatten(0, 1), weight_.use(scope), labels.flatten());
 }
 
 at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,
                                        bool last_only) {
-  return at::linear(last_only ? x.narrow(1, context.sequence - 1, 1) : x, weight_.use());
+  LayerScope scope("vocabulary_head");
+  return at::linear(last_only ? x.narrow(1, context.sequence - 1, 1) : x, weight_.use(scope));
 }
 
 }  // namespace colossal::nn

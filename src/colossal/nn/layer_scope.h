@@ -1,9 +1,11 @@
-// Names the layer whose operators run, for profiles. Costs nothing while nobody listens.
+// While a layer's operators run: names it for profiles, which costs nothing while nobody listens, and
+// keeps the weights that it reads where they are.
 #pragma once
 
 #include <ATen/record_function.h>
 
 #include <string>
+#include <vector>
 
 #include "colossal/nn/parameter.h"
 
@@ -23,9 +25,19 @@ class LayerScope {
   }
   LayerScope(const LayerScope&) = delete;
   LayerScope& operator=(const LayerScope&) = delete;
+  ~LayerScope() {
+    for (const ParameterHandle& parameter : held_) parameter->residency->after_use(*parameter);
+  }
+
+  // Makes the parameter's bytes be here until this ends; its residency must be set.
+  void hold(const ParameterHandle& parameter) {
+    parameter->residency->before_use(*parameter);
+    held_.push_back(parameter);
+  }
 
  private:
   std::string name_;
+  std::vector<ParameterHandle> held_;
   at::RecordFunction function_;
 };
 

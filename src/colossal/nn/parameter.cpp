@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "colossal/base/error.h"
+#include "colossal/nn/layer_scope.h"
 
 namespace colossal::nn {
 
@@ -78,15 +79,15 @@ void Parameter::for_each_run(Range local, const std::function<void(const Run&)>&
   }
 }
 
-at::Tensor ParameterHandle::use() const {
-  if (parameter_->residency) parameter_->residency->before_use(*parameter_);
+at::Tensor ParameterHandle::use(LayerScope& scope) const {
+  if (parameter_->residency) scope.hold(*this);
   COLOSSAL_CHECK(parameter_->tensor.defined(), "parameter {} has no storage", parameter_->name);
   return parameter_->tensor;
 }
 
-std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles) {
+std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope) {
   std::vector<at::Tensor> tensors;
-  for (const ParameterHandle& handle : handles) tensors.push_back(handle.use());
+  for (const ParameterHandle& handle : handles) tensors.push_back(handle.use(scope));
   return tensors;
 }
 

@@ -34,12 +34,16 @@ struct Initializer {
 
 struct Parameter;
 
+class LayerScope;
+
 // Where a parameter's bytes rest is memory/'s business; this is what it implements.
 class Residency {
  public:
   virtual ~Residency() = default;
-  // Called before an operator reads the parameter: waits for, or fetches, its bytes.
+  // Called before operators read the parameter: waits for, or fetches, its bytes.
   virtual void before_use(Parameter& parameter) = 0;
+  // Called when those have run, once for each before_use().
+  virtual void after_use(Parameter& parameter) = 0;
 };
 
 // Which elements of a parameter are here, and who else has them.
@@ -87,8 +91,9 @@ class ParameterHandle {
   explicit ParameterHandle(std::shared_ptr<Parameter> parameter)
       : parameter_(std::move(parameter)) {}
 
-  // The weight, ready for an operator. Read it anew at each use; never keep it.
-  at::Tensor use() const;
+  // The weight, here until the scope of the layer that reads it ends. Read it anew at each use;
+  // never keep it.
+  at::Tensor use(LayerScope& scope) const;
 
   Parameter& operator*() const { return *parameter_; }
   Parameter* operator->() const { return parameter_.get(); }
@@ -103,6 +108,6 @@ class ParameterHandle {
 using ParameterList = std::vector<ParameterHandle>;
 
 // use() of each.
-std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles);
+std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope);
 
 }  // namespace colossal::nn

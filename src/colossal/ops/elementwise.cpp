@@ -13,6 +13,7 @@
 #include <torch/library.h>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/cheap_result.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 
@@ -171,7 +172,10 @@ struct OfOneTensor : torch::autograd::Function<OfOneTensor<name, backward_name>>
     static const auto op = find_operator<at::Tensor(const at::Tensor&)>(name);
     context->save_for_backward({x});
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return op.call(x);
+    const at::Tensor y = op.call(x);
+    tell_cheap_result(
+        y, {x}, [](const std::vector<at::Tensor>& inputs) { return op.call(inputs[0]); });
+    return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -204,7 +208,15 @@ at::Tensor gelu_new(const at::Tensor& x) {
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double epsilon) {
-  return std::get<0>(at::native_layer_norm(x, weight.sizes(), weight, bias, epsilon));
+  const auto norm = [epsilon](const at::Tensor& input, const at::Tensor& scale,
+                              const at::Tensor& shift) {
+    return std::get<0>(at::native_layer_norm(input, scale.sizes(), scale, shift, epsilon));
+  };
+  const at::Tensor y = norm(x, weight, bias);
+  tell_cheap_result(y, {x, weight, bias}, [norm](const std::vector<at::Tensor>& inputs) {
+    return norm(inputs[0], inputs[1], inputs[2]);
+  });
+  return y;
 }
 
 }  // namespace colossal::ops

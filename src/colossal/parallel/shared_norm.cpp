@@ -1,5 +1,6 @@
 #include "colossal/parallel/shared_norm.h"
 
+#include "colossal/ops/cheap_result.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
@@ -50,8 +51,20 @@ struct SharedNorm : torch::autograd::Function<SharedNorm> {
     context->save_for_backward({x, weight, mean, inverse});
     context->saved_data["features"] = features;
     save_group(context, *group);
-    const at::Tensor y = centered * inverse * weight;
-    return (is_layer_norm ? y + parameters[1] : y).to(x.scalar_type());
+    const at::Tensor bias = is_layer_norm ? parameters[1] : at::Tensor();
+    const auto scaled = [type = x.scalar_type()](const at::Tensor& normal, const at::Tensor& scale,
+                                                 const at::Tensor& shift) {
+      const at::Tensor y = normal * scale;
+      return (shift.defined() ? y + shift : y).to(type);
+    };
+    const at::Tensor y = scaled(centered * inverse, weight, bias);
+    // The statistics are kept: nothing travels again.
+    ops::tell_cheap_result(y, {x, weight, bias, mean, inverse},
+                           [scaled](const std::vector<at::Tensor>& inputs) {
+                             return scaled(normalized(inputs[0], inputs[3], inputs[4]), inputs[1],
+                                           inputs[2]);
+                           });
+    return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {

@@ -84,8 +84,8 @@ class FirstLinear : public nn::Linear {
       : weights_(std::move(weights)), biases_(std::move(biases)), order_(order), ranks_(ranks) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
-    const nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_), biases = nn::used(biases_);
+    nn::LayerScope scope = nn::scope_of(weights_.front());
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope), biases = nn::used(biases_, scope);
     return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
                                order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
                                ranks_.rows(context))
@@ -107,11 +107,11 @@ class SecondLinear : public nn::Linear {
       : weight_(std::move(weight)), bias_(std::move(bias)), order_(order), ranks_(ranks) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
-    const nn::LayerScope scope = nn::scope_of(weight_);
-    const at::Tensor weight = weight_.use();
+    nn::LayerScope scope = nn::scope_of(weight_);
+    const at::Tensor weight = weight_.use(scope);
     const at::Tensor part = at::linear(x, order_ == nn::WeightOrder::out_in ? weight : weight.t());
     const at::Tensor y = ranks_.end_pair(part, context);
-    return bias_ ? y + bias_.use() : y;
+    return bias_ ? y + bias_.use(scope) : y;
   }
 
  private:
@@ -142,8 +142,8 @@ class TokenShareOfPositions : public nn::PositionEmbedding {
       : weight_(std::move(weight)), ranks_(ranks) {}
 
   at::Tensor forward(const StepContext& context) override {
-    const nn::LayerScope scope = nn::scope_of(weight_);
-    return at::embedding(weight_.use(), TokensHere(context, ranks_.rows(context)).positions);
+    nn::LayerScope scope = nn::scope_of(weight_);
+    return at::embedding(weight_.use(scope), TokensHere(context, ranks_.rows(context)).positions);
   }
 
  private:
@@ -184,8 +184,8 @@ class VocabularyEmbedding : public nn::Embedding {
       : weight_(std::move(weight)), ranks_(ranks) {}
 
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override {
-    const nn::LayerScope scope = nn::scope_of(weight_);
-    return ranks_.end_pair(find_rows(weight_.use(), rows_of(weight_), tokens), context);
+    nn::LayerScope scope = nn::scope_of(weight_);
+    return ranks_.end_pair(find_rows(weight_.use(scope), rows_of(weight_), tokens), context);
   }
 
  private:
@@ -199,16 +199,17 @@ class VocabularyHead : public nn::VocabularyHead {
 
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
-    const nn::LayerScope scope("vocabulary_head");
-    return ops::linear_cross_entropy(ranks_.begin_pair(x, context).flatten(0, 1), weight_.use(),
+    nn::LayerScope scope("vocabulary_head");
+    return ops::linear_cross_entropy(ranks_.begin_pair(x, context).flatten(0, 1), weight_.use(scope),
                                      labels.flatten(),
                                      vocabulary_shard(weight_->shape[0], ranks_.group));
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
+    nn::LayerScope scope("vocabulary_head");
     at::Tensor used = ranks_.begin_pair(x, context);
     if (last_only) used = used.narrow(1, context.sequence - 1, 1);
-    const at::Tensor part = at::mm(weight_.use(), flat_tokens(used).t());  // [rows here, tokens]
+    const at::Tensor part = at::mm(weight_.use(scope), flat_tokens(used).t());  // [rows here, tokens]
     const at::Tensor all = gather_rows(part, Shares::even(ranks_.group, weight_->shape[0]));
     return all.t().contiguous().view({used.size(0), used.size(1), -1});
   }

@@ -100,8 +100,8 @@ class SummaLinear : public nn::Linear {
                 std::move(product.in_sizes)} {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext&) override {
-    const nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_), biases = nn::used(biases_);
+    nn::LayerScope scope = nn::scope_of(weights_.front());
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope), biases = nn::used(biases_, scope);
     const at::Tensor y = SummaProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
                                              at::TensorList(biases), &square_);
     return y.view({x.size(0), x.size(1), y.size(1)});

@@ -118,8 +118,8 @@ class CubeLinear : public nn::Linear {
         batch_(batch) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
-    const nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_), biases = nn::used(biases_);
+    nn::LayerScope scope = nn::scope_of(weights_.front());
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope), biases = nn::used(biases_, scope);
     // The same for X over l as for Y over j: what i's cut leaves, over the second.
     std::vector<int64_t> rows = batch_.counts(context.batch, 1);
     for (int64_t& count : rows) count *= context.sequence;

@@ -23,11 +23,11 @@ class GridEmbedding : public nn::Embedding {
       : weight_(std::move(weight)), grid_(grid) {}
 
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override {
-    const nn::LayerScope scope = nn::scope_of(weight_);
+    nn::LayerScope scope = nn::scope_of(weight_);
     const BatchCut& batch = grid_.between.batch;
     const Range seen = batch.within(context.batch, grid_.embedding_level);
     const std::vector<Range>& rows = weight_->placement.held.front();
-    const at::Tensor found = find_rows(weight_.use(), rows.empty() ? Range{} : rows.front(),
+    const at::Tensor found = find_rows(weight_.use(scope), rows.empty() ? Range{} : rows.front(),
                                        tokens.narrow(0, seen.begin, seen.size()));
     Shares shares{&grid_.embedding, batch.counts(context.batch, grid_.embedding_level)};
     shares.sizes = shares.times(context.sequence);
@@ -46,8 +46,8 @@ class GridPositionEmbedding : public nn::PositionEmbedding {
       : weight_(std::move(weight)), batch_(batch) {}
 
   at::Tensor forward(const StepContext& context) override {
-    const nn::LayerScope scope = nn::scope_of(weight_);
-    const at::Tensor rows = at::embedding(weight_.use(), context.positions);
+    nn::LayerScope scope = nn::scope_of(weight_);
+    const at::Tensor rows = at::embedding(weight_.use(scope), context.positions);
     return rows.expand({batch_.here(context.batch).size(), context.sequence, rows.size(-1)});
   }
 
@@ -67,10 +67,10 @@ class GridNorm : public nn::Norm {
         features_(features) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext&) override {
-    const nn::LayerScope scope = nn::scope_of(weight_);
+    nn::LayerScope scope = nn::scope_of(weight_);
     const int64_t size = weight_->shape[0];
-    return bias_ ? shared_layer_norm(x, weight_.use(), bias_.use(), epsilon_, size, features_)
-                 : shared_rms_norm(x, weight_.use(), epsilon_, size, features_);
+    return bias_ ? shared_layer_norm(x, weight_.use(scope), bias_.use(scope), epsilon_, size, features_)
+                 : shared_rms_norm(x, weight_.use(scope), epsilon_, size, features_);
   }
 
  private:
@@ -131,20 +131,21 @@ class GridHead : public nn::VocabularyHead {
 
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
-    const nn::LayerScope scope("vocabulary_head");
+    nn::LayerScope scope("vocabulary_head");
     const Range here = grid_.within.batch.here(context.batch);
     const at::Tensor loss = ops::linear_cross_entropy(
-        tokens_of(x, context), table(), labels.narrow(0, here.begin, here.size()).flatten(),
+        tokens_of(x, context), table(scope), labels.narrow(0, here.begin, here.size()).flatten(),
         vocabulary_shard(vocabulary(), grid_.within.features));
     return sum_forward(loss, grid_.within.tokens);
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
+    nn::LayerScope scope("vocabulary_head");
     const int64_t here = grid_.within.batch.here(context.batch).size();
     at::Tensor used = tokens_of(x, context).view({here, context.sequence, hidden()});
     if (last_only) used = used.narrow(1, context.sequence - 1, 1);
     const int64_t positions = used.size(1);
-    const at::Tensor part = at::linear(used.flatten(0, 1), table());
+    const at::Tensor part = at::linear(used.flatten(0, 1), table(scope));
     const at::Tensor rows = gather_columns(part, Shares::even(grid_.within.features, vocabulary()));
     Shares shares{&grid_.within.tokens, grid_.within.batch.counts(context.batch, 0)};
     shares.sizes = shares.times(positions);
@@ -167,8 +168,8 @@ class GridHead : public nn::VocabularyHead {
   }
 
   // [rows of this rank's part of the vocabulary, hidden]
-  at::Tensor table() const {
-    at::Tensor rows = weight_.use();
+  at::Tensor table(nn::LayerScope& scope) const {
+    at::Tensor rows = weight_.use(scope);
     const int64_t num_rows = Shares::even(grid_.within.features, vocabulary()).mine();
     const Shares columns = Shares::even(grid_.table_features, hidden());
     if (table_mirror_) rows = exchange(rows, {num_rows, columns.mine()}, *table_mirror_);

@@ -12,7 +12,8 @@ using memory::MemoryKind;
 
 constexpr MemoryKind kKinds[] = {MemoryKind::parameters,    MemoryKind::gradients,
                                  MemoryKind::optimizer,     MemoryKind::activations,
-                                 MemoryKind::communication, MemoryKind::other};
+                                 MemoryKind::gathered,      MemoryKind::communication,
+                                 MemoryKind::other};
 
 // The rank of which `figure` is the largest, the first of equals.
 template <typename Figure>

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "colossal/booster/order_recording.h"
 #include "colossal/booster/run_monitor.h"
 #include "colossal/models/families.h"
 #include "colossal/ops/meta_kernels.h"
@@ -50,6 +51,8 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
                          const std::function<std::vector<data::Batch>()>& make_batches) {
   const ParallelContext context(world, job.strategy, device);
   RecordedStep step;
+  EngineConfig config = engine_config(job);
+  if (job.strategy.zero == 3) config.order = record_order(job, context.rank());
   Recorder recorder(world.ledger(), device.type());
   {
     const auto build = parallel::make_builder(context, models::sharding(job.model));
@@ -69,7 +72,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
           step.micro_batches.back().activation_bytes = kept() - kept_before;
           return LossSum{sum, batch.labels.numel()};
         },
-        context, engine_config(job));
+        context, config);
     engine.step(make_batches());
     engine.chunks().synchronize();
     gather_figures(context);

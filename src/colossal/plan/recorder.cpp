@@ -59,9 +59,9 @@ Recorder::Recorder(comm::Ledger& ledger, at::DeviceType device)
     : ledger_(ledger),
       memory_(memory::MemoryLedger::Timeline::kept),
       counting_(memory_, device),
-      watching_(memory::watch_saved_tensors([this](const at::Tensor& tensor) {
+      watching_([this](const at::Tensor& tensor) {
         if (tensor.has_storage()) memory_.mark(tensor.storage(), MemoryKind::activations);
-      })),
+      }),
       operators_(kMode) {
   COLOSSAL_CHECK(!recorder_of_thread, "a second recorder in this thread: {} operators so far",
                  recorder_of_thread->num_operators());

@@ -44,7 +44,7 @@ class Recorder final : private comm::CallListener {
   std::map<std::vector<int>, size_t> rank_lists_;
   memory::MemoryLedger memory_;
   memory::MemoryScope counting_;
-  memory::SavedTensorScope watching_;
+  memory::KeptTensorWatch watching_;
   c10::impl::IncludeDispatchKeyGuard operators_;
 };
 

@@ -1,0 +1,11 @@
+// In which order a job's micro-batches read weights, found before it starts.
+#pragma once
+
+#include "colossal/booster/job.h"
+
+namespace colossal {
+
+// By a dry run of rank `rank`'s first micro-batch on meta tensors; the same for all ranks.
+memory::OrderOfUse record_order(const Job& job, int rank);
+
+}  // namespace colossal

@@ -1,0 +1,168 @@
+#include "colossal/memory/activations.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/nn/layer_scope.h"
+
+namespace colossal::memory {
+
+class Activations::WeightReference final : public SavedTensor {
+ public:
+  WeightReference(ChunkEngine& chunks, const at::Tensor& weight)
+      : chunks_(chunks), weight_(weight) {}
+  at::Tensor restore() override {
+    chunks_.use_in_node(weight_);
+    return weight_;
+  }
+
+ private:
+  ChunkEngine& chunks_;
+  at::Tensor weight_;
+};
+
+// A block's forward pass of which only the input is kept. The tensors that it saves are numbered;
+// the first that is asked for makes the block run again and save them anew, in the same order.
+class Activations::Replay : public std::enable_shared_from_this<Replay> {
+ public:
+  Replay(Activations& activations, int64_t index, nn::Block& block, const at::Tensor& x,
+         nn::StepContext context)
+      : activations_(activations),
+        index_(index),
+        block_(block),
+        x_(x.detach()),
+        x_requires_grad_(x.requires_grad()),
+        context_(std::move(context)) {
+    note_kept(x_);
+  }
+
+  std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
+
+  at::Tensor restore(size_t number) {
+    if (!runs_again_) run_again();
+    COLOSSAL_CHECK(captured_[number].defined(), "tensor {} of {} of block {} is asked for twice",
+                   number, num_saved_, index_);
+    return std::move(captured_[number]);
+  }
+
+ private:
+  void run_again() {
+    const at::AutoGradMode with_graph(true);
+    const SavedTensorScope saving(activations_);
+    const ops::CheapResultScope nobody_listens(nullptr);
+    const nn::LayerScope scope([&] { return fmt::format("recompute.blocks.{}", index_); });
+    runs_again_ = true;
+    const auto outer = std::exchange(activations_.replay_, shared_from_this());
+    // Saved tensors depend on who needs a gradient.
+    block_.forward(std::exchange(x_, {}).requires_grad_(x_requires_grad_), context_);
+    activations_.replay_ = outer;
+    COLOSSAL_CHECK(captured_.size() == num_saved_, "block {} saved {} tensors, then {}", index_,
+                   num_saved_, captured_.size());
+  }
+
+  Activations& activations_;
+  int64_t index_;
+  nn::Block& block_;
+  at::Tensor x_;
+  bool x_requires_grad_;
+  nn::StepContext context_;
+  size_t num_saved_ = 0;
+  bool runs_again_ = false;
+  std::vector<at::Tensor> captured_;
+};
+
+class Activations::ReplayedTensor final : public SavedTensor {
+ public:
+  ReplayedTensor(std::shared_ptr<Replay> replay, size_t number)
+      : replay_(std::move(replay)), number_(number) {}
+  at::Tensor restore() override { return replay_->restore(number_); }
+
+ private:
+  std::shared_ptr<Replay> replay_;
+  size_t number_;
+};
+
+std::unique_ptr<SavedTensor> Activations::Replay::save(const at::Tensor& tensor) {
+  if (!runs_again_) return std::make_unique<ReplayedTensor>(shared_from_this(), num_saved_++);
+  note_kept(tensor);
+  captured_.push_back(tensor);
+  return nullptr;  // the graph of the second run is never gone through
+}
+
+// A view of a result that is computed again.
+class Activations::CheapTensor final : public SavedTensor {
+ public:
+  CheapTensor(const at::Tensor& view, std::vector<std::unique_ptr<SavedTensor>> inputs,
+              ops::ComputeAgain compute)
+      : sizes_(view.sizes().vec()),
+        strides_(view.strides().vec()),
+        offset_(view.storage_offset()),
+        inputs_(std::move(inputs)),
+        compute_(std::move(compute)) {}
+
+  at::Tensor restore() override {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> inputs;
+    for (const auto& input : inputs_) inputs.push_back(input ? input->restore() : at::Tensor());
+    return compute_(inputs).as_strided(sizes_, strides_, offset_);
+  }
+
+ private:
+  std::vector<int64_t> sizes_, strides_;
+  int64_t offset_;
+  std::vector<std::unique_ptr<SavedTensor>> inputs_;
+  ops::ComputeAgain compute_;
+};
+
+Activations::Activations(ChunkEngine& chunks, const Recompute& recompute)
+    : chunks_(chunks), recompute_(recompute) {}
+
+at::Tensor Activations::run(int64_t index, nn::Block& block, const at::Tensor& x,
+                            const nn::StepContext& context) {
+  if (!at::GradMode::is_enabled()) return block.forward(x, context);
+  if (index >= recompute_.full_blocks) {
+    const at::Tensor y = block.forward(x, context);
+    recipes_.clear();  // who saves a result does so within its block
+    return y;
+  }
+  const ops::CheapResultScope nobody_listens(nullptr);
+  replay_ = std::make_shared<Replay>(*this, index, block, x, context);
+  const at::Tensor y = block.forward(x, context);
+  replay_ = nullptr;
+  return y;
+}
+
+std::unique_ptr<SavedTensor> Activations::save(const at::Tensor& tensor) {
+  if (chunks_.may_be_let_go(tensor)) return std::make_unique<WeightReference>(chunks_, tensor);
+  if (replay_) return replay_->save(tensor);
+  if (auto cheap = save_cheap(tensor)) return cheap;
+  return keep(tensor);
+}
+
+void Activations::made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
+                       ops::ComputeAgain compute) {
+  Recipe recipe{result.storage().getWeakStorageImpl(), {}, std::move(compute)};
+  for (const at::Tensor& input : inputs) {
+    recipe.inputs.push_back(input.defined() ? input.detach() : at::Tensor());
+  }
+  recipes_.insert_or_assign(result.storage().unsafeGetStorageImpl(), std::move(recipe));
+}
+
+std::unique_ptr<SavedTensor> Activations::save_cheap(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return nullptr;
+  const auto found = recipes_.find(tensor.storage().unsafeGetStorageImpl());
+  if (found == recipes_.end() || found->second.result.expired()) return nullptr;
+  // A copy: saving the inputs may go through here again.
+  const Recipe recipe = found->second;
+  std::vector<std::unique_ptr<SavedTensor>> inputs;
+  for (const at::Tensor& input : recipe.inputs) {
+    inputs.push_back(input.defined() ? save(input) : nullptr);
+  }
+  return std::make_unique<CheapTensor>(tensor, std::move(inputs), recipe.compute);
+}
+
+}  // namespace colossal::memory

@@ -1,0 +1,75 @@
+// What the forward pass leaves for the backward pass: kept, or computed again from less.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "colossal/memory/chunk_engine.h"
+#include "colossal/memory/saved_tensors.h"
+#include "colossal/nn/blocks.h"
+#include "colossal/ops/cheap_result.h"
+
+namespace colossal::memory {
+
+// Which activations are computed again. Results, dropout included, are those of keeping them, bit
+// for bit.
+struct Recompute {
+  // Results of norms and activation functions, from their inputs.
+  bool selective = false;
+  // Of the first so many blocks everything, from the block's input (T. Chen et al. 2016).
+  int64_t full_blocks = 0;
+
+  static constexpr int64_t kAllBlocks = int64_t{1} << 40;
+  bool operator==(const Recompute&) const = default;
+};
+
+// Decides over what a rank's model saves. Weights are never kept: those that `chunks` may let go
+// are fetched again.
+class Activations final : public nn::BlockRunner,
+                          private SavedTensorPolicy,
+                          private ops::CheapResultListener {
+ public:
+  // `chunks` must outlive this, and this the graphs of forward passes in its scopes.
+  Activations(ChunkEngine& chunks, const Recompute& recompute);
+
+  // Around a forward pass.
+  class Scope {
+   public:
+    explicit Scope(Activations& activations)
+        : saving_(activations), cheap_(activations.recompute_.selective ? &activations : nullptr) {}
+
+   private:
+    SavedTensorScope saving_;
+    ops::CheapResultScope cheap_;
+  };
+
+  // To be given to the model in its context.
+  at::Tensor run(int64_t index, nn::Block& block, const at::Tensor& x,
+                 const nn::StepContext& context) override;
+
+ private:
+  class Replay;
+  class WeightReference;
+  class ReplayedTensor;
+  class CheapTensor;
+
+  // How a result is computed again.
+  struct Recipe {
+    c10::weak_intrusive_ptr<c10::StorageImpl> result;
+    std::vector<at::Tensor> inputs;
+    ops::ComputeAgain compute;
+  };
+
+  std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) override;
+  void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
+            ops::ComputeAgain compute) override;
+  std::unique_ptr<SavedTensor> save_cheap(const at::Tensor& tensor);
+
+  ChunkEngine& chunks_;
+  Recompute recompute_;
+  std::shared_ptr<Replay> replay_;  // of the block that is running or running again
+  std::unordered_map<const c10::StorageImpl*, Recipe> recipes_;
+};
+
+}  // namespace colossal::memory

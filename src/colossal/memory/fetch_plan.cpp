@@ -1,0 +1,91 @@
+#include "colossal/memory/fetch_plan.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace colossal::memory {
+namespace {
+
+// The chunks wanted at `position`, in order of use: the one used there and those that follow closely.
+std::vector<int> wanted_at(size_t position, const std::vector<int>& order,
+                           const std::vector<int64_t>& bytes, int64_t ahead_bytes) {
+  std::vector<int> wanted{order[position]};
+  int64_t ahead = 0;
+  for (size_t next = position + 1; next < order.size(); ++next) {
+    if (std::ranges::find(wanted, order[next]) != wanted.end()) continue;
+    ahead += bytes[order[next]];
+    if (ahead > ahead_bytes && wanted.size() > 1) break;
+    wanted.push_back(order[next]);
+  }
+  return wanted;
+}
+
+}  // namespace
+
+std::string OrderOfUse::to_text() const {
+  return nlohmann::json{forward, backward}.dump();
+}
+
+OrderOfUse OrderOfUse::from_text(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  return {json.at(0), json.at(1)};
+}
+
+bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer) {
+  size_t found = 0;
+  for (size_t i = 0; i < longer.size() && found < shorter.size(); ++i) {
+    if (longer[i] == shorter[found]) ++found;
+  }
+  return found == shorter.size();
+}
+
+std::vector<int64_t> FetchPlan::num_fetches(int num_chunks) const {
+  std::vector<int64_t> fetches(num_chunks);
+  for (const FetchStep& step : steps) {
+    for (int chunk : step.fetch) ++fetches[chunk];
+  }
+  return fetches;
+}
+
+int64_t FetchPlan::peak_bytes(const std::vector<int64_t>& bytes) const {
+  int64_t together = 0, peak = 0;
+  for (const FetchStep& step : steps) {
+    for (int chunk : step.release) together -= bytes[chunk];
+    for (int chunk : step.fetch) together += bytes[chunk];
+    peak = std::max(peak, together);
+  }
+  return peak;
+}
+
+FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
+                       int64_t ahead_bytes) {
+  FetchPlan plan;
+  std::vector<int> here;
+  for (size_t position = 0; position < order.size(); ++position) {
+    const std::vector<int> wanted = wanted_at(position, order, bytes, ahead_bytes);
+    const auto missing_in = [](const std::vector<int>& chunks) {
+      return [&](int chunk) { return std::ranges::find(chunks, chunk) == chunks.end(); };
+    };
+    FetchStep& step = plan.steps.emplace_back(order[position]);
+    std::ranges::copy_if(here, std::back_inserter(step.release), missing_in(wanted));
+    std::ranges::copy_if(wanted, std::back_inserter(step.fetch), missing_in(here));
+    here = wanted;
+  }
+  plan.release_at_end = here;
+  return plan;
+}
+
+FetchPlan plan_all_at_once(const std::vector<int>& order) {
+  FetchPlan plan;
+  std::set<int> here;
+  for (int chunk : order) {
+    if (!here.insert(chunk).second) continue;
+    plan.release_at_end.push_back(chunk);
+  }
+  for (int chunk : order) plan.steps.emplace_back(chunk);
+  if (!plan.steps.empty()) plan.steps.front().fetch = plan.release_at_end;
+  return plan;
+}
+
+}  // namespace colossal::memory

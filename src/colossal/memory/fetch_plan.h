@@ -1,0 +1,49 @@
+// When chunks whose weights rest sharded or elsewhere are brought together, ahead of their use, and
+// when they are let go: a pure function of the order of use, so that all ranks do the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace colossal::memory {
+
+// The order in which a micro-batch reads chunks, by index; none twice in a row.
+struct OrderOfUse {
+  std::vector<int> forward;
+  std::vector<int> backward;
+
+  std::string to_text() const;  // and back: how ranks compare theirs
+  static OrderOfUse from_text(const std::string& text);
+  bool operator==(const OrderOfUse&) const = default;
+};
+
+// Whether `shorter` comes out of `longer` by leaving uses out.
+bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer);
+
+// What happens before a use: first chunks are let go, then others fetched, in this order.
+struct FetchStep {
+  int chunk = 0;  // that is used
+  std::vector<int> release;
+  std::vector<int> fetch;
+};
+
+struct FetchPlan {
+  std::vector<FetchStep> steps;
+  std::vector<int> release_at_end;
+
+  // How often each of `num_chunks` chunks is fetched.
+  std::vector<int64_t> num_fetches(int num_chunks) const;
+  // Most bytes that are together at once.
+  int64_t peak_bytes(const std::vector<int64_t>& bytes) const;
+};
+
+// At each use the chunk itself is together, and those that are used next, as far as they come to no
+// more than `ahead_bytes`; the next other one in any case. bytes: of each chunk.
+FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
+                       int64_t ahead_bytes);
+
+// All that the order uses, from its beginning to its end: for an order that is not known.
+FetchPlan plan_all_at_once(const std::vector<int>& order);
+
+}  // namespace colossal::memory

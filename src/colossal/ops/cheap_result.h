@@ -1,0 +1,39 @@
+// Results that cost little to compute again from tensors which the backward pass keeps anyway: norms
+// and activation functions. Memory managers may drop them between the passes (V. Korthikanti et al.
+// 2022, "selective activation recomputation").
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+namespace colossal::ops {
+
+// From the inputs, in order, below autograd: the same bits as before.
+using ComputeAgain = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+
+class CheapResultListener {
+ public:
+  virtual ~CheapResultListener() = default;
+  virtual void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
+                    ComputeAgain compute) = 0;
+};
+
+// While one lives, the listener hears of this thread's cheap results; null: nobody does.
+class CheapResultScope {
+ public:
+  explicit CheapResultScope(CheapResultListener* listener);
+  ~CheapResultScope();
+  CheapResultScope(const CheapResultScope&) = delete;
+  CheapResultScope& operator=(const CheapResultScope&) = delete;
+
+ private:
+  CheapResultListener* before_;
+};
+
+// Said by whoever makes such a result.
+void tell_cheap_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
+                       const ComputeAgain& compute);
+
+}  // namespace colossal::ops

@@ -1,0 +1,159 @@
+// Same numbers with gradients and weights in parts, and with activations computed again.
+#include <gtest/gtest.h>
+
+#include "tests/support/pairwise.h"
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test::sharding {
+namespace {
+
+enum class Kept { everything, selective, one_block, nothing };
+constexpr Kept kKept[] = {Kept::everything, Kept::selective, Kept::one_block, Kept::nothing};
+
+struct Case {
+  int ranks;
+  int zero;
+  int64_t micro_batch;  // 0: no accumulation
+  bool accumulate_whole;
+  bool order_known;
+  int64_t ahead_bytes;
+  Kept kept;
+  double dropout;
+};
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return fmt::format("ranks{}_zero{}_micro{}{}{}_ahead{}_kept{}_dropout{}", c.ranks, c.zero,
+                     c.micro_batch, c.accumulate_whole ? "_whole" : "",
+                     c.order_known ? "_ordered" : "", c.ahead_bytes, static_cast<int>(c.kept),
+                     c.dropout > 0 ? "on" : "off");
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (int ranks : {1, 2, 3, 4}) {
+    for (int zero : {0, 1, 2, 3}) {
+      for (int64_t micro_batch : {0, 1}) {
+        for (bool whole : {false, true}) {
+          for (bool order_known : {false, true}) {
+            for (int64_t ahead_bytes : {0, 20'000}) {
+              for (Kept kept : kKept) {
+                for (double dropout : {0.0, 0.2}) {
+                  if (zero < 2 && whole) continue;
+                  if (zero < 3 && (order_known || ahead_bytes > 0)) continue;
+                  cases.push_back({ranks, zero, micro_batch, whole, order_known, ahead_bytes, kept,
+                                   dropout});
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+memory::Recompute recompute_of(Kept kept) {
+  switch (kept) {
+    case Kept::everything:
+      return {};
+    case Kept::selective:
+      return {.selective = true};
+    case Kept::one_block:
+      return {.selective = true, .full_blocks = 1};
+    case Kept::nothing:
+      return {.full_blocks = memory::Recompute::kAllBlocks};
+  }
+  return {};
+}
+
+TinyTraining training_of(const Case& c, at::ScalarType type) {
+  TinyTraining training;
+  training.model = tiny_config(c.dropout);
+  training.zero = c.zero;
+  training.micro_batch = c.micro_batch;
+  training.accumulate_whole = c.accumulate_whole;
+  training.order_known = c.order_known;
+  training.chunk_bytes = 8000;  // a few parameters
+  training.ahead_bytes = c.ahead_bytes;
+  training.recompute = recompute_of(c.kept);
+  training.compute = training.gradient = type;
+  training.steps = 5;
+  training.eps = 1e-6;  // see tests/parallel/uneven_training.h
+  return training;
+}
+
+const TinyResult& serial(double dropout, at::ScalarType type) {
+  static std::map<std::pair<double, at::ScalarType>, TinyResult> results;
+  const auto [found, is_new] = results.try_emplace({dropout, type});
+  if (is_new) {
+    TinyTraining training = training_of({1, 0, 0, false, false, 0, Kept::everything, dropout}, type);
+    found->second = train_tiny(training, 1);
+  }
+  return found->second;
+}
+
+class Sharding : public testing::TestWithParam<Case> {};
+
+TEST_P(Sharding, Fp64EqualsSerial) {
+  const TinyTraining training = training_of(GetParam(), at::kDouble);
+  expect_same(train_tiny(training, GetParam().ranks), serial(GetParam().dropout, at::kDouble), 1e-9,
+              training);
+}
+
+TEST_P(Sharding, Fp32EqualsSerial) {
+  const TinyTraining training = training_of(GetParam(), at::kFloat);
+  expect_same(train_tiny(training, GetParam().ranks), serial(GetParam().dropout, at::kFloat), 1e-4,
+              training);
+}
+
+std::vector<double> settings_of(const Case& c) {
+  return {static_cast<double>(c.ranks),
+          static_cast<double>(c.zero),
+          static_cast<double>(c.micro_batch),
+          static_cast<double>(c.accumulate_whole),
+          static_cast<double>(c.order_known),
+          static_cast<double>(c.ahead_bytes),
+          static_cast<double>(c.kept),
+          c.dropout};
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Sharding, testing::ValuesIn(pairwise(all_cases(), settings_of)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Sharding, testing::ValuesIn(all_cases()), name_of);
+
+// What is computed again has the same bits as what was kept.
+TEST(Recompute, GivesTheSameBits) {
+  for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    Case layout{1, 0, 1, false, false, 0, Kept::everything, 0.2};
+    const TinyResult kept = train_tiny(training_of(layout, type), 1);
+    for (Kept less : kKept) {
+      layout.kept = less;
+      const TinyResult again = train_tiny(training_of(layout, type), 1);
+      EXPECT_EQ(again.losses, kept.losses);
+      for (const auto& [name, weight] : kept.weights) {
+        EXPECT_TRUE(at::equal(again.weights.at(name), weight)) << name;
+      }
+    }
+  }
+}
+
+// Stage 1's step, once more with gradients and weights in parts: the same sums, of the same terms,
+// in the same order.
+TEST(Sharding, StagesGiveTheSameBits) {
+  const Case layout{3, 1, 0, false, false, 0, Kept::everything, 0.2};
+  const TinyResult one = train_tiny(training_of(layout, at::kFloat), 3);
+  for (int zero : {2, 3}) {
+    Case sharded = layout;
+    sharded.zero = zero;
+    const TinyResult result = train_tiny(training_of(sharded, at::kFloat), 3);
+    EXPECT_EQ(result.losses, one.losses);
+    for (const auto& [name, weight] : one.weights) {
+      EXPECT_TRUE(at::equal(result.weights.at(name), weight)) << name << ", stage " << zero;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colossal::test::sharding

@@ -1,0 +1,84 @@
+#include "colossal/memory/fetch_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+namespace colossal::memory {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Four layers of a chunk each, forward and back, and one that all of them use.
+const std::vector<int> kOrder{4, 0, 4, 1, 4, 2, 4, 3, 3, 4, 2, 4, 1, 4, 0};
+const std::vector<int64_t> kBytes{100, 100, 100, 100, 1};
+
+TEST(FetchPlan, FetchesAheadAndLetsGoBehind) {
+  const FetchPlan plan = plan_fetches({0, 1, 2, 1, 0}, {10, 10, 10}, 10);
+  ASSERT_EQ(plan.steps.size(), 5);
+  EXPECT_THAT(plan.steps[0].fetch, ElementsAre(0, 1));
+  EXPECT_THAT(plan.steps[1].release, ElementsAre(0));
+  EXPECT_THAT(plan.steps[1].fetch, ElementsAre(2));
+  EXPECT_THAT(plan.steps[2].fetch, IsEmpty());  // 1 is here, for the way back
+  EXPECT_THAT(plan.steps[3].release, ElementsAre(2));
+  EXPECT_THAT(plan.steps[3].fetch, ElementsAre(0));
+  EXPECT_THAT(plan.steps[4].release, ElementsAre(1));
+  EXPECT_THAT(plan.release_at_end, ElementsAre(0));
+  EXPECT_EQ(plan.peak_bytes({10, 10, 10}), 20);
+}
+
+TEST(FetchPlan, FetchesTwiceWhatIsNotAtTheTurn) {
+  EXPECT_THAT(plan_fetches(kOrder, kBytes, 0).num_fetches(5), ElementsAre(2, 2, 2, 1, 1));
+  EXPECT_THAT(plan_fetches({0, 1, 2, 3, 2, 1, 0}, kBytes, 200).num_fetches(5), ElementsAre(2, 1, 1, 1, 0));
+  EXPECT_THAT(plan_fetches(kOrder, kBytes, 1000).num_fetches(5), ElementsAre(1, 1, 1, 1, 1));
+  EXPECT_THAT(plan_all_at_once({0, 1, 2}).num_fetches(3), ElementsAre(1, 1, 1));
+}
+
+// Whatever the order: a chunk is here when it is used, nothing is fetched twice or let go twice, and
+// no more is ahead than was allowed.
+TEST(FetchPlan, HoldsItsPromisesForAnyOrder) {
+  uint64_t state = 1;
+  const auto random = [&](int below) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return static_cast<int>((state >> 33) % static_cast<uint64_t>(below));
+  };
+  for (int trial = 0; trial < 200; ++trial) {
+    const int chunks = 1 + random(8);
+    std::vector<int64_t> bytes;
+    for (int i = 0; i < chunks; ++i) bytes.push_back(1 + random(50));
+    std::vector<int> order;
+    for (int i = 0; i < 30; ++i) {
+      const int next = random(chunks);
+      if (order.empty() || order.back() != next) order.push_back(next);
+    }
+    const int64_t ahead = random(100);
+    const FetchPlan plan = plan_fetches(order, bytes, ahead);
+    ASSERT_EQ(plan.steps.size(), order.size());
+    std::set<int> here;
+    const auto let_go = [&](const std::vector<int>& which) {
+      for (int chunk : which) EXPECT_EQ(here.erase(chunk), 1);
+    };
+    for (const FetchStep& step : plan.steps) {
+      let_go(step.release);
+      for (int chunk : step.fetch) EXPECT_TRUE(here.insert(chunk).second);
+      EXPECT_TRUE(here.contains(step.chunk));
+      int64_t others = 0;
+      for (int chunk : here) others += chunk == step.chunk ? 0 : bytes[chunk];
+      EXPECT_TRUE(others <= ahead || here.size() == 2);
+    }
+    let_go(plan.release_at_end);
+    EXPECT_THAT(here, IsEmpty());
+  }
+}
+
+TEST(OrderOfUse, ComparesAndTravelsAsText) {
+  const OrderOfUse order{{0, 1, 2}, {2, 1}};
+  EXPECT_EQ(OrderOfUse::from_text(order.to_text()), order);
+  EXPECT_TRUE(is_subsequence({0, 2}, order.forward));
+  EXPECT_TRUE(is_subsequence({}, order.forward));
+  EXPECT_FALSE(is_subsequence({2, 0}, order.forward));
+}
+
+}  // namespace
+}  // namespace colossal::memory

@@ -1,0 +1,134 @@
+// Every tensor and sequence mode with gradients and weights in parts, and with activations computed
+// again: the same numbers as the serial run.
+#include <gtest/gtest.h>
+
+#include "tests/parallel/uneven_training.h"
+#include "tests/support/pairwise.h"
+
+namespace colossal::test::memory_parity {
+namespace {
+
+constexpr int64_t kLlamaHeads = 6;
+
+struct Mesh {
+  const char* name;
+  TensorMode mode = TensorMode::one_d;
+  int tp = 1, depth = 1;
+  bool tp_sequence = false;
+  int sp = 1;
+  SequenceMode sequence_mode = SequenceMode::ring;
+  int dp = 1;
+
+  int ranks() const { return tp * sp * dp; }
+};
+
+constexpr Mesh kMeshes[] = {
+    {.name = "dp3", .dp = 3},
+    {.name = "tp2_dp2", .tp = 2, .dp = 2},
+    {.name = "tp3_tokens_dp2", .tp = 3, .tp_sequence = true, .dp = 2},
+    {.name = "tp4_tokens", .tp = 4, .tp_sequence = true},
+    {.name = "ring3", .sp = 3},
+    {.name = "ring2_dp2", .sp = 2, .dp = 2},
+    {.name = "ulysses2_tp2_tokens",
+     .tp = 2,
+     .tp_sequence = true,
+     .sp = 2,
+     .sequence_mode = SequenceMode::ulysses},
+    {.name = "ring2_tp2_dp2", .tp = 2, .sp = 2, .dp = 2},
+    {.name = "2d4", .mode = TensorMode::two_d, .tp = 4},
+    {.name = "2d4_dp2", .mode = TensorMode::two_d, .tp = 4, .dp = 2},
+    {.name = "2d4_ring2", .mode = TensorMode::two_d, .tp = 4, .sp = 2},
+    {.name = "2halfd8", .mode = TensorMode::two_and_half_d, .tp = 8, .depth = 2},
+    {.name = "2halfd4_ulysses2",
+     .mode = TensorMode::two_and_half_d,
+     .tp = 4,
+     .sp = 2,
+     .sequence_mode = SequenceMode::ulysses},
+    {.name = "3d8", .mode = TensorMode::three_d, .tp = 8},
+};
+
+struct Case {
+  size_t mesh;
+  bool llama;
+  int zero;
+  int recompute;  // 0: none, 1: selective, 2: full
+  int64_t micro_batch;
+  bool accumulate_whole;
+  double dropout;
+};
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return fmt::format("{}_{}_zero{}_recompute{}_micro{}{}_dropout{}", kMeshes[c.mesh].name,
+                     c.llama ? "llama" : "gpt2", c.zero, c.recompute, c.micro_batch,
+                     c.accumulate_whole ? "_whole" : "", c.dropout > 0 ? "on" : "off");
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (size_t mesh = 0; mesh < std::size(kMeshes); ++mesh) {
+    for (bool llama : {false, true}) {
+      for (int zero : {1, 2, 3}) {
+        for (int recompute : {0, 1, 2}) {
+          for (int64_t micro_batch : {0, 5}) {
+            for (bool whole : {false, true}) {
+              if (whole && (zero == 1 || micro_batch == 0)) continue;
+              if (zero == 1 && recompute == 0) continue;  // elsewhere
+              const double dropout = recompute > 0 ? 0.2 : 0;
+              cases.push_back({mesh, llama, zero, recompute, micro_batch, whole, dropout});
+            }
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+class MemoryParity : public testing::TestWithParam<Case> {
+ protected:
+  static void expect_serial(at::ScalarType type, double tolerance) {
+    const Case& c = GetParam();
+    const Mesh& mesh = kMeshes[c.mesh];
+    const int64_t llama_heads = c.llama ? kLlamaHeads : 0;
+    TinyTraining training =
+        c.llama ? uneven_llama(kLlamaHeads, c.dropout, type) : uneven(c.dropout, type);
+    training.tensor_mode = mesh.mode;
+    training.tp = mesh.tp;
+    training.tp_depth = mesh.depth;
+    training.tp_sequence = mesh.tp_sequence;
+    training.sp = mesh.sp;
+    training.sequence_mode = mesh.sequence_mode;
+    training.zero = c.zero;
+    training.micro_batch = c.micro_batch;
+    training.accumulate_whole = c.accumulate_whole;
+    training.order_known = c.recompute != 1;
+    training.chunk_bytes = 12'000;
+    training.ahead_bytes = 12'000;
+    training.recompute.selective = c.recompute == 1;
+    training.recompute.full_blocks = c.recompute == 2 ? memory::Recompute::kAllBlocks : 0;
+    expect_same(train_tiny(training, mesh.ranks()), serial(c.dropout, type, llama_heads), tolerance,
+                training);
+  }
+};
+
+TEST_P(MemoryParity, Fp64EqualsSerial) {
+  expect_serial(at::kDouble, 1e-9);
+}
+
+TEST_P(MemoryParity, Fp32EqualsSerial) {
+  expect_serial(at::kFloat, 1e-4);
+}
+
+std::vector<double> settings_of(const Case& c) {
+  return {static_cast<double>(c.mesh),      static_cast<double>(c.llama),
+          static_cast<double>(c.zero),      static_cast<double>(c.recompute),
+          static_cast<double>(c.micro_batch), static_cast<double>(c.accumulate_whole)};
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, MemoryParity,
+                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, MemoryParity, testing::ValuesIn(all_cases()), name_of);
+
+}  // namespace
+}  // namespace colossal::test::memory_parity

@@ -5,8 +5,6 @@
 
 #include <utility>
 
-#include "colossal/base/error.h"
-
 namespace colossal::memory {
 
 Chunk::Chunk(ChunkPlan made, const comm::Group& ranks, const ChunkOptions& options, int zero,
@@ -83,8 +81,9 @@ void Chunk::zero_missing_gradients() {
 }
 
 void Chunk::fetch() {
-  COLOSSAL_CHECK(uses == 0, "a chunk in {} uses is fetched", uses);
   wanted = true;
+  // Already here, and waited for, where a node of autograd has kept it while a block ran again: the
+  // others may not have it, so that all gather once more, the same bits.
   whole_working->take();
   working.narrow(0, part.begin, part.size()).copy_(own_working);
   gather = comm::all_gather_async(working, partition.counts(), group, comm::Reason::parameter);

@@ -38,7 +38,7 @@ data::Batch batch_of(int64_t step, int64_t begin, int64_t count) {
 void collect(std::map<std::string, at::Tensor>& weights, const memory::OwnedPiece& piece) {
   at::Tensor& whole = weights[piece.parameter->name];
   if (!whole.defined()) whole = at::zeros(piece.parameter->shape);
-  whole.view(-1).narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working);
+  whole.view(-1).narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working());
 }
 
 struct Outcome {

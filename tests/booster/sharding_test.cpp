@@ -1,6 +1,8 @@
 // Same numbers with gradients and weights in parts, and with activations computed again.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/support/pairwise.h"
 #include "tests/support/tiny_training.h"
 
@@ -10,6 +12,14 @@ namespace {
 enum class Kept { everything, selective, one_block, nothing };
 constexpr Kept kKept[] = {Kept::everything, Kept::selective, Kept::one_block, Kept::nothing};
 
+enum class Rest { device, host, nvme, optimizer_on_host, optimizer_on_nvme, spread };
+constexpr Rest kRests[] = {Rest::device,
+                           Rest::host,
+                           Rest::nvme,
+                           Rest::optimizer_on_host,
+                           Rest::optimizer_on_nvme,
+                           Rest::spread};
+
 struct Case {
   int ranks;
   int zero;
@@ -18,14 +28,15 @@ struct Case {
   bool order_known;
   int64_t ahead_bytes;
   Kept kept;
+  Rest rest;
   double dropout;
 };
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return fmt::format("ranks{}_zero{}_micro{}{}{}_ahead{}_kept{}_dropout{}", c.ranks, c.zero,
+  return fmt::format("ranks{}_zero{}_micro{}{}{}_ahead{}_kept{}_rest{}_dropout{}", c.ranks, c.zero,
                      c.micro_batch, c.accumulate_whole ? "_whole" : "",
-                     c.order_known ? "_ordered" : "", c.ahead_bytes, static_cast<int>(c.kept),
+                     c.order_known ? "_ordered" : "", c.ahead_bytes, static_cast<int>(c.kept), static_cast<int>(c.rest),
                      c.dropout > 0 ? "on" : "off");
 }
 
@@ -35,16 +46,14 @@ std::vector<Case> all_cases() {
     for (int zero : {0, 1, 2, 3}) {
       for (int64_t micro_batch : {0, 1}) {
         for (bool whole : {false, true}) {
-          for (bool order_known : {false, true}) {
-            for (int64_t ahead_bytes : {0, 20'000}) {
-              for (Kept kept : kKept) {
-                for (double dropout : {0.0, 0.2}) {
-                  if (zero < 2 && whole) continue;
-                  if (zero < 3 && (order_known || ahead_bytes > 0)) continue;
-                  cases.push_back({ranks, zero, micro_batch, whole, order_known, ahead_bytes, kept,
-                                   dropout});
-                }
-              }
+          for (Rest rest : kRests) {
+            for (Kept kept : kKept) {
+              if (zero < 2 && whole) continue;
+              // What has no part in the rest goes along with it, in turn.
+              const size_t turn = cases.size();
+              const bool fetches = zero == 3 || rest != Rest::device;
+              cases.push_back({ranks, zero, micro_batch, whole, fetches && turn % 2 == 0,
+                               turn % 3 == 0 ? 20'000 : 0, kept, rest, turn % 5 == 0 ? 0.2 : 0.0});
             }
           }
         }
@@ -52,6 +61,35 @@ std::vector<Case> all_cases() {
     }
   }
   return cases;
+}
+
+memory::Tiers tiers_of(Rest rest) {
+  memory::Tiers tiers;
+  tiers.nvme_path = std::filesystem::temp_directory_path();
+  const auto all = [&](memory::TierShares shares) {
+    tiers.parameters = tiers.gradients = tiers.optimizer = tiers.activations = shares;
+  };
+  switch (rest) {
+    case Rest::device:
+      break;
+    case Rest::host:
+      all({.host = 1});
+      break;
+    case Rest::nvme:
+      all({.nvme = 1});
+      break;
+    case Rest::optimizer_on_host:
+      tiers.optimizer.host = 1;
+      break;
+    case Rest::optimizer_on_nvme:
+      tiers.optimizer.nvme = 1;
+      break;
+    case Rest::spread:
+      all({.host = 0.3, .nvme = 0.4});
+      tiers.optimizer = {.host = 0.5, .nvme = 0.3};
+      break;
+  }
+  return tiers;
 }
 
 memory::Recompute recompute_of(Kept kept) {
@@ -78,6 +116,7 @@ TinyTraining training_of(const Case& c, at::ScalarType type) {
   training.chunk_bytes = 8000;  // a few parameters
   training.ahead_bytes = c.ahead_bytes;
   training.recompute = recompute_of(c.kept);
+  training.tiers = tiers_of(c.rest);
   training.compute = training.gradient = type;
   training.steps = 5;
   training.eps = 1e-6;  // see tests/parallel/uneven_training.h
@@ -88,7 +127,7 @@ const TinyResult& serial(double dropout, at::ScalarType type) {
   static std::map<std::pair<double, at::ScalarType>, TinyResult> results;
   const auto [found, is_new] = results.try_emplace({dropout, type});
   if (is_new) {
-    TinyTraining training = training_of({1, 0, 0, false, false, 0, Kept::everything, dropout}, type);
+    TinyTraining training = training_of({1, 0, 0, false, false, 0, Kept::everything, Rest::device, dropout}, type);
     found->second = train_tiny(training, 1);
   }
   return found->second;
@@ -116,6 +155,7 @@ std::vector<double> settings_of(const Case& c) {
           static_cast<double>(c.order_known),
           static_cast<double>(c.ahead_bytes),
           static_cast<double>(c.kept),
+          static_cast<double>(c.rest),
           c.dropout};
 }
 
@@ -126,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Sharding, testing::ValuesIn(all_cases()
 // What is computed again has the same bits as what was kept.
 TEST(Recompute, GivesTheSameBits) {
   for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    Case layout{1, 0, 1, false, false, 0, Kept::everything, 0.2};
+    Case layout{1, 0, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
     const TinyResult kept = train_tiny(training_of(layout, type), 1);
     for (Kept less : kKept) {
       layout.kept = less;
@@ -139,10 +179,30 @@ TEST(Recompute, GivesTheSameBits) {
   }
 }
 
+// Wherever it rests: the same sums of the same terms in the same order.
+TEST(Sharding, TiersGiveTheSameBits) {
+  for (int zero : {0, 1, 3}) {
+    for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      Case layout{2, zero, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
+      const TinyResult on_device = train_tiny(training_of(layout, type), 2);
+      for (Rest rest : kRests) {
+        layout.rest = rest;
+        const TinyResult result = train_tiny(training_of(layout, type), 2);
+        SCOPED_TRACE(name_of({layout, 0}));
+        EXPECT_EQ(result.losses, on_device.losses);
+        EXPECT_EQ(result.grad_norms, on_device.grad_norms);
+        for (const auto& [name, weight] : on_device.weights) {
+          EXPECT_TRUE(at::equal(result.weights.at(name), weight)) << name;
+        }
+      }
+    }
+  }
+}
+
 // Stage 1's step, once more with gradients and weights in parts: the same sums, of the same terms,
 // in the same order.
 TEST(Sharding, StagesGiveTheSameBits) {
-  const Case layout{3, 1, 0, false, false, 0, Kept::everything, 0.2};
+  const Case layout{3, 1, 0, false, false, 0, Kept::everything, Rest::device, 0.2};
   const TinyResult one = train_tiny(training_of(layout, at::kFloat), 3);
   for (int zero : {2, 3}) {
     Case sharded = layout;

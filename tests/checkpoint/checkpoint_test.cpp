@@ -71,10 +71,10 @@ void collect(Contents& contents, const memory::ChunkEngine& engine) {
       if (!whole.defined()) whole = at::zeros({piece.parameter->numel()}, values.scalar_type());
       whole.narrow(0, piece.elements.begin, piece.elements.size()).copy_(values);
     };
-    put("working", piece.working);
-    put("master", piece.master);
-    put("first", piece.state[0]);
-    put("second", piece.state[1]);
+    put("working", piece.working());
+    put("master", piece.master());
+    put("first", piece.state(0));
+    put("second", piece.state(1));
   });
 }
 

@@ -39,6 +39,7 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.chunk_bytes = training.chunk_bytes;
   config.ahead_bytes = training.ahead_bytes;
   config.recompute = training.recompute;
+  config.tiers = training.tiers;
   return config;
 }
 
@@ -112,8 +113,8 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   const std::lock_guard lock(mutex);
   result.traffic[world.rank()] = world.ledger().entries();
   engine.chunks().for_each_written_piece([&](const memory::OwnedPiece& piece) {
-    collect(result.weights, piece, piece.master);
-    collect(result.gradients, piece, piece.gradient);
+    collect(result.weights, piece, piece.master());
+    collect(result.gradients, piece, piece.gradient());
   });
 }
 

@@ -32,7 +32,8 @@ struct TinyTraining {
   memory::Recompute recompute;
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t ahead_bytes = memory::ChunkOptions{}.ahead_bytes;
-  bool order_known = false;  // of stage 3, by a dry run
+  bool order_known = false;  // by a dry run
+  memory::Tiers tiers;
   int sp = 1;
   SequenceMode sequence_mode = SequenceMode::ring;
   int tp = 1;

@@ -18,7 +18,8 @@ memory::ChunkOptions chunk_options(const EngineConfig& config) {
           .chunk_bytes = config.chunk_bytes,
           .accumulate_whole = config.accumulate_whole,
           .ahead_bytes = config.ahead_bytes,
-          .handles_used = config.handles_used};
+          .handles_used = config.handles_used,
+          .tiers = config.tiers};
 }
 
 int64_t sequence_of(const data::Batch& batch) {
@@ -74,7 +75,7 @@ Engine::Engine(nn::ParameterList parameters, LossFunction loss, const ParallelCo
       optimizer_(optim::make_optimizer(config.optimizer)),
       schedule_(config.schedule, config.optimizer.learning_rate, config.total_steps),
       chunks_(std::move(parameters), context, *optimizer_, chunk_options(config), config.order),
-      activations_(chunks_, config.recompute) {}
+      activations_(chunks_, config.recompute, config.tiers.activations) {}
 
 nn::StepContext Engine::context_for(const data::Batch& batch, bool training) {
   const at::Tensor positions = positions_here(batch, context_);
@@ -92,7 +93,7 @@ nn::StepContext Engine::context_for(const data::Batch& batch, bool training) {
 
 LossSum Engine::loss_of(const data::Batch& batch, bool training) {
   std::optional<memory::FetchOnDispatch> fetching;
-  if (!config_.handles_used && context_.strategy().zero == 3) fetching.emplace(chunks_);
+  if (!config_.handles_used && chunks_.weights_go_away()) fetching.emplace(chunks_);
   return loss_(batch_here(batch, context_), context_for(batch, training));
 }
 

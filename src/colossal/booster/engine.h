@@ -43,7 +43,8 @@ struct EngineConfig {
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t ahead_bytes = memory::ChunkOptions{}.ahead_bytes;
   memory::Recompute recompute;
-  // Of a micro-batch, for stage 3: see record_order(). Unknown: the first micro-batch finds it, with
+  memory::Tiers tiers;
+  // Of a micro-batch, for weights that are sharded or offloaded: see record_order(). Unknown: the first micro-batch finds it, with
   // all weights gathered.
   std::optional<memory::OrderOfUse> order;
 };

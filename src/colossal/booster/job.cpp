@@ -138,6 +138,43 @@ memory::Recompute resolve_recompute(const MemoryConfig& config, const models::Mo
   return {.full_blocks = name == "full" ? memory::Recompute::kAllBlocks : 0};
 }
 
+memory::TierShares resolve_shares(const char* key, const MemoryConfig::Offload& config) {
+  if (const auto* tier = std::get_if<std::string>(&config)) {
+    return {.host = *tier == "host" ? 1.0 : 0, .nvme = *tier == "nvme" ? 1.0 : 0};
+  }
+  memory::TierShares shares;
+  for (const auto& [tier, share] : std::get<std::map<std::string, double>>(config)) {
+    if (tier != "host" && tier != "nvme") {
+      throw ConfigError(fmt::format(
+          "memory.{}: unknown tier \"{}\"; use host and nvme, as in {{host = 0.5, nvme = 0.25}}",
+          key, tier));
+    }
+    (tier == "host" ? shares.host : shares.nvme) = share;
+  }
+  if (shares.host + shares.nvme > 1) {
+    throw ConfigError(fmt::format(
+        "memory.{} = {{host = {}, nvme = {}}}: more than all of it; use parts that come to 1 at "
+        "most, as host = {}",
+        key, shares.host, shares.nvme, 1 - shares.nvme));
+  }
+  return shares;
+}
+
+memory::Tiers resolve_tiers(const MemoryConfig& config) {
+  memory::Tiers tiers;
+  tiers.parameters = resolve_shares("offload_parameters", config.offload_parameters);
+  tiers.gradients = resolve_shares("offload_gradients", config.offload_gradients);
+  tiers.optimizer = resolve_shares("offload_optimizer", config.offload_optimizer);
+  tiers.activations = resolve_shares("offload_activations", config.offload_activations);
+  tiers.nvme_path = config.nvme_path;
+  if (tiers.uses(memory::Tier::nvme) && tiers.nvme_path.empty()) {
+    throw ConfigError(
+        "memory.offload_* = \"nvme\" needs a folder for its file: set memory.nvme_path, or use "
+        "\"host\"");
+  }
+  return tiers;
+}
+
 int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
   if (train.global_batch < 1) {
     throw ConfigError(
@@ -173,6 +210,7 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   job.precision =
       resolve_precision(config.precision, machine.bf16_instructions, job.num_micro_batches());
   job.recompute = resolve_recompute(config.memory, job.model.facts);
+  job.tiers = resolve_tiers(config.memory);
   job.threads = static_cast<int>(
       config.train.threads.value_or(std::max(1, machine.cores / std::max(1, machine.local_ranks))));
   return job;
@@ -187,7 +225,8 @@ EngineConfig engine_config(const Job& job) {
           .seed = static_cast<uint64_t>(job.config.train.seed),
           .precision = job.precision,
           .accumulate_whole = job.config.parallel.accumulate == "full",
-          .recompute = job.recompute};
+          .recompute = job.recompute,
+          .tiers = job.tiers};
 }
 
 }  // namespace colossal

@@ -63,6 +63,20 @@ void describe_memory(ConfigSchema& schema, MemoryConfig& memory) {
              "activation functions; full: of all layers but their inputs; a number: of so many "
              "layers",
              {.minimum = 0, .choices = {"none", "selective", "full"}});
+  const auto offload = [&](const char* key, MemoryConfig::Offload* target, const char* what) {
+    schema.add(key, target,
+               fmt::format("where {} rest between uses, instead of on the device; in part: {{host = "
+                           "0.5, nvme = 0.25}}",
+                           what),
+               {.minimum = 0, .maximum = 1, .choices = {"none", "host", "nvme"}});
+  };
+  offload("memory.offload_parameters", &memory.offload_parameters, "weights");
+  offload("memory.offload_gradients", &memory.offload_gradients, "sums of gradients");
+  offload("memory.offload_optimizer", &memory.offload_optimizer,
+          "masters and moments, which are updated on the host,");
+  offload("memory.offload_activations", &memory.offload_activations,
+          "activations kept for the backward pass");
+  schema.add("memory.nvme_path", &memory.nvme_path, "folder of the scratch file on NVMe");
 }
 
 void describe_learning(ConfigSchema& schema, RunConfig& config) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -42,7 +43,13 @@ struct ParallelConfig {
 };
 
 struct MemoryConfig {
+  // A tier, or which part of the bytes rests on which: {host = 0.5, nvme = 0.25}.
+  using Offload = std::variant<std::map<std::string, double>, std::string>;
+
   std::variant<int64_t, std::string> recompute = "none";  // or how many layers
+  Offload offload_parameters = "none", offload_gradients = "none", offload_optimizer = "none",
+          offload_activations = "none";
+  std::string nvme_path;
 };
 
 struct TrainConfig {

@@ -47,17 +47,31 @@ std::string describe_precision(const Precision& precision) {
                      type_name(precision.master), type_name(precision.gradient));
 }
 
+// What a rank holds, by tier.
+std::string describe_states(const memory::ChunkEngine& chunks) {
+  std::string text;
+  for (const memory::Tier tier : {memory::Tier::device, memory::Tier::host, memory::Tier::nvme}) {
+    const memory::ChunkEngine::StateBytes bytes = chunks.state_bytes(tier);
+    if (tier != memory::Tier::device && bytes.total() == 0) continue;
+    text += fmt::format("{}{} of weights, {} of gradients, {} of optimizer state",
+                        tier == memory::Tier::device
+                            ? ""
+                            : fmt::format("\n           on {} ", memory::tier_name(tier)),
+                        format_bytes(bytes.parameters), format_bytes(bytes.gradients),
+                        format_bytes(bytes.optimizer));
+  }
+  return text;
+}
+
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops) {
-  const memory::ChunkEngine::StateBytes bytes = engine.chunks().state_bytes();
   return fmt::format(
       "{} parameters, {} layers of {} | {} on {} rank{} of {} thread{} | {}\n"
-      "           a rank holds {} of weights, {} of gradients, {} of optimizer state | GEMM {:.0f} "
-      "GFLOP/s in all",
+      "           a rank holds {} | GEMM {:.0f} GFLOP/s in all",
       format_count(job.model.facts.parameters), job.model.facts.layers, job.model.facts.hidden,
       describe_layout(job), context.world().size(), context.world().size() == 1 ? "" : "s",
       job.threads, job.threads == 1 ? "" : "s", describe_precision(job.precision),
-      format_bytes(bytes.parameters), format_bytes(bytes.gradients), format_bytes(bytes.optimizer),
+      describe_states(engine.chunks()),
       gemm_flops / 1e9);
 }
 

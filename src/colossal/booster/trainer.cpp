@@ -58,7 +58,7 @@ Job settle_precision(Job job, const ParallelContext& context,
 
 EngineConfig ordered_engine_config(const Job& job, const ParallelContext& context) {
   EngineConfig config = engine_config(job);
-  if (job.strategy.zero == 3) config.order = record_order(job, context.rank());
+  if (job.weights_go_away()) config.order = record_order(job, context.rank());
   return config;
 }
 

@@ -65,10 +65,10 @@ struct Kinds {
 
   static std::vector<at::Tensor> values(const memory::OwnedPiece& piece,
                                         const memory::ChunkEngine& chunks) {
-    std::vector<at::Tensor> values{piece.working};
+    std::vector<at::Tensor> values{piece.working()};
     if (!piece.parameter->trainable) return values;
-    if (chunks.options().master != chunks.options().working) values.push_back(piece.master);
-    values.insert(values.end(), piece.state.begin(), piece.state.end());
+    if (chunks.options().master != chunks.options().working) values.push_back(piece.master());
+    for (size_t i = 0; i < piece.num_states(); ++i) values.push_back(piece.state(i));
     return values;
   }
 
@@ -159,7 +159,7 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
 void load_state(const io::SafetensorsReader& states, const memory::ChunkEngine& chunks) {
   const std::vector<std::string> names = chunks.optimizer().state_names();
   chunks.for_each_held_piece([&](const memory::OwnedPiece& piece) {
-    for (size_t i = 0; i < piece.state.size(); ++i) {
+    for (size_t i = 0; i < piece.num_states(); ++i) {
       const std::string name = FilePlan::state_name(names[i], piece.parameter->name);
       const io::TensorEntry* entry = states.find(name);
       if (!entry || entry->shape != piece.parameter->shape) {
@@ -170,7 +170,7 @@ void load_state(const io::SafetensorsReader& states, const memory::ChunkEngine& 
       const at::Tensor values = at::empty({piece.elements.size()}, type);
       states.read(*entry, piece.elements.begin * static_cast<int64_t>(c10::elementSize(type)),
                   writable_bytes_of(values));
-      piece.state[i].copy_(values);
+      piece.set_state(i, values);
     }
   });
 }

@@ -34,11 +34,9 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
       : activations_(activations),
         index_(index),
         block_(block),
-        x_(x.detach()),
+        x_(activations.store_.save(x.detach())),
         x_requires_grad_(x.requires_grad()),
-        context_(std::move(context)) {
-    note_kept(x_);
-  }
+        context_(std::move(context)) {}
 
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
 
@@ -58,7 +56,8 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
     runs_again_ = true;
     const auto outer = std::exchange(activations_.replay_, shared_from_this());
     // Saved tensors depend on who needs a gradient.
-    block_.forward(std::exchange(x_, {}).requires_grad_(x_requires_grad_), context_);
+    block_.forward(x_->restore().detach().requires_grad_(x_requires_grad_), context_);
+    x_ = nullptr;
     activations_.replay_ = outer;
     COLOSSAL_CHECK(captured_.size() == num_saved_, "block {} saved {} tensors, then {}", index_,
                    num_saved_, captured_.size());
@@ -67,7 +66,7 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
   Activations& activations_;
   int64_t index_;
   nn::Block& block_;
-  at::Tensor x_;
+  std::unique_ptr<SavedTensor> x_;
   bool x_requires_grad_;
   nn::StepContext context_;
   size_t num_saved_ = 0;
@@ -118,8 +117,8 @@ class Activations::CheapTensor final : public SavedTensor {
   ops::ComputeAgain compute_;
 };
 
-Activations::Activations(ChunkEngine& chunks, const Recompute& recompute)
-    : chunks_(chunks), recompute_(recompute) {}
+Activations::Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload)
+    : chunks_(chunks), recompute_(recompute), store_(chunks.tier_pools(), offload) {}
 
 at::Tensor Activations::run(int64_t index, nn::Block& block, const at::Tensor& x,
                             const nn::StepContext& context) {
@@ -140,7 +139,7 @@ std::unique_ptr<SavedTensor> Activations::save(const at::Tensor& tensor) {
   if (chunks_.may_be_let_go(tensor)) return std::make_unique<WeightReference>(chunks_, tensor);
   if (replay_) return replay_->save(tensor);
   if (auto cheap = save_cheap(tensor)) return cheap;
-  return keep(tensor);
+  return chunks_.is_weight(tensor) ? keep(tensor) : store_.save(tensor);
 }
 
 void Activations::made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "colossal/memory/activation_store.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/memory/saved_tensors.h"
 #include "colossal/nn/blocks.h"
@@ -24,20 +25,23 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
-// Decides over what a rank's model saves. Weights are never kept: those that `chunks` may let go
-// are fetched again.
+// Decides over what a rank's model saves. Weights are neither kept nor offloaded: those that `chunks`
+// may let go are fetched again.
 class Activations final : public nn::BlockRunner,
                           private SavedTensorPolicy,
                           private ops::CheapResultListener {
  public:
-  // `chunks` must outlive this, and this the graphs of forward passes in its scopes.
-  Activations(ChunkEngine& chunks, const Recompute& recompute);
+  // `chunks` must outlive this, and this the graphs of forward passes in its scopes. `offload`: of
+  // what is kept.
+  Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload);
 
   // Around a forward pass.
   class Scope {
    public:
     explicit Scope(Activations& activations)
-        : saving_(activations), cheap_(activations.recompute_.selective ? &activations : nullptr) {}
+        : saving_(activations), cheap_(activations.recompute_.selective ? &activations : nullptr) {
+      activations.store_.begin_forward();
+    }
 
    private:
     SavedTensorScope saving_;
@@ -68,6 +72,7 @@ class Activations final : public nn::BlockRunner,
 
   ChunkEngine& chunks_;
   Recompute recompute_;
+  ActivationStore store_;
   std::shared_ptr<Replay> replay_;  // of the block that is running or running again
   std::unordered_map<const c10::StorageImpl*, Recipe> recipes_;
 };

@@ -1,103 +1,286 @@
 #include "colossal/memory/chunk.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
 
+#include "colossal/base/error.h"
+#include "colossal/ops/optimizer_kernels.h"
+
 namespace colossal::memory {
+namespace {
+
+using Access = StretchVisit::Access;
+using Counted = StretchVisit::Counted;
+
+// Blocks that wait to be lent again: as many as there are whole at once, give or take.
+constexpr size_t kFreeBlocks = 3;
+// Stretches of gradients on their way to the disk.
+constexpr size_t kWritesUnderWay = 8;
+
+}  // namespace
+
+ChunkMemory::ChunkMemory(at::Device device, const std::string& nvme_path)
+    : pools(device, nvme_path),
+      weight_blocks(device, MemoryKind::gathered, kFreeBlocks),
+      gradient_blocks(device, MemoryKind::gradients, kFreeBlocks) {}
 
 Chunk::Chunk(ChunkPlan made, const comm::Group& ranks, const ChunkOptions& options, int zero,
-             at::Device device, size_t num_states, BlockPool& weight_blocks,
-             BlockPool& gradient_blocks)
+             const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory)
     : plan(std::move(made)),
       group(ranks),
       partition(plan.numel, ranks.size(),
                 alignment_elements(static_cast<int64_t>(c10::elementSize(options.working)))),
       part(partition.range(ranks.rank())),
-      sharding(ChunkSharding::of_stage(zero, ranks)),
-      held(sharding.state ? part : Range{0, plan.numel}),
-      slots(plan.slots.size()) {
-  const auto zeros = [&](int64_t size, at::ScalarType type, MemoryKind kind) {
+      held(zero >= 1 ? part : Range{0, plan.numel}),
+      slots(plan.slots.size()),
+      memory_(memory),
+      tiers_(tiers),
+      state_sharded_(zero >= 1),
+      gradients_sharded_(zero >= 2 && ranks.size() > 1),
+      weights_sharded_(zero >= 3 && ranks.size() > 1) {
+  TierPools& pools = memory.pools;
+  const Range all{0, numel()};
+  const auto whole = [&](at::ScalarType type, MemoryKind kind) {
     const MemoryKindScope scope(kind);
-    return at::zeros({size}, at::TensorOptions().dtype(type).device(device));
+    return at::zeros({numel()}, at::TensorOptions().dtype(type).device(pools.device()));
   };
-  if (sharding.weights) {
-    whole_working = std::make_unique<LentTensor>(numel(), options.working, device, weight_blocks);
-    working = whole_working->tensor();
-    own_working = zeros(part.size(), options.working, MemoryKind::parameters);
+  const Range resting = weights_sharded_ ? part : all;
+  if (weights_sharded_ || tiers.parameters != Tier::device) {
+    whole_weights_ = std::make_unique<LentTensor>(numel(), options.working, pools.device(),
+                                                  memory.weight_blocks);
+    weights_here_ = whole_weights_->tensor();
+    weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, options.working,
+                                              MemoryKind::parameters, pools);
   } else {
-    working = zeros(numel(), options.working, MemoryKind::parameters);
-    own_working = working.narrow(0, part.begin, part.size());
+    weights_here_ = whole(options.working, MemoryKind::parameters);
+    weights_ =
+        std::make_unique<StoredTensor>(weights_here_, all, MemoryKind::parameters, pools);
   }
   if (!plan.trainable) return;
-  if (sharding.gradients) {
-    whole_gradient =
-        std::make_unique<LentTensor>(numel(), options.gradient, device, gradient_blocks);
-    whole_gradient->give();
-    gradient = whole_gradient->tensor();
-    own_gradient = zeros(part.size(), options.gradient, MemoryKind::gradients);
+
+  if (gradients_sharded_ || tiers.gradients != Tier::device) {
+    whole_gradients_ = std::make_unique<LentTensor>(numel(), options.gradient, pools.device(),
+                                                    memory.gradient_blocks);
+    whole_gradients_->give();
+    gradients_here_ = whole_gradients_->tensor();
+    gradients_ = std::make_unique<StoredTensor>(tiers.gradients, held, options.gradient,
+                                                MemoryKind::gradients, pools);
   } else {
-    gradient = zeros(numel(), options.gradient, MemoryKind::gradients);
-    own_gradient = gradient.narrow(0, part.begin, part.size());
+    gradients_here_ = whole(options.gradient, MemoryKind::gradients);
+    gradients_ = std::make_unique<StoredTensor>(
+        gradients_here_.narrow(0, held.begin, held.size()), held, MemoryKind::gradients, pools);
   }
-  own_masters = options.own_masters();
-  master = own_masters ? zeros(held.size(), options.master, MemoryKind::optimizer)
-                                 : working_view(held);
+  // Weights of which ranks update parts, and which rest whole off the device, are made on it.
+  if (options.master != options.working || (gathers_updates() && weights_go_away())) {
+    own_master_ = std::make_unique<StoredTensor>(tiers.optimizer, held, options.master,
+                                                 MemoryKind::optimizer, pools);
+  }
+  master_ = own_master_ ? own_master_.get() : weights_.get();
   for (size_t i = 0; i < num_states; ++i) {
-    state.push_back(zeros(held.size(), options.master, MemoryKind::optimizer));
+    state_.push_back(std::make_unique<StoredTensor>(tiers.optimizer, held, options.master,
+                                                    MemoryKind::optimizer, pools));
   }
-}
-
-at::Tensor Chunk::working_view(Range range) const {
-  return sharding.weights ? own_working.narrow(0, range.begin - part.begin, range.size())
-                          : working.narrow(0, range.begin, range.size());
-}
-
-at::Tensor Chunk::gradient_view(Range range) const {
-  return sharding.gradients ? own_gradient.narrow(0, range.begin - part.begin, range.size())
-                            : gradient.narrow(0, range.begin, range.size());
 }
 
 void Chunk::store(int64_t offset, const at::Tensor& values) {
-  const auto copy = [&](Range here, const auto& view_of) {
-    here = intersect({offset, offset + values.numel()}, here);
-    if (here.empty()) return;
-    view_of(here).copy_(values.narrow(0, here.begin - offset, here.size()));
+  const auto write = [&](StoredTensor& to) {
+    const Range here = intersect({offset, offset + values.numel()}, to.covers());
+    if (!here.empty()) to.write(here.begin, values.narrow(0, here.begin - offset, here.size()));
   };
-  copy(weights_here(), [&](Range here) { return working_view(here); });
-  if (!own_masters) return;
-  copy(held, [&](Range here) { return held_view(master, here); });
+  write(*weights_);
+  if (own_master_) write(*own_master_);
+}
+
+void Chunk::gather_stored() {
+  const comm::Reason reason = comm::Reason::parameter;
+  if (!weights_sharded_ && group.size() > 1) {
+    if (whole_weights_) {
+      whole_weights_->take();
+      weights_here_.narrow(0, part.begin, part.size()).copy_(weights_->read(part));
+    }
+    comm::all_gather(weights_here_, partition.counts(), group, reason);
+    if (whole_weights_) {
+      weights_->write(0, weights_here_);
+      whole_weights_->give();
+    }
+  }
+  // At stage 0 the masters of the other ranks' parts are here too, and follow the same values.
+  if (!own_master_ || state_sharded_ || group.size() == 1) return;
+  const at::Tensor masters = own_master_->read(held).contiguous();
+  comm::all_gather(masters, partition.counts(), group, reason);
+  own_master_->write(0, masters);
+}
+
+void Chunk::begin_load() {
+  if (tiers_.parameters != Tier::nvme) return;
+  load_.emplace(*weights_, weights_->covers(), Tier::host, Access::read, Counted::no);
+}
+
+void Chunk::fetch() {
+  wanted_ = true;
+  // Already here, and waited for, where a node of autograd has kept it while a block ran again: the
+  // other ranks may not have it, so that all gather once more, the same bits.
+  whole_weights_->take();
+  const Range resting = weights_->covers();
+  const at::Tensor here = weights_here_.narrow(0, resting.begin, resting.size());
+  if (tiers_.parameters == Tier::nvme) {
+    if (!load_) begin_load();
+    here.copy_(load_->tensor());
+    load_.reset();
+  } else {
+    here.copy_(weights_->memory(resting));
+  }
+  if (tiers_.parameters != Tier::device) {
+    memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
+  }
+  if (weights_sharded_) {
+    gather_ = comm::all_gather_async(weights_here_, partition.counts(), group,
+                                     comm::Reason::parameter);
+  }
+}
+
+void Chunk::let_go() {
+  wanted_ = false;
+  if (uses_ > 0) return;
+  gather_.wait();
+  whole_weights_->give();
+}
+
+void Chunk::end_use() {
+  if (--uses_ == 0 && !wanted_ && whole_weights_) let_go();
+}
+
+void Chunk::take_gradients() {
+  if (whole_gradients_) whole_gradients_->take();
 }
 
 void Chunk::zero_missing_gradients() {
-  if (whole_gradient) whole_gradient->take();
+  take_gradients();
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     const Range range = range_of(slot);
     const int64_t begin = slots[slot].summed ? range.end : range.begin;
     const int64_t end = slot + 1 < slots.size() ? range_of(slot + 1).begin : numel();
-    gradient.narrow(0, begin, end - begin).zero_();
+    gradients_here_.narrow(0, begin, end - begin).zero_();
   }
 }
 
-void Chunk::fetch() {
-  wanted = true;
-  // Already here, and waited for, where a node of autograd has kept it while a block ran again: the
-  // others may not have it, so that all gather once more, the same bits.
-  whole_working->take();
-  working.narrow(0, part.begin, part.size()).copy_(own_working);
-  gather = comm::all_gather_async(working, partition.counts(), group, comm::Reason::parameter);
+void Chunk::begin_reduction() {
+  zero_missing_gradients();
+  const comm::Reason reason = comm::Reason::gradient;
+  if (!state_sharded_) {
+    reduction_ = comm::all_reduce_async(gradients_here_, group, reason);
+    return;
+  }
+  reduction_ = comm::reduce_scatter_async(gradients_here_,
+                                          gradients_here_.narrow(0, part.begin, part.size()),
+                                          partition.counts(), group, reason);
 }
 
-void Chunk::let_go() {
-  wanted = false;
-  if (uses > 0) return;
-  gather.wait();
-  whole_working->give();
+void Chunk::finish_reduction(bool last) {
+  reduction_.wait();
+  for (SlotState& slot : slots) slot.summed = false;
+  if (!whole_gradients_) return;
+  keep_sums(last);
+  reduced_ = true;
+  whole_gradients_->give();
 }
 
-void Chunk::end_of_use() {
-  if (--uses == 0 && !wanted && whole_working) let_go();
+std::vector<Range> Chunk::sum_stretches() const {
+  return stretches_of(held, held.begin);
+}
+
+void Chunk::keep_sums(bool last) {
+  squared_norm_ = 0;
+  for (const Range& stretch : sum_stretches()) {
+    const at::Tensor sums = gradients_here_.narrow(0, stretch.begin, stretch.size());
+    StretchVisit visit(*gradients_, stretch,
+                       tiers_.gradients == Tier::device ? Tier::device : Tier::host,
+                       reduced_ ? Access::update : Access::write, Counted::no);
+    const at::Tensor& kept = visit.tensor();
+    if (reduced_) {
+      ops::accumulate(kept, sums);
+    } else {
+      kept.copy_(sums);
+    }
+    if (last) {
+      const Range counted = intersect(stretch, part);
+      if (!counted.empty()) {
+        *squared_norm_ +=
+            ops::squared_norm(kept.narrow(0, counted.begin - stretch.begin, counted.size()));
+      }
+    }
+    visit.leave();
+    if (tiers_.gradients == Tier::device) continue;
+    const int64_t bytes = stretch.size() * static_cast<int64_t>(kept.element_size());
+    memory_.pools.count_to(tiers_.gradients, MemoryKind::gradients, bytes);
+    if (reduced_ && tiers_.gradients == Tier::nvme) {
+      memory_.pools.count_from(Tier::nvme, MemoryKind::gradients, bytes);
+    }
+    if (tiers_.gradients == Tier::host) continue;
+    writes_.push_back(std::move(visit));
+    while (writes_.size() > kWritesUnderWay) {
+      writes_.front().finish();
+      writes_.pop_front();
+    }
+  }
+}
+
+void Chunk::forget_gradients() {
+  reduced_ = false;
+  for (SlotState& slot : slots) slot.written = slot.summed = false;
+}
+
+void Chunk::finish_gradient_writes() {
+  for (StretchVisit& write : writes_) write.finish();
+  writes_.clear();
+}
+
+// Summed by stretches wherever they rest: the same bits at every tier.
+double Chunk::squared_gradient_norm() const {
+  if (whole_gradients_) return squared_norm_.value_or(0);
+  double sum = 0;
+  for (const Range& stretch : sum_stretches()) {
+    const Range counted = intersect(stretch, part);
+    if (!counted.empty()) sum += ops::squared_norm(gradients_->memory(counted));
+  }
+  return sum;
+}
+
+StoredTensor& Chunk::updated_weights() {
+  if (!gathers_updates() || !whole_weights_) return *weights_;
+  if (!weights_on_device_) {
+    whole_weights_->take();
+    weights_on_device_ = std::make_unique<StoredTensor>(
+        weights_here_, Range{0, numel()}, MemoryKind::parameters, memory_.pools);
+  }
+  return *weights_on_device_;
+}
+
+void Chunk::begin_weight_gather() {
+  gather_ = comm::all_gather_async(weights_here_, partition.counts(), group,
+                                   comm::Reason::parameter);
+}
+
+void Chunk::finish_weight_gather() {
+  if (!weights_on_device_) return;
+  gather_.wait();
+  for (const Range& stretch : stretches_of({0, numel()}, 0)) {
+    StretchVisit visit(*weights_, stretch, Tier::host, Access::write, Counted::no);
+    visit.tensor().copy_(weights_here_.narrow(0, stretch.begin, stretch.size()));
+    visit.leave();
+    visit.finish();
+  }
+  memory_.pools.count_to(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
+  weights_on_device_ = nullptr;
+  whole_weights_->give();
+}
+
+void Chunk::wait_for_everything() {
+  reduction_.wait();
+  gather_.wait();
+  finish_gradient_writes();
 }
 
 }  // namespace colossal::memory

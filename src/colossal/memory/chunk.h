@@ -1,16 +1,20 @@
 // A chunk: a flat buffer of parameters with their gradients and optimizer state, as far as these
-// are here. What is sharded is cut into equal parts over the ranks that hold the same parameters.
+// are here. What is sharded is cut into equal parts over the ranks that hold the same parameters;
+// what is sharded or rests off the device is whole and on the device for a while only.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "colossal/comm/group.h"
 #include "colossal/layout/partition.h"
 #include "colossal/memory/block_pool.h"
 #include "colossal/memory/chunk_plan.h"
+#include "colossal/memory/stored_tensor.h"
 
 namespace colossal::memory {
 
@@ -22,46 +26,40 @@ struct ChunkOptions {
   // Stages 2 and 3, with several micro-batches. false: gradients are reduced at each and summed in
   // the parts. true: they are summed whole and reduced at the last: less traffic, more memory.
   bool accumulate_whole = false;
-  // Stage 3: how much is gathered ahead of the chunk in use; the next other one in any case.
+  // How much is fetched ahead of the chunk in use; the next other one in any case.
   int64_t ahead_bytes = int64_t{32} << 20;
   // The model reads weights through handles, so that the next forward waits for each chunk as it
   // comes to it. A foreign module does not: update() returns when all weights are here.
   bool handles_used = true;
-
-  bool own_masters() const { return master != working; }
+  Tiers tiers;
 };
 
-// What of a chunk each rank holds but its part of.
-struct ChunkSharding {
-  bool state = false;
-  bool gradients = false;
-  bool weights = false;
-
-  static ChunkSharding of_stage(int zero, const comm::Group& group) {
-    return {zero >= 1, zero >= 2 && group.size() > 1, zero >= 3 && group.size() > 1};
-  }
+// Where a chunk's tensors rest.
+struct ChunkTiers {
+  Tier parameters = Tier::device;
+  Tier gradients = Tier::device;
+  Tier optimizer = Tier::device;
 };
 
-struct Chunk {
+// What the chunks of a rank share.
+struct ChunkMemory {
+  ChunkMemory(at::Device device, const std::string& nvme_path);
+
+  TierPools pools;
+  BlockPool weight_blocks, gradient_blocks;
+};
+
+class Chunk {
+ public:
   Chunk(ChunkPlan made, const comm::Group& ranks, const ChunkOptions& options, int zero,
-        at::Device device, size_t num_states, BlockPool& weight_blocks, BlockPool& gradient_blocks);
+        const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory);
 
-  ChunkPlan plan;
-  const comm::Group& group;  // the ranks that hold the same elements and see other data
-  Partition partition;       // of the buffer over that group
-  Range part;                // this rank's of it: written to checkpoints, counted in norms
-  ChunkSharding sharding;
-  Range held;  // whose masters and state are here: part, or at stage 0 everything
-
-  // Sharded weights and gradients have a part of their own, [part], and are whole for a while.
-  at::Tensor working;             // [numel]
-  at::Tensor own_working;         // [part]
-  at::Tensor gradient;            // [numel]
-  at::Tensor own_gradient;        // [part]
-  bool own_masters = false;       // apart from the working weights
-  at::Tensor master;              // [held]
-  std::vector<at::Tensor> state;  // [held] each
-  std::unique_ptr<LentTensor> whole_working, whole_gradient;  // what of the above comes and goes
+  const ChunkPlan plan;
+  const comm::Group& group;   // the ranks that hold the same elements and see other data
+  const Partition partition;  // of the buffer over that group
+  const Range part;           // this rank's of it: written to checkpoints, counted in norms
+  const Range held;           // whose masters, state and sums of gradients are here: part, or at
+                              // stage 0 everything
 
   struct SlotState {
     bool written = false;  // had a gradient in this step
@@ -72,35 +70,92 @@ struct Chunk {
   std::vector<SlotState> slots;
   size_t pending = 0;  // slots whose gradient is still to come
 
-  comm::Work reduction;  // of gradients
-  bool reduced = false;  // own_gradient holds sums of this step's earlier micro-batches
-  comm::Work gather;     // of weights
-  int uses = 0;          // that keep the whole weights here
-  bool wanted = false;   // by the fetch plan
-
   int64_t numel() const { return plan.numel; }
   Range range_of(size_t slot) const {
     return {plan.slots[slot].offset, plan.slots[slot].offset + plan.slots[slot].numel};
   }
-  // Whose working weights rest here.
-  Range weights_here() const { return sharding.weights ? part : Range{0, numel()}; }
-  // Views of the elements `range` (in the chunk's count). Those of masters, state and gradients
-  // must lie in `held`, those of weights in weights_here().
-  at::Tensor held_view(const at::Tensor& tensor, Range range) const {
-    return tensor.narrow(0, range.begin - held.begin, range.size());
-  }
-  at::Tensor working_view(Range range) const;
-  at::Tensor gradient_view(Range range) const;
+  // Whether ranks hold but a part of the weights; and whether these are away between uses, for that
+  // or another reason.
+  bool weights_sharded() const { return weights_sharded_; }
+  bool weights_go_away() const { return whole_weights_ != nullptr; }
+  bool gradients_go_away() const { return whole_gradients_ != nullptr; }
+  // Whether reduction leaves on each rank but its part.
+  bool reduces_to_part() const { return state_sharded_; }
+  const ChunkTiers& tiers() const { return tiers_; }
 
-  // Elements from `offset` on: working weights, and masters, as far as they are here.
+  // [numel]; with weights or gradients that go away there is memory behind it for a while only.
+  const at::Tensor& whole_weights() const { return weights_here_; }
+  const at::Tensor& whole_gradients() const { return gradients_here_; }
+
+  // What rests. Masters are the weights where these need no others; frozen chunks have neither
+  // masters nor gradients nor state.
+  StoredTensor& weights() const { return *weights_; }
+  StoredTensor& master() const { return *master_; }
+  StoredTensor& gradients() const { return *gradients_; }
+  const std::vector<std::unique_ptr<StoredTensor>>& state() const { return state_; }
+  bool has_own_masters() const { return own_master_ != nullptr; }
+
+  // Elements from `offset` on: weights, and masters, as far as they are here.
   void store(int64_t offset, const at::Tensor& values);
+  // After store() of this rank's part: what other ranks stored, where it is to be here.
+  void gather_stored();
 
-  // Zeros stand for what no operator gave a gradient, another rank may have one, and in the gaps.
+  // Of weights that go away. begin_load() and fetch() begin, wait_for_weights() ends; let_go() is
+  // done as soon as no use keeps them.
+  void begin_load();
+  bool loading() const { return load_.has_value(); }
+  void fetch();
+  void wait_for_weights() { gather_.wait(); }
+  void let_go();
+  void begin_use() { ++uses_; }
+  void end_use();
+  bool wanted() const { return wanted_; }
+
+  // Of gradients: space for them; zeros where no operator gave any, another rank may have some, and
+  // in the gaps; their reduction, which leaves sums over ranks, and over earlier ones of this step,
+  // in gradients().
+  void take_gradients();
+  void begin_reduction();
+  void finish_reduction(bool last);
+  bool reduces_each_micro_batch() const { return gradients_sharded_; }
+  void forget_gradients();  // at the beginning of a step
+  void finish_gradient_writes();
+  // Of this rank's part, after the last reduction.
+  double squared_gradient_norm() const;
+
+  // Stages 1 and 2: the updated parts to all ranks, and to where the weights rest.
+  bool gathers_updates() const { return !weights_sharded_ && group.size() > 1 && reduces_to_part(); }
+  // What an update of masters writes weights to, [..] of elements `held` at least.
+  StoredTensor& updated_weights();
+  void begin_weight_gather();
+  void finish_weight_gather();
+
+  void wait_for_everything();
+
+ private:
   void zero_missing_gradients();
+  void keep_sums(bool last);
+  std::vector<Range> sum_stretches() const;
 
-  void fetch();       // begins to make the weights whole
-  void let_go();      // as soon as no use keeps them
-  void end_of_use();  // of one of `uses`
+  ChunkMemory& memory_;
+  ChunkTiers tiers_;
+  bool state_sharded_, gradients_sharded_, weights_sharded_;
+  at::Tensor weights_here_, gradients_here_;                      // [numel]
+  std::unique_ptr<LentTensor> whole_weights_, whole_gradients_;  // what of these goes away
+  std::unique_ptr<StoredTensor> weights_, own_master_, gradients_;
+  std::unique_ptr<StoredTensor> weights_on_device_;  // whole_weights(), while they gather updates
+  StoredTensor* master_ = nullptr;
+  std::vector<std::unique_ptr<StoredTensor>> state_;
+
+  std::optional<StretchVisit> load_;
+  comm::Work gather_;  // of weights
+  int uses_ = 0;       // that keep the whole weights here
+  bool wanted_ = false;
+
+  comm::Work reduction_;
+  bool reduced_ = false;                    // gradients() has sums of this step's micro-batches
+  std::deque<StretchVisit> writes_;         // of gradients, under way
+  std::optional<double> squared_norm_;      // of gradients that went away
 };
 
 }  // namespace colossal::memory

@@ -14,10 +14,10 @@ namespace colossal::memory {
 
 namespace {
 
-// Blocks that wait to be lent again: as many as there are whole at once, give or take.
-constexpr size_t kFreeBlocks = 3;
 // Whole gradients under reduction, besides the one that is being filled.
 constexpr size_t kReductionsUnderWay = 1;
+// Stretches of state under update: read ahead, or written behind.
+constexpr size_t kUpdatesUnderWay = 3;
 
 }  // namespace
 
@@ -43,21 +43,23 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
       context_(context),
       optimizer_(optimizer),
       options_(options),
-      weight_blocks_(context.device(), MemoryKind::gathered, kFreeBlocks),
-      gradient_blocks_(context.device(), MemoryKind::gradients, kFreeBlocks) {
+      memory_(context.device(), options.tiers.nvme_path) {
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(options.working));
   const int tensor_parts = context.strategy().tp;
+  std::vector<ChunkPlan> plans =
+      plan_chunks(parameters_, element_bytes, options.chunk_bytes, tensor_parts);
+  const std::vector<ChunkTiers> tiers = tiers_of(plans);
   std::vector<Chunk*> all;
-  for (ChunkPlan& plan :
-       plan_chunks(parameters_, element_bytes, options.chunk_bytes, tensor_parts)) {
+  for (size_t i = 0; i < plans.size(); ++i) {
     const comm::Group& group =
-        plan.placement.reduction ? *plan.placement.reduction : context.data_group();
-    chunks_.push_back(std::make_unique<Chunk>(
-        std::move(plan), group, options, context.strategy().zero, context.device(),
-        optimizer.state_names().size(), weight_blocks_, gradient_blocks_));
-    attach(*chunks_.back());
+        plans[i].placement.reduction ? *plans[i].placement.reduction : context.data_group();
+    chunks_.push_back(std::make_unique<Chunk>(std::move(plans[i]), group, options,
+                                              context.strategy().zero, tiers[i],
+                                              optimizer.state_names().size(), memory_));
     all.push_back(chunks_.back().get());
   }
+  memory_.pools.open_swap();
+  for (size_t i = 0; i < chunks_.size(); ++i) attach(static_cast<int>(i));
   fetcher_ = std::make_unique<ChunkFetcher>(all, context.world_group(), tensor_parts,
                                             options.ahead_bytes, order);
   for (auto& chunk : chunks_) {
@@ -70,11 +72,9 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
 ChunkEngine::~ChunkEngine() {
   for (auto& chunk : chunks_) {
     // A collective must not outlive the buffers that it reads. Its error was for the step to see.
-    for (comm::Work* work : {&chunk->reduction, &chunk->gather}) {
-      try {
-        work->wait();
-      } catch (const Error&) {
-      }
+    try {
+      chunk->wait_for_everything();
+    } catch (const Error&) {
     }
   }
   for (nn::ParameterHandle& parameter : parameters_) {
@@ -85,16 +85,39 @@ ChunkEngine::~ChunkEngine() {
   }
 }
 
+// Shares are of the bytes that a kind has on this rank, in order of use.
+std::vector<ChunkTiers> ChunkEngine::tiers_of(const std::vector<ChunkPlan>& plans) const {
+  int64_t total = 0, total_trainable = 0;
+  for (const ChunkPlan& plan : plans) {
+    total += plan.global_numel;
+    if (plan.trainable) total_trainable += plan.global_numel;
+  }
+  std::vector<ChunkTiers> tiers;
+  int64_t begin = 0, begin_trainable = 0;
+  for (const ChunkPlan& plan : plans) {
+    ChunkTiers& made = tiers.emplace_back();
+    made.parameters = options_.tiers.parameters.tier_of(begin, begin + plan.global_numel, total);
+    begin += plan.global_numel;
+    if (!plan.trainable) continue;
+    const int64_t end = begin_trainable + plan.global_numel;
+    made.gradients = options_.tiers.gradients.tier_of(begin_trainable, end, total_trainable);
+    made.optimizer = options_.tiers.optimizer.tier_of(begin_trainable, end, total_trainable);
+    begin_trainable = end;
+  }
+  return tiers;
+}
+
 // Makes each parameter a view of the chunk's storage: `set_` keeps a version counter of its own, so
 // that the optimizer's writes are not taken for writes to saved tensors of other parameters.
-void ChunkEngine::attach(Chunk& chunk) {
+void ChunkEngine::attach(int index) {
+  Chunk& chunk = *chunks_[index];
   for (size_t slot = 0; slot < chunk.plan.slots.size(); ++slot) {
     const Slot& place = chunk.plan.slots[slot];
     nn::Parameter& parameter = *place.parameter;
-    places_[&parameter] = {&chunk, slot, static_cast<int>(chunks_.size()) - 1};
-    at::Tensor view = at::empty({0}, chunk.working.options());
+    places_[&parameter] = {&chunk, slot, index};
+    at::Tensor view = at::empty({0}, chunk.whole_weights().options());
     const std::vector<int64_t> shape = parameter.local_shape();
-    view.set_(chunk.working.storage(), place.offset, shape, c10::contiguous_strides(shape));
+    view.set_(chunk.whole_weights().storage(), place.offset, shape, c10::contiguous_strides(shape));
     if (parameter.tensor.defined()) {
       // A foreign module holds this very tensor: its data moves here, its identity stays.
       load(parameter, 0, parameter.tensor.detach().contiguous().view(-1));
@@ -109,10 +132,10 @@ void ChunkEngine::attach(Chunk& chunk) {
           parameter.tensor, std::make_unique<GradientHook>(*this, chunk, slot));
     }
   }
-  if (!chunk.sharding.weights) return;
-  sharded_storages_[chunk.working.storage().unsafeGetStorageImpl()] =
-      static_cast<int>(chunks_.size()) - 1;
-  chunk.whole_working->give();
+  storages_[chunk.whole_weights().storage().unsafeGetStorageImpl()] = index;
+  if (!chunk.weights_go_away()) return;
+  weights_go_away_ = true;
+  chunk.let_go();
 }
 
 void ChunkEngine::before_use(nn::Parameter& parameter) {
@@ -123,9 +146,12 @@ void ChunkEngine::after_use(nn::Parameter& parameter) {
   fetcher_->after_use(places_.at(&parameter).index);
 }
 
-bool ChunkEngine::may_be_let_go(const at::Tensor& weight) const {
-  return weight.has_storage() &&
-         sharded_storages_.contains(weight.storage().unsafeGetStorageImpl());
+bool ChunkEngine::is_weight(const at::Tensor& tensor) const {
+  return tensor.has_storage() && storages_.contains(tensor.storage().unsafeGetStorageImpl());
+}
+
+bool ChunkEngine::may_be_let_go(const at::Tensor& tensor) const {
+  return weights_go_away_ && is_weight(tensor) && chunks_[chunk_of(tensor)]->weights_go_away();
 }
 
 void ChunkEngine::initialise(uint64_t seed) {
@@ -137,20 +163,13 @@ void ChunkEngine::initialise(uint64_t seed) {
       const nn::Parameter& parameter = *chunk->plan.slots[slot].parameter;
       const int64_t begin = mine.begin - chunk->plan.slots[slot].offset;
       // Rounded to the master's type first: a bf16 run starts from the masters of an fp32 run.
-      at::Tensor values = at::empty({mine.size()}, chunk->working.options().dtype(options_.master));
+      at::Tensor values =
+          at::empty({mine.size()}, chunk->whole_weights().options().dtype(options_.master));
       fill_initial_values(values, parameter, begin, seed);
       chunk->store(mine.begin, values);
     }
   }
-  for (auto& chunk : chunks_) {
-    if (chunk->sharding.weights) continue;
-    comm::all_gather(chunk->working, chunk->partition.counts(), chunk->group,
-                     comm::Reason::parameter);
-    // At stage 0 the masters of the other ranks' parts are here too, and follow the same values.
-    if (!chunk->own_masters || chunk->held == chunk->part) continue;
-    comm::all_gather(chunk->master, chunk->partition.counts(), chunk->group,
-                     comm::Reason::parameter);
-  }
+  for (auto& chunk : chunks_) chunk->gather_stored();
 }
 
 void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
@@ -167,10 +186,7 @@ void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::
 }
 
 void ChunkEngine::begin_step() {
-  for (Chunk* chunk : launch_order_) {
-    chunk->reduced = false;
-    for (Chunk::SlotState& slot : chunk->slots) slot.written = slot.summed = false;
-  }
+  for (Chunk* chunk : launch_order_) chunk->forget_gradients();
 }
 
 void ChunkEngine::begin_micro_batch(bool last) {
@@ -190,7 +206,8 @@ void ChunkEngine::begin_backward() {
 }
 
 bool ChunkEngine::reduces_now(const Chunk& chunk) const {
-  return last_micro_batch_ || (chunk.sharding.gradients && !options_.accumulate_whole);
+  return last_micro_batch_ ||
+         (chunk.reduces_each_micro_batch() && !options_.accumulate_whole);
 }
 
 void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter) {
@@ -199,11 +216,11 @@ void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& 
   const Slot& place = chunk.plan.slots[slot];
   COLOSSAL_CHECK(state.pending, "parameter {} had two gradients in one backward",
                  place.parameter->name);
-  if (chunk.whole_gradient) chunk.whole_gradient->take();
+  chunk.take_gradients();
   // Copying here and dropping autograd's tensor costs one pass less than having autograd add into
   // a zeroed view, and lets a bf16 gradient accumulate in fp32.
   const at::Tensor gradient = parameter.grad().contiguous().view(-1);
-  const at::Tensor target = chunk.gradient.narrow(0, place.offset, place.numel);
+  const at::Tensor target = chunk.whole_gradients().narrow(0, place.offset, place.numel);
   if (state.summed) {
     ops::accumulate(target, gradient);
   } else {
@@ -225,33 +242,16 @@ void ChunkEngine::launch_ready_chunks() {
 
 void ChunkEngine::launch(Chunk& chunk) {
   at::NoGradGuard no_grad;
-  const comm::Reason reason = comm::Reason::gradient;
-  chunk.zero_missing_gradients();
-  if (!chunk.sharding.state) {
-    chunk.reduction = comm::all_reduce_async(chunk.gradient, chunk.group, reason);
-    return;
-  }
-  const at::Tensor in_place = chunk.gradient.narrow(0, chunk.part.begin, chunk.part.size());
-  chunk.reduction =
-      comm::reduce_scatter_async(chunk.gradient, chunk.reduced ? in_place : chunk.own_gradient,
-                                 chunk.partition.counts(), chunk.group, reason);
-  if (!chunk.sharding.gradients) return;
+  chunk.begin_reduction();
+  if (!chunk.gradients_go_away()) return;
   reducing_.push_back(&chunk);
   while (reducing_.size() > kReductionsUnderWay) finish_oldest_reduction();
 }
 
 void ChunkEngine::finish_oldest_reduction() {
   at::NoGradGuard no_grad;
-  Chunk& chunk = *reducing_.front();
+  reducing_.front()->finish_reduction(last_micro_batch_);
   reducing_.pop_front();
-  chunk.reduction.wait();
-  if (chunk.reduced) {
-    ops::accumulate(chunk.own_gradient,
-                    chunk.gradient.narrow(0, chunk.part.begin, chunk.part.size()));
-  }
-  chunk.reduced = true;
-  for (Chunk::SlotState& slot : chunk.slots) slot.summed = false;
-  chunk.whole_gradient->give();
 }
 
 void ChunkEngine::end_micro_batch() {
@@ -262,14 +262,17 @@ void ChunkEngine::end_micro_batch() {
 
 void ChunkEngine::finish_reduction() {
   while (!reducing_.empty()) finish_oldest_reduction();
-  for (Chunk* chunk : launch_order_) chunk->reduction.wait();
+  for (Chunk* chunk : launch_order_) {
+    if (!chunk->gradients_go_away()) chunk->finish_reduction(/*last=*/true);
+    chunk->finish_gradient_writes();
+  }
 }
 
 double ChunkEngine::squared_gradient_norm() const {
   double sum = 0;
   for (const Chunk* chunk : launch_order_) {
     if (chunk->plan.placement.replica > 0) continue;  // the first replica counts them
-    sum += ops::squared_norm(chunk->own_gradient);
+    sum += chunk->squared_gradient_norm();
   }
   return sum;
 }
@@ -288,7 +291,7 @@ std::string ChunkEngine::first_non_finite_gradient() const {
     const auto [chunk, slot, index] = places_.at(&*parameter);
     const Range here = intersect(chunk->range_of(slot), chunk->part);
     if (here.empty() || !chunk->plan.trainable) continue;
-    if (!ops::all_finite(chunk->gradient_view(here))) return parameter->name;
+    if (!ops::all_finite(chunk->gradients().read(here))) return parameter->name;
   }
   return "";
 }
@@ -297,51 +300,56 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
   at::NoGradGuard no_grad;
   std::unordered_map<const nn::Parameter*, bool> used;
   for (size_t i = 0; i < parameters_.size(); ++i) used[&*parameters_[i]] = used_anywhere[i];
+  struct Part {
+    Chunk* chunk;
+    Range elements;
+    bool last;  // of its chunk
+  };
+  std::vector<Part> parts;
   // In order of use: the first weights that the next forward needs are gathered first.
   for (auto& chunk : chunks_) {
     if (!chunk->plan.trainable) continue;
-    Range run{0, 0};  // of slots updated alike, so that one call of the kernel serves them
-    int64_t run_count = 0;
     for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
-      const bool taken = used.at(&*chunk->plan.slots[slot].parameter);
-      if (taken) ++chunk->slots[slot].updates;
-      const int64_t count = taken ? chunk->slots[slot].updates : 0;
-      const Range range = chunk->range_of(slot);
-      if (count != run_count) {
-        update_run(*chunk, run, run_count, update);
-        run = range;
-        run_count = count;
-      }
-      run.end = range.end;
+      if (used.at(&*chunk->plan.slots[slot].parameter)) ++chunk->slots[slot].updates;
     }
-    update_run(*chunk, run, run_count, update);
-    if (chunk->sharding.state && !chunk->sharding.weights) {
-      chunk->gather = comm::all_gather_async(chunk->working, chunk->partition.counts(),
-                                             chunk->group, comm::Reason::parameter);
+    for (const Range& stretch : update_stretches(*chunk)) {
+      parts.push_back({chunk.get(), stretch, stretch.end == chunk->held.end});
     }
   }
+  std::deque<StretchUpdate> reading;
+  Chunk* gathering = nullptr;
+  for (size_t next = 0, i = 0; i < parts.size(); ++i) {
+    for (; next < parts.size() && next < i + kUpdatesUnderWay; ++next) {
+      reading.emplace_back(*parts[next].chunk, parts[next].elements);
+    }
+    Chunk& chunk = *parts[i].chunk;
+    reading.front().run(optimizer_, [&](size_t slot) -> std::optional<optim::UpdateScalars> {
+      if (!used.at(&*chunk.plan.slots[slot].parameter)) return std::nullopt;
+      return optim::UpdateScalars{.learning_rate = update.learning_rate,
+                                  .weight_decay = chunk.plan.decayed ? update.weight_decay : 0,
+                                  .gradient_scale = update.gradient_scale,
+                                  .update = chunk.slots[slot].updates};
+    });
+    updating_.push_back(std::move(reading.front()));
+    reading.pop_front();
+    while (updating_.size() > kUpdatesUnderWay) finish_oldest_update();
+    if (!parts[i].last || !chunk.gathers_updates()) continue;
+    chunk.begin_weight_gather();
+    if (gathering) gathering->finish_weight_gather();
+    gathering = &chunk;
+  }
+  if (gathering) gathering->finish_weight_gather();
+  while (!updating_.empty()) finish_oldest_update();
   if (!options_.handles_used) synchronize();
 }
 
-void ChunkEngine::update_run(Chunk& chunk, Range run, int64_t count, const Update& update) {
-  const Range here = intersect(run, chunk.held);
-  if (here.empty() || count == 0) return;
-  optim::Piece piece;
-  piece.master = chunk.held_view(chunk.master, here);
-  piece.gradient = chunk.gradient_view(here);
-  if (chunk.own_masters) piece.working = chunk.working_view(here);
-  for (const at::Tensor& state : chunk.state) piece.state.push_back(chunk.held_view(state, here));
-  optimizer_.update(piece, {.learning_rate = update.learning_rate,
-                            .weight_decay = chunk.plan.decayed ? update.weight_decay : 0,
-                            .gradient_scale = update.gradient_scale,
-                            .update = count});
+void ChunkEngine::finish_oldest_update() {
+  updating_.front().finish();
+  updating_.pop_front();
 }
 
 void ChunkEngine::synchronize() {
-  for (auto& chunk : chunks_) {
-    chunk->reduction.wait();
-    chunk->gather.wait();
-  }
+  for (auto& chunk : chunks_) chunk->wait_for_everything();
 }
 
 std::vector<int64_t> ChunkEngine::update_counts() const {
@@ -376,23 +384,20 @@ void ChunkEngine::visit_slot(const Chunk& chunk, size_t slot, bool held,
   const Range here = intersect(chunk.range_of(slot), held ? chunk.held : chunk.part);
   place.parameter->for_each_run(
       {here.begin - place.offset, here.end - place.offset}, [&](const nn::Parameter::Run& run) {
-        visit(piece_of(chunk, *place.parameter, place.offset + run.local_begin, run));
+        const int64_t begin = place.offset + run.local_begin;
+        visit({.parameter = &*place.parameter,
+               .elements = {run.begin, run.begin + run.count},
+               .chunk = &chunk,
+               .in_chunk = {begin, begin + run.count}});
       });
 }
 
-OwnedPiece ChunkEngine::piece_of(const Chunk& chunk, const nn::Parameter& parameter, int64_t offset,
-                                 const nn::Parameter::Run& run) const {
-  const Range here{offset, offset + run.count};
-  OwnedPiece piece;
-  piece.parameter = &parameter;
-  piece.elements = {run.begin, run.begin + run.count};
-  piece.working = chunk.working_view(here);
-  piece.master = chunk.plan.trainable ? chunk.held_view(chunk.master, here) : piece.working;
-  if (chunk.plan.trainable) piece.gradient = chunk.gradient_view(here);
-  for (const at::Tensor& state : chunk.state) {
-    piece.state.push_back(chunk.held_view(state, here));
-  }
-  return piece;
+at::Tensor OwnedPiece::master() const {
+  return chunk->plan.trainable ? chunk->master().read(in_chunk) : working();
+}
+
+at::Tensor OwnedPiece::gradient() const {
+  return chunk->plan.trainable ? chunk->gradients().read(in_chunk) : at::Tensor();
 }
 
 void ChunkEngine::for_each_written_piece(
@@ -410,13 +415,6 @@ void ChunkEngine::for_each_held_piece(const std::function<void(const OwnedPiece&
   visit_pieces(true, visit);
 }
 
-at::Tensor ChunkEngine::gradient(const nn::Parameter& parameter) const {
-  const auto [chunk, slot, index] = places_.at(&parameter);
-  COLOSSAL_CHECK(!chunk->sharding.gradients, "the gradient of {} is in parts", parameter.name);
-  const Slot& place = chunk->plan.slots[slot];
-  return chunk->gradient.narrow(0, place.offset, place.numel).view(parameter.local_shape());
-}
-
 std::vector<ChunkEngine::ChunkSize> ChunkEngine::chunk_sizes() const {
   std::vector<ChunkSize> sizes;
   for (const auto& chunk : chunks_) {
@@ -426,21 +424,22 @@ std::vector<ChunkEngine::ChunkSize> ChunkEngine::chunk_sizes() const {
   return sizes;
 }
 
-ChunkEngine::StateBytes ChunkEngine::state_bytes() const {
+ChunkEngine::StateBytes ChunkEngine::state_bytes(Tier tier) const {
   StateBytes bytes;
+  const auto add = [&](int64_t& sum, const StoredTensor& tensor) {
+    if (tensor.tier() == tier) sum += tensor.bytes();
+  };
   for (const auto& chunk : chunks_) {
-    const auto resting = [](bool sharded, const at::Tensor& whole, const at::Tensor& own) {
-      return static_cast<int64_t>((sharded ? own : whole).nbytes());
-    };
-    bytes.parameters += resting(chunk->sharding.weights, chunk->working, chunk->own_working);
+    add(bytes.parameters, chunk->weights());
     if (!chunk->plan.trainable) continue;
-    bytes.gradients += resting(chunk->sharding.gradients, chunk->gradient, chunk->own_gradient);
-    if (chunk->own_masters) {
-      bytes.optimizer += static_cast<int64_t>(chunk->master.nbytes());
+    // Where they do not go away they are whole.
+    if (chunk->gradients_go_away()) {
+      add(bytes.gradients, chunk->gradients());
+    } else if (tier == Tier::device) {
+      bytes.gradients += static_cast<int64_t>(chunk->whole_gradients().nbytes());
     }
-    for (const at::Tensor& state : chunk->state) {
-      bytes.optimizer += static_cast<int64_t>(state.nbytes());
-    }
+    if (chunk->has_own_masters()) add(bytes.optimizer, chunk->master());
+    for (const auto& state : chunk->state()) add(bytes.optimizer, *state);
   }
   return bytes;
 }

@@ -27,21 +27,33 @@
 #include "colossal/memory/block_pool.h"
 #include "colossal/memory/chunk.h"
 #include "colossal/memory/chunk_fetcher.h"
+#include "colossal/memory/stretch_update.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/parameter.h"
 #include "colossal/optim/optimizer.h"
 
 namespace colossal::memory {
 
-// A run of one parameter's elements that this rank holds, and the tensors for it (one-dimensional,
-// equal length, views): what checkpoints write and read.
+// A run of one parameter's elements that this rank holds: what checkpoints write and read. Tensors
+// are one-dimensional and of equal length: views where they rest in memory, copies of what is on
+// NVMe.
 struct OwnedPiece {
   const nn::Parameter* parameter = nullptr;
-  Range elements;       // of the flattened global parameter
-  at::Tensor working;   // in the compute type
-  at::Tensor master;    // the same tensor where working weights are their own masters
-  at::Tensor gradient;  // summed over ranks after finish_reduction; a frozen one has none
-  std::vector<at::Tensor> state;
+  Range elements;  // of the flattened global parameter
+  const Chunk* chunk = nullptr;
+  Range in_chunk;  // the same elements there
+
+  at::Tensor working() const { return chunk->weights().read(in_chunk); }  // in the compute type
+  // The working weights where these are their own masters.
+  at::Tensor master() const;
+  // Summed over ranks after finish_reduction; a frozen parameter has none.
+  at::Tensor gradient() const;
+  // The optimizer's, as it names them.
+  size_t num_states() const { return chunk->state().size(); }
+  at::Tensor state(size_t index) const { return chunk->state()[index]->read(in_chunk); }
+  void set_state(size_t index, const at::Tensor& values) const {
+    chunk->state()[index]->write(in_chunk.begin, values);
+  }
 };
 
 class ChunkEngine : private nn::Residency {
@@ -69,8 +81,11 @@ class ChunkEngine : private nn::Residency {
   void begin_evaluation() { fetcher_->begin_evaluation(); }
   void end_evaluation() { fetcher_->end(); }
 
-  // Whether a tensor is one of ours, whole or a view, and its memory may be let go between uses.
-  bool may_be_let_go(const at::Tensor& weight) const;
+  // Whether any weights are here for their uses only.
+  bool weights_go_away() const { return weights_go_away_; }
+  // Whether a tensor is a weight, whole or a view; and its memory may be let go between uses.
+  bool is_weight(const at::Tensor& tensor) const;
+  bool may_be_let_go(const at::Tensor& tensor) const;
   // Its memory is here until after_use(), or until the node of autograd that is running has ended.
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
@@ -115,10 +130,6 @@ class ChunkEngine : private nn::Residency {
   // Every run whose master and state this rank holds (stage 0: all).
   void for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const;
 
-  // Reduced gradient of a parameter, as a view (of stage 1: only this rank's part is reduced). Not
-  // where gradients are sharded.
-  at::Tensor gradient(const nn::Parameter& parameter) const;
-
   // Sizes for the byte laws and memory figures.
   struct ChunkSize {
     int64_t numel = 0;
@@ -132,8 +143,14 @@ class ChunkEngine : private nn::Residency {
     int64_t parameters = 0;
     int64_t gradients = 0;
     int64_t optimizer = 0;
+    int64_t total() const { return parameters + gradients + optimizer; }
   };
-  StateBytes state_bytes() const;
+  // Of what rests in a tier.
+  StateBytes state_bytes(Tier tier) const;
+
+  // What went to and came from tiers other than the device.
+  const TierPools::Traffic& tier_traffic() const { return memory_.pools.traffic(); }
+  TierPools& tier_pools() { return memory_.pools; }
 
  private:
   class GradientHook;
@@ -141,30 +158,30 @@ class ChunkEngine : private nn::Residency {
   void before_use(nn::Parameter& parameter) override;
   void after_use(nn::Parameter& parameter) override;
   int chunk_of(const at::Tensor& weight) const {
-    return sharded_storages_.at(weight.storage().unsafeGetStorageImpl());
+    return storages_.at(weight.storage().unsafeGetStorageImpl());
   }
-  void attach(Chunk& chunk);
+  void attach(int index);
   bool reduces_now(const Chunk& chunk) const;
   void collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter);
   void launch_ready_chunks();
   void launch(Chunk& chunk);
   void finish_oldest_reduction();
-  void update_run(Chunk& chunk, Range run, int64_t count, const Update& update);
+  std::vector<ChunkTiers> tiers_of(const std::vector<ChunkPlan>& plans) const;
+  void finish_oldest_update();
   void visit_pieces(bool held, const std::function<void(const OwnedPiece&)>& visit) const;
   void visit_slot(const Chunk& chunk, size_t slot, bool held,
                   const std::function<void(const OwnedPiece&)>& visit) const;
-  OwnedPiece piece_of(const Chunk& chunk, const nn::Parameter& parameter, int64_t offset,
-                      const nn::Parameter::Run& run) const;
 
   nn::ParameterList parameters_;
   const ParallelContext& context_;
   const optim::Optimizer& optimizer_;
   ChunkOptions options_;
-  BlockPool weight_blocks_, gradient_blocks_;
+  ChunkMemory memory_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Chunk*> launch_order_;  // trainable chunks, last used first
   size_t launched_ = 0;
   std::deque<Chunk*> reducing_;  // whose whole gradients wait to be let go, oldest first
+  std::deque<StretchUpdate> updating_;  // on their way to where they rest, oldest first
   std::unique_ptr<ChunkFetcher> fetcher_;
   bool last_micro_batch_ = false;
 
@@ -174,7 +191,8 @@ class ChunkEngine : private nn::Residency {
     int index;  // of the chunk
   };
   std::unordered_map<const nn::Parameter*, Place> places_;
-  std::unordered_map<const c10::StorageImpl*, int> sharded_storages_;  // chunk of each
+  std::unordered_map<const c10::StorageImpl*, int> storages_;  // of weights: chunk of each
+  bool weights_go_away_ = false;
 };
 
 }  // namespace colossal::memory

@@ -18,27 +18,27 @@ ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world,
       world_(world),
       tensor_parts_(tensor_parts),
       ahead_bytes_(ahead_bytes) {
-  any_sharded_ = !sharded_chunks().empty();
+  any_go_away_ = !chunks_that_go_away().empty();
   if (order) {
     plan(*order);
   } else {
-    training_ = evaluation_ = plan_all_at_once(sharded_chunks());
+    training_ = evaluation_ = plan_all_at_once(chunks_that_go_away());
   }
 }
 
-std::vector<int> ChunkFetcher::sharded_chunks() const {
-  std::vector<int> sharded;
+std::vector<int> ChunkFetcher::chunks_that_go_away() const {
+  std::vector<int> found;
   for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i]->sharding.weights) sharded.push_back(static_cast<int>(i));
+    if (chunks_[i]->weights_go_away()) found.push_back(static_cast<int>(i));
   }
-  return sharded;
+  return found;
 }
 
 void ChunkFetcher::plan(const OrderOfUse& order) {
   std::vector<int64_t> bytes;
   for (const Chunk* chunk : chunks_) {
     // The same on all ranks, also where tensors are cut unevenly.
-    bytes.push_back(chunk->plan.global_numel / tensor_parts_ * chunk->working.element_size());
+    bytes.push_back(chunk->plan.global_numel / tensor_parts_ * chunk->weights().element_bytes());
   }
   std::vector<int> all = order.forward;
   all.insert(all.end(), order.backward.begin(), order.backward.end());
@@ -52,11 +52,15 @@ void ChunkFetcher::begin(const FetchPlan& plan) {
                  running_->steps.size());
   running_ = &plan;
   entered_ = 0;
+  loads_.clear();
+  for (const FetchStep& step : plan.steps) {
+    loads_.insert(loads_.end(), step.fetch.begin(), step.fetch.end());
+  }
   if (!plan.steps.empty()) enter_next_step();
 }
 
 void ChunkFetcher::begin_training() {
-  if (!any_sharded_) return;
+  if (!any_go_away_) return;
   recorded_ = {};
   training_runs_ = true;
   in_backward_ = false;
@@ -68,7 +72,7 @@ void ChunkFetcher::begin_backward() {
 }
 
 void ChunkFetcher::begin_evaluation() {
-  if (!any_sharded_) return;
+  if (!any_go_away_) return;
   training_runs_ = false;
   begin(evaluation_);
 }
@@ -86,19 +90,34 @@ void ChunkFetcher::enter_next_step() {
   const at::NoGradGuard no_grad;
   const FetchStep& step = running_->steps[entered_++];
   for (int chunk : step.release) chunks_[chunk]->let_go();
-  for (int chunk : step.fetch) chunks_[chunk]->fetch();
+  for (int chunk : step.fetch) {
+    chunks_[chunk]->fetch();
+    if (!loads_.empty()) loads_.pop_front();
+  }
+  load_ahead();
+}
+
+// From the disk to the host, for the fetches that come next.
+void ChunkFetcher::load_ahead() {
+  int64_t ahead = 0;
+  for (int index : loads_) {
+    Chunk& chunk = *chunks_[index];
+    ahead += chunk.weights().bytes();
+    if (ahead > ahead_bytes_ && index != loads_.front()) break;
+    if (!chunk.loading()) chunk.begin_load();
+  }
 }
 
 void ChunkFetcher::before_use(int index) {
   Chunk& chunk = *chunks_[index];
-  if (chunk.sharding.weights) {
+  if (chunk.weights_go_away()) {
     COLOSSAL_CHECK(running_, "weights of chunk {} are used outside of a micro-batch", index);
     advance_to(index);
     std::vector<int>& record = in_backward_ ? recorded_.backward : recorded_.forward;
     if (training_runs_ && (record.empty() || record.back() != index)) record.push_back(index);
   }
-  chunk.gather.wait();
-  ++chunk.uses;
+  chunk.wait_for_weights();
+  chunk.begin_use();
 }
 
 void ChunkFetcher::advance_to(int chunk) {
@@ -107,7 +126,7 @@ void ChunkFetcher::advance_to(int chunk) {
   const bool is_next = entered_ < steps.size() && steps[entered_].chunk == chunk;
   if (is_next) return enter_next_step();
   // Here, ahead of its place in the order: who left out uses between stays behind the others.
-  if (chunks_[chunk]->wanted) return;
+  if (chunks_[chunk]->wanted()) return;
   const auto found = std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(entered_),
                                   steps.end(), [&](const FetchStep& s) { return s.chunk == chunk; });
   COLOSSAL_CHECK(found != steps.end(),
@@ -149,8 +168,8 @@ void ChunkFetcher::agree() {
   if (agreed) return plan(*longest);
   if (world_.rank() == 0) {
     log::warn(
-        "ranks use parameters in different orders: with ZeRO stage 3 all of them are gathered for "
-        "each micro-batch");
+        "ranks use parameters in different orders: all of those that are sharded or offloaded are "
+        "brought for each micro-batch");
   }
 }
 

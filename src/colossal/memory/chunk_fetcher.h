@@ -1,10 +1,12 @@
-// Brings sharded weights together for their uses and lets them go, as a fetch plan says.
+// Brings weights that are sharded or rest off the device to it for their uses, whole, and lets them
+// go, as a fetch plan says.
 //
 // All ranks of a job fetch the same chunks in the same order, whatever each of them uses: a rank
 // that leaves uses out takes part in the gathers of the others.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace colossal::memory {
 
 class ChunkFetcher {
  public:
-  // `chunks`: all of a job; those with sharded weights are fetched, by their index in it. `order`:
+  // `chunks`: all of a job; those whose weights go away are fetched, by their index in it. `order`:
   // of a micro-batch, equal on all ranks of `world`; unknown: the first micro-batch has everything
   // whole, and finds it. tensor_parts: as plan_chunks() takes it.
   ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world, int tensor_parts,
@@ -31,7 +33,7 @@ class ChunkFetcher {
 
   // The weights are whole from one to the other.
   void before_use(int chunk);
-  void after_use(int chunk) { chunks_[chunk]->end_of_use(); }
+  void after_use(int chunk) { chunks_[chunk]->end_use(); }
   // ... and here until autograd's node that is running has ended.
   void use_in_node(int chunk);
 
@@ -42,21 +44,23 @@ class ChunkFetcher {
   void begin(const FetchPlan& plan);
   void advance_to(int chunk);
   void enter_next_step();
+  void load_ahead();
   void end_node_uses();
   void agree();
   void plan(const OrderOfUse& order);
-  std::vector<int> sharded_chunks() const;
+  std::vector<int> chunks_that_go_away() const;
 
   std::vector<Chunk*> chunks_;
   const comm::Group& world_;
   int tensor_parts_;
   int64_t ahead_bytes_;
-  bool any_sharded_ = false;
+  bool any_go_away_ = false;
   bool order_known_ = false, order_asked_ = false;
   FetchPlan training_, evaluation_;
 
   const FetchPlan* running_ = nullptr;  // null: outside of a micro-batch
   size_t entered_ = 0;                  // steps of it
+  std::deque<int> loads_;               // of its fetches that are to come
   bool training_runs_ = false, in_backward_ = false;
   OrderOfUse recorded_;
   const void* node_ = nullptr;  // of autograd, that uses these

@@ -161,6 +161,9 @@ MemoryScope::MemoryScope(const MemoryLedger& ledger, c10::DeviceType device)
     : books_before_(std::exchange(counting_books, ledger.books_)),
       device_before_(std::exchange(counted_device, device)) {}
 
+MemoryScope::MemoryScope()
+    : books_before_(std::exchange(counting_books, nullptr)), device_before_(counted_device) {}
+
 MemoryScope::~MemoryScope() {
   counting_books = std::move(books_before_);
   counted_device = device_before_;

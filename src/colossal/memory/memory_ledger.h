@@ -71,6 +71,7 @@ class MemoryLedger {
 class MemoryScope {
  public:
   MemoryScope(const MemoryLedger& ledger, c10::DeviceType device);
+  MemoryScope();  // nobody counts
   ~MemoryScope();
   MemoryScope(const MemoryScope&) = delete;
   MemoryScope& operator=(const MemoryScope&) = delete;

@@ -52,7 +52,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
   const ParallelContext context(world, job.strategy, device);
   RecordedStep step;
   EngineConfig config = engine_config(job);
-  if (job.strategy.zero == 3) config.order = record_order(job, context.rank());
+  if (job.weights_go_away()) config.order = record_order(job, context.rank());
   Recorder recorder(world.ledger(), device.type());
   {
     const auto build = parallel::make_builder(context, models::sharding(job.model));

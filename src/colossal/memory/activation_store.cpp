@@ -1,0 +1,195 @@
+#include "colossal/memory/activation_store.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <utility>
+
+#include "colossal/base/error.h"
+
+namespace colossal::memory {
+namespace {
+
+// Tensors that are read from the disk ahead of the one in use.
+constexpr size_t kLoadsAhead = 2;
+
+}  // namespace
+
+// The memory of a tensor, copied to a tier, and back when it is asked for.
+class ActivationStore::Stored {
+ public:
+  Stored(TierPools& pools, const c10::Storage& storage, at::ScalarType type, Tier tier)
+      : pools_(pools),
+        original_(storage.getWeakStorageImpl()),
+        type_(type),
+        numel_(static_cast<int64_t>(storage.nbytes() / c10::elementSize(type))),
+        tier_(tier) {
+    const at::NoGradGuard no_grad;
+    at::Tensor all = at::empty({0}, options());
+    all.set_(storage, 0, {numel_}, {1});
+    on_host_ = pools.host_tensor(numel_, type);
+    on_host_.copy_(all);
+    pools.count_to(tier, MemoryKind::activations, bytes());
+    if (tier == Tier::host || all.is_meta()) return;
+    region_ = pools.swap_space().take(io::whole_swap_blocks(bytes()));
+    transfer_ = region_.file->write(region_.offset, host_bytes());
+    writes_ = true;
+  }
+
+  ~Stored() {
+    try {
+      wait();
+    } catch (const Error&) {  // nobody asks for it any more
+    }
+    if (region_.file) pools_.swap_space().give(region_);
+  }
+  Stored(const Stored&) = delete;
+  Stored& operator=(const Stored&) = delete;
+
+  // Whether this is still the memory of that storage, and holds it as this type.
+  bool is_of(const c10::Storage& storage, at::ScalarType type) const {
+    return type == type_ && !original_.expired() &&
+           original_.lock().get() == storage.unsafeGetStorageImpl();
+  }
+
+  // The host's copy is not needed while the disk has it.
+  void let_host_go() {
+    if (tier_ != Tier::nvme || !on_host_.defined() || !writes_) return;
+    wait();
+    on_host_.reset();
+  }
+
+  void begin_load() {
+    if (on_host_.defined() || on_device_.defined() || tier_ != Tier::nvme) return;
+    on_host_ = pools_.host_tensor(numel_, type_);
+    transfer_ = region_.file->read(region_.offset, host_bytes());
+    reads_ = true;
+  }
+
+  // [elements of the whole memory]
+  const at::Tensor& on_device() {
+    if (on_device_.defined()) return on_device_;
+    begin_load();
+    wait();
+    {
+      const MemoryKindScope scope(MemoryKind::activations);
+      on_device_ = at::empty({numel_}, options());
+    }
+    on_device_.copy_(on_host_);
+    on_host_.reset();
+    pools_.count_from(tier_, MemoryKind::activations, bytes());
+    return on_device_;
+  }
+
+ private:
+  at::TensorOptions options() const {
+    return at::TensorOptions().dtype(type_).device(pools_.device());
+  }
+  int64_t bytes() const { return numel_ * static_cast<int64_t>(c10::elementSize(type_)); }
+  std::span<std::byte> host_bytes() {
+    return {static_cast<std::byte*>(on_host_.mutable_data_ptr()),
+            static_cast<size_t>(io::whole_swap_blocks(bytes()))};
+  }
+  void wait() {
+    if (!std::exchange(writes_, false) && !std::exchange(reads_, false)) return;
+    region_.file->wait(transfer_);
+  }
+
+  TierPools& pools_;
+  c10::weak_intrusive_ptr<c10::StorageImpl> original_;
+  at::ScalarType type_;
+  int64_t numel_;
+  Tier tier_;
+  at::Tensor on_host_, on_device_;
+  io::SwapSpace::Region region_;
+  io::SwapFile::Transfer transfer_;
+  bool writes_ = false, reads_ = false;
+};
+
+class ActivationStore::StoredView final : public SavedTensor {
+ public:
+  StoredView(ActivationStore& store, std::shared_ptr<Stored> stored, const at::Tensor& view)
+      : store_(store),
+        stored_(std::move(stored)),
+        sizes_(view.sizes().vec()),
+        strides_(view.strides().vec()),
+        offset_(view.storage_offset()) {}
+
+  at::Tensor restore() override {
+    const at::NoGradGuard no_grad;
+    store_.load_before(stored_.get());
+    return stored_->on_device().as_strided(sizes_, strides_, offset_);
+  }
+
+ private:
+  ActivationStore& store_;
+  std::shared_ptr<Stored> stored_;
+  std::vector<int64_t> sizes_, strides_;
+  int64_t offset_;
+};
+
+ActivationStore::ActivationStore(TierPools& pools, const TierShares& shares)
+    : pools_(pools), shares_(shares) {}
+
+ActivationStore::~ActivationStore() = default;
+
+void ActivationStore::begin_forward() {
+  seen_bytes_ = host_bytes_ = nvme_bytes_ = 0;
+  stored_.clear();
+  in_order_.clear();
+}
+
+Tier ActivationStore::choose(int64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  seen_bytes_ += size;
+  if (nvme_bytes_ + size / 2 <= shares_.nvme * seen_bytes_) {
+    nvme_bytes_ += size;
+    return Tier::nvme;
+  }
+  if (host_bytes_ + size / 2 <= shares_.host * seen_bytes_) {
+    host_bytes_ += size;
+    return Tier::host;
+  }
+  return Tier::device;
+}
+
+std::unique_ptr<SavedTensor> ActivationStore::save(const at::Tensor& tensor) {
+  // Positions, labels and the like are small.
+  const bool goes = !shares_.all_on_device() && tensor.is_floating_point() && tensor.has_storage() &&
+                    tensor.storage().nbytes() > 0;
+  if (!goes) return keep(tensor);
+  const c10::Storage& storage = tensor.storage();
+  const c10::StorageImpl* const memory = storage.unsafeGetStorageImpl();
+  const auto found = stored_.find(memory);
+  std::shared_ptr<Stored> stored = found == stored_.end() ? nullptr : found->second.lock();
+  if (stored && !stored->is_of(storage, tensor.scalar_type())) stored = nullptr;
+  if (!stored) {
+    const Tier tier = choose(static_cast<int64_t>(storage.nbytes()));
+    if (tier == Tier::device) return keep(tensor);
+    stored = std::make_shared<Stored>(pools_, storage, tensor.scalar_type(), tier);
+    stored_[memory] = stored;
+    if (tier == Tier::nvme) {
+      // Writes go on while the next ones are made.
+      if (in_order_.size() >= kLoadsAhead) {
+        if (const auto earlier = in_order_[in_order_.size() - kLoadsAhead].lock()) {
+          earlier->let_host_go();
+        }
+      }
+      in_order_.push_back(stored);
+    }
+  }
+  return std::make_unique<StoredView>(*this, std::move(stored), tensor);
+}
+
+void ActivationStore::load_before(const Stored* stored) {
+  for (size_t i = in_order_.size(); i-- > 0;) {
+    if (in_order_[i].lock().get() != stored) continue;
+    in_order_.resize(i + 1);
+    for (size_t ahead = 1; ahead <= kLoadsAhead && ahead <= i; ++ahead) {
+      if (const auto earlier = in_order_[i - ahead].lock()) earlier->begin_load();
+    }
+    return;
+  }
+}
+
+}  // namespace colossal::memory

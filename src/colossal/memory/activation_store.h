@@ -1,0 +1,43 @@
+// Activations that rest off the device between the forward and the backward pass.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "colossal/memory/saved_tensors.h"
+#include "colossal/memory/tiers.h"
+
+namespace colossal::memory {
+
+class ActivationStore {
+ public:
+  // shares: which part of the bytes of a forward pass goes where, as evenly as whole tensors go.
+  ActivationStore(TierPools& pools, const TierShares& shares);
+  ~ActivationStore();
+
+  // A tensor that is to be kept: as it is, or its memory in a tier. Tensors of the same memory go
+  // together. Traffic is counted, as activations.
+  std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
+  // Before each forward pass.
+  void begin_forward();
+
+ private:
+  class Stored;
+  class StoredView;
+
+  Tier choose(int64_t bytes);
+  void load_before(const Stored* stored);
+
+  TierPools& pools_;
+  TierShares shares_;
+  double seen_bytes_ = 0, host_bytes_ = 0, nvme_bytes_ = 0;  // of this forward pass
+  // By memory, while something on the device holds it.
+  std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;
+  std::vector<std::weak_ptr<Stored>> in_order_;  // those on NVMe: the last is needed first
+};
+
+}  // namespace colossal::memory

@@ -1,0 +1,214 @@
+#include "colossal/memory/stored_tensor.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "colossal/base/error.h"
+
+namespace colossal::memory {
+StoredTensor::StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind,
+                           TierPools& pools)
+    : tier_(tier), covers_(covers), type_(type), kind_(kind), pools_(pools) {
+  switch (tier) {
+    case Tier::device: {
+      const MemoryKindScope scope(kind);
+      memory_ = at::zeros({covers.size()}, at::TensorOptions().dtype(type).device(pools.device()));
+      break;
+    }
+    case Tier::host:
+      memory_ = pools.host_tensor(covers.size(), type);
+      memory_.zero_();
+      break;
+    case Tier::nvme:
+      offset_ = pools.reserve_swap(bytes());
+      written_.resize(static_cast<size_t>((covers.size() + kStretch - 1) / kStretch));
+      break;
+  }
+}
+
+StoredTensor::StoredTensor(const at::Tensor& memory, Range covers, MemoryKind kind,
+                           TierPools& pools)
+    : tier_(Tier::device),
+      covers_(covers),
+      type_(memory.scalar_type()),
+      kind_(kind),
+      pools_(pools),
+      memory_(memory) {
+  COLOSSAL_CHECK(memory.numel() == covers.size(), "{} elements for {}", memory.numel(),
+                 covers.size());
+}
+
+at::Tensor StoredTensor::memory(Range range) const {
+  COLOSSAL_CHECK(memory_.defined(), "elements {} to {} of a tensor on {}", range.begin, range.end,
+                 tier_name(tier_));
+  return memory_.narrow(0, range.begin - covers_.begin, range.size());
+}
+
+Range StoredTensor::stretch_of(int64_t element) const {
+  const int64_t begin = covers_.begin + (element - covers_.begin) / kStretch * kStretch;
+  return {begin, std::min(begin + kStretch, covers_.end)};
+}
+
+std::vector<Range> stretches_of(Range range, int64_t origin) {
+  std::vector<Range> pieces;
+  while (!range.empty()) {
+    const int64_t end = origin + ((range.begin - origin) / kStretch + 1) * kStretch;
+    pieces.push_back({range.begin, std::min(end, range.end)});
+    range.begin = pieces.back().end;
+  }
+  return pieces;
+}
+
+at::Tensor StoredTensor::read(Range range) const {
+  if (memory_.defined()) return memory(range);
+  auto& self = const_cast<StoredTensor&>(*this);  // reading changes nothing
+  const at::Tensor all = at::empty(
+      {range.size()}, at::TensorOptions().dtype(type_).device(pools_.device()));
+  for (const Range& piece : stretches_of(range, covers_.begin)) {
+    const Range stretch = stretch_of(piece.begin);
+    StretchVisit visit(self, stretch, Tier::host, StretchVisit::Access::read,
+                       StretchVisit::Counted::no);
+    all.narrow(0, piece.begin - range.begin, piece.size())
+        .copy_(visit.tensor().narrow(0, piece.begin - stretch.begin, piece.size()));
+  }
+  return all;
+}
+
+void StoredTensor::write(int64_t begin, const at::Tensor& values) {
+  const Range range{begin, begin + values.numel()};
+  if (memory_.defined()) {
+    memory(range).copy_(values);
+    return;
+  }
+  for (const Range& piece : stretches_of(range, covers_.begin)) {
+    const Range stretch = stretch_of(piece.begin);
+    StretchVisit visit(*this, stretch, Tier::host, StretchVisit::Access::update,
+                       StretchVisit::Counted::no);
+    visit.tensor()
+        .narrow(0, piece.begin - stretch.begin, piece.size())
+        .copy_(values.narrow(0, piece.begin - begin, piece.size()));
+    visit.leave();
+    visit.finish();
+  }
+}
+
+StretchVisit::StretchVisit(StoredTensor& tensor, Range range, Tier place, Access access,
+                           Counted counted)
+    : tensor_(&tensor), range_(range), place_(place), access_(access), counted_(counted) {
+  const at::NoGradGuard no_grad;
+  if (tensor.tier_ == place) {
+    here_ = tensor.memory(range);
+    return;
+  }
+  TierPools& pools = tensor.pools_;
+  if (place == Tier::device) {
+    const MemoryKindScope scope(tensor.kind_);
+    here_ = at::empty({range.size()},
+                      at::TensorOptions().dtype(tensor.type_).device(pools.device()));
+  } else {
+    here_ = pools.host_tensor(range.size(), tensor.type_);
+  }
+  if (tensor.tier_ == Tier::nvme) {
+    staging_ = place == Tier::host ? here_ : pools.host_tensor(range.size(), tensor.type_);
+  }
+  if (access != Access::write) bring();
+}
+
+StretchVisit::~StretchVisit() {
+  try {
+    finish();
+  } catch (const Error&) {
+    // Whoever needs what was written calls finish() and hears of it; this is another failure's way
+    // out.
+  }
+}
+
+void StretchVisit::count(bool to) const {
+  if (counted_ == Counted::no) return;
+  TierPools& pools = tensor_->pools_;
+  const int64_t bytes = range_.size() * tensor_->element_bytes();
+  if (tensor_->tier_ == Tier::device) {
+    to ? pools.count_from(place_, tensor_->kind_, bytes)
+       : pools.count_to(place_, tensor_->kind_, bytes);
+  } else {
+    to ? pools.count_to(tensor_->tier_, tensor_->kind_, bytes)
+       : pools.count_from(tensor_->tier_, tensor_->kind_, bytes);
+  }
+}
+
+void StretchVisit::for_each_stretch(
+    const std::function<void(size_t index, int64_t offset, std::span<std::byte> bytes)>& visit)
+    const {
+  auto* const memory = static_cast<std::byte*>(staging_.mutable_data_ptr());
+  for (const Range& piece : stretches_of(range_, tensor_->covers_.begin)) {
+    COLOSSAL_CHECK(piece == tensor_->stretch_of(piece.begin),
+                   "elements {} to {} are no whole stretch", piece.begin, piece.end);
+    const auto index =
+        static_cast<size_t>((piece.begin - tensor_->covers_.begin) / kStretch);
+    const int64_t bytes = piece.size() * tensor_->element_bytes();
+    visit(index, tensor_->file_offset(piece.begin),
+          {memory + (piece.begin - range_.begin) * tensor_->element_bytes(),
+           static_cast<size_t>(io::whole_swap_blocks(bytes))});
+  }
+}
+
+void StretchVisit::bring() {
+  count(/*to=*/false);
+  if (tensor_->tier_ != Tier::nvme) {
+    here_.copy_(tensor_->memory(range_));
+    return;
+  }
+  arrived_ = false;
+  if (here_.is_meta()) return;
+  for_each_stretch([&](size_t index, int64_t offset, std::span<std::byte> bytes) {
+    if (tensor_->written_[index]) {
+      transfers_.push_back(tensor_->pools_.swap().read(offset, bytes));
+    } else {
+      std::ranges::fill(bytes, std::byte{});
+    }
+  });
+}
+
+const at::Tensor& StretchVisit::tensor() {
+  if (!std::exchange(arrived_, true)) {
+    finish();
+    const at::NoGradGuard no_grad;
+    if (place_ == Tier::device) here_.copy_(staging_);
+  }
+  return here_;
+}
+
+void StretchVisit::leave() {
+  const at::NoGradGuard no_grad;
+  if (access_ == Access::read || tensor_->tier_ == place_) return;
+  count(/*to=*/true);
+  if (tensor_->tier_ != Tier::nvme) {
+    tensor_->memory(range_).copy_(here_);
+    return;
+  }
+  if (here_.is_meta()) return;
+  if (place_ == Tier::device) staging_.copy_(here_);
+  for_each_stretch([&](size_t index, int64_t offset, std::span<std::byte> bytes) {
+    transfers_.push_back(tensor_->pools_.swap().write(offset, bytes));
+    tensor_->written_[index] = true;
+  });
+}
+
+void StretchVisit::finish() {
+  // Each transfer is waited for, also after one has failed: the memory is about to go.
+  std::exception_ptr failure;
+  for (const io::SwapFile::Transfer& transfer : std::exchange(transfers_, {})) {
+    try {
+      tensor_->pools_.swap().wait(transfer);
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace colossal::memory

@@ -1,0 +1,43 @@
+// An optimizer's update of a stretch of a chunk, where its state rests: on the device, or on the
+// host, for what rests there or on NVMe (J. Ren et al. 2021, "ZeRO-Offload").
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "colossal/memory/chunk.h"
+#include "colossal/optim/optimizer.h"
+
+namespace colossal::memory {
+
+class StretchUpdate {
+ public:
+  // Begins to bring what the update reads.
+  StretchUpdate(Chunk& chunk, Range elements);
+
+  // Waits for it, updates, and begins to take back what changed. scalars_of: of the slot with this
+  // index; none: it stays as it is.
+  using ScalarsOf = std::function<std::optional<optim::UpdateScalars>(size_t slot)>;
+  void run(const optim::Optimizer& optimizer, const ScalarsOf& scalars_of);
+
+  // Waits until it is there.
+  void finish();
+
+ private:
+  void run_slots(const optim::Optimizer& optimizer, Range range,
+                 const std::optional<optim::UpdateScalars>& scalars);
+
+  Chunk& chunk_;
+  Range elements_;
+  Tier place_;
+  StretchVisit master_, gradient_;
+  std::optional<StretchVisit> working_;
+  std::vector<StretchVisit> state_;
+};
+
+// What of a chunk is updated together: all that is held, where nothing moves; else a stretch at a
+// time.
+std::vector<Range> update_stretches(const Chunk& chunk);
+
+}  // namespace colossal::memory

@@ -1,0 +1,89 @@
+// Where what is not in use rests: on the device, in the host's memory, or on NVMe (S. Rajbhandari et
+// al. 2021, "ZeRO-Infinity"). On a CPU, device and host are two pools of the same memory; what moves
+// between them is copied all the same, and counted.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "colossal/io/swap_file.h"
+#include "colossal/io/swap_space.h"
+#include "colossal/memory/memory_ledger.h"
+
+namespace colossal::memory {
+
+enum class Tier : uint8_t { device, host, nvme };
+const char* tier_name(Tier tier);
+
+// Which part of the bytes of a kind rests where; the rest is on the device.
+struct TierShares {
+  double host = 0;
+  double nvme = 0;
+
+  bool all_on_device() const { return host == 0 && nvme == 0; }
+  // Of a kind of `total` bytes, where the bytes [begin, end) rest, which are not divided: on the
+  // device those that come first, on NVMe the last.
+  Tier tier_of(int64_t begin, int64_t end, int64_t total) const;
+};
+
+struct Tiers {
+  TierShares parameters, gradients, optimizer, activations;
+  std::string nvme_path;  // a folder
+
+  bool uses(Tier tier) const;
+};
+
+// Bytes that went to and came from a tier other than the device.
+struct TierTraffic {
+  int64_t to = 0;
+  int64_t from = 0;
+  bool operator==(const TierTraffic&) const = default;
+};
+
+// A rank's memory off the device.
+class TierPools {
+ public:
+  TierPools(at::Device device, std::string nvme_path);
+
+  at::Device device() const { return device_; }
+
+  // Memory of the host, [numel], whose address and size are multiples of io::kSwapBlock; contents
+  // are arbitrary. On meta when the device is.
+  at::Tensor host_tensor(int64_t numel, at::ScalarType type);
+  int64_t host_bytes() const;  // in use now
+  int64_t host_peak_bytes() const;
+
+  // Reserves a region of the file; all of them before open_swap().
+  int64_t reserve_swap(int64_t bytes);
+  void open_swap();
+  int64_t swap_bytes() const { return swap_bytes_; }
+  io::SwapFile& swap() { return *swap_; }
+  // For what is not known beforehand.
+  io::SwapSpace& swap_space() { return swap_space_; }
+
+  using Traffic = std::map<std::pair<Tier, MemoryKind>, TierTraffic>;
+  void count_to(Tier tier, MemoryKind kind, int64_t bytes) { traffic_[{tier, kind}].to += bytes; }
+  void count_from(Tier tier, MemoryKind kind, int64_t bytes) {
+    traffic_[{tier, kind}].from += bytes;
+  }
+  const Traffic& traffic() const { return traffic_; }
+
+ private:
+  struct HostBooks;
+
+  at::Device device_;
+  std::string nvme_path_;
+  std::shared_ptr<HostBooks> host_;
+  int64_t swap_bytes_ = 0;
+  std::unique_ptr<io::SwapFile> swap_;
+  io::SwapSpace swap_space_;
+  Traffic traffic_;
+};
+
+}  // namespace colossal::memory

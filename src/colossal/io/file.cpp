@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/openat2.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -118,6 +119,18 @@ File File::create(const std::filesystem::path& path) {
 
 File File::open_or_create(const std::filesystem::path& path) {
   return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, "open or create");
+}
+
+File File::create_unnamed(const std::filesystem::path& directory) {
+  int descriptor = uninterrupted(
+      [&] { return ::open(directory.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600); });
+  if (descriptor < 0) {  // not every file system knows O_TMPFILE
+    std::string name = (directory / ".colossal-XXXXXX").string();
+    descriptor = uninterrupted([&] { return ::mkostemp(name.data(), O_CLOEXEC); });
+    if (descriptor < 0) raise_io_error(directory, "create a file in it", errno);
+    ::unlink(name.c_str());
+  }
+  return File(descriptor, directory / "(unnamed file)");
 }
 
 File File::open_inside(const std::filesystem::path& directory, const std::string& name,

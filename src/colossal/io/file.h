@@ -25,6 +25,8 @@ class File {
   static File open_for_writing(const std::filesystem::path& path);  // an existing file
   static File create(const std::filesystem::path& path);            // must not exist yet
   static File open_or_create(const std::filesystem::path& path);    // for writing, contents kept
+  // A new file that no directory lists: it is gone with its descriptor, however the process ends.
+  static File create_unnamed(const std::filesystem::path& directory);
 
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;

@@ -1,0 +1,57 @@
+#include <thread>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/io/transfer_queue.h"
+
+namespace colossal::io {
+namespace {
+
+// They sleep in the kernel, so their number is that of blocks under way, not of cores.
+constexpr int kTransferThreads = 8;
+
+class ThreadQueue final : public TransferQueue {
+ public:
+  explicit ThreadQueue(File& file) : file_(file) {
+    try {
+      for (int i = 0; i < kTransferThreads; ++i) threads_.emplace_back([this] { move_blocks(); });
+    } catch (...) {
+      list_.close();  // or those that did start are waited for without end
+      throw;
+    }
+  }
+  ~ThreadQueue() override { list_.close(); }
+
+  void add(std::shared_ptr<FileTransfer> transfer) override { list_.add(std::move(transfer)); }
+
+ private:
+  void move_blocks() {
+    while (const auto block = list_.wait_and_take()) list_.finish(*block, move(*block));
+  }
+
+  // The reason of a failure; empty without one.
+  std::string move(const TransferBlock& block) {
+    try {
+      if (block.transfer->direction == Direction::read) {
+        file_.read_at(block.memory, block.offset);
+      } else {
+        file_.write_at(block.memory, block.offset);
+      }
+    } catch (const IoError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  File& file_;
+  BlockList list_;
+  std::vector<std::jthread> threads_;  // last, so that they are joined first
+};
+
+}  // namespace
+
+std::unique_ptr<TransferQueue> make_thread_queue(File& file) {
+  return std::make_unique<ThreadQueue>(file);
+}
+
+}  // namespace colossal::io

@@ -89,9 +89,18 @@ TEST(ForeignModule, SameNumbersAtEveryLayout) {
     const bool still = item.key().starts_with("frozen") || item.key().starts_with("unused");
     EXPECT_EQ(at::equal(serial.weights.at(item.key()), item.value()), still) << item.key();
   }
-  for (const auto& [ranks, zero, micro_batches] : std::vector<std::tuple<int, int, int64_t>>{
-           {1, 1, 3}, {2, 0, 1}, {2, 1, 2}, {3, 1, 1}, {4, 0, 3}, {2, 2, 3}, {3, 2, 1}, {1, 3, 1},
-           {2, 3, 3}, {3, 3, 1}, {4, 3, 3}}) {
+  for (const auto& [ranks, zero, micro_batches] :
+       std::vector<std::tuple<int, int, int64_t>>{{1, 1, 3},
+                                                  {2, 0, 1},
+                                                  {2, 1, 2},
+                                                  {3, 1, 1},
+                                                  {4, 0, 3},
+                                                  {2, 2, 3},
+                                                  {3, 2, 1},
+                                                  {1, 3, 1},
+                                                  {2, 3, 3},
+                                                  {3, 3, 1},
+                                                  {4, 3, 3}}) {
     SCOPED_TRACE(fmt::format("{} ranks, stage {}, {} micro-batches", ranks, zero, micro_batches));
     const Outcome parallel = train(ranks, zero, micro_batches);
     for (size_t step = 0; step < serial.losses.size(); ++step) {

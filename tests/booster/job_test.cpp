@@ -219,7 +219,9 @@ std::vector<Refused> refused_layouts() {
        {"memory.nvme_path", "\"host\""}},
       {"a tier that is none",
        1,
-       [](C c) { c.memory.offload_gradients = std::map<std::string, double>{{"disk", 1}}; },
+       [](C c) {
+         c.memory.offload_gradients = std::map<std::string, double>{{"disk", 1}};
+       },
        {"memory.offload_gradients", "\"disk\"", "host and nvme"}},
       {"more than all of it",
        1,

@@ -1,6 +1,8 @@
 // Known cost: bytes of a step equal the laws (docs/laws.md), reason by reason.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test {
@@ -83,8 +85,8 @@ int64_t gathers_of(const std::string& name, bool blocks_run_again) {
   const bool needed_backward = name.find("norm") != std::string::npos || !name.ends_with(".bias");
   if (name == "token_embedding.weight") return 2;
   if (name == "position_embedding.weight") return 1;
-  const bool again = blocks_run_again && name.starts_with("blocks.") &&
-                     !name.ends_with("mlp_down.weight");
+  const bool again =
+      blocks_run_again && name.starts_with("blocks.") && !name.ends_with("mlp_down.weight");
   return 1 + (needed_backward ? 1 : 0) + (again ? 1 : 0);
 }
 
@@ -115,6 +117,73 @@ TEST(BytesOfAStep, OfGradientsAndWeightsInPartsEqualTheLaws) {
       }
     }
   }
+}
+
+using memory::MemoryKind;
+using memory::Tier;
+using memory::TierTraffic;
+
+// What moves between the tiers in a run of one rank, with nothing fetched ahead.
+memory::TierPools::Traffic moved(TinyTraining training) {
+  training.order_known = true;
+  training.chunk_bytes = 1;
+  training.ahead_bytes = 0;
+  training.tiers.nvme_path = std::filesystem::temp_directory_path();
+  return train_tiny(training, 1).tier_traffic.front();
+}
+
+int64_t fetched_elements(const TinyTraining& training) {
+  int64_t elements = 0;
+  for (const auto& [name, weight] : train_tiny(training, 1).weights) {
+    elements += weight.numel() * gathers_of(name, /*blocks_run_again=*/false);
+  }
+  return elements;
+}
+
+TEST(TierBytes, EqualTheLaws) {
+  TinyTraining training = unpadded(0, 0);
+  const int64_t model = 8 * total_parameters(training) * training.steps;  // once a step, fp64
+  const int64_t fetched = 8 * fetched_elements(training) * training.steps;
+  const auto key = [](Tier tier, MemoryKind kind) { return std::pair(tier, kind); };
+
+  // Masters and moments are updated where they are: on the host. Weights come up for their uses,
+  // gradients go down.
+  training.tiers.parameters = training.tiers.gradients = training.tiers.optimizer = {.host = 1};
+  EXPECT_EQ(moved(training), (memory::TierPools::Traffic{
+                                 {key(Tier::host, MemoryKind::parameters), {.from = fetched}},
+                                 {key(Tier::host, MemoryKind::gradients), {.to = model}}}));
+
+  // From NVMe masters (in fp64 the weights) and both moments come to the host, and go back.
+  training.tiers.parameters = training.tiers.gradients = training.tiers.optimizer = {.nvme = 1};
+  EXPECT_EQ(moved(training),
+            (memory::TierPools::Traffic{
+                {key(Tier::nvme, MemoryKind::parameters), {.to = model, .from = fetched + model}},
+                {key(Tier::nvme, MemoryKind::gradients), {.to = model, .from = model}},
+                {key(Tier::nvme, MemoryKind::optimizer), {.to = 2 * model, .from = 2 * model}}}));
+
+  // Moments on the host, the rest on the device: the update is on the host, where weights and
+  // gradients go for it, and weights come back.
+  training.tiers = {};
+  training.tiers.optimizer = {.host = 1};
+  EXPECT_EQ(moved(training),
+            (memory::TierPools::Traffic{
+                {key(Tier::host, MemoryKind::parameters), {.to = model, .from = model}},
+                {key(Tier::host, MemoryKind::gradients), {.to = model}}}));
+}
+
+// With masters of their own, weights in bf16 are made on the host and come up.
+TEST(TierBytes, OfBf16EqualTheLaws) {
+  TinyTraining training = unpadded(0, 0);
+  training.model.n_embd = 32;
+  training.model.n_inner = 64;
+  training.model.n_head = 2;
+  training.compute = at::kBFloat16;
+  training.gradient = at::kFloat;
+  training.tiers.optimizer = {.host = 1};
+  const int64_t parameters = total_parameters(training) * training.steps;
+  EXPECT_EQ(moved(training), (memory::TierPools::Traffic{
+                                 {{Tier::host, MemoryKind::parameters}, {.from = 2 * parameters}},
+                                 {{Tier::host, MemoryKind::gradients}, {.to = 4 * parameters}}}));
 }
 
 }  // namespace

@@ -13,12 +13,9 @@ enum class Kept { everything, selective, one_block, nothing };
 constexpr Kept kKept[] = {Kept::everything, Kept::selective, Kept::one_block, Kept::nothing};
 
 enum class Rest { device, host, nvme, optimizer_on_host, optimizer_on_nvme, spread };
-constexpr Rest kRests[] = {Rest::device,
-                           Rest::host,
-                           Rest::nvme,
-                           Rest::optimizer_on_host,
-                           Rest::optimizer_on_nvme,
-                           Rest::spread};
+constexpr Rest kRests[] = {
+    Rest::device, Rest::host, Rest::nvme, Rest::optimizer_on_host, Rest::optimizer_on_nvme,
+    Rest::spread};
 
 struct Case {
   int ranks;
@@ -36,8 +33,8 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   return fmt::format("ranks{}_zero{}_micro{}{}{}_ahead{}_kept{}_rest{}_dropout{}", c.ranks, c.zero,
                      c.micro_batch, c.accumulate_whole ? "_whole" : "",
-                     c.order_known ? "_ordered" : "", c.ahead_bytes, static_cast<int>(c.kept), static_cast<int>(c.rest),
-                     c.dropout > 0 ? "on" : "off");
+                     c.order_known ? "_ordered" : "", c.ahead_bytes, static_cast<int>(c.kept),
+                     static_cast<int>(c.rest), c.dropout > 0 ? "on" : "off");
 }
 
 std::vector<Case> all_cases() {
@@ -127,7 +124,8 @@ const TinyResult& serial(double dropout, at::ScalarType type) {
   static std::map<std::pair<double, at::ScalarType>, TinyResult> results;
   const auto [found, is_new] = results.try_emplace({dropout, type});
   if (is_new) {
-    TinyTraining training = training_of({1, 0, 0, false, false, 0, Kept::everything, Rest::device, dropout}, type);
+    TinyTraining training =
+        training_of({1, 0, 0, false, false, 0, Kept::everything, Rest::device, dropout}, type);
     found->second = train_tiny(training, 1);
   }
   return found->second;

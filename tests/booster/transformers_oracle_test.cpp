@@ -142,7 +142,7 @@ TEST(TransformersOracle, LlamaAndQwen2Fp64) {
 
 // The gradient of the keys' bias is zero but for rounding. AdamW divides it by its own size, so
 // with an eps below that size the bias walks at random, in any two programs differently.
-TEST(TransformersOracle, Fp32) {
+TEST(SlowTransformersOracle, Fp32) {
   const Oracles oracles({"gpt2"}, at::kFloat, 50, /*eps=*/1e-5);
   expect_logits(oracles.all().front(), 1e-5);
   expect_like_oracle(oracles.all().front(), 1e-4);

@@ -2,12 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <unistd.h>
 
+#include <array>
+#include <filesystem>
 #include <map>
 #include <mutex>
 
+#include "colossal/base/error.h"
 #include "colossal/nn/layer_scope.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/temporary_directory.h"
 
 namespace colossal::memory {
 namespace {
@@ -178,6 +183,76 @@ TEST(ChunkEngine, StateBytesAreThoseOfTheStage) {
       EXPECT_EQ(bytes.optimizer, 12 * 4096 / (zero == 1 ? 4 : 1));
     }
   });
+}
+
+class NvmeTier : public testing::Test {
+ protected:
+  NvmeTier() : context_(*world_, Strategy{}) {
+    options_.tiers.parameters = options_.tiers.gradients = options_.tiers.optimizer = {.nvme = 1};
+    options_.tiers.nvme_path = folder_.path();
+  }
+
+  void step(ChunkEngine& engine) {
+    engine.begin_step();
+    engine.begin_micro_batch(true);
+    for (const nn::ParameterHandle& parameter : engine.parameters()) {
+      backward_of_sum(parameter, 1.0);
+    }
+    engine.end_micro_batch();
+    engine.finish_reduction();
+    engine.update({.learning_rate = 0.1}, std::vector<bool>(engine.parameters().size(), true));
+  }
+
+  const test::TemporaryDirectory folder_;
+  const std::unique_ptr<comm::World> world_ = comm::single_world();
+  const ParallelContext context_;
+  const std::unique_ptr<optim::Optimizer> optimizer_ = optim::make_optimizer({});
+  ChunkOptions options_ = kFp64;
+};
+
+// Other bytes than were written are an error, never numbers.
+TEST_F(NvmeTier, DamageIsNoticed) {
+  ChunkEngine engine(make_parameters(), context_, *optimizer_, options_);
+  engine.initialise(1);
+  step(engine);
+  io::SwapFile& file = engine.tier_pools().swap();
+  alignas(4096) static const std::array<char, 4096> other{};  // as direct I/O wants it
+  ASSERT_EQ(::pwrite(file.descriptor(), other.data(), other.size(), 0), std::ssize(other));
+  try {
+    step(engine);
+    ADD_FAILURE() << "nobody noticed";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("nvme tier, parameters"));
+    EXPECT_THAT(error.what(), testing::HasSubstr(folder_.path().string()));
+  }
+}
+
+TEST_F(NvmeTier, AFileThatEndsIsAnError) {
+  ChunkEngine engine(make_parameters(), context_, *optimizer_, options_);
+  engine.initialise(1);
+  step(engine);
+  ASSERT_EQ(::ftruncate(engine.tier_pools().swap().descriptor(), 4096), 0);
+  EXPECT_THROW(step(engine), IoError);
+}
+
+TEST_F(NvmeTier, AFolderThatIsNoneIsRefused) {
+  options_.tiers.nvme_path = folder_.path() / "missing";
+  EXPECT_THROW(ChunkEngine(make_parameters(), context_, *optimizer_, options_), IoError);
+}
+
+TEST_F(NvmeTier, LeavesNothingBehindAndGrowsNothing) {
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  ChunkEngine engine(make_parameters(), context_, *optimizer_, options_);
+  engine.initialise(1);
+  step(engine);
+  const auto open = descriptors();
+  const int64_t host = engine.tier_pools().host_peak_bytes();
+  for (int i = 0; i < 200; ++i) step(engine);
+  EXPECT_EQ(descriptors(), open);
+  EXPECT_EQ(engine.tier_pools().host_peak_bytes(), host);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 }  // namespace

@@ -30,13 +30,14 @@ TEST(FetchPlan, FetchesAheadAndLetsGoBehind) {
 
 TEST(FetchPlan, FetchesTwiceWhatIsNotAtTheTurn) {
   EXPECT_THAT(plan_fetches(kOrder, kBytes, 0).num_fetches(5), ElementsAre(2, 2, 2, 1, 1));
-  EXPECT_THAT(plan_fetches({0, 1, 2, 3, 2, 1, 0}, kBytes, 200).num_fetches(5), ElementsAre(2, 1, 1, 1, 0));
+  EXPECT_THAT(plan_fetches({0, 1, 2, 3, 2, 1, 0}, kBytes, 200).num_fetches(5),
+              ElementsAre(2, 1, 1, 1, 0));
   EXPECT_THAT(plan_fetches(kOrder, kBytes, 1000).num_fetches(5), ElementsAre(1, 1, 1, 1, 1));
   EXPECT_THAT(plan_all_at_once({0, 1, 2}).num_fetches(3), ElementsAre(1, 1, 1));
 }
 
-// Whatever the order: a chunk is here when it is used, nothing is fetched twice or let go twice, and
-// no more is ahead than was allowed.
+// Whatever the order: a chunk is here when it is used, nothing is fetched twice or let go twice,
+// and no more is ahead than was allowed.
 TEST(FetchPlan, HoldsItsPromisesForAnyOrder) {
   uint64_t state = 1;
   const auto random = [&](int below) {

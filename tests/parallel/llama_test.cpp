@@ -71,7 +71,8 @@ class LlamaParity : public testing::TestWithParam<Case> {
   static void expect_serial(at::ScalarType type, double tolerance) {
     const TinyTraining training = training_of(GetParam(), type);
     const int ranks = GetParam().tp * GetParam().sp * GetParam().dp;
-    expect_same(train_tiny(training, ranks), serial(GetParam().dropout, type, kHeads), tolerance, training);
+    expect_same(train_tiny(training, ranks), serial(GetParam().dropout, type, kHeads), tolerance,
+                training);
   }
 };
 

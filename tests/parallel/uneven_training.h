@@ -54,9 +54,8 @@ inline const TinyResult& serial(double dropout, at::ScalarType type, int64_t lla
   static std::map<std::tuple<double, at::ScalarType, int64_t>, TinyResult> results;
   const auto [found, is_new] = results.try_emplace({dropout, type, llama_heads});
   if (is_new) {
-    found->second = train_tiny(llama_heads > 0 ? uneven_llama(llama_heads, dropout, type)
-                                               : uneven(dropout, type),
-                               1);
+    found->second = train_tiny(
+        llama_heads > 0 ? uneven_llama(llama_heads, dropout, type) : uneven(dropout, type), 1);
   }
   return found->second;
 }

@@ -37,7 +37,8 @@ std::ostream& operator<<(std::ostream& out, const Layout& layout) {
              "{}, {}, gradients {}",
              layout.family, layout.dp, layout.sp, layout.sp_mode, layout.tp, layout.tp_mode,
              layout.tp_sequence ? " tokens shared" : "", layout.zero, layout.accumulate,
-             layout.recompute, layout.num_micro_batches, layout.dropout, layout.compute, layout.gradients);
+             layout.recompute, layout.num_micro_batches, layout.dropout, layout.compute,
+             layout.gradients);
 }
 
 Job job_of(const Layout& layout) {

@@ -112,6 +112,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   engine.chunks().synchronize();
   const std::lock_guard lock(mutex);
   result.traffic[world.rank()] = world.ledger().entries();
+  result.tier_traffic[world.rank()] = engine.chunks().tier_traffic();
   engine.chunks().for_each_written_piece([&](const memory::OwnedPiece& piece) {
     collect(result.weights, piece, piece.master());
     collect(result.gradients, piece, piece.gradient());
@@ -190,6 +191,7 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
 TinyResult train_tiny(const TinyTraining& training, int ranks) {
   TinyResult result;
   result.traffic.resize(ranks);
+  result.tier_traffic.resize(ranks);
   std::mutex mutex;
   run_ranks(ranks, [&](comm::World& world) { run_rank(training, world, result, mutex); });
   return result;

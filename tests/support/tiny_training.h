@@ -62,6 +62,7 @@ struct TinyResult {
   std::map<std::string, at::Tensor> gradients;  // of the last step, of the mean loss
   std::map<std::string, at::Tensor> weights;    // after it
   std::vector<std::map<comm::Ledger::Key, comm::Traffic>> traffic;  // by rank, of all steps
+  std::vector<memory::TierPools::Traffic> tier_traffic;             // the same
 };
 
 models::ModelFacts facts_of(const TinyTraining& training);

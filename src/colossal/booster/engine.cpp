@@ -114,6 +114,16 @@ void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlM
 
 StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop_requested,
                         const std::function<void()>& before_update) {
+  const int64_t number = steps_done_ + 1;
+  try {
+    return run_step(micro_batches, stop_requested, before_update);
+  } catch (const IoError& error) {
+    throw IoError(fmt::format("step {}: {}", number, error.what()));
+  }
+}
+
+StepResult Engine::run_step(const std::vector<data::Batch>& micro_batches, bool stop_requested,
+                            const std::function<void()>& before_update) {
   COLOSSAL_CHECK(!micro_batches.empty(), "a step of {} micro-batches", micro_batches.size());
   const data::Batch& first = micro_batches.front();
   // Known before any label is seen, and equal on all ranks; the update corrects by the true count.

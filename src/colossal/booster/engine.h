@@ -38,14 +38,14 @@ struct EngineConfig {
   double gradient_clip = 1.0;  // largest global norm; 0: none
   uint64_t seed = 0;           // of initial weights and dropout
   Precision precision;
-  bool handles_used = true;  // false for a foreign module: see memory::ChunkOptions
+  bool handles_used = true;       // false for a foreign module: see memory::ChunkOptions
   bool accumulate_whole = false;  // stages 2 and 3: see memory::ChunkOptions
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t ahead_bytes = memory::ChunkOptions{}.ahead_bytes;
   memory::Recompute recompute;
   memory::Tiers tiers;
-  // Of a micro-batch, for weights that are sharded or offloaded: see record_order(). Unknown: the first micro-batch finds it, with
-  // all weights gathered.
+  // Of a micro-batch, for weights that are sharded or offloaded: see record_order(). Unknown: the
+  // first micro-batch finds it, with all weights gathered.
   std::optional<memory::OrderOfUse> order;
 };
 
@@ -74,7 +74,7 @@ class Engine {
   // `micro_batches`: this replica's share of the global batch, in order, a forward each; at least
   // one. Collective over all ranks. stop_requested: this rank was asked to stop; the result tells
   // all ranks. before_update: called when all ranks have agreed to update, before anything changes.
-  // Throws NonFiniteError.
+  // Throws NonFiniteError, and IoError, naming the step, where a tier fails.
   StepResult step(
       const std::vector<data::Batch>& micro_batches, bool stop_requested = false,
       const std::function<void()>& before_update = [] {});
@@ -97,6 +97,8 @@ class Engine {
 
  private:
   nn::StepContext context_for(const data::Batch& micro_batch, bool training);
+  StepResult run_step(const std::vector<data::Batch>& micro_batches, bool stop_requested,
+                      const std::function<void()>& before_update);
   LossSum loss_of(const data::Batch& batch, bool training);
   void run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control);
   void refuse_non_finite(const ControlMessage& control);

@@ -94,7 +94,8 @@ void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
     throw ConfigError(fmt::format(
         "parallel.tp = {}{}: the model has {} heads{}; nearest layout for {} ranks: tp = {}, dp = "
         "{}{}",
-        strategy.tp, mode, facts.heads, columns, ranks, tp, ranks / tp / strategy.sp, too_many_for_ulysses ? ", sp_mode = \"ring\"" : ""));
+        strategy.tp, mode, facts.heads, columns, ranks, tp, ranks / tp / strategy.sp,
+        too_many_for_ulysses ? ", sp_mode = \"ring\"" : ""));
   }
   if (too_many_for_ulysses) {
     throw ConfigError(fmt::format(
@@ -127,9 +128,9 @@ int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,
 memory::Recompute resolve_recompute(const MemoryConfig& config, const models::ModelFacts& facts) {
   if (const auto* layers = std::get_if<int64_t>(&config.recompute)) {
     if (*layers > facts.layers) {
-      throw ConfigError(fmt::format(
-          "memory.recompute = {}: the model has {} layers; use 0 to {}, or \"full\"", *layers,
-          facts.layers, facts.layers));
+      throw ConfigError(
+          fmt::format("memory.recompute = {}: the model has {} layers; use 0 to {}, or \"full\"",
+                      *layers, facts.layers, facts.layers));
     }
     return {.full_blocks = *layers};
   }

@@ -21,12 +21,10 @@ struct Job {
   int64_t share = 0;        // sequences of a step for each replica
   int64_t micro_batch = 0;  // sequences of a forward
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
-  Precision precision;               // what rank 0 has counts
+  Precision precision;  // what rank 0 has counts
   memory::Recompute recompute;
   memory::Tiers tiers;
-  bool weights_go_away() const {
-    return strategy.zero == 3 || !tiers.parameters.all_on_device();
-  }
+  bool weights_go_away() const { return strategy.zero == 3 || !tiers.parameters.all_on_device(); }
   int threads = 1;                   // of each rank
   std::set<std::string> given_keys;  // what the user set, for the report
 };

@@ -48,10 +48,11 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state, 2 gradients "
              "too, 3 weights too)",
              {.unset = "1 with several replicas"});
-  schema.add("parallel.accumulate", &parallel.accumulate,
-             "stages 2 and 3, with several micro-batches: gradients are summed in parts, and travel "
-             "at each micro-batch, or full, and travel once",
-             {.choices = {"sharded", "full"}});
+  schema.add(
+      "parallel.accumulate", &parallel.accumulate,
+      "stages 2 and 3, with several micro-batches: gradients are summed in parts, and travel "
+      "at each micro-batch, or full, and travel once",
+      {.choices = {"sharded", "full"}});
   schema.add("parallel.backend", &parallel.backend, "what joins the ranks",
              {.choices = {"auto", "shm", "gloo", "nccl"}});
   schema.add("parallel.timeout", &parallel.timeout, "longest wait for a collective");
@@ -64,11 +65,12 @@ void describe_memory(ConfigSchema& schema, MemoryConfig& memory) {
              "layers",
              {.minimum = 0, .choices = {"none", "selective", "full"}});
   const auto offload = [&](const char* key, MemoryConfig::Offload* target, const char* what) {
-    schema.add(key, target,
-               fmt::format("where {} rest between uses, instead of on the device; in part: {{host = "
-                           "0.5, nvme = 0.25}}",
-                           what),
-               {.minimum = 0, .maximum = 1, .choices = {"none", "host", "nvme"}});
+    schema.add(
+        key, target,
+        fmt::format("where {} rest between uses, instead of on the device; in part: {{host = "
+                    "0.5, nvme = 0.25}}",
+                    what),
+        {.minimum = 0, .maximum = 1, .choices = {"none", "host", "nvme"}});
   };
   offload("memory.offload_parameters", &memory.offload_parameters, "weights");
   offload("memory.offload_gradients", &memory.offload_gradients, "sums of gradients");

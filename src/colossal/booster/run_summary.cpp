@@ -71,8 +71,7 @@ std::string describe_run(const Job& job, const ParallelContext& context, const E
       format_count(job.model.facts.parameters), job.model.facts.layers, job.model.facts.hidden,
       describe_layout(job), context.world().size(), context.world().size() == 1 ? "" : "s",
       job.threads, job.threads == 1 ? "" : "s", describe_precision(job.precision),
-      describe_states(engine.chunks()),
-      gemm_flops / 1e9);
+      describe_states(engine.chunks()), gemm_flops / 1e9);
 }
 
 void write_report(const Job& job, const ParallelContext& context, double gemm_flops) {

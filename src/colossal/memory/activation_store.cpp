@@ -92,7 +92,11 @@ class ActivationStore::Stored {
   }
   void wait() {
     if (!std::exchange(writes_, false) && !std::exchange(reads_, false)) return;
-    region_.file->wait(transfer_);
+    try {
+      region_.file->wait(transfer_);
+    } catch (const IoError& error) {
+      throw IoError(fmt::format("nvme tier, activations: {}", error.what()));
+    }
   }
 
   TierPools& pools_;
@@ -155,8 +159,8 @@ Tier ActivationStore::choose(int64_t bytes) {
 
 std::unique_ptr<SavedTensor> ActivationStore::save(const at::Tensor& tensor) {
   // Positions, labels and the like are small.
-  const bool goes = !shares_.all_on_device() && tensor.is_floating_point() && tensor.has_storage() &&
-                    tensor.storage().nbytes() > 0;
+  const bool goes = !shares_.all_on_device() && tensor.is_floating_point() &&
+                    tensor.has_storage() && tensor.storage().nbytes() > 0;
   if (!goes) return keep(tensor);
   const c10::Storage& storage = tensor.storage();
   const c10::StorageImpl* const memory = storage.unsafeGetStorageImpl();

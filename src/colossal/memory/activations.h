@@ -25,8 +25,8 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
-// Decides over what a rank's model saves. Weights are neither kept nor offloaded: those that `chunks`
-// may let go are fetched again.
+// Decides over what a rank's model saves. Weights are neither kept nor offloaded: those that
+// `chunks` may let go are fetched again.
 class Activations final : public nn::BlockRunner,
                           private SavedTensorPolicy,
                           private ops::CheapResultListener {

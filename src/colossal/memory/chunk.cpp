@@ -55,8 +55,7 @@ Chunk::Chunk(ChunkPlan made, const comm::Group& ranks, const ChunkOptions& optio
                                               MemoryKind::parameters, pools);
   } else {
     weights_here_ = whole(options.working, MemoryKind::parameters);
-    weights_ =
-        std::make_unique<StoredTensor>(weights_here_, all, MemoryKind::parameters, pools);
+    weights_ = std::make_unique<StoredTensor>(weights_here_, all, MemoryKind::parameters, pools);
   }
   if (!plan.trainable) return;
 
@@ -69,8 +68,8 @@ Chunk::Chunk(ChunkPlan made, const comm::Group& ranks, const ChunkOptions& optio
                                                 MemoryKind::gradients, pools);
   } else {
     gradients_here_ = whole(options.gradient, MemoryKind::gradients);
-    gradients_ = std::make_unique<StoredTensor>(
-        gradients_here_.narrow(0, held.begin, held.size()), held, MemoryKind::gradients, pools);
+    gradients_ = std::make_unique<StoredTensor>(gradients_here_.narrow(0, held.begin, held.size()),
+                                                held, MemoryKind::gradients, pools);
   }
   // Weights of which ranks update parts, and which rest whole off the device, are made on it.
   if (options.master != options.working || (gathers_updates() && weights_go_away())) {
@@ -136,8 +135,8 @@ void Chunk::fetch() {
     memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
   }
   if (weights_sharded_) {
-    gather_ = comm::all_gather_async(weights_here_, partition.counts(), group,
-                                     comm::Reason::parameter);
+    gather_ =
+        comm::all_gather_async(weights_here_, partition.counts(), group, comm::Reason::parameter);
   }
 }
 
@@ -252,15 +251,15 @@ StoredTensor& Chunk::updated_weights() {
   if (!gathers_updates() || !whole_weights_) return *weights_;
   if (!weights_on_device_) {
     whole_weights_->take();
-    weights_on_device_ = std::make_unique<StoredTensor>(
-        weights_here_, Range{0, numel()}, MemoryKind::parameters, memory_.pools);
+    weights_on_device_ = std::make_unique<StoredTensor>(weights_here_, Range{0, numel()},
+                                                        MemoryKind::parameters, memory_.pools);
   }
   return *weights_on_device_;
 }
 
 void Chunk::begin_weight_gather() {
-  gather_ = comm::all_gather_async(weights_here_, partition.counts(), group,
-                                   comm::Reason::parameter);
+  gather_ =
+      comm::all_gather_async(weights_here_, partition.counts(), group, comm::Reason::parameter);
 }
 
 void Chunk::finish_weight_gather() {

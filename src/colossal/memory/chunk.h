@@ -124,7 +124,9 @@ class Chunk {
   double squared_gradient_norm() const;
 
   // Stages 1 and 2: the updated parts to all ranks, and to where the weights rest.
-  bool gathers_updates() const { return !weights_sharded_ && group.size() > 1 && reduces_to_part(); }
+  bool gathers_updates() const {
+    return !weights_sharded_ && group.size() > 1 && reduces_to_part();
+  }
   // What an update of masters writes weights to, [..] of elements `held` at least.
   StoredTensor& updated_weights();
   void begin_weight_gather();
@@ -140,7 +142,7 @@ class Chunk {
   ChunkMemory& memory_;
   ChunkTiers tiers_;
   bool state_sharded_, gradients_sharded_, weights_sharded_;
-  at::Tensor weights_here_, gradients_here_;                      // [numel]
+  at::Tensor weights_here_, gradients_here_;                     // [numel]
   std::unique_ptr<LentTensor> whole_weights_, whole_gradients_;  // what of these goes away
   std::unique_ptr<StoredTensor> weights_, own_master_, gradients_;
   std::unique_ptr<StoredTensor> weights_on_device_;  // whole_weights(), while they gather updates
@@ -153,9 +155,9 @@ class Chunk {
   bool wanted_ = false;
 
   comm::Work reduction_;
-  bool reduced_ = false;                    // gradients() has sums of this step's micro-batches
-  std::deque<StretchVisit> writes_;         // of gradients, under way
-  std::optional<double> squared_norm_;      // of gradients that went away
+  bool reduced_ = false;                // gradients() has sums of this step's micro-batches
+  std::deque<StretchVisit> writes_;     // of gradients, under way
+  std::optional<double> squared_norm_;  // of gradients that went away
 };
 
 }  // namespace colossal::memory

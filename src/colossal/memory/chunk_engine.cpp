@@ -181,7 +181,7 @@ void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::
     const Range taken = intersect({run.begin, run.begin + run.count}, given);
     if (taken.empty()) return;
     chunk->store(offset + run.local_begin + taken.begin - run.begin,
-          values.narrow(0, taken.begin - begin, taken.size()));
+                 values.narrow(0, taken.begin - begin, taken.size()));
   });
 }
 
@@ -206,8 +206,7 @@ void ChunkEngine::begin_backward() {
 }
 
 bool ChunkEngine::reduces_now(const Chunk& chunk) const {
-  return last_micro_batch_ ||
-         (chunk.reduces_each_micro_batch() && !options_.accumulate_whole);
+  return last_micro_batch_ || (chunk.reduces_each_micro_batch() && !options_.accumulate_whole);
 }
 
 void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter) {
@@ -382,14 +381,14 @@ void ChunkEngine::visit_slot(const Chunk& chunk, size_t slot, bool held,
   if (!held && chunk.plan.placement.replica > 0) return;  // the first replica writes
   const Slot& place = chunk.plan.slots[slot];
   const Range here = intersect(chunk.range_of(slot), held ? chunk.held : chunk.part);
-  place.parameter->for_each_run(
-      {here.begin - place.offset, here.end - place.offset}, [&](const nn::Parameter::Run& run) {
-        const int64_t begin = place.offset + run.local_begin;
-        visit({.parameter = &*place.parameter,
-               .elements = {run.begin, run.begin + run.count},
-               .chunk = &chunk,
-               .in_chunk = {begin, begin + run.count}});
-      });
+  place.parameter->for_each_run({here.begin - place.offset, here.end - place.offset},
+                                [&](const nn::Parameter::Run& run) {
+                                  const int64_t begin = place.offset + run.local_begin;
+                                  visit({.parameter = &*place.parameter,
+                                         .elements = {run.begin, run.begin + run.count},
+                                         .chunk = &chunk,
+                                         .in_chunk = {begin, begin + run.count}});
+                                });
 }
 
 at::Tensor OwnedPiece::master() const {

@@ -180,7 +180,7 @@ class ChunkEngine : private nn::Residency {
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Chunk*> launch_order_;  // trainable chunks, last used first
   size_t launched_ = 0;
-  std::deque<Chunk*> reducing_;  // whose whole gradients wait to be let go, oldest first
+  std::deque<Chunk*> reducing_;         // whose whole gradients wait to be let go, oldest first
   std::deque<StretchUpdate> updating_;  // on their way to where they rest, oldest first
   std::unique_ptr<ChunkFetcher> fetcher_;
   bool last_micro_batch_ = false;

@@ -11,9 +11,8 @@
 
 namespace colossal::memory {
 
-ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world,
-                           int tensor_parts, int64_t ahead_bytes,
-                           const std::optional<OrderOfUse>& order)
+ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world, int tensor_parts,
+                           int64_t ahead_bytes, const std::optional<OrderOfUse>& order)
     : chunks_(std::move(chunks)),
       world_(world),
       tensor_parts_(tensor_parts),
@@ -127,8 +126,9 @@ void ChunkFetcher::advance_to(int chunk) {
   if (is_next) return enter_next_step();
   // Here, ahead of its place in the order: who left out uses between stays behind the others.
   if (chunks_[chunk]->wanted()) return;
-  const auto found = std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(entered_),
-                                  steps.end(), [&](const FetchStep& s) { return s.chunk == chunk; });
+  const auto found =
+      std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(entered_), steps.end(),
+                   [&](const FetchStep& s) { return s.chunk == chunk; });
   COLOSSAL_CHECK(found != steps.end(),
                  "weights of chunk {}, of {}, are used again after {} of {} uses of a micro-batch: "
                  "not in the order of earlier ones",
@@ -157,8 +157,8 @@ void ChunkFetcher::agree() {
        comm::gather_bytes(recorded_.to_text(), world_, comm::Reason::control)) {
     orders.push_back(OrderOfUse::from_text(text));
   }
-  const auto longest = std::max_element(
-      orders.begin(), orders.end(), [](const OrderOfUse& a, const OrderOfUse& b) {
+  const auto longest =
+      std::max_element(orders.begin(), orders.end(), [](const OrderOfUse& a, const OrderOfUse& b) {
         return a.forward.size() + a.backward.size() < b.forward.size() + b.backward.size();
       });
   const bool agreed = std::all_of(orders.begin(), orders.end(), [&](const OrderOfUse& order) {

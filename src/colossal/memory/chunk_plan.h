@@ -16,12 +16,12 @@ struct Slot {
 };
 
 struct ChunkPlan {
-  std::vector<Slot> slots;  // in order of use
-  int64_t numel = 0;        // of the buffer; slots start at multiples of 64 bytes
-  nn::Placement placement;  // of its parameters, but for what they hold: the ranks they share with
-  bool decayed = false;     // optimizer group: with weight decay or without
-  bool trainable = true;    // frozen parameters sit apart: no gradient, no state, no traffic
-  int64_t first_use = 0;    // index in order of use of the first slot
+  std::vector<Slot> slots;   // in order of use
+  int64_t numel = 0;         // of the buffer; slots start at multiples of 64 bytes
+  nn::Placement placement;   // of its parameters, but for what they hold: the ranks they share with
+  bool decayed = false;      // optimizer group: with weight decay or without
+  bool trainable = true;     // frozen parameters sit apart: no gradient, no state, no traffic
+  int64_t first_use = 0;     // index in order of use of the first slot
   int64_t global_numel = 0;  // of its parameters' global tensors: the same on all ranks
 };
 

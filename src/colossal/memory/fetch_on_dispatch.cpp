@@ -46,8 +46,7 @@ void call_with_weights(const c10::OperatorHandle& op, c10::DispatchKeySet,
   const c10::impl::ExcludeDispatchKeyGuard inside(kWrapper);
   if (!chunks_of_thread) return op.callBoxed(stack);
   Uses uses(*chunks_of_thread);
-  for (const c10::IValue& argument :
-       torch::jit::last(*stack, op.schema().arguments().size())) {
+  for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
     uses.add(argument);
   }
   op.callBoxed(stack);

@@ -7,7 +7,8 @@
 namespace colossal::memory {
 namespace {
 
-// The chunks wanted at `position`, in order of use: the one used there and those that follow closely.
+// The chunks wanted at `position`, in order of use: the one used there and those that follow
+// closely.
 std::vector<int> wanted_at(size_t position, const std::vector<int>& order,
                            const std::vector<int64_t>& bytes, int64_t ahead_bytes) {
   std::vector<int> wanted{order[position]};

@@ -25,8 +25,8 @@ class SavedTensorPolicy {
 };
 
 // While one lives, `policy`, which must outlive the graph, decides over what this thread saves. The
-// innermost does. LibTorch asks its engine for default hooks: the first scope installs one that asks
-// this thread's scope, for the whole process, and otherwise is LibTorch's own.
+// innermost does. LibTorch asks its engine for default hooks: the first scope installs one that
+// asks this thread's scope, for the whole process, and otherwise is LibTorch's own.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorPolicy& policy);

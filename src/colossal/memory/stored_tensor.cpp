@@ -66,8 +66,8 @@ std::vector<Range> stretches_of(Range range, int64_t origin) {
 at::Tensor StoredTensor::read(Range range) const {
   if (memory_.defined()) return memory(range);
   auto& self = const_cast<StoredTensor&>(*this);  // reading changes nothing
-  const at::Tensor all = at::empty(
-      {range.size()}, at::TensorOptions().dtype(type_).device(pools_.device()));
+  const at::Tensor all =
+      at::empty({range.size()}, at::TensorOptions().dtype(type_).device(pools_.device()));
   for (const Range& piece : stretches_of(range, covers_.begin)) {
     const Range stretch = stretch_of(piece.begin);
     StretchVisit visit(self, stretch, Tier::host, StretchVisit::Access::read,
@@ -107,8 +107,8 @@ StretchVisit::StretchVisit(StoredTensor& tensor, Range range, Tier place, Access
   TierPools& pools = tensor.pools_;
   if (place == Tier::device) {
     const MemoryKindScope scope(tensor.kind_);
-    here_ = at::empty({range.size()},
-                      at::TensorOptions().dtype(tensor.type_).device(pools.device()));
+    here_ =
+        at::empty({range.size()}, at::TensorOptions().dtype(tensor.type_).device(pools.device()));
   } else {
     here_ = pools.host_tensor(range.size(), tensor.type_);
   }
@@ -147,8 +147,7 @@ void StretchVisit::for_each_stretch(
   for (const Range& piece : stretches_of(range_, tensor_->covers_.begin)) {
     COLOSSAL_CHECK(piece == tensor_->stretch_of(piece.begin),
                    "elements {} to {} are no whole stretch", piece.begin, piece.end);
-    const auto index =
-        static_cast<size_t>((piece.begin - tensor_->covers_.begin) / kStretch);
+    const auto index = static_cast<size_t>((piece.begin - tensor_->covers_.begin) / kStretch);
     const int64_t bytes = piece.size() * tensor_->element_bytes();
     visit(index, tensor_->file_offset(piece.begin),
           {memory + (piece.begin - range_.begin) * tensor_->element_bytes(),
@@ -200,15 +199,16 @@ void StretchVisit::leave() {
 
 void StretchVisit::finish() {
   // Each transfer is waited for, also after one has failed: the memory is about to go.
-  std::exception_ptr failure;
+  std::string failure;
   for (const io::SwapFile::Transfer& transfer : std::exchange(transfers_, {})) {
     try {
       tensor_->pools_.swap().wait(transfer);
-    } catch (...) {
-      if (!failure) failure = std::current_exception();
+    } catch (const IoError& error) {
+      if (failure.empty()) failure = error.what();
     }
   }
-  if (failure) std::rethrow_exception(failure);
+  if (failure.empty()) return;
+  throw IoError(fmt::format("nvme tier, {}: {}", memory_kind_name(tensor_->kind_), failure));
 }
 
 }  // namespace colossal::memory

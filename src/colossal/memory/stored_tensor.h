@@ -88,9 +88,8 @@ class StretchVisit {
  private:
   void bring();
   void count(bool to) const;
-  void for_each_stretch(
-      const std::function<void(size_t index, int64_t offset, std::span<std::byte> bytes)>& visit)
-      const;
+  void for_each_stretch(const std::function<void(size_t index, int64_t offset,
+                                                 std::span<std::byte> bytes)>& visit) const;
 
   StoredTensor* tensor_;
   Range range_;

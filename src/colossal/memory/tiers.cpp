@@ -40,7 +40,8 @@ bool Tiers::uses(Tier tier) const {
                              });
 }
 
-// Mapped memory: freed, it goes back to the system at once, and LibTorch's allocators do not see it.
+// Mapped memory: freed, it goes back to the system at once, and LibTorch's allocators do not see
+// it.
 struct TierPools::HostBooks {
   // Blocks that wait to be used again, so that the system need not make new pages each time.
   static constexpr size_t kMaxFree = 16;
@@ -107,8 +108,8 @@ at::Tensor TierPools::host_tensor(int64_t numel, at::ScalarType type) {
     const MemoryScope uncounted;  // these are no tensors of the device
     return at::empty({numel}, options.device(at::kMeta));
   }
-  const HostBooks::Block block = host_->take(
-      io::whole_swap_blocks(std::max<int64_t>(1, numel) * static_cast<int64_t>(c10::elementSize(type))));
+  const HostBooks::Block block = host_->take(io::whole_swap_blocks(
+      std::max<int64_t>(1, numel) * static_cast<int64_t>(c10::elementSize(type))));
   return at::from_blob(
       block.memory, {numel}, [books = host_, block](void*) { books->give(block); }, options);
 }

@@ -1,6 +1,6 @@
-// Where what is not in use rests: on the device, in the host's memory, or on NVMe (S. Rajbhandari et
-// al. 2021, "ZeRO-Infinity"). On a CPU, device and host are two pools of the same memory; what moves
-// between them is copied all the same, and counted.
+// Where what is not in use rests: on the device, in the host's memory, or on NVMe (S. Rajbhandari
+// et al. 2021, "ZeRO-Infinity"). On a CPU, device and host are two pools of the same memory; what
+// moves between them is copied all the same, and counted.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// While a layer's operators run: names it for profiles, which costs nothing while nobody listens, and
-// keeps the weights that it reads where they are.
+// While a layer's operators run: names it for profiles, which costs nothing while nobody listens,
+// and keeps the weights that it reads where they are.
 #pragma once
 
 #include <ATen/record_function.h>

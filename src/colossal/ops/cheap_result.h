@@ -1,6 +1,6 @@
-// Results that cost little to compute again from tensors which the backward pass keeps anyway: norms
-// and activation functions. Memory managers may drop them between the passes (V. Korthikanti et al.
-// 2022, "selective activation recomputation").
+// Results that cost little to compute again from tensors which the backward pass keeps anyway:
+// norms and activation functions. Memory managers may drop them between the passes (V. Korthikanti
+// et al. 2022, "selective activation recomputation").
 #pragma once
 
 #include <ATen/core/Tensor.h>

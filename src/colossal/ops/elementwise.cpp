@@ -173,8 +173,8 @@ struct OfOneTensor : torch::autograd::Function<OfOneTensor<name, backward_name>>
     context->save_for_backward({x});
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y = op.call(x);
-    tell_cheap_result(
-        y, {x}, [](const std::vector<at::Tensor>& inputs) { return op.call(inputs[0]); });
+    tell_cheap_result(y, {x},
+                      [](const std::vector<at::Tensor>& inputs) { return op.call(inputs[0]); });
     return y;
   }
 

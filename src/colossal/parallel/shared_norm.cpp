@@ -59,11 +59,10 @@ struct SharedNorm : torch::autograd::Function<SharedNorm> {
     };
     const at::Tensor y = scaled(centered * inverse, weight, bias);
     // The statistics are kept: nothing travels again.
-    ops::tell_cheap_result(y, {x, weight, bias, mean, inverse},
-                           [scaled](const std::vector<at::Tensor>& inputs) {
-                             return scaled(normalized(inputs[0], inputs[3], inputs[4]), inputs[1],
-                                           inputs[2]);
-                           });
+    ops::tell_cheap_result(
+        y, {x, weight, bias, mean, inverse}, [scaled](const std::vector<at::Tensor>& inputs) {
+          return scaled(normalized(inputs[0], inputs[3], inputs[4]), inputs[1], inputs[2]);
+        });
     return y;
   }
 

@@ -85,7 +85,8 @@ class FirstLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope), biases = nn::used(biases_, scope);
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope),
+                                  biases = nn::used(biases_, scope);
     return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
                                order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
                                ranks_.rows(context))
@@ -200,8 +201,8 @@ class VocabularyHead : public nn::VocabularyHead {
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
     nn::LayerScope scope("vocabulary_head");
-    return ops::linear_cross_entropy(ranks_.begin_pair(x, context).flatten(0, 1), weight_.use(scope),
-                                     labels.flatten(),
+    return ops::linear_cross_entropy(ranks_.begin_pair(x, context).flatten(0, 1),
+                                     weight_.use(scope), labels.flatten(),
                                      vocabulary_shard(weight_->shape[0], ranks_.group));
   }
 
@@ -209,7 +210,8 @@ class VocabularyHead : public nn::VocabularyHead {
     nn::LayerScope scope("vocabulary_head");
     at::Tensor used = ranks_.begin_pair(x, context);
     if (last_only) used = used.narrow(1, context.sequence - 1, 1);
-    const at::Tensor part = at::mm(weight_.use(scope), flat_tokens(used).t());  // [rows here, tokens]
+    const at::Tensor part =
+        at::mm(weight_.use(scope), flat_tokens(used).t());  // [rows here, tokens]
     const at::Tensor all = gather_rows(part, Shares::even(ranks_.group, weight_->shape[0]));
     return all.t().contiguous().view({used.size(0), used.size(1), -1});
   }

@@ -101,7 +101,8 @@ class SummaLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext&) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope), biases = nn::used(biases_, scope);
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope),
+                                  biases = nn::used(biases_, scope);
     const at::Tensor y = SummaProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
                                              at::TensorList(biases), &square_);
     return y.view({x.size(0), x.size(1), y.size(1)});

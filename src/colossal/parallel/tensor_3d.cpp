@@ -119,7 +119,8 @@ class CubeLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope), biases = nn::used(biases_, scope);
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope),
+                                  biases = nn::used(biases_, scope);
     // The same for X over l as for Y over j: what i's cut leaves, over the second.
     std::vector<int64_t> rows = batch_.counts(context.batch, 1);
     for (int64_t& count : rows) count *= context.sequence;

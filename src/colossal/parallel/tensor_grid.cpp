@@ -69,7 +69,8 @@ class GridNorm : public nn::Norm {
   at::Tensor forward(const at::Tensor& x, const StepContext&) override {
     nn::LayerScope scope = nn::scope_of(weight_);
     const int64_t size = weight_->shape[0];
-    return bias_ ? shared_layer_norm(x, weight_.use(scope), bias_.use(scope), epsilon_, size, features_)
+    return bias_ ? shared_layer_norm(x, weight_.use(scope), bias_.use(scope), epsilon_, size,
+                                     features_)
                  : shared_rms_norm(x, weight_.use(scope), epsilon_, size, features_);
   }
 

@@ -10,9 +10,9 @@ namespace {
 
 using memory::MemoryKind;
 
-constexpr MemoryKind kKinds[] = {MemoryKind::parameters,    MemoryKind::gradients,
-                                 MemoryKind::optimizer,     MemoryKind::activations,
-                                 MemoryKind::gathered,      MemoryKind::communication,
+constexpr MemoryKind kKinds[] = {MemoryKind::parameters, MemoryKind::gradients,
+                                 MemoryKind::optimizer,  MemoryKind::activations,
+                                 MemoryKind::gathered,   MemoryKind::communication,
                                  MemoryKind::other};
 
 // The rank of which `figure` is the largest, the first of equals.

@@ -8,7 +8,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from harness import COLOSSAL, EndToEndTest
 
 KEYS = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_second", "step_seconds",
-        "model_flops_utilization", "memory_peak_bytes", "bytes_sent", "skipped"}
+        "model_flops_utilization", "memory_peak_bytes", "memory_counted_bytes", "memory_base_bytes",
+        "memory_by_kind", "bytes_sent", "skipped"}
+KINDS = {"parameters", "gradients", "optimizer", "activations", "gathered", "communication", "other"}
 
 
 class Seeing(EndToEndTest):
@@ -23,6 +25,11 @@ class Seeing(EndToEndTest):
             self.assertEqual(line["tokens"], 12 * 32)
             self.assertGreater(line["memory_peak_bytes"], 2**20)
             self.assertEqual(list(line["bytes_sent"]), ["dp"])
+            kinds = line["memory_by_kind"]
+            self.assertEqual(set(kinds), KINDS)
+            self.assertEqual(sum(kinds.values()), line["memory_counted_bytes"])
+            self.assertGreater(kinds["activations"], kinds["parameters"])
+            self.assertLess(line["memory_counted_bytes"], line["memory_peak_bytes"] - line["memory_base_bytes"])
         events = EventAccumulator(str(self.directory / "run"))
         events.Reload()
         scalars = events.Scalars("train/loss")
@@ -30,7 +37,8 @@ class Seeing(EndToEndTest):
         for scalar in scalars:
             self.assertAlmostEqual(scalar.value, metrics[scalar.step]["loss"], places=5)
         report = (self.directory / "run/report.html").read_text()
-        self.assertIn("global_batch", report)
+        for word in ("global_batch", "Memory over a step", "Memory at the peak"):
+            self.assertIn(word, report)
         self.assertNotIn("src=\"http", report)
 
     def test_two_lines_are_enough(self):

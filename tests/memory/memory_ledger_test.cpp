@@ -5,6 +5,9 @@
 
 #include <thread>
 
+#include "colossal/comm/group.h"
+#include "colossal/comm/world.h"
+#include "colossal/memory/memory_count.h"
 #include "colossal/memory/saved_tensors.h"
 
 namespace colossal::memory {
@@ -21,7 +24,8 @@ class MemoryLedgerTest : public testing::TestWithParam<at::DeviceType> {
 };
 
 TEST_P(MemoryLedgerTest, CountsWhatIsAliveAndThePeak) {
-  MemoryLedger ledger(MemoryLedger::Timeline::kept);
+  MemoryLedger ledger;
+  ledger.keep_timeline();
   {
     const MemoryScope scope(ledger, GetParam());
     at::Tensor a = bytes(1000);
@@ -37,7 +41,7 @@ TEST_P(MemoryLedgerTest, CountsWhatIsAliveAndThePeak) {
   EXPECT_EQ(ledger.at_peak().total(), 1500);
   EXPECT_EQ(ledger.at_peak()[MemoryKind::gradients], 500);
   std::vector<int64_t> changes;
-  for (const MemoryChange& change : ledger.timeline()) changes.push_back(change.bytes);
+  for (const MemoryChange& change : ledger.take_timeline()) changes.push_back(change.bytes);
   EXPECT_EQ(changes, (std::vector<int64_t>{1000, 500, -500, 200, -1000, -200}));
 }
 
@@ -97,7 +101,57 @@ TEST_P(MemoryLedgerTest, MarksChangeKindsOneWay) {
   EXPECT_EQ(ledger.live()[MemoryKind::activations], 100);
 }
 
+TEST_P(MemoryLedgerTest, KeepsATimelineWhereAsked) {
+  MemoryLedger ledger;
+  const MemoryScope scope(ledger, GetParam());
+  const at::Tensor before = bytes(10);
+  ledger.keep_timeline();
+  const auto begin = std::chrono::steady_clock::now();
+  const at::Tensor during = bytes(20);
+  ledger.mark(during.storage(), MemoryKind::activations);
+  const std::vector<MemoryChange> timeline = ledger.take_timeline();
+  const at::Tensor after = bytes(30);
+  ASSERT_EQ(timeline.size(), 3u);
+  EXPECT_EQ(timeline[1].bytes, -20);
+  EXPECT_EQ(timeline[2].kind, MemoryKind::activations);
+  EXPECT_LE(begin, timeline[0].time);
+  EXPECT_LT(timeline[0].time, timeline[1].time);
+  EXPECT_EQ(timeline[1].time, timeline[2].time);
+  EXPECT_TRUE(ledger.take_timeline().empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, MemoryLedgerTest, testing::Values(at::kCPU, at::kMeta));
+
+// Kernels load whole cache lines, and a later tensor may have an earlier one's memory.
+TEST(MemoryLedger, GivesAlignedMemory) {
+  install_counting_allocators();
+  MemoryLedger ledger;
+  const MemoryScope scope(ledger, at::kCPU);
+  for (const int64_t size : {1, 63, 64, 1000, 100'000, 50'000'000}) {
+    const at::Tensor tensor = bytes_on(at::kCPU, size).fill_(7);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data_ptr()) % 64, 0u) << size;
+    EXPECT_EQ(tensor.sum().item<int64_t>(), 7 * size);
+  }
+  EXPECT_THROW(bytes_on(at::kCPU, int64_t{1} << 60), std::bad_alloc);
+  EXPECT_EQ(ledger.live().total(), 0);
+}
+
+TEST(MemoryCount, KnowsWhatAutogradKeepsAndCollectivesTouch) {
+  const auto world = comm::dry_world(0, 2);
+  at::Tensor sum;
+  {
+    MemoryCount count(world->ledger(), at::kCPU);
+    const comm::Group all = world->group("dp", {0, 1});
+    const at::Tensor x = at::ones({100}).requires_grad_();
+    sum = x.exp().sum();
+    EXPECT_EQ(count.ledger().live()[MemoryKind::activations], 400);
+    const at::Tensor buffer = at::ones({50});
+    comm::all_reduce(buffer, all, comm::Reason::gradient);
+    EXPECT_EQ(count.ledger().live()[MemoryKind::communication], 200);
+  }
+  EXPECT_EQ(world->ledger().listener(), nullptr);
+  const at::Tensor unseen = sum * sum;
+}
 
 TEST(SavedTensors, AreSeenByTheInnermostWatch) {
   const at::Tensor x = at::ones({3}).requires_grad_();

@@ -33,6 +33,8 @@ TEST(ReadMetrics, AllKeys) {
       R"( "learning_rate": 3e-4,)"
       R"( "tokens": 8192, "tokens_per_second": 1e4, "step_seconds": 0.8192,)"
       R"( "model_flops_utilization": 0.5, "memory_peak_bytes": 1000000, "device_peak_bytes": 7,)"
+      R"( "memory_by_kind": {"activations": 5, "other": 1}, "memory_counted_bytes": 6,)"
+      R"( "memory_base_bytes": 9,)"
       R"( "bytes_sent": {"dp": 64, "dp+sp": 3}, "skipped": true, "unheard_of": [{}]})"
       "\n");
   ASSERT_EQ(metrics.size(), 1u);
@@ -48,6 +50,9 @@ TEST(ReadMetrics, AllKeys) {
   EXPECT_EQ(step.model_flops_utilization, 0.5);
   EXPECT_EQ(step.memory_peak_bytes, 1e6);
   EXPECT_EQ(step.device_peak_bytes, 7);
+  EXPECT_THAT(step.memory_by_kind, ElementsAre(Pair("activations", 5), Pair("other", 1)));
+  EXPECT_EQ(step.memory_counted_bytes, 6);
+  EXPECT_EQ(step.memory_base_bytes, 9);
   EXPECT_THAT(step.bytes_sent, ElementsAre(Pair("dp", 64), Pair("dp+sp", 3)));
   EXPECT_TRUE(step.skipped);
 }

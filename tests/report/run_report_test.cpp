@@ -36,6 +36,9 @@ std::vector<StepMetrics> plausible_metrics(int num_steps) {
     one.tokens_per_second = one.tokens / one.step_seconds;
     one.model_flops_utilization = 0.41 * 0.72 / one.step_seconds;
     one.memory_peak_bytes = 6.1e8 + 5e7 * std::min(1.0, step / 30.0);
+    one.memory_by_kind = {{"activations", 300.0 * (1 << 20)}, {"parameters", 100.0 * (1 << 20)}};
+    one.memory_counted_bytes = 400.0 * (1 << 20) + (step == 7 ? 1 : 0);
+    one.memory_base_bytes = 110.0 * (1 << 20);
     one.bytes_sent = {{"dp", 2.11e7}, {"dp+pp+sp+tp", 56}};
     one.skipped = step == 134;
     metrics.push_back(one);
@@ -47,6 +50,8 @@ RunReport plausible_report() {
   RunReport report;
   report.title = "gpt2-tiny on the Python standard library";
   report.metrics = plausible_metrics(500);
+  report.step_memory = {{"parameters", {0, 10, 20}, {1e8, 1e8, 1e8}},
+                        {"activations", {0, 10, 20}, {0, 3e8, 0}}};
   report.configuration = {{"model", "preset", "gpt2-tiny", "file"},
                           {"data", "train", "[\"/usr/lib/python3.11/**/*.py\"]", "file"},
                           {"data", "sequence_length", "256", "flag"},
@@ -83,13 +88,28 @@ WrittenPage written(const RunReport& report) {
 
 TEST(RunReport, HoldsWhatTheRunWas) {
   const WrittenPage page = written(plausible_report());
-  for (const char* expected :
-       {"gpt2-tiny on the Python standard library", "500 steps, 4,096,000 tokens.",
-        "1 skipped, without an update: 134.", "Final loss", "Validation loss", "Tokens per second",
-        "Utilisation", "Peak memory", "Sent a step 20.1 MiB dp 20.1 MiB, dp+pp+sp+tp 56 B",
-        "Time in steps", "Gradient norm", "Learning rate", "Throughput", "Bytes sent a step",
-        "sequence_length 256 flag", "AMD EPYC 9B14", "Parameters 3,553,280",
-        "def main( argv=None):"}) {
+  for (const char* expected : {"gpt2-tiny on the Python standard library",
+                               "500 steps, 4,096,000 tokens.",
+                               "1 skipped, without an update: 134.",
+                               "Final loss",
+                               "Validation loss",
+                               "Tokens per second",
+                               "Utilisation",
+                               "Peak memory",
+                               "Sent a step 20.1 MiB dp 20.1 MiB, dp+pp+sp+tp 56 B",
+                               "Time in steps",
+                               "Gradient norm",
+                               "Learning rate",
+                               "Throughput",
+                               "Bytes sent a step",
+                               "Memory over a step",
+                               "activations 300 MiB, 75.0% parameters 100 MiB, 25.0%",
+                               "tensors in all 400 MiB at step 7",
+                               "resident before the model 110 MiB",
+                               "sequence_length 256 flag",
+                               "AMD EPYC 9B14",
+                               "Parameters 3,553,280",
+                               "def main( argv=None):"}) {
     EXPECT_THAT(page.text, HasSubstr(expected));
   }
   EXPECT_LT(page.html.size(), 300'000u);
@@ -110,6 +130,7 @@ TEST(RunReport, FromALogOfOneStepOrNone) {
   EXPECT_THAT(written(report).text, HasSubstr("1 step, 8,192 tokens."));
   report.metrics = {StepMetrics{.step = 3}};
   EXPECT_THAT(written(report).html, Not(HasSubstr("<figure")));
+  EXPECT_THAT(written(report).html, Not(HasSubstr("Memory")));
 }
 
 TEST(RunReport, HostileTextStaysText) {

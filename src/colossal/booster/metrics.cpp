@@ -24,6 +24,13 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
       {"memory_peak_bytes", static_cast<int64_t>(metrics.memory_peak_bytes)},
       {"bytes_sent", nlohmann::ordered_json::object()},
       {"skipped", metrics.skipped}};
+  if (!metrics.memory_by_kind.empty()) {
+    line["memory_counted_bytes"] = static_cast<int64_t>(metrics.memory_counted_bytes);
+    line["memory_base_bytes"] = static_cast<int64_t>(metrics.memory_base_bytes);
+  }
+  for (const auto& [kind, bytes] : metrics.memory_by_kind) {
+    line["memory_by_kind"][kind] = static_cast<int64_t>(bytes);
+  }
   for (const auto& [axis, bytes] : metrics.bytes_sent) {
     line["bytes_sent"][axis] = static_cast<int64_t>(bytes);
   }
@@ -44,6 +51,9 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
       {"memory/peak_bytes", metrics.memory_peak_bytes}};
   for (const auto& [axis, bytes] : metrics.bytes_sent) {
     scalars.push_back({"bytes_sent/" + axis, bytes});
+  }
+  for (const auto& [kind, bytes] : metrics.memory_by_kind) {
+    scalars.push_back({"memory_by_kind/" + kind, bytes});
   }
   if (!std::isnan(metrics.validation_loss)) {
     scalars.push_back({"validation/loss", metrics.validation_loss});

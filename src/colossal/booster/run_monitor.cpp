@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "colossal/base/error.h"
@@ -18,18 +19,34 @@ namespace {
 
 constexpr std::chrono::milliseconds kGemmMeasurement{100};
 
+// Peak resident, peak of the device, resident before the model, and tensors by kind.
+constexpr int64_t kMemoryFigures = 3 + static_cast<int64_t>(memory::kNumMemoryKinds);
+
+// Those of the rank that has most of them.
+void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMetrics& metrics) {
+  const auto counted = static_cast<double>(kinds.total());
+  if (counted <= metrics.memory_counted_bytes) return;  // not where it is missing
+  metrics.memory_counted_bytes = counted;
+  metrics.memory_base_bytes = base;
+  for (size_t kind = 0; kind < memory::kNumMemoryKinds; ++kind) {
+    const char* const name = memory_kind_name(static_cast<memory::MemoryKind>(kind));
+    metrics.memory_by_kind[name] = static_cast<double>(kinds.bytes[kind]);
+  }
+}
+
 }  // namespace
 
 int64_t num_rank_figures(const ParallelContext& context) {
-  return 2 + static_cast<int64_t>(context.ledger_axes().size());
+  return kMemoryFigures + static_cast<int64_t>(context.ledger_axes().size());
 }
 
 RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
-                       const TrainingData& data)
+                       const TrainingData& data, StepMemory& memory)
     : job_(job),
       context_(context),
       engine_(engine),
       data_(data),
+      memory_(memory),
       writes_(context.rank() == 0),
       sent_before_(sent_so_far()) {
   if (writes_)
@@ -69,6 +86,7 @@ void RunMonitor::profile() {
 
 void RunMonitor::begin_step() {
   profile();
+  memory_.begin_step();
   step_start_ = Clock::now();
 }
 
@@ -84,6 +102,7 @@ std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
 }
 
 void RunMonitor::end_step(const StepResult& result, std::optional<double> validation_loss) {
+  memory_.end_step();
   flush();
   const double seconds = std::chrono::duration<double>(Clock::now() - step_start_).count();
   const double flops =
@@ -121,6 +140,8 @@ void RunMonitor::exchange() {
   int64_t* mine = figures_here.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();
   *mine++ = device_peak_bytes();
+  *mine++ = memory_.base_bytes();
+  mine = std::ranges::copy(memory_.peak().value_or(memory::BytesByKind{}).bytes, mine).out;
   for (const auto& [axis, bytes] : sent) {
     *mine++ = bytes - sent_before_[axis];
     pending_->bytes_sent[axis] = 0;
@@ -143,6 +164,11 @@ void RunMonitor::flush() {
     if (!context_.device().is_cpu()) {
       pending_->device_peak_bytes = std::fmax(pending_->device_peak_bytes, device_peak);
     }
+    const auto base = static_cast<double>(*figure++);
+    memory::BytesByKind kinds;
+    std::copy_n(figure, kinds.bytes.size(), kinds.bytes.begin());
+    figure += kinds.bytes.size();
+    if (memory_.peak()) note_tensors(kinds, base, *pending_);
     for (auto& [axis, bytes] : pending_->bytes_sent) {
       bytes = std::max(bytes, static_cast<double>(*figure++));
     }
@@ -169,7 +195,7 @@ void RunMonitor::finish() {
   if (!writes_) return;
   progress_->finish();
   if (job_.config.log.report && !job_.config.log.directory.empty()) {
-    write_report(job_, context_, gemm_flops_);
+    write_report(job_, context_, gemm_flops_, memory_.second_step());
   }
 }
 

@@ -13,18 +13,20 @@
 #include "colossal/booster/job.h"
 #include "colossal/booster/metrics.h"
 #include "colossal/booster/profiler.h"
+#include "colossal/booster/step_memory.h"
 #include "colossal/booster/training_data.h"
 
 namespace colossal {
 
-// Numbers that each rank tells all others after a step: two of memory, and bytes sent by axis.
+// Numbers that each rank tells all others after a step: of memory, in all and by kind, and bytes
+// sent by axis.
 int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {
  public:
   // Collective over all ranks, as all members are; rank 0 writes.
   RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
-             const TrainingData& data);
+             const TrainingData& data, StepMemory& memory);
 
   void start(int64_t steps_done);
   void begin_step();
@@ -48,6 +50,7 @@ class RunMonitor {
   const ParallelContext& context_;
   Engine& engine_;
   const TrainingData& data_;
+  StepMemory& memory_;
   bool writes_ = false;    // rank 0
   double gemm_flops_ = 0;  // FLOP/s of all ranks' threads together, in the compute type
   int64_t steps_begun_ = 0;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "colossal/booster/engine.h"
 #include "colossal/booster/job.h"
+#include "colossal/report/chart.h"
 
 namespace colossal {
 
@@ -17,7 +19,9 @@ std::string describe_precision(const Precision& precision);
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops);
 
-// LOG_DIR/report.html, from LOG_DIR/metrics.jsonl. Throws IoError.
-void write_report(const Job& job, const ParallelContext& context, double gemm_flops);
+// LOG_DIR/report.html, from LOG_DIR/metrics.jsonl; step_memory: as RunReport has it. Throws
+// IoError.
+void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
+                  const std::vector<report::ChartSeries>& step_memory);
 
 }  // namespace colossal

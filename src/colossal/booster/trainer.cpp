@@ -70,11 +70,12 @@ class Trainer {
         hooks_(hooks),
         context_(context),
         data_(job, context_),
+        memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
         engine_(build_->parameters(), language_model_loss(*model_), context_,
                 ordered_engine_config(job, context_)),
-        monitor_(job, context_, engine_, data_) {
+        monitor_(job, context_, engine_, data_, memory_) {
     if (start) {
       resume(*start);
     } else if (!job_.model.weights.empty()) {
@@ -212,6 +213,7 @@ class Trainer {
   const TrainingHooks& hooks_;
   const ParallelContext& context_;
   TrainingData data_;
+  StepMemory memory_;  // before the model, which it counts
   std::unique_ptr<nn::Builder> build_;
   std::unique_ptr<models::LanguageModel> model_;
   Engine engine_;

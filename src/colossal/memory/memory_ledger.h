@@ -5,6 +5,7 @@
 #include <c10/core/Storage.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,25 +35,28 @@ struct BytesByKind {
 };
 
 // A block came (bytes > 0) or went (< 0). One that changes its kind goes from one and comes to the
-// other.
+// other, at the same time.
 struct MemoryChange {
   MemoryKind kind = MemoryKind::other;
   int64_t bytes = 0;
+  std::chrono::steady_clock::time_point time;
 };
 
 // Thread-safe: blocks may be released anywhere, also after the ledger is gone.
 class MemoryLedger {
  public:
-  enum class Timeline { none, kept };
-  explicit MemoryLedger(Timeline timeline = Timeline::none);
+  MemoryLedger();
   MemoryLedger(const MemoryLedger&) = delete;
   MemoryLedger& operator=(const MemoryLedger&) = delete;
 
   BytesByKind live() const;
   BytesByKind at_peak() const;  // when their sum was the largest, the first time
   void reset_peak();            // to what is live
-  std::vector<MemoryChange> timeline() const;
-  int64_t num_changes() const;  // length of the timeline
+
+  // Keeps every change from here on, until take_timeline() gives them.
+  void keep_timeline();
+  std::vector<MemoryChange> take_timeline();
+  int64_t num_changes() const;  // kept so far
 
   // Counts a tensor's memory as `kind` from now on, unless it holds states (parameters, gradients,
   // optimizer), has that kind or one of more weight (activations), or is not counted here.

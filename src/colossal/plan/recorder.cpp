@@ -11,8 +11,6 @@
 namespace colossal::plan {
 namespace {
 
-using memory::MemoryKind;
-
 thread_local Recorder* recorder_of_thread = nullptr;
 
 constexpr auto kMode = c10::DispatchKey::TESTING_ONLY_GenericMode;
@@ -56,22 +54,14 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
 }  // namespace
 
 Recorder::Recorder(comm::Ledger& ledger, at::DeviceType device)
-    : ledger_(ledger),
-      memory_(memory::MemoryLedger::Timeline::kept),
-      counting_(memory_, device),
-      watching_([this](const at::Tensor& tensor) {
-        if (tensor.has_storage()) memory_.mark(tensor.storage(), MemoryKind::activations);
-      }),
-      operators_(kMode) {
+    : memory_(ledger, device, this), operators_(kMode) {
   COLOSSAL_CHECK(!recorder_of_thread, "a second recorder in this thread: {} operators so far",
                  recorder_of_thread->num_operators());
-  memory::install_counting_allocators();
   recorder_of_thread = this;
-  ledger_.set_listener(this);
+  memory().keep_timeline();
 }
 
 Recorder::~Recorder() {
-  ledger_.set_listener(nullptr);
   recorder_of_thread = nullptr;
 }
 
@@ -84,9 +74,6 @@ void Recorder::add(Operator made) {
 }
 
 void Recorder::issued(const comm::IssuedCall& call) {
-  for (const at::Tensor& buffer : call.buffers) {
-    memory_.mark(buffer.storage(), MemoryKind::communication);
-  }
   recording_.collectives.push_back({.operation = call.operation,
                                     .reason = call.reason,
                                     .axis = call.group.axis,
@@ -94,7 +81,7 @@ void Recorder::issued(const comm::IssuedCall& call) {
                                     .partners = index_of(call.partners),
                                     .law_bytes = call.law_bytes,
                                     .operators = num_operators(),
-                                    .memory_changes = memory_.num_changes()});
+                                    .memory_changes = memory().num_changes()});
 }
 
 size_t Recorder::index_of(const std::vector<int>& ranks) {
@@ -104,8 +91,8 @@ size_t Recorder::index_of(const std::vector<int>& ranks) {
 }
 
 Recording Recorder::take() {
-  recording_.memory = memory_.timeline();
-  recording_.at_peak = memory_.at_peak();
+  recording_.memory = memory().take_timeline();
+  recording_.at_peak = memory().at_peak();
   return std::move(recording_);
 }
 

@@ -10,7 +10,7 @@
 #include <map>
 
 #include "colossal/comm/call_listener.h"
-#include "colossal/memory/saved_tensors.h"
+#include "colossal/memory/memory_count.h"
 #include "colossal/plan/recording.h"
 
 namespace colossal::plan {
@@ -24,7 +24,7 @@ class Recorder final : private comm::CallListener {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  memory::MemoryLedger& memory() { return memory_; }
+  memory::MemoryLedger& memory() { return memory_.ledger(); }
   // So far.
   int64_t num_operators() const { return std::ssize(recording_.operators); }
   int64_t num_collectives() const { return std::ssize(recording_.collectives); }
@@ -39,12 +39,9 @@ class Recorder final : private comm::CallListener {
   void issued(const comm::IssuedCall& call) override;
   size_t index_of(const std::vector<int>& ranks);
 
-  comm::Ledger& ledger_;
   Recording recording_;
   std::map<std::vector<int>, size_t> rank_lists_;
-  memory::MemoryLedger memory_;
-  memory::MemoryScope counting_;
-  memory::KeptTensorWatch watching_;
+  memory::MemoryCount memory_;
   c10::impl::IncludeDispatchKeyGuard operators_;
 };
 

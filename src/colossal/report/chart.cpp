@@ -13,7 +13,7 @@
 namespace colossal::report {
 namespace {
 
-constexpr int kNumColors = 6;
+constexpr int kNumColors = 7;
 constexpr double kBarShare = 0.8;  // of the distance between two bars
 
 struct Range {

@@ -35,7 +35,7 @@ struct Chart {
   ChartForm form = ChartForm::line;
   AxisScale y_scale = AxisScale::linear;  // logarithmic: lines only; values <= 0 are gaps
   bool from_zero = false;                 // lines: the axis starts at zero
-  std::vector<ChartSeries> series = {};   // the first six have colours of their own
+  std::vector<ChartSeries> series = {};   // the first seven have colours of their own
   int height = 200;                       // of the plot, in CSS pixels
 };
 

@@ -24,6 +24,16 @@ double number_or_missing(const json& object, const char* key) {
   return found != object.end() && found->is_number() ? found->get<double>() : StepMetrics::kMissing;
 }
 
+std::map<std::string, double> numbers_by_name(const json& object, const char* key) {
+  std::map<std::string, double> numbers;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_object()) return numbers;
+  for (const auto& [name, number] : found->items()) {
+    if (number.is_number()) numbers[name] = number.get<double>();
+  }
+  return numbers;
+}
+
 bool is_step(const json& object) {
   if (!object.is_object()) return false;
   const auto step = object.find("step");
@@ -59,11 +69,10 @@ StepMetrics metrics_of(const json& object) {
   metrics.model_flops_utilization = number_or_missing(object, "model_flops_utilization");
   metrics.memory_peak_bytes = number_or_missing(object, "memory_peak_bytes");
   metrics.device_peak_bytes = number_or_missing(object, "device_peak_bytes");
-  if (const auto sent = object.find("bytes_sent"); sent != object.end() && sent->is_object()) {
-    for (const auto& [axis, bytes] : sent->items()) {
-      if (bytes.is_number()) metrics.bytes_sent[axis] = bytes.get<double>();
-    }
-  }
+  metrics.memory_by_kind = numbers_by_name(object, "memory_by_kind");
+  metrics.memory_counted_bytes = number_or_missing(object, "memory_counted_bytes");
+  metrics.memory_base_bytes = number_or_missing(object, "memory_base_bytes");
+  metrics.bytes_sent = numbers_by_name(object, "bytes_sent");
   if (const auto skipped = object.find("skipped"); skipped != object.end()) {
     metrics.skipped = *skipped == true || (skipped->is_number() && *skipped != 0);
   }

@@ -24,9 +24,14 @@ struct StepMetrics {
   double tokens = kMissing;  // inputs of the global batch
   double tokens_per_second = kMissing;
   double step_seconds = kMissing;
-  double model_flops_utilization = kMissing;      // a fraction of the machine's measured rate
-  double memory_peak_bytes = kMissing;            // largest over ranks
-  double device_peak_bytes = kMissing;            // on a GPU
+  double model_flops_utilization = kMissing;  // a fraction of the machine's measured rate
+  double memory_peak_bytes = kMissing;        // largest over ranks
+  double device_peak_bytes = kMissing;        // on a GPU
+  // Of the rank whose tensors took most when they took most: kind to bytes, their sum, and what was
+  // resident before the model.
+  std::map<std::string, double> memory_by_kind = {};
+  double memory_counted_bytes = kMissing;
+  double memory_base_bytes = kMissing;
   std::map<std::string, double> bytes_sent = {};  // mesh axis to bytes, largest over ranks
   bool skipped = false;                           // no rank updated
 };

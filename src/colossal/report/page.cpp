@@ -7,15 +7,17 @@
 namespace colossal::report {
 namespace {
 
-// Colours first, light and dark; c1 to c6 tell series apart, also with the usual kinds of colour
+// Colours first, light and dark; c1 to c7 tell series apart, also with the usual kinds of colour
 // blindness.
 constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light dark;
   --page: #f7f7f5; --card: #fff; --text: #1d1f23; --muted: #6a6e76; --line: #e4e4e0;
-  --c1: #2a6fdb; --c2: #d9711c; --c3: #1f9d76; --c4: #9257c9; --c5: #c63d6f; --c6: #7d8a2e; }
+  --c1: #2a6fdb; --c2: #d9711c; --c3: #1f9d76; --c4: #9257c9; --c5: #c63d6f; --c6: #7d8a2e;
+  --c7: #8b8f98; }
 @media (prefers-color-scheme: dark) { :root {
   --page: #131416; --card: #1b1d20; --text: #e7e8ea; --muted: #979ca5; --line: #2c2f34;
-  --c1: #6ea3f7; --c2: #f0a05c; --c3: #52c9a3; --c4: #bd92ec; --c5: #ef7fa6; --c6: #b9c46a; } }
+  --c1: #6ea3f7; --c2: #f0a05c; --c3: #52c9a3; --c4: #bd92ec; --c5: #ef7fa6; --c6: #b9c46a;
+  --c7: #8f939b; } }
 * { box-sizing: border-box; margin: 0; }
 body { background: var(--page); color: var(--text); padding: 2.5rem 1.25rem 4rem;
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
@@ -53,6 +55,7 @@ output { font-weight: 600; }
 .empty { color: var(--muted); }
 .c1 { --color: var(--c1); } .c2 { --color: var(--c2); } .c3 { --color: var(--c3); }
 .c4 { --color: var(--c4); } .c5 { --color: var(--c5); } .c6 { --color: var(--c6); }
+.c7 { --color: var(--c7); }
 .plot { margin-top: auto; touch-action: pan-y; }
 .plot svg { display: block; width: 100%; height: 100%; overflow: visible; }
 .grid line { stroke: var(--line); }

@@ -109,7 +109,18 @@ Chart traffic_chart(const Metrics& metrics) {
   return chart;
 }
 
-std::string charts_section(const Metrics& metrics) {
+Chart step_memory_chart(const std::vector<ChartSeries>& step_memory) {
+  return {.title = "Memory over a step",
+          .note = "tensors of rank 0 in this run's second step, in milliseconds",
+          .x_name = "at ms",
+          .unit = kBytes,
+          .form = ChartForm::stacked_area,
+          .series = step_memory,
+          .height = 260};
+}
+
+std::string charts_section(const RunReport& report) {
+  const Metrics& metrics = report.metrics;
   const Chart charts[] = {
       loss_chart(metrics),
       gradient_chart(metrics),
@@ -122,6 +133,7 @@ std::string charts_section(const Metrics& metrics) {
           &StepMetrics::model_flops_utilization),
       memory_chart(metrics),
       traffic_chart(metrics),
+      step_memory_chart(report.step_memory),
   };
   std::string html;
   for (const Chart& chart : charts) {
@@ -159,6 +171,34 @@ std::string summary(const Metrics& metrics) {
                       fmt::join(skipped.begin(), skipped.begin() + named, ", "),
                       named < skipped.size() ? ", …" : "");
   return text;
+}
+
+// What the tensors of the fullest rank at the fullest step were, the largest first.
+std::vector<Fact> memory_at_peak(const Metrics& metrics) {
+  const auto counted = [](const StepMetrics& step) {
+    return step.memory_by_kind.empty() ? 0 : step.memory_counted_bytes;
+  };
+  const auto fullest = std::ranges::max_element(metrics, {}, counted);
+  if (fullest == metrics.end() || counted(*fullest) == 0) return {};
+  std::vector<std::pair<double, std::string>> kinds;
+  for (const auto& [kind, bytes] : fullest->memory_by_kind) {
+    if (bytes > 0) kinds.emplace_back(bytes, kind);
+  }
+  std::ranges::sort(kinds, std::greater());
+  std::vector<Fact> facts;
+  for (const auto& [bytes, kind] : kinds) {
+    facts.push_back(
+        {kind, fmt::format("{}, {}", format_quantity(bytes, kBytes),
+                           format_quantity(bytes / fullest->memory_counted_bytes, kPercent))});
+  }
+  facts.push_back(
+      {"tensors in all",
+       fmt::format("{} at step {}", format_quantity(fullest->memory_counted_bytes, kBytes),
+                   fullest->step)});
+  facts.push_back(
+      {"resident before the model", format_quantity(fullest->memory_base_bytes, kBytes)});
+  facts.push_back({"resident at most", format_quantity(fullest->memory_peak_bytes, kBytes)});
+  return facts;
 }
 
 std::string facts_section(const char* title, const std::vector<Fact>& facts) {
@@ -203,10 +243,11 @@ void write_run_report(const std::filesystem::path& html, const RunReport& report
   std::string body = fmt::format("<header><h1>{}</h1>\n<p>{}</p></header>\n",
                                  escape_html(report.title), summary(report.metrics));
   body += headline_section(report.metrics);
-  body += charts_section(report.metrics);
+  body += charts_section(report);
   body += sample_section(report);
-  const std::string facts =
-      facts_section("Model", report.model) + facts_section("Machine", report.machine);
+  const std::string facts = facts_section("Model", report.model) +
+                            facts_section("Machine", report.machine) +
+                            facts_section("Memory at the peak", memory_at_peak(report.metrics));
   if (!facts.empty()) body += "<div class=\"facts\">\n" + facts + "</div>\n";
   body += configuration_section(report.configuration);
   write_file_atomically(html, html_page(report.title, body));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/report/chart.h"
 #include "colossal/report/metrics_log.h"
 
 namespace colossal::report {
@@ -26,7 +27,10 @@ struct Fact {
 // Plain text throughout; any bytes are fine.
 struct RunReport {
   std::string title;
-  std::vector<StepMetrics> metrics;    // as read_metrics gives them
+  std::vector<StepMetrics> metrics;  // as read_metrics gives them
+  // Bytes of tensors by kind over a step, from the lowest to the highest in the stack; x in
+  // milliseconds.
+  std::vector<ChartSeries> step_memory;
   std::vector<Setting> configuration;  // sections in the order in which they first occur
   std::vector<Fact> machine;
   std::vector<Fact> model;

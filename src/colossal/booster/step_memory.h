@@ -1,0 +1,41 @@
+// What a rank's tensors take while it trains, step by step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "colossal/memory/memory_count.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/report/chart.h"
+
+namespace colossal {
+
+// Counts from its making on, on the thread that makes it: before the model, so that nothing of it
+// is missed. Of ranks on the CPU; on a GPU it counts nothing.
+class StepMemory {
+ public:
+  explicit StepMemory(const ParallelContext& context);
+
+  // Resident when this was made: the program, its libraries, a corpus in memory.
+  int64_t base_bytes() const { return base_bytes_; }
+
+  void begin_step();
+  void end_step();
+  // When most was allocated, of the step that ended last. Nothing where nothing is counted.
+  const std::optional<memory::BytesByKind>& peak() const { return peak_; }
+  // Bytes of each kind over the second step, in milliseconds, as a chart stacks them; of kinds that
+  // occur. The second: in the first, memory is touched and libraries make what they keep.
+  const std::vector<report::ChartSeries>& second_step() const { return second_step_; }
+
+ private:
+  int64_t base_bytes_;
+  std::optional<memory::MemoryCount> count_;
+  int64_t steps_begun_ = 0;
+  memory::BytesByKind at_begin_;
+  std::chrono::steady_clock::time_point begin_;
+  std::optional<memory::BytesByKind> peak_;
+  std::vector<report::ChartSeries> second_step_;
+};
+
+}  // namespace colossal

@@ -54,11 +54,12 @@ double measure(SwapFile& file, const Slabs& slabs, const std::string& what) {
 void run(const char* directory, int64_t bytes, SwapMethod method) {
   SwapFile file(directory, bytes / kSlab * kSlab, method);
   const Slabs slabs;
+  const int depth = file.method().starts_with("threads") ? kTransferThreads : kTransferDepth;
   const double first = measure(file, slabs, "write");
   std::cout
       << fmt::format(
              R"({{"method": "{}", "block": {}, "depth": {}, "bytes": {}, "first_write": {:.4f}}})",
-             file.method(), kTransferBlock, kTransferDepth, file.bytes(), first)
+             file.method(), kTransferBlock, depth, file.bytes(), first)
       << std::endl;
   for (std::string what; std::getline(std::cin, what);) {
     std::cout << measure(file, slabs, what) << std::endl;

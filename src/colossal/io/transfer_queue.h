@@ -24,6 +24,8 @@ namespace colossal::io {
 // cost less of the CPU.
 inline constexpr int64_t kTransferBlock = int64_t{1} << 20;
 inline constexpr int kTransferDepth = 32;
+// Where threads wait for a block each. They sleep in the kernel, so cores do not matter.
+inline constexpr int kTransferThreads = 16;
 
 enum class Direction { read, write };
 

@@ -126,7 +126,7 @@ File File::create_unnamed(const std::filesystem::path& directory) {
       [&] { return ::open(directory.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600); });
   if (descriptor < 0) {  // not every file system knows O_TMPFILE
     std::string name = (directory / ".colossal-XXXXXX").string();
-    descriptor = uninterrupted([&] { return ::mkostemp(name.data(), O_CLOEXEC); });
+    descriptor = ::mkostemp(name.data(), O_CLOEXEC);
     if (descriptor < 0) raise_io_error(directory, "create a file in it", errno);
     ::unlink(name.c_str());
   }

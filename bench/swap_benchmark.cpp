@@ -1,0 +1,86 @@
+// The bandwidth of SwapFile. Prints what it measures and how, then measures what each line of its
+// input asks for: "read", "write", or "mixed" (one of each in turn) over the whole file, once.
+//   swap_benchmark DIRECTORY BYTES [threads]
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "colossal/io/swap_file.h"
+#include "colossal/io/transfer_queue.h"
+
+namespace colossal::io {
+namespace {
+
+// A chunk of the memory manager, and as many as it moves ahead.
+constexpr int64_t kSlab = int64_t{16} << 20;
+constexpr int64_t kNumSlabs = 6;
+
+class Slabs {
+ public:
+  Slabs() : memory_(static_cast<std::byte*>(std::aligned_alloc(kSwapBlock, kSlab * kNumSlabs))) {
+    for (int64_t i = 0; i < kSlab * kNumSlabs; ++i) {
+      memory_.get()[i] = static_cast<std::byte>(i * 2654435761 >> 16);
+    }
+  }
+  std::span<std::byte> operator[](int64_t slab) const {
+    return {memory_.get() + slab % kNumSlabs * kSlab, static_cast<size_t>(kSlab)};
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+// Bytes a second, in 1e9.
+double measure(SwapFile& file, const Slabs& slabs, const std::string& what) {
+  std::vector<SwapFile::Transfer> transfers(kNumSlabs);
+  const auto start = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < file.bytes() / kSlab; ++i) {
+    auto& transfer = transfers[static_cast<size_t>(i % kNumSlabs)];
+    file.wait(transfer);
+    const bool read = what == "read" || (what == "mixed" && i % 2 == 0);
+    transfer = read ? file.read(i * kSlab, slabs[i]) : file.write(i * kSlab, slabs[i]);
+  }
+  for (const auto& transfer : transfers) file.wait(transfer);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(file.bytes()) / elapsed.count() * 1e-9;
+}
+
+void run(const char* directory, int64_t bytes, SwapMethod method) {
+  SwapFile file(directory, bytes / kSlab * kSlab, method);
+  const Slabs slabs;
+  const int depth = file.method().starts_with("threads") ? kTransferThreads : kTransferDepth;
+  const double first = measure(file, slabs, "write");
+  std::cout
+      << fmt::format(
+             R"({{"method": "{}", "block": {}, "depth": {}, "bytes": {}, "first_write": {:.4f}}})",
+             file.method(), kTransferBlock, depth, file.bytes(), first)
+      << std::endl;
+  for (std::string what; std::getline(std::cin, what);) {
+    std::cout << measure(file, slabs, what) << std::endl;
+  }
+}
+
+}  // namespace
+}  // namespace colossal::io
+
+int main(int num_arguments, char** arguments) {
+  if (num_arguments < 3) {
+    std::fprintf(stderr, "usage: swap_benchmark DIRECTORY BYTES [threads]\n");
+    return 2;
+  }
+  try {
+    const bool threads = num_arguments > 3 && std::string(arguments[3]) == "threads";
+    colossal::io::run(
+        arguments[1], std::atoll(arguments[2]),
+        threads ? colossal::io::SwapMethod::threads : colossal::io::SwapMethod::automatic);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

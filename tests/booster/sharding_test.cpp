@@ -139,7 +139,10 @@ TEST_P(Sharding, Fp64EqualsSerial) {
               training);
 }
 
-TEST_P(Sharding, Fp32EqualsSerial) {
+// In fp32 with the slow tests only.
+class ShardingFp32 : public Sharding {};
+
+TEST_P(ShardingFp32, EqualsSerial) {
   const TinyTraining training = training_of(GetParam(), at::kFloat);
   expect_same(train_tiny(training, GetParam().ranks), serial(GetParam().dropout, at::kFloat), 1e-4,
               training);
@@ -160,6 +163,7 @@ std::vector<double> settings_of(const Case& c) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Sharding, testing::ValuesIn(pairwise(all_cases(), settings_of)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Sharding, testing::ValuesIn(all_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, ShardingFp32, testing::ValuesIn(all_cases()), name_of);
 
 // What is computed again has the same bits as what was kept.
 TEST(Recompute, GivesTheSameBits) {

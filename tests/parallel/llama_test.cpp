@@ -80,7 +80,10 @@ TEST_P(LlamaParity, Fp64EqualsSerial) {
   expect_serial(at::kDouble, 1e-9);
 }
 
-TEST_P(LlamaParity, Fp32EqualsSerial) {
+// In fp32 with the slow tests only.
+class LlamaParityFp32 : public LlamaParity {};
+
+TEST_P(LlamaParityFp32, EqualsSerial) {
   expect_serial(at::kFloat, 1e-4);
 }
 
@@ -94,6 +97,7 @@ std::vector<double> settings_of(const Case& c) {
 INSTANTIATE_TEST_SUITE_P(Layouts, LlamaParity,
                          testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, LlamaParity, testing::ValuesIn(all_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, LlamaParityFp32, testing::ValuesIn(all_cases()), name_of);
 
 // The working weights are rounded to bf16, at every layout in the same way; sums differ in their
 // order. The loss after some steps is that of fp64 but for such rounding.

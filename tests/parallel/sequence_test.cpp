@@ -78,7 +78,10 @@ TEST_P(SequenceParity, Fp64EqualsSerial) {
               training);
 }
 
-TEST_P(SequenceParity, Fp32EqualsSerial) {
+// In fp32 with the slow tests only.
+class SequenceParityFp32 : public SequenceParity {};
+
+TEST_P(SequenceParityFp32, EqualsSerial) {
   const TinyTraining training = training_of(GetParam(), at::kFloat);
   expect_same(train_tiny(training, ranks()), serial(GetParam().dropout, at::kFloat), 1e-4,
               training);
@@ -94,6 +97,8 @@ std::vector<double> settings_of(const Case& c) {
 INSTANTIATE_TEST_SUITE_P(Layouts, SequenceParity,
                          testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, SequenceParity, testing::ValuesIn(all_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, SequenceParityFp32, testing::ValuesIn(all_cases()),
+                         name_of);
 
 TEST(Sequence, AllLabelsOfOneShareIgnored) {
   TinyTraining training = uneven(0, at::kDouble);

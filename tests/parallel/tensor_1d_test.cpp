@@ -57,7 +57,10 @@ TEST_P(Tensor1dParity, Fp64EqualsSerial) {
   expect_same(result, serial(GetParam().dropout, at::kDouble), 1e-9, training);
 }
 
-TEST_P(Tensor1dParity, Fp32EqualsSerial) {
+// In fp32 with the slow tests only.
+class Tensor1dParityFp32 : public Tensor1dParity {};
+
+TEST_P(Tensor1dParityFp32, EqualsSerial) {
   const TinyTraining training = training_of(GetParam(), at::kFloat);
   const TinyResult result = train_tiny(training, GetParam().tp * GetParam().dp);
   expect_same(result, serial(GetParam().dropout, at::kFloat), 1e-4, training);
@@ -72,6 +75,8 @@ std::vector<double> settings_of(const Case& c) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Tensor1dParity,
                          testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Tensor1dParity, testing::ValuesIn(all_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Tensor1dParityFp32, testing::ValuesIn(all_cases()),
+                         name_of);
 
 TEST(Tensor1d, LabelsIgnoredInPartAndAtAll) {
   TinyTraining training = uneven(0, at::kDouble);

@@ -98,7 +98,10 @@ TEST_P(TensorGridParity, Fp64EqualsSerial) {
   expect_serial(at::kDouble, 1e-9);
 }
 
-TEST_P(TensorGridParity, Fp32EqualsSerial) {
+// In fp32 with the slow tests only.
+class TensorGridParityFp32 : public TensorGridParity {};
+
+TEST_P(TensorGridParityFp32, EqualsSerial) {
   expect_serial(at::kFloat, 1e-4);
 }
 
@@ -117,6 +120,8 @@ std::vector<double> settings_of(const Case& c) {
 INSTANTIATE_TEST_SUITE_P(Layouts, TensorGridParity,
                          testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, TensorGridParity, testing::ValuesIn(all_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, TensorGridParityFp32, testing::ValuesIn(all_cases()),
+                         name_of);
 
 // All labels of the sequences of one row of ranks are ignored, and then all there are.
 TEST(TensorGrid, LabelsIgnoredInPartAndAtAll) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "colossal/base/config_schema.h"
+#include "colossal/base/units.h"
 #include "colossal/booster/precision.h"
 #include "colossal/data/tokenize.h"
 #include "colossal/mesh/strategy.h"
@@ -43,6 +44,7 @@ struct ParallelConfig {
 
 struct MemoryConfig {
   std::variant<int64_t, std::string> recompute = "none";  // or how many layers
+  std::optional<ByteSize> device_budget;                  // unset: the host's memory / local ranks
 };
 
 struct TrainConfig {

@@ -47,6 +47,12 @@ class Refusals(EndToEndTest):
         self.refuse("parallel.tp = 4", "2 heads", "tp = 2, dp = 2", flags=["--parallel.tp=4"], ranks=4)
         self.refuse("parallel.zero = 4", "zero = 3", flags=["--parallel.zero=4"])
 
+    def test_a_budget_that_is_too_small(self):
+        """Every rank would fail; it is said once, before a corpus is read."""
+        self.refuse("memory.device_budget = 1010KiB", "too many", "\n  memory.recompute = \"full\": ",
+                    flags=["--precision.compute=fp32", "--memory.device_budget=1010KiB",
+                           "--data.train=/nowhere/*"], ranks=2)
+
     def test_batch_that_does_not_divide(self):
         self.refuse("global_batch = 13", "dp = 3", "global_batch = 12",
                     flags=["--train.global_batch=13"], ranks=3)

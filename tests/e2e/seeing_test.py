@@ -1,5 +1,6 @@
 """What people see of a run: metrics, TensorBoard events, the report, the checks and the helps."""
 import json
+import re
 import subprocess
 import unittest
 
@@ -40,6 +41,17 @@ class Seeing(EndToEndTest):
         for word in ("global_batch", "Memory over a step", "Memory at the peak"):
             self.assertIn(word, report)
         self.assertNotIn("src=\"http", report)
+
+    def test_recomputation_as_the_budget_asks(self):
+        """Found by rank 0, said in the log and in the report; what is planned is what is then taken."""
+        flags = [*self.flags(checkpoints=False), "--precision.compute=fp32", "--train.steps=2"]
+        budget = 1_200_000
+        log = self.train(*flags, f"--memory.device_budget={budget}", "--memory.recompute=auto", ranks=2)
+        said = re.search(r'memory.recompute = "auto" is ([^:]*): .* less than without, .* FLOPs', log)
+        self.assertEqual(said[1], "selective and 1 of 2 layers")
+        self.assertIn(said[0].replace('"', "&quot;"), (self.directory / "run/report.html").read_text())
+        for line in self.metrics().values():
+            self.assertLess(line["memory_counted_bytes"], 1.02 * budget)
 
     def test_two_lines_are_enough(self):
         """A model and data; everything else has a default."""

@@ -212,6 +212,10 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
       resolve_precision(config.precision, machine.bf16_instructions, job.num_micro_batches());
   job.recompute = resolve_recompute(config.memory, job.model.facts);
   job.tiers = resolve_tiers(config.memory);
+  job.recompute_open = config.memory.recompute == decltype(config.memory.recompute)("auto");
+  job.device_budget = config.memory.device_budget
+                          ? config.memory.device_budget->bytes
+                          : machine.memory_bytes / std::max(1, machine.local_ranks);
   job.threads = static_cast<int>(
       config.train.threads.value_or(std::max(1, machine.cores / std::max(1, machine.local_ranks))));
   return job;

@@ -25,6 +25,9 @@ struct Job {
   memory::Recompute recompute;
   memory::Tiers tiers;
   bool weights_go_away() const { return strategy.zero == 3 || !tiers.parameters.all_on_device(); }
+  bool recompute_open = false;       // "auto": to be found, see plan/fit_memory.h
+  std::string recompute_reason;      // what was found, and what it saves and costs
+  int64_t device_budget = 0;         // bytes that a rank's tensors may take; 0: no limit
   int threads = 1;                   // of each rank
   std::set<std::string> given_keys;  // what the user set, for the report
 };
@@ -33,6 +36,7 @@ struct Machine {
   int ranks = 1;                   // in all
   int local_ranks = 1;             // on this host
   int cores = 1;                   // of this host
+  int64_t memory_bytes = 0;        // of this host, for the tensors of its ranks; 0: no limit
   bool bf16_instructions = false;  // of what computes: CPU or GPU
 };
 

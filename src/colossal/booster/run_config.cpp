@@ -62,8 +62,12 @@ void describe_memory(ConfigSchema& schema, MemoryConfig& memory) {
   schema.add("memory.recompute", &memory.recompute,
              "activations that are computed again for the backward pass; selective: of norms and "
              "activation functions; full: of all layers but their inputs; a number: of so many "
-             "layers",
-             {.minimum = 0, .choices = {"none", "selective", "full"}});
+             "layers; auto: as little as fits memory.device_budget",
+             {.minimum = 0, .choices = {"none", "selective", "full", "auto"}});
+  schema.add("memory.device_budget", &memory.device_budget,
+             "most that the tensors of a rank may take, known before anything is allocated; a "
+             "process takes some 150 MiB besides",
+             {.minimum = 1, .unset = "this host's memory / local ranks; on a GPU no limit"});
   const auto offload = [&](const char* key, MemoryConfig::Offload* target, const char* what) {
     schema.add(
         key, target,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "colossal/base/config_schema.h"
+#include "colossal/base/units.h"
 #include "colossal/booster/precision.h"
 #include "colossal/data/tokenize.h"
 #include "colossal/mesh/strategy.h"
@@ -50,6 +51,7 @@ struct MemoryConfig {
   Offload offload_parameters = "none", offload_gradients = "none", offload_optimizer = "none",
           offload_activations = "none";
   std::string nvme_path;
+  std::optional<ByteSize> device_budget;  // unset: the host's memory / local ranks
 };
 
 struct TrainConfig {

@@ -37,9 +37,22 @@ std::string describe_layout(const Job& job) {
           ? fmt::format("{}, depth {}", job.config.parallel.tp_mode, strategy.tp_depth)
           : job.config.parallel.tp_mode;
   const std::string tp = strategy.tp == 1 ? "" : fmt::format(" x tp {} ({})", strategy.tp, mode);
-  return fmt::format("dp {}{}{} | ZeRO {} | {} sequences of {} tokens a step, {} a forward",
-                     strategy.dp, sp, tp, strategy.zero, job.config.train.global_batch,
+  const std::string recompute =
+      job.recompute == memory::Recompute{}
+          ? ""
+          : " | recompute " + describe_recompute(job.recompute, job.model.facts.layers);
+  return fmt::format("dp {}{}{} | ZeRO {}{} | {} sequences of {} tokens a step, {} a forward",
+                     strategy.dp, sp, tp, strategy.zero, recompute, job.config.train.global_batch,
                      job.sequence_length, job.micro_batch);
+}
+
+std::string describe_recompute(const memory::Recompute& recompute, int64_t layers) {
+  if (recompute.full_blocks >= layers) return "full";
+  const std::string full = recompute.full_blocks == 0
+                               ? ""
+                               : fmt::format("{} of {} layers", recompute.full_blocks, layers);
+  if (!recompute.selective) return full.empty() ? "none" : full;
+  return full.empty() ? "selective" : "selective and " + full;
 }
 
 std::string describe_precision(const Precision& precision) {
@@ -98,6 +111,7 @@ void write_report(const Job& job, const ParallelContext& context, double gemm_fl
                 {"vocabulary", format_count(facts.vocabulary)},
                 {"layout", describe_layout(job)},
                 {"precision", describe_precision(job.precision)}};
+  if (!job.recompute_reason.empty()) page.model.push_back({"recompute", job.recompute_reason});
   report::write_run_report(directory / "report.html", page);
 }
 

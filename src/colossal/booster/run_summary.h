@@ -10,8 +10,11 @@
 
 namespace colossal {
 
-// "dp 2 x tp 4 (tokens shared) | ZeRO 1 | 16 sequences of 256 tokens a step, 8 a forward"
+// "dp 2 x tp 4 (tokens shared) | ZeRO 1 | recompute full | 16 sequences of 256 tokens a step, 8 a
+// forward"
 std::string describe_layout(const Job& job);
+// "none", "selective", "3 of 12 layers", "selective and 3 of 12 layers", "full"
+std::string describe_recompute(const memory::Recompute& recompute, int64_t layers);
 // "compute bf16, masters fp32, gradients bf16"
 std::string describe_precision(const Precision& precision);
 

@@ -56,6 +56,36 @@ Job settle_precision(Job job, const ParallelContext& context,
   return job;
 }
 
+// The ranks of a layout recompute alike, and their hosts may differ: rank 0 finds out for the host
+// with the least memory.
+Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& hooks) {
+  if (!hooks.fit_memory) {
+    COLOSSAL_CHECK(!job.recompute_open, "nobody finds memory.recompute = \"{}\"", "auto");
+    return job;
+  }
+  const comm::Group& all = context.world_group();
+  const auto tell = [&](const std::string& text) {
+    return comm::gather_bytes(text, all, comm::Reason::control);
+  };
+  for (const std::string& budget : tell(std::to_string(job.device_budget))) {
+    job.device_budget = std::min<int64_t>(job.device_budget, std::stoll(budget));
+  }
+  nlohmann::json found;
+  if (context.rank() == 0) {
+    try {
+      job = hooks.fit_memory(job);
+      found = {{"selective", job.recompute.selective}, {"full", job.recompute.full_blocks}};
+    } catch (const ConfigError& error) {
+      found = {{"error", error.what()}};
+    }
+  }
+  found = nlohmann::json::parse(tell(found.dump()).front());
+  if (found.contains("error")) throw ConfigError(found["error"].get<std::string>());
+  job.recompute = {found.at("selective"), found.at("full")};
+  if (context.rank() == 0 && job.recompute_open) log::info("{}", job.recompute_reason);
+  return job;
+}
+
 EngineConfig ordered_engine_config(const Job& job, const ParallelContext& context) {
   EngineConfig config = engine_config(job);
   if (job.weights_go_away()) config.order = record_order(job, context.rank());
@@ -228,7 +258,7 @@ class Trainer {
 TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks) {
   const ParallelContext context(world, job.strategy);
   const auto start = find_start(job, context);
-  const Job settled = settle_precision(job, context, start);
+  const Job settled = settle_memory(settle_precision(job, context, start), context, hooks);
   return Trainer(settled, context, hooks, start).run();
 }
 

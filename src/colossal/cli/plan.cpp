@@ -6,6 +6,7 @@
 #include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/run_arguments.h"
+#include "colossal/plan/fit_memory.h"
 #include "colossal/plan/plan_text.h"
 
 namespace colossal::cli {
@@ -25,13 +26,17 @@ void check_tokenizer(const Job& job) {
 
 void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
-  const Job job = resolve(read_config(arguments.run), ranks, ranks);
+  Job job = resolve(read_config(arguments.run), ranks, ranks);
   check_tokenizer(job);
+  // The memory of this host, which may be another than where the job will run, binds nothing here.
+  const bool has_budget = job.config.memory.device_budget || job.recompute_open;
+  if (has_budget) job = plan::fit_memory(job);
   const plan::Plan made = plan::make_plan(job);
+  const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job);
   if (arguments.json) {
-    fmt::print("{}\n", plan::to_json(job, made).dump(2));
+    fmt::print("{}\n", plan::to_json(job, made, costs).dump(2));
   } else {
-    fmt::print("{}", plan::describe(job, made));
+    fmt::print("{}", plan::describe(job, made, costs));
   }
 }
 

@@ -9,10 +9,9 @@ namespace colossal::cli {
 namespace {
 
 // As comm::connect chooses: a GPU for each rank of this host, or the CPU for all.
-bool computes_bf16(const RunConfig& config, int local_ranks) {
+bool computes_on_gpus(const RunConfig& config, int local_ranks) {
   const std::string& backend = config.parallel.backend;
-  const bool on_gpus = (backend == "auto" || backend == "nccl") && comm::num_gpus() >= local_ranks;
-  return on_gpus || ops::has_bf16_instructions();
+  return (backend == "auto" || backend == "nccl") && comm::num_gpus() >= local_ranks;
 }
 
 std::string config_help() {
@@ -51,11 +50,13 @@ GivenConfig read_config(const RunArguments& arguments) {
 }
 
 Job resolve(const GivenConfig& given, int ranks, int local_ranks) {
+  const bool on_gpus = computes_on_gpus(given.config, local_ranks);
   Job job =
       resolve_job(given.config, {.ranks = ranks,
                                  .local_ranks = local_ranks,
                                  .cores = machine::available_cores(),
-                                 .bf16_instructions = computes_bf16(given.config, local_ranks)});
+                                 .memory_bytes = on_gpus ? 0 : machine::total_memory_bytes(),
+                                 .bf16_instructions = on_gpus || ops::has_bf16_instructions()});
   job.given_keys = given.keys;
   return job;
 }

@@ -11,6 +11,8 @@
 #include "colossal/cluster/local_launcher.h"
 #include "colossal/cluster/stop_request.h"
 #include "colossal/comm/world.h"
+#include "colossal/memory/memory_ledger.h"
+#include "colossal/plan/fit_memory.h"
 
 namespace colossal::cli {
 namespace {
@@ -20,7 +22,8 @@ int train_rank(const Job& job, comm::World& world) {
   at::set_num_threads(job.threads);
   cluster::install_stop_handlers();
   try {
-    const TrainingSummary summary = train(job, world, {.stop_requested = cluster::stop_requested});
+    const TrainingSummary summary = train(
+        job, world, {.stop_requested = cluster::stop_requested, .fit_memory = plan::fit_memory});
     if (!summary.saved) {
       throw IoError("the last checkpoint was not saved; see above for the reason");
     }
@@ -76,6 +79,7 @@ int train_here(const RunArguments& arguments, int ranks) {
 }
 
 int train(const RunArguments& arguments) {
+  memory::install_counting_allocators();  // before there are other threads
   if (const auto launch = cluster::read_launch_environment()) {
     return train_launched_and_report(arguments, *launch);
   }

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -129,12 +130,11 @@ std::vector<int> ranks_to_record(const Job& job) {
   return ranks;
 }
 
-Plan make_plan(const Job& job) {
-  const auto start = std::chrono::steady_clock::now();
+namespace {
+
+std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks) {
   memory::install_counting_allocators();  // before there are other threads
-  const std::vector<int> ranks = ranks_to_record(job);
-  Plan plan;
-  plan.ranks.resize(ranks.size());
+  std::vector<RankPlan> plans(ranks.size());
   std::atomic<size_t> next = 0;
   std::exception_ptr failure;
   std::mutex mutex;
@@ -142,7 +142,7 @@ Plan make_plan(const Job& job) {
     at::set_num_threads(job.threads);
     try {
       for (size_t i = next++; i < ranks.size(); i = next++) {
-        plan.ranks[i] = plan_of(record_step(job, ranks[i]), ranks[i]);
+        plans[i] = plan_of(record_step(job, ranks[i]), ranks[i]);
       }
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -155,8 +155,24 @@ Plan make_plan(const Job& job) {
     for (size_t i = 0; i < wanted; ++i) threads.emplace_back(record);
   }
   if (failure) std::rethrow_exception(failure);
+  return plans;
+}
+
+}  // namespace
+
+Plan make_plan(const Job& job) {
+  const auto start = std::chrono::steady_clock::now();
+  Plan plan;
+  plan.ranks = record_ranks(job, ranks_to_record(job));
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
+}
+
+RankPlan fullest_rank(const Job& job) {
+  const bool first_has_most = job.strategy.tensor_mode == TensorMode::one_d && shares_evenly(job);
+  const std::vector<RankPlan> plans =
+      record_ranks(job, first_has_most ? std::vector<int>{0} : ranks_to_record(job));
+  return *std::ranges::max_element(plans, {}, &RankPlan::memory_peak_bytes);
 }
 
 }  // namespace colossal::plan

@@ -45,4 +45,7 @@ std::vector<int> ranks_to_record(const Job& job);
 // Records on all cores at once.
 Plan make_plan(const Job& job);
 
+// The rank whose tensors take most, the first of equals; records no more ranks than it must.
+RankPlan fullest_rank(const Job& job);
+
 }  // namespace colossal::plan

@@ -76,6 +76,24 @@ std::string memory_table(const Plan& plan) {
   return text + fmt::format("  {:<16}{:>12}\n", "in all", format_bytes(rank.memory_peak_bytes()));
 }
 
+std::string recompute_table(const std::vector<RecomputeCost>& costs) {
+  if (costs.empty()) return "";
+  std::string text = fmt::format("\n{:<32}{:>12}{:>12}{:>16}{:>16}\n", "memory.recompute",
+                                 "at the peak", "saved", "FLOPs", "bytes sent");
+  const RankPlan& none = costs.front().plan;
+  const auto growth = [](double from, double to) {
+    return from == to ? "-" : describe_growth(from, to);
+  };
+  for (const auto& [name, plan] : costs) {
+    const int64_t saved = none.memory_peak_bytes() - plan.memory_peak_bytes();
+    text += fmt::format(
+        "  {:<30}{:>12}{:>12}{:>16}{:>16}\n", name, format_bytes(plan.memory_peak_bytes()),
+        saved == 0 ? "-" : format_bytes(saved), growth(none.flops, plan.flops),
+        growth(static_cast<double>(none.bytes_sent()), static_cast<double>(plan.bytes_sent())));
+  }
+  return text;
+}
+
 std::string traffic_table(const Plan& plan) {
   const std::set<comm::Reason> reasons = reasons_of(plan);
   std::string text = fmt::format("\n{:<18}", "sent in a step");
@@ -134,13 +152,14 @@ nlohmann::ordered_json to_json(const Strategy& strategy) {
 
 }  // namespace
 
-std::string describe(const Job& job, const Plan& plan) {
+std::string describe(const Job& job, const Plan& plan, const std::vector<RecomputeCost>& costs) {
   const models::ModelFacts& facts = job.model.facts;
   std::string text = fmt::format(
       "{} parameters, {} layers of {} | {} | {} rank{} | {}\n\n", format_count(facts.parameters),
       facts.layers, facts.hidden, describe_layout(job), format_count(job.strategy.world_size()),
       job.strategy.world_size() == 1 ? "" : "s", describe_precision(job.precision));
   text += memory_table(plan);
+  text += recompute_table(costs);
   if (!axes_of(plan).empty()) text += traffic_table(plan);
   text += fmt::format(
       "\na rank holds {} parameters and computes {:.3g} FLOPs a step; a micro-batch keeps {} for "
@@ -160,7 +179,8 @@ std::string describe(const Job& job, const Plan& plan) {
                             format_duration(std::chrono::duration<double>(plan.seconds)));
 }
 
-nlohmann::ordered_json to_json(const Job& job, const Plan& plan) {
+nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
+                               const std::vector<RecomputeCost>& costs) {
   const RankPlan& fullest =
       largest_by(plan, [](const RankPlan& r) { return r.memory_peak_bytes(); });
   nlohmann::ordered_json json{
@@ -186,6 +206,11 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan) {
   for (const comm::Reason reason : reasons_of(plan)) {
     json["bytes_sent_by_reason"][reason_name(reason)] =
         largest(plan, [&](const RankPlan& r) { return sent_for(r, reason); });
+  }
+  for (const auto& [name, cost] : costs) {
+    json["recompute"][name] = {{"memory_peak_bytes", cost.memory_peak_bytes()},
+                               {"flops", cost.flops},
+                               {"bytes_sent", cost.bytes_sent()}};
   }
   for (const RankPlan& rank : plan.ranks) json["recorded_ranks"].push_back(to_json(rank));
   return json;

@@ -3,15 +3,20 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "colossal/plan/fit_memory.h"
 #include "colossal/plan/plan.h"
 
 namespace colossal::plan {
 
-// A table: each figure of the rank for which it is the largest.
-std::string describe(const Job& job, const Plan& plan);
+// Tables: each figure of the rank for which it is the largest. costs: of settings of
+// memory.recompute, the first of which is none.
+std::string describe(const Job& job, const Plan& plan,
+                     const std::vector<RecomputeCost>& costs = {});
 
 // The keys of metrics.jsonl where it has them, largest over ranks, and each recorded rank.
-nlohmann::ordered_json to_json(const Job& job, const Plan& plan);
+nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
+                               const std::vector<RecomputeCost>& costs = {});
 
 }  // namespace colossal::plan

@@ -1,0 +1,30 @@
+// Out of memory before a job starts: whether its ranks fit their budget, how little recomputation
+// makes them fit, and which settings would where it does not. By dry runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colossal/booster/job.h"
+#include "colossal/plan/plan.h"
+
+namespace colossal::plan {
+
+// The job as it fits job.device_budget; with memory.recompute = "auto", with the least of none,
+// selective, selective and some layers, and full that does. Throws ConfigError that says by how
+// much it does not fit, of what most is, and which settings would: those with the fewest changes
+// first. A job without a budget is left as it is, and refused where recompute is open.
+Job fit_memory(const Job& job);
+
+// What a rank takes, computes and sends with each setting of memory.recompute: none, selective,
+// full, and the job's own where it is another.
+struct RecomputeCost {
+  std::string name;
+  RankPlan plan;  // of the rank whose tensors take most
+};
+std::vector<RecomputeCost> compare_recompute(const Job& job);
+
+// "4.1 % more", from one figure to another; "as many" where they are equal.
+std::string describe_growth(double from, double to);
+
+}  // namespace colossal::plan

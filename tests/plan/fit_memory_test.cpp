@@ -1,0 +1,152 @@
+#include "colossal/plan/fit_memory.h"
+
+#include <gmock/gmock.h>
+
+#include "colossal/base/error.h"
+#include "tests/plan/layouts.h"
+
+namespace colossal::test {
+namespace {
+
+using memory::Recompute;
+using testing::HasSubstr;
+using testing::Not;
+
+// Four layers whose activations are most of its memory.
+Job deep_job(int dp = 1) {
+  RunConfig config;
+  config.model.preset = "gpt2-tiny";
+  config.model.overrides = {{"n_layer", 4}, {"n_embd", 64}, {"n_head", 4}};
+  config.data.sequence_length = 128;
+  config.train.global_batch = 4 * dp;
+  config.precision.compute = "fp32";
+  return resolve_job(config, {.ranks = dp, .local_ranks = dp});
+}
+
+int64_t need(Job job, const Recompute& recompute) {
+  job.recompute = recompute;
+  return plan::fullest_rank(job).memory_peak_bytes();
+}
+
+Job automatic(Job job, int64_t budget) {
+  job.recompute_open = true;
+  job.device_budget = budget;
+  return job;
+}
+
+std::string refusal(const Job& job) {
+  try {
+    plan::fit_memory(job);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(FitMemory, AutoRecomputesTheLeastThatFits) {
+  const Job job = deep_job();
+  std::vector<Recompute> rising{{}, {.selective = true}};
+  for (int64_t n = 1; n < 4; ++n) rising.push_back({.selective = true, .full_blocks = n});
+  int64_t before = std::numeric_limits<int64_t>::max();
+  for (const Recompute& recompute : rising) {
+    const int64_t bytes = need(job, recompute);
+    ASSERT_LT(bytes, before) << recompute.full_blocks;
+    before = bytes;
+  }
+  for (const size_t wanted : {0, 1, 2, 4}) {
+    const int64_t bytes = need(job, rising[wanted]);
+    EXPECT_EQ(plan::fit_memory(automatic(job, bytes)).recompute, rising[wanted]) << wanted;
+  }
+  const Job found = plan::fit_memory(automatic(job, need(job, rising[3]) + 1));
+  EXPECT_THAT(found.recompute_reason, HasSubstr("is selective and 2 of 4 layers: "));
+  EXPECT_THAT(found.recompute_reason, HasSubstr("% more FLOPs"));
+}
+
+TEST(FitMemory, AutoIsRefusedWhereNothingFitsOrNothingIsKnown) {
+  const std::string text = refusal(automatic(deep_job(), 100'000));
+  for (const char* words : {"memory.device_budget = 100000B", "all layers computed again",
+                            "Even with train.micro_batch = 1", "use more ranks"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+  EXPECT_THAT(refusal(automatic(deep_job(), 0)), HasSubstr("set that to what a rank has"));
+}
+
+TEST(FitMemory, ABudgetThatSufficesChangesNothing) {
+  Job job = deep_job(2);
+  job.device_budget = need(job, {});
+  EXPECT_EQ(plan::fit_memory(job).recompute, Recompute{});
+  EXPECT_EQ(refusal(job), "");
+  --job.device_budget;
+  EXPECT_THAT(refusal(job), HasSubstr("1 B too many"));
+}
+
+TEST(FitMemory, NamesWhatFitsWithTheFewestChanges) {
+  Job job = deep_job(2);
+  job.device_budget = need(job, {.selective = true});
+  std::string text = refusal(job);
+  for (const char* words :
+       {"(the memory of this host / local ranks)", "are activations",
+        "\n  memory.recompute = \"selective\": ", "as many FLOPs",
+        "\n  memory.recompute = \"full\": ", "% more FLOPs", "\n  train.micro_batch = 2: "}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+  // One change is enough, of the largest micro-batch that fits.
+  EXPECT_THAT(text, Not(HasSubstr("micro_batch = 1")));
+  EXPECT_THAT(text, Not(HasSubstr(", parallel")));
+
+  EXPECT_LT(text.find("selective"), text.find("micro_batch"));
+}
+
+TEST(FitMemory, ChangesAsManySettingsAsItTakes) {
+  Job job = deep_job(2);
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const int zero : {1, 2, 3}) {
+    for (const int64_t micro_batch : {4, 2, 1}) {
+      Job changed = job;
+      changed.strategy.zero = zero;
+      changed.micro_batch = micro_batch;
+      for (const Recompute& recompute :
+           {Recompute{}, {.selective = true}, {.full_blocks = Recompute::kAllBlocks}}) {
+        least = std::min(least, need(changed, recompute));
+      }
+    }
+  }
+  job.device_budget = least;
+  std::string text = refusal(job);
+  EXPECT_THAT(text, HasSubstr("\n  memory.recompute = \"full\", "));
+  EXPECT_THAT(text, HasSubstr("train.micro_batch = 1: "));
+  job.device_budget = least - 1;
+  text = refusal(job);
+  EXPECT_THAT(text, HasSubstr("Even with memory.recompute = \"full\", "));
+  EXPECT_THAT(text, HasSubstr("train.micro_batch = 1 they take"));
+}
+
+TEST(FitMemory, TheFullestRankIsFoundByRecordingFew) {
+  for (const Layout& layout : std::vector<Layout>{
+           {.dp = 3, .tp = 2, .zero = 1},
+           {.family = "llama", .dp = 2, .sp = 2, .zero = 3},
+           {.dp = 2, .sp = 2, .sp_mode = "ulysses", .zero = 2},
+           {.family = "llama", .dp = 2, .tp = 2, .zero = 1, .num_micro_batches = 4}}) {
+    const Job job = job_of(layout);
+    int64_t most = 0;
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      most = std::max(most, plan_of(plan::record_step(job, rank), rank).memory_peak_bytes());
+    }
+    EXPECT_EQ(plan::fullest_rank(job).memory_peak_bytes(), most) << layout;
+  }
+}
+
+TEST(FitMemory, ComparesSettingsOfRecompute) {
+  Job job = deep_job();
+  job.recompute = {.full_blocks = 3};
+  const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job);
+  std::vector<std::string> names;
+  for (const plan::RecomputeCost& cost : costs) names.push_back(cost.name);
+  EXPECT_THAT(names, testing::ElementsAre("none", "selective", "3 of 4 layers", "full"));
+  EXPECT_LT(costs[3].plan.memory_peak_bytes(), costs[0].plan.memory_peak_bytes());
+  EXPECT_GT(costs[3].plan.flops, 1.2 * costs[0].plan.flops);
+  EXPECT_EQ(costs[1].plan.flops, costs[0].plan.flops);
+}
+
+}  // namespace
+}  // namespace colossal::test

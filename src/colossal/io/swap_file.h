@@ -50,8 +50,8 @@ class SwapFile {
     std::shared_ptr<State> state_;
   };
 
-  // The memory must stay where and as it is until wait(). `write` returns when it has the
-  // checksums, at about 8 GB/s, while the transfer is under way.
+  // The memory, best a TransferMemory, must stay where and as it is until wait(). `write` returns
+  // when it has the checksums, at about 10 GB/s, while the transfer is under way.
   Transfer write(int64_t offset, std::span<const std::byte> from);
   // What was written last. Throws InternalError where it is not whole pieces of earlier writes.
   Transfer read(int64_t offset, std::span<std::byte> into);

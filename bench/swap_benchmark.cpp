@@ -1,14 +1,16 @@
 // The bandwidth of SwapFile. Prints what it measures and how, then measures what each line of its
 // input asks for: "read", "write", or "mixed" (one of each in turn) over the whole file, once.
-//   swap_benchmark DIRECTORY BYTES [threads]
+//   swap_benchmark DIRECTORY BYTES [threads] [small-pages]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "colossal/io/swap_file.h"
+#include "colossal/io/transfer_memory.h"
 #include "colossal/io/transfer_queue.h"
 
 namespace colossal::io {
@@ -20,20 +22,18 @@ constexpr int64_t kNumSlabs = 6;
 
 class Slabs {
  public:
-  Slabs() : memory_(static_cast<std::byte*>(std::aligned_alloc(kSwapBlock, kSlab * kNumSlabs))) {
-    for (int64_t i = 0; i < kSlab * kNumSlabs; ++i) {
-      memory_.get()[i] = static_cast<std::byte>(i * 2654435761 >> 16);
-    }
+  explicit Slabs(PageSize pages) : memory_(kSlab * kNumSlabs, pages) {
+    uint32_t value = 0;
+    for (std::byte& byte : memory_.bytes())
+      byte = static_cast<std::byte>(value++ * 2654435761U >> 16);
   }
   std::span<std::byte> operator[](int64_t slab) const {
-    return {memory_.get() + slab % kNumSlabs * kSlab, static_cast<size_t>(kSlab)};
+    return memory_.bytes().subspan(static_cast<size_t>(slab % kNumSlabs * kSlab),
+                                   static_cast<size_t>(kSlab));
   }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> memory_;
+  TransferMemory memory_;
 };
 
 // Bytes a second, in 1e9.
@@ -51,16 +51,16 @@ double measure(SwapFile& file, const Slabs& slabs, const std::string& what) {
   return static_cast<double>(file.bytes()) / elapsed.count() * 1e-9;
 }
 
-void run(const char* directory, int64_t bytes, SwapMethod method) {
+void run(const char* directory, int64_t bytes, SwapMethod method, PageSize pages) {
   SwapFile file(directory, bytes / kSlab * kSlab, method);
-  const Slabs slabs;
+  const Slabs slabs(pages);
   const int depth = file.method().starts_with("threads") ? kTransferThreads : kTransferDepth;
   const double first = measure(file, slabs, "write");
-  std::cout
-      << fmt::format(
-             R"({{"method": "{}", "block": {}, "depth": {}, "bytes": {}, "first_write": {:.4f}}})",
-             file.method(), kTransferBlock, depth, file.bytes(), first)
-      << std::endl;
+  std::cout << fmt::format(R"({{"method": "{}", "block": {}, "depth": {}, "bytes": {}, )"
+                           R"("descriptor": {}, "first_write": {:.4f}}})",
+                           file.method(), kTransferBlock, depth, file.bytes(), file.descriptor(),
+                           first)
+            << std::endl;
   for (std::string what; std::getline(std::cin, what);) {
     std::cout << measure(file, slabs, what) << std::endl;
   }
@@ -70,15 +70,16 @@ void run(const char* directory, int64_t bytes, SwapMethod method) {
 }  // namespace colossal::io
 
 int main(int num_arguments, char** arguments) {
+  using namespace colossal::io;
   if (num_arguments < 3) {
-    std::fprintf(stderr, "usage: swap_benchmark DIRECTORY BYTES [threads]\n");
+    std::fprintf(stderr, "usage: swap_benchmark DIRECTORY BYTES [threads] [small-pages]\n");
     return 2;
   }
+  const std::set<std::string> options(arguments + 3, arguments + num_arguments);
   try {
-    const bool threads = num_arguments > 3 && std::string(arguments[3]) == "threads";
-    colossal::io::run(
-        arguments[1], std::atoll(arguments[2]),
-        threads ? colossal::io::SwapMethod::threads : colossal::io::SwapMethod::automatic);
+    run(arguments[1], std::atoll(arguments[2]),
+        options.contains("threads") ? SwapMethod::threads : SwapMethod::automatic,
+        options.contains("small-pages") ? PageSize::small : PageSize::huge);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

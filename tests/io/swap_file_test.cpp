@@ -14,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "colossal/io/transfer_memory.h"
 #include "tests/io/files.h"
 #include "tests/support/temporary_directory.h"
 
@@ -27,29 +28,24 @@ using ::testing::MatchesRegex;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Memory as SwapFile wants it, filled so that no two blocks and no two seeds are alike.
+// Filled so that no two blocks and no two seeds are alike.
 class Memory {
  public:
-  explicit Memory(int64_t bytes, uint64_t seed = 0)
-      : bytes_(static_cast<size_t>(bytes)),
-        data_(static_cast<std::byte*>(std::aligned_alloc(kSwapBlock, bytes_)), &std::free) {
-    fill(seed);
-  }
+  explicit Memory(int64_t bytes, uint64_t seed = 0) : memory_(bytes) { fill(seed); }
   void fill(uint64_t seed) const {
     std::mt19937_64 random(seed);
-    for (size_t i = 0; i < bytes_; i += sizeof(uint64_t)) {
+    for (size_t i = 0; i < span().size(); i += sizeof(uint64_t)) {
       const uint64_t value = random();
-      std::memcpy(data_.get() + i, &value, sizeof value);
+      std::memcpy(span().data() + i, &value, sizeof value);
     }
   }
-  std::span<std::byte> span() const { return {data_.get(), bytes_}; }
+  std::span<std::byte> span() const { return memory_.bytes(); }
   std::span<std::byte> part(int64_t begin, int64_t bytes) const {
     return span().subspan(static_cast<size_t>(begin), static_cast<size_t>(bytes));
   }
 
  private:
-  size_t bytes_;
-  std::unique_ptr<std::byte, decltype(&std::free)> data_;
+  TransferMemory memory_;
 };
 
 bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -369,6 +365,19 @@ TEST(SwapFileWithoutUringTest, FallsBackToThreadsAndSaysSo) {
     read_and_wait(file, 0, destination.span());
     EXPECT_TRUE(equal(source.span(), destination.span()));
   }).join();
+}
+
+TEST(TransferMemoryTest, IsAlignedAndOfTheSizeAskedFor) {
+  for (const auto pages : {PageSize::huge, PageSize::small}) {
+    for (const int64_t bytes : {int64_t{1}, kSwapBlock, 2 * kMiB, 5 * kMiB}) {
+      const TransferMemory memory(bytes, pages);
+      EXPECT_EQ(std::ssize(memory.bytes()), bytes);
+      const auto alignment = bytes < 2 * kMiB ? kSwapBlock : 2 * kMiB;  // a huge page's
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.bytes().data()) % alignment, 0U);
+      std::memset(memory.bytes().data(), 1, memory.bytes().size());
+    }
+  }
+  EXPECT_THROW(TransferMemory(int64_t{1} << 60), std::bad_alloc);
 }
 
 }  // namespace

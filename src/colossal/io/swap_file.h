@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "colossal/io/file.h"
 
@@ -28,8 +29,8 @@ enum class SwapMethod { automatic, threads };
 
 // The file has no name, so nothing stays behind however the process ends. Any thread may call;
 // transfers that touch the same bytes take place in the order of the calls, all others at once.
-// XXH3 checksums of all that was written are kept in memory, 8 bytes a piece, and what is read is
-// compared with them: a torn or damaged file is an error, never wrong data.
+// XXH3 checksums of all that was written are kept in memory (under 100 bytes a piece), and what is
+// read is compared with them: a torn or damaged file is an error, never wrong data.
 class SwapFile {
  public:
   // Reserves `bytes`, so that a full disk shows here where the file system can reserve. Throws
@@ -50,8 +51,8 @@ class SwapFile {
     std::shared_ptr<State> state_;
   };
 
-  // The memory must stay where and as it is until wait(). `write` returns when it has the
-  // checksums, at about 8 GB/s, while the transfer is under way.
+  // The memory, best a TransferMemory, must stay where and as it is until wait(). `write` returns
+  // when it has the checksums, at about 8 GB/s, while the transfer is under way.
   Transfer write(int64_t offset, std::span<const std::byte> from);
   // What was written last. Throws InternalError where it is not whole pieces of earlier writes.
   Transfer read(int64_t offset, std::span<std::byte> into);

@@ -2,16 +2,15 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/io/transfer_memory.h"
 
 namespace colossal::memory {
 const char* tier_name(Tier tier) {
@@ -40,55 +39,38 @@ bool Tiers::uses(Tier tier) const {
                              });
 }
 
-// Mapped memory: freed, it goes back to the system at once, and LibTorch's allocators do not see
-// it.
+// LibTorch's allocators do not see it.
 struct TierPools::HostBooks {
   // Blocks that wait to be used again, so that the system need not make new pages each time.
   static constexpr size_t kMaxFree = 16;
 
-  ~HostBooks() {
-    for (const Block& block : free) unmap(block);
-  }
-
-  struct Block {
-    void* memory = nullptr;
-    int64_t bytes = 0;
-  };
+  using Block = std::shared_ptr<io::TransferMemory>;
+  static int64_t size_of(const Block& block) { return std::ssize(block->bytes()); }
 
   Block take(int64_t size) {
     const std::lock_guard lock(mutex);
-    const auto found = std::ranges::find(free, size, &Block::bytes);
+    const auto found = std::ranges::find(free, size, &HostBooks::size_of);
     if (found != free.end()) {
-      const Block block = *found;
+      Block block = std::move(*found);
       free.erase(found);
       return block;
     }
-    void* const memory = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-      throw IoError(fmt::format("host memory: {} bytes more than the {} in use: {}", size, bytes,
-                                std::generic_category().message(errno)));
+    try {
+      Block made = std::make_shared<io::TransferMemory>(size);
+      bytes += size;
+      peak = std::max(peak, bytes);
+      return made;
+    } catch (const std::bad_alloc&) {
+      throw IoError(fmt::format("host memory: no {} bytes more than the {} in use", size, bytes));
     }
-    add(size);
-    return {memory, size};
   }
 
-  void give(const Block& block) {
+  void give(Block block) {
     const std::lock_guard lock(mutex);
-    free.push_back(block);
+    free.push_back(std::move(block));
     if (free.size() <= kMaxFree) return;
-    unmap(free.front());
+    bytes -= size_of(free.front());
     free.erase(free.begin());
-  }
-
-  // Call with the mutex held, or alone.
-  void unmap(const Block& block) {
-    ::munmap(block.memory, static_cast<size_t>(block.bytes));
-    add(-block.bytes);
-  }
-  void add(int64_t more) {
-    bytes += more;
-    peak = std::max(peak, bytes);
   }
 
   std::mutex mutex;
@@ -111,7 +93,8 @@ at::Tensor TierPools::host_tensor(int64_t numel, at::ScalarType type) {
   const HostBooks::Block block = host_->take(io::whole_swap_blocks(
       std::max<int64_t>(1, numel) * static_cast<int64_t>(c10::elementSize(type))));
   return at::from_blob(
-      block.memory, {numel}, [books = host_, block](void*) { books->give(block); }, options);
+      block->bytes().data(), {numel}, [books = host_, block](void*) { books->give(block); },
+      options);
 }
 
 int64_t TierPools::host_bytes() const {

@@ -139,7 +139,8 @@ TEST(FitMemory, TheFullestRankIsFoundByRecordingFew) {
 TEST(FitMemory, ComparesSettingsOfRecompute) {
   Job job = deep_job();
   job.recompute = {.full_blocks = 3};
-  const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job);
+  const std::vector<plan::RecomputeCost> costs =
+      plan::compare_recompute(job, plan::fullest_rank(job));
   std::vector<std::string> names;
   for (const plan::RecomputeCost& cost : costs) names.push_back(cost.name);
   EXPECT_THAT(names, testing::ElementsAre("none", "selective", "3 of 4 layers", "full"));

@@ -32,7 +32,7 @@ void print_plan(const PlanArguments& arguments) {
   const bool has_budget = job.config.memory.device_budget || job.recompute_open;
   if (has_budget) job = plan::fit_memory(job);
   const plan::Plan made = plan::make_plan(job);
-  const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job);
+  const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job, made.fullest_rank());
   if (arguments.json) {
     fmt::print("{}\n", plan::to_json(job, made, costs).dump(2));
   } else {

@@ -174,16 +174,18 @@ std::string describe_largest_kind(const RankPlan& plan) {
                     text, least.text.empty() ? "At the least" : "Even with " + least.text,
                     format_bytes(least.plan.memory_peak_bytes())));
   }
-  text += job.recompute_open || job.recompute == kFull
-              ? ". What fits:"
-              : ". What fits (memory.recompute = \"auto\" finds how many layers must be computed "
-                "again):";
+  text += ". What fits:";
+  bool any_full = false;
   for (const Found& found : search.nearest()) {
     text += fmt::format("\n  {}: {}; {} FLOPs, {} bytes sent", found.text,
                         format_bytes(found.plan.memory_peak_bytes()),
                         describe_growth(plan.flops, found.plan.flops),
                         describe_growth(static_cast<double>(plan.bytes_sent()),
                                         static_cast<double>(found.plan.bytes_sent())));
+    any_full |= found.text.find("memory.recompute = \"full\"") != std::string::npos;
+  }
+  if (any_full) {
+    text += "\n  memory.recompute = \"auto\" computes no more layers again than it must";
   }
   throw ConfigError(text);
 }
@@ -257,15 +259,16 @@ Job fit_memory(const Job& job) {
   return job;
 }
 
-std::vector<RecomputeCost> compare_recompute(const Job& job) {
+std::vector<RecomputeCost> compare_recompute(const Job& job, const RankPlan& own) {
   std::vector<Recompute> settings{{}, {.selective = true}, kFull};
   if (std::ranges::find(settings, job.recompute) == settings.end()) {
     settings.insert(settings.end() - 1, job.recompute);
   }
   std::vector<std::future<RankPlan>> plans;
   for (const Recompute& recompute : settings) {
-    plans.push_back(std::async(std::launch::async,
-                               [&] { return fullest_rank(with_recompute(job, recompute)); }));
+    plans.push_back(std::async(std::launch::async, [&] {
+      return recompute == job.recompute ? own : fullest_rank(with_recompute(job, recompute));
+    }));
   }
   std::vector<RecomputeCost> costs;
   for (size_t i = 0; i < settings.size(); ++i) {

@@ -17,12 +17,12 @@ namespace colossal::plan {
 Job fit_memory(const Job& job);
 
 // What a rank takes, computes and sends with each setting of memory.recompute: none, selective,
-// full, and the job's own where it is another.
+// full, and the job's own where it is another, of which `own` is the fullest rank.
 struct RecomputeCost {
   std::string name;
   RankPlan plan;  // of the rank whose tensors take most
 };
-std::vector<RecomputeCost> compare_recompute(const Job& job);
+std::vector<RecomputeCost> compare_recompute(const Job& job, const RankPlan& own);
 
 // "4.1 % more", from one figure to another; "as many" where they are equal.
 std::string describe_growth(double from, double to);

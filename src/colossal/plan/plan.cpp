@@ -160,6 +160,10 @@ std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks
 
 }  // namespace
 
+const RankPlan& Plan::fullest_rank() const {
+  return *std::ranges::max_element(ranks, {}, &RankPlan::memory_peak_bytes);
+}
+
 Plan make_plan(const Job& job) {
   const auto start = std::chrono::steady_clock::now();
   Plan plan;
@@ -170,9 +174,8 @@ Plan make_plan(const Job& job) {
 
 RankPlan fullest_rank(const Job& job) {
   const bool first_has_most = job.strategy.tensor_mode == TensorMode::one_d && shares_evenly(job);
-  const std::vector<RankPlan> plans =
-      record_ranks(job, first_has_most ? std::vector<int>{0} : ranks_to_record(job));
-  return *std::ranges::max_element(plans, {}, &RankPlan::memory_peak_bytes);
+  return Plan{record_ranks(job, first_has_most ? std::vector<int>{0} : ranks_to_record(job))}
+      .fullest_rank();
 }
 
 }  // namespace colossal::plan

@@ -35,6 +35,8 @@ RankPlan plan_of(const RecordedStep& step, int rank);
 struct Plan {
   std::vector<RankPlan> ranks;  // those recorded
   double seconds = 0;           // that this took
+
+  const RankPlan& fullest_rank() const;  // whose tensors take most, the first of equals
 };
 
 // Ranks among which every figure is the largest of all. Parts as even as they go are largest for

@@ -67,7 +67,7 @@ std::set<comm::Reason> reasons_of(const Plan& plan) {
 }
 
 std::string memory_table(const Plan& plan) {
-  const RankPlan& rank = largest_by(plan, [](const RankPlan& r) { return r.memory_peak_bytes(); });
+  const RankPlan& rank = plan.fullest_rank();
   std::string text = fmt::format("memory of tensors at the peak of a step, rank {}\n", rank.rank);
   for (const MemoryKind kind : kKinds) {
     text += fmt::format("  {:<16}{:>12}\n", memory_kind_name(kind),
@@ -181,8 +181,7 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
 
 nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                const std::vector<RecomputeCost>& costs) {
-  const RankPlan& fullest =
-      largest_by(plan, [](const RankPlan& r) { return r.memory_peak_bytes(); });
+  const RankPlan& fullest = plan.fullest_rank();
   nlohmann::ordered_json json{
       {"ranks", job.strategy.world_size()},
       {"strategy", to_json(job.strategy)},

@@ -100,7 +100,7 @@ TEST(BytesOfAStep, OfGradientsAndWeightsInPartsEqualTheLaws) {
         training.accumulate_whole = whole;
         training.order_known = true;
         training.chunk_bytes = 1;
-        training.ahead_bytes = 0;
+        training.window_bytes = 0;
         SCOPED_TRACE(fmt::format("{} ranks, stage {}, {}", ranks, zero, whole ? "full" : "parts"));
         const int64_t model_bytes = 8 * total_parameters(training);
         const int64_t others = ranks - 1, micro_batches = training.global_batch / ranks;
@@ -127,7 +127,7 @@ using memory::TierTraffic;
 memory::TierPools::Traffic moved(TinyTraining training) {
   training.order_known = true;
   training.chunk_bytes = 1;
-  training.ahead_bytes = 0;
+  training.window_bytes = 0;
   training.tiers.nvme_path = std::filesystem::temp_directory_path();
   return train_tiny(training, 1).tier_traffic.front();
 }

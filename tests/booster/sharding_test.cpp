@@ -23,7 +23,7 @@ struct Case {
   int64_t micro_batch;  // 0: no accumulation
   bool accumulate_whole;
   bool order_known;
-  int64_t ahead_bytes;
+  int64_t window_bytes;
   Kept kept;
   Rest rest;
   double dropout;
@@ -33,7 +33,7 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   return fmt::format("ranks{}_zero{}_micro{}{}{}_ahead{}_kept{}_rest{}_dropout{}", c.ranks, c.zero,
                      c.micro_batch, c.accumulate_whole ? "_whole" : "",
-                     c.order_known ? "_ordered" : "", c.ahead_bytes, static_cast<int>(c.kept),
+                     c.order_known ? "_ordered" : "", c.window_bytes, static_cast<int>(c.kept),
                      static_cast<int>(c.rest), c.dropout > 0 ? "on" : "off");
 }
 
@@ -111,7 +111,7 @@ TinyTraining training_of(const Case& c, at::ScalarType type) {
   training.accumulate_whole = c.accumulate_whole;
   training.order_known = c.order_known;
   training.chunk_bytes = 8000;  // a few parameters
-  training.ahead_bytes = c.ahead_bytes;
+  training.window_bytes = c.window_bytes;
   training.recompute = recompute_of(c.kept);
   training.tiers = tiers_of(c.rest);
   training.compute = training.gradient = type;
@@ -154,7 +154,7 @@ std::vector<double> settings_of(const Case& c) {
           static_cast<double>(c.micro_batch),
           static_cast<double>(c.accumulate_whole),
           static_cast<double>(c.order_known),
-          static_cast<double>(c.ahead_bytes),
+          static_cast<double>(c.window_bytes),
           static_cast<double>(c.kept),
           static_cast<double>(c.rest),
           c.dropout};

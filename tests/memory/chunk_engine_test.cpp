@@ -63,7 +63,7 @@ TEST(ChunkEngine, UnusedParametersStayUntouched) {
   const auto optimizer = optim::make_optimizer({});
   ChunkOptions options = kFp64;
   options.chunk_bytes = 256;  // a chunk for each
-  options.ahead_bytes = 0;
+  options.window_bytes = 0;
   for (int zero : {0, 1, 2, 3}) {
     SCOPED_TRACE(zero);
     Weights before, after;

@@ -104,7 +104,7 @@ class MemoryParity : public testing::TestWithParam<Case> {
     training.accumulate_whole = c.accumulate_whole;
     training.order_known = c.recompute != 1;
     training.chunk_bytes = 12'000;
-    training.ahead_bytes = 12'000;
+    training.window_bytes = 12'000;
     training.recompute.selective = c.recompute == 1;
     training.recompute.full_blocks = c.recompute == 2 ? memory::Recompute::kAllBlocks : 0;
     expect_same(train_tiny(training, mesh.ranks()), serial(c.dropout, type, llama_heads), tolerance,

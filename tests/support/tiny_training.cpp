@@ -37,7 +37,7 @@ EngineConfig engine_config(const TinyTraining& training) {
                       .gradient = training.gradient};
   config.accumulate_whole = training.accumulate_whole;
   config.chunk_bytes = training.chunk_bytes;
-  config.ahead_bytes = training.ahead_bytes;
+  config.window_bytes = training.window_bytes;
   config.recompute = training.recompute;
   config.tiers = training.tiers;
   return config;

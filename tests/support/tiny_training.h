@@ -31,7 +31,7 @@ struct TinyTraining {
   bool accumulate_whole = false;
   memory::Recompute recompute;
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
-  int64_t ahead_bytes = memory::ChunkOptions{}.ahead_bytes;
+  int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   bool order_known = false;  // by a dry run
   memory::Tiers tiers;
   int sp = 1;

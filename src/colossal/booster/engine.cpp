@@ -17,7 +17,7 @@ memory::ChunkOptions chunk_options(const EngineConfig& config) {
           .gradient = config.precision.gradient,
           .chunk_bytes = config.chunk_bytes,
           .accumulate_whole = config.accumulate_whole,
-          .ahead_bytes = config.ahead_bytes,
+          .window_bytes = config.window_bytes,
           .handles_used = config.handles_used,
           .tiers = config.tiers};
 }

@@ -41,7 +41,7 @@ struct EngineConfig {
   bool handles_used = true;       // false for a foreign module: see memory::ChunkOptions
   bool accumulate_whole = false;  // stages 2 and 3: see memory::ChunkOptions
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
-  int64_t ahead_bytes = memory::ChunkOptions{}.ahead_bytes;
+  int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;
   memory::Tiers tiers;
   // Of a micro-batch, for weights that are sharded or offloaded: see record_order(). Unknown: the

@@ -26,8 +26,9 @@ struct ChunkOptions {
   // Stages 2 and 3, with several micro-batches. false: gradients are reduced at each and summed in
   // the parts. true: they are summed whole and reduced at the last: less traffic, more memory.
   bool accumulate_whole = false;
-  // How much is fetched ahead of the chunk in use; the next other one in any case.
-  int64_t ahead_bytes = int64_t{32} << 20;
+  // Of weights that go away: how much is here at once, the chunk in use and those ahead of it; the
+  // next other one in any case. Off NVMe half as much again is on its way.
+  int64_t window_bytes = int64_t{48} << 20;
   // The model reads weights through handles, so that the next forward waits for each chunk as it
   // comes to it. A foreign module does not: update() returns when all weights are here.
   bool handles_used = true;

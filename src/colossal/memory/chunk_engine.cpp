@@ -61,7 +61,7 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   memory_.pools.open_swap();
   for (size_t i = 0; i < chunks_.size(); ++i) attach(static_cast<int>(i));
   fetcher_ = std::make_unique<ChunkFetcher>(all, context.world_group(), tensor_parts,
-                                            options.ahead_bytes, order);
+                                            options.window_bytes, order);
   for (auto& chunk : chunks_) {
     if (chunk->plan.trainable) launch_order_.push_back(chunk.get());
   }

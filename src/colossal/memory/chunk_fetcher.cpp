@@ -12,11 +12,11 @@
 namespace colossal::memory {
 
 ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world, int tensor_parts,
-                           int64_t ahead_bytes, const std::optional<OrderOfUse>& order)
+                           int64_t window_bytes, const std::optional<OrderOfUse>& order)
     : chunks_(std::move(chunks)),
       world_(world),
       tensor_parts_(tensor_parts),
-      ahead_bytes_(ahead_bytes) {
+      window_bytes_(window_bytes) {
   any_go_away_ = !chunks_that_go_away().empty();
   if (order) {
     plan(*order);
@@ -41,8 +41,8 @@ void ChunkFetcher::plan(const OrderOfUse& order) {
   }
   std::vector<int> all = order.forward;
   all.insert(all.end(), order.backward.begin(), order.backward.end());
-  training_ = plan_fetches(all, bytes, ahead_bytes_);
-  evaluation_ = plan_fetches(order.forward, bytes, ahead_bytes_);
+  training_ = plan_fetches(all, bytes, window_bytes_);
+  evaluation_ = plan_fetches(order.forward, bytes, window_bytes_);
   order_known_ = order_asked_ = true;
 }
 
@@ -102,7 +102,7 @@ void ChunkFetcher::load_ahead() {
   for (int index : loads_) {
     Chunk& chunk = *chunks_[index];
     ahead += chunk.weights().bytes();
-    if (ahead > ahead_bytes_ && index != loads_.front()) break;
+    if (ahead > window_bytes_ / 2 && index != loads_.front()) break;
     if (!chunk.loading()) chunk.begin_load();
   }
 }

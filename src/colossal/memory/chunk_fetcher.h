@@ -21,7 +21,7 @@ class ChunkFetcher {
   // of a micro-batch, equal on all ranks of `world`; unknown: the first micro-batch has everything
   // whole, and finds it. tensor_parts: as plan_chunks() takes it.
   ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world, int tensor_parts,
-               int64_t ahead_bytes, const std::optional<OrderOfUse>& order);
+               int64_t window_bytes, const std::optional<OrderOfUse>& order);
 
   // A micro-batch is begin_training, its forward pass, begin_backward, its backward pass, end; an
   // evaluation is begin_evaluation, a forward pass, end. Uses outside of these need a chunk that is
@@ -53,7 +53,7 @@ class ChunkFetcher {
   std::vector<Chunk*> chunks_;
   const comm::Group& world_;
   int tensor_parts_;
-  int64_t ahead_bytes_;
+  int64_t window_bytes_;
   bool any_go_away_ = false;
   bool order_known_ = false, order_asked_ = false;
   FetchPlan training_, evaluation_;

@@ -7,16 +7,17 @@
 namespace colossal::memory {
 namespace {
 
-// The chunks wanted at `position`, in order of use: the one used there and those that follow
-// closely.
+// The chunks wanted at `position`, in order of use: the one used there, the next other one, and
+// those that follow, as far as all come to no more than `window_bytes`. Going on by one use, only
+// the chunk just used can drop out: the others move closer.
 std::vector<int> wanted_at(size_t position, const std::vector<int>& order,
-                           const std::vector<int64_t>& bytes, int64_t ahead_bytes) {
+                           const std::vector<int64_t>& bytes, int64_t window_bytes) {
   std::vector<int> wanted{order[position]};
-  int64_t ahead = 0;
+  int64_t together = bytes[order[position]];
   for (size_t next = position + 1; next < order.size(); ++next) {
     if (std::ranges::find(wanted, order[next]) != wanted.end()) continue;
-    ahead += bytes[order[next]];
-    if (ahead > ahead_bytes && wanted.size() > 1) break;
+    together += bytes[order[next]];
+    if (together > window_bytes && wanted.size() > 1) break;
     wanted.push_back(order[next]);
   }
   return wanted;
@@ -60,11 +61,11 @@ int64_t FetchPlan::peak_bytes(const std::vector<int64_t>& bytes) const {
 }
 
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
-                       int64_t ahead_bytes) {
+                       int64_t window_bytes) {
   FetchPlan plan;
   std::vector<int> here;
   for (size_t position = 0; position < order.size(); ++position) {
-    const std::vector<int> wanted = wanted_at(position, order, bytes, ahead_bytes);
+    const std::vector<int> wanted = wanted_at(position, order, bytes, window_bytes);
     const auto missing_in = [](const std::vector<int>& chunks) {
       return [&](int chunk) { return std::ranges::find(chunks, chunk) == chunks.end(); };
     };

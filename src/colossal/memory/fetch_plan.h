@@ -38,10 +38,10 @@ struct FetchPlan {
   int64_t peak_bytes(const std::vector<int64_t>& bytes) const;
 };
 
-// At each use the chunk itself is together, and those that are used next, as far as they come to no
-// more than `ahead_bytes`; the next other one in any case. bytes: of each chunk.
+// At each use the chunk itself is together, and those that are used next, as far as all come to no
+// more than `window_bytes`; the next other one in any case. bytes: of each chunk.
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
-                       int64_t ahead_bytes);
+                       int64_t window_bytes);
 
 // All that the order uses, from its beginning to its end: for an order that is not known.
 FetchPlan plan_all_at_once(const std::vector<int>& order);

@@ -26,4 +26,10 @@ memory::OrderOfUse record_order(const Job& job, int rank) {
   return engine.chunks().order_of_use();
 }
 
+EngineConfig ordered_engine_config(const Job& job, int rank) {
+  EngineConfig config = engine_config(job);
+  if (job.weights_go_away()) config.order = record_order(job, rank);
+  return config;
+}
+
 }  // namespace colossal

@@ -86,12 +86,6 @@ Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& 
   return job;
 }
 
-EngineConfig ordered_engine_config(const Job& job, const ParallelContext& context) {
-  EngineConfig config = engine_config(job);
-  if (job.weights_go_away()) config.order = record_order(job, context.rank());
-  return config;
-}
-
 class Trainer {
  public:
   Trainer(const Job& job, const ParallelContext& context, const TrainingHooks& hooks,
@@ -104,7 +98,7 @@ class Trainer {
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
         engine_(build_->parameters(), language_model_loss(*model_), context_,
-                ordered_engine_config(job, context_)),
+                ordered_engine_config(job, context_.rank())),
         monitor_(job, context_, engine_, data_, memory_) {
     if (start) {
       resume(*start);

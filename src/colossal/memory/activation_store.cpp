@@ -113,23 +113,18 @@ class ActivationStore::Stored {
 class ActivationStore::StoredView final : public SavedTensor {
  public:
   StoredView(ActivationStore& store, std::shared_ptr<Stored> stored, const at::Tensor& view)
-      : store_(store),
-        stored_(std::move(stored)),
-        sizes_(view.sizes().vec()),
-        strides_(view.strides().vec()),
-        offset_(view.storage_offset()) {}
+      : store_(store), stored_(std::move(stored)), place_(view) {}
 
   at::Tensor restore() override {
     const at::NoGradGuard no_grad;
     store_.load_before(stored_.get());
-    return stored_->on_device().as_strided(sizes_, strides_, offset_);
+    return place_.in(stored_->on_device());
   }
 
  private:
   ActivationStore& store_;
   std::shared_ptr<Stored> stored_;
-  std::vector<int64_t> sizes_, strides_;
-  int64_t offset_;
+  ViewPlace place_;
 };
 
 ActivationStore::ActivationStore(TierPools& pools, const TierShares& shares)

@@ -97,22 +97,17 @@ class Activations::CheapTensor final : public SavedTensor {
  public:
   CheapTensor(const at::Tensor& view, std::vector<std::unique_ptr<SavedTensor>> inputs,
               ops::ComputeAgain compute)
-      : sizes_(view.sizes().vec()),
-        strides_(view.strides().vec()),
-        offset_(view.storage_offset()),
-        inputs_(std::move(inputs)),
-        compute_(std::move(compute)) {}
+      : place_(view), inputs_(std::move(inputs)), compute_(std::move(compute)) {}
 
   at::Tensor restore() override {
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> inputs;
     for (const auto& input : inputs_) inputs.push_back(input ? input->restore() : at::Tensor());
-    return compute_(inputs).as_strided(sizes_, strides_, offset_);
+    return place_.in(compute_(inputs));
   }
 
  private:
-  std::vector<int64_t> sizes_, strides_;
-  int64_t offset_;
+  ViewPlace place_;
   std::vector<std::unique_ptr<SavedTensor>> inputs_;
   ops::ComputeAgain compute_;
 };

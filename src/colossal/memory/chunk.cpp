@@ -134,10 +134,7 @@ void Chunk::fetch() {
   if (tiers_.parameters != Tier::device) {
     memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
   }
-  if (weights_sharded_) {
-    gather_ =
-        comm::all_gather_async(weights_here_, partition.counts(), group, comm::Reason::parameter);
-  }
+  if (weights_sharded_) begin_weight_gather();
 }
 
 void Chunk::let_go() {

@@ -75,13 +75,9 @@ class Chunk {
   Range range_of(size_t slot) const {
     return {plan.slots[slot].offset, plan.slots[slot].offset + plan.slots[slot].numel};
   }
-  // Whether ranks hold but a part of the weights; and whether these are away between uses, for that
-  // or another reason.
-  bool weights_sharded() const { return weights_sharded_; }
+  // Whether these are away between uses: sharded, or at rest off the device.
   bool weights_go_away() const { return whole_weights_ != nullptr; }
   bool gradients_go_away() const { return whole_gradients_ != nullptr; }
-  // Whether reduction leaves on each rank but its part.
-  bool reduces_to_part() const { return state_sharded_; }
   const ChunkTiers& tiers() const { return tiers_; }
 
   // [numel]; with weights or gradients that go away there is memory behind it for a while only.
@@ -125,12 +121,10 @@ class Chunk {
   double squared_gradient_norm() const;
 
   // Stages 1 and 2: the updated parts to all ranks, and to where the weights rest.
-  bool gathers_updates() const {
-    return !weights_sharded_ && group.size() > 1 && reduces_to_part();
-  }
+  bool gathers_updates() const { return !weights_sharded_ && group.size() > 1 && state_sharded_; }
   // What an update of masters writes weights to, [..] of elements `held` at least.
   StoredTensor& updated_weights();
-  void begin_weight_gather();
+  void begin_weight_gather();  // also a part of fetch(), at stage 3
   void finish_weight_gather();
 
   void wait_for_everything();

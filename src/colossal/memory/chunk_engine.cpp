@@ -133,9 +133,7 @@ void ChunkEngine::attach(int index) {
     }
   }
   storages_[chunk.whole_weights().storage().unsafeGetStorageImpl()] = index;
-  if (!chunk.weights_go_away()) return;
-  weights_go_away_ = true;
-  chunk.let_go();
+  if (chunk.weights_go_away()) chunk.let_go();
 }
 
 void ChunkEngine::before_use(nn::Parameter& parameter) {
@@ -151,7 +149,7 @@ bool ChunkEngine::is_weight(const at::Tensor& tensor) const {
 }
 
 bool ChunkEngine::may_be_let_go(const at::Tensor& tensor) const {
-  return weights_go_away_ && is_weight(tensor) && chunks_[chunk_of(tensor)]->weights_go_away();
+  return weights_go_away() && is_weight(tensor) && chunks_[chunk_of(tensor)]->weights_go_away();
 }
 
 void ChunkEngine::initialise(uint64_t seed) {
@@ -315,7 +313,11 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
       parts.push_back({chunk.get(), stretch, stretch.end == chunk->held.end});
     }
   }
-  std::deque<StretchUpdate> reading;
+  std::deque<StretchUpdate> reading, writing;  // the oldest first
+  const auto finish_oldest_write = [&] {
+    writing.front().finish();
+    writing.pop_front();
+  };
   Chunk* gathering = nullptr;
   for (size_t next = 0, i = 0; i < parts.size(); ++i) {
     for (; next < parts.size() && next < i + kUpdatesUnderWay; ++next) {
@@ -329,22 +331,17 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
                                   .gradient_scale = update.gradient_scale,
                                   .update = chunk.slots[slot].updates};
     });
-    updating_.push_back(std::move(reading.front()));
+    writing.push_back(std::move(reading.front()));
     reading.pop_front();
-    while (updating_.size() > kUpdatesUnderWay) finish_oldest_update();
+    while (writing.size() > kUpdatesUnderWay) finish_oldest_write();
     if (!parts[i].last || !chunk.gathers_updates()) continue;
     chunk.begin_weight_gather();
     if (gathering) gathering->finish_weight_gather();
     gathering = &chunk;
   }
   if (gathering) gathering->finish_weight_gather();
-  while (!updating_.empty()) finish_oldest_update();
+  while (!writing.empty()) finish_oldest_write();
   if (!options_.handles_used) synchronize();
-}
-
-void ChunkEngine::finish_oldest_update() {
-  updating_.front().finish();
-  updating_.pop_front();
 }
 
 void ChunkEngine::synchronize() {
@@ -412,15 +409,6 @@ void ChunkEngine::for_each_written_piece(
 
 void ChunkEngine::for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const {
   visit_pieces(true, visit);
-}
-
-std::vector<ChunkEngine::ChunkSize> ChunkEngine::chunk_sizes() const {
-  std::vector<ChunkSize> sizes;
-  for (const auto& chunk : chunks_) {
-    sizes.push_back(
-        {chunk->numel(), chunk->part.size(), chunk->plan.trainable, chunk->plan.decayed});
-  }
-  return sizes;
 }
 
 ChunkEngine::StateBytes ChunkEngine::state_bytes(Tier tier) const {

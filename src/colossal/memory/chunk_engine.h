@@ -82,7 +82,7 @@ class ChunkEngine : private nn::Residency {
   void end_evaluation() { fetcher_->end(); }
 
   // Whether any weights are here for their uses only.
-  bool weights_go_away() const { return weights_go_away_; }
+  bool weights_go_away() const { return fetcher_->any_go_away(); }
   // Whether a tensor is a weight, whole or a view; and its memory may be let go between uses.
   bool is_weight(const at::Tensor& tensor) const;
   bool may_be_let_go(const at::Tensor& tensor) const;
@@ -130,15 +130,6 @@ class ChunkEngine : private nn::Residency {
   // Every run whose master and state this rank holds (stage 0: all).
   void for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const;
 
-  // Sizes for the byte laws and memory figures.
-  struct ChunkSize {
-    int64_t numel = 0;
-    int64_t own_numel = 0;  // this rank's part
-    bool trainable = true;
-    bool decayed = false;
-  };
-  std::vector<ChunkSize> chunk_sizes() const;
-
   struct StateBytes {
     int64_t parameters = 0;
     int64_t gradients = 0;
@@ -167,7 +158,6 @@ class ChunkEngine : private nn::Residency {
   void launch(Chunk& chunk);
   void finish_oldest_reduction();
   std::vector<ChunkTiers> tiers_of(const std::vector<ChunkPlan>& plans) const;
-  void finish_oldest_update();
   void visit_pieces(bool held, const std::function<void(const OwnedPiece&)>& visit) const;
   void visit_slot(const Chunk& chunk, size_t slot, bool held,
                   const std::function<void(const OwnedPiece&)>& visit) const;
@@ -180,8 +170,7 @@ class ChunkEngine : private nn::Residency {
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Chunk*> launch_order_;  // trainable chunks, last used first
   size_t launched_ = 0;
-  std::deque<Chunk*> reducing_;         // whose whole gradients wait to be let go, oldest first
-  std::deque<StretchUpdate> updating_;  // on their way to where they rest, oldest first
+  std::deque<Chunk*> reducing_;  // whose whole gradients wait to be let go, oldest first
   std::unique_ptr<ChunkFetcher> fetcher_;
   bool last_micro_batch_ = false;
 
@@ -192,7 +181,6 @@ class ChunkEngine : private nn::Residency {
   };
   std::unordered_map<const nn::Parameter*, Place> places_;
   std::unordered_map<const c10::StorageImpl*, int> storages_;  // of weights: chunk of each
-  bool weights_go_away_ = false;
 };
 
 }  // namespace colossal::memory

@@ -37,6 +37,8 @@ class ChunkFetcher {
   // ... and here until autograd's node that is running has ended.
   void use_in_node(int chunk);
 
+  // Whether there is anything to fetch.
+  bool any_go_away() const { return any_go_away_; }
   // Of the micro-batch that ran last.
   const OrderOfUse& recorded() const { return recorded_; }
 

@@ -42,24 +42,6 @@ bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& lon
   return found == shorter.size();
 }
 
-std::vector<int64_t> FetchPlan::num_fetches(int num_chunks) const {
-  std::vector<int64_t> fetches(num_chunks);
-  for (const FetchStep& step : steps) {
-    for (int chunk : step.fetch) ++fetches[chunk];
-  }
-  return fetches;
-}
-
-int64_t FetchPlan::peak_bytes(const std::vector<int64_t>& bytes) const {
-  int64_t together = 0, peak = 0;
-  for (const FetchStep& step : steps) {
-    for (int chunk : step.release) together -= bytes[chunk];
-    for (int chunk : step.fetch) together += bytes[chunk];
-    peak = std::max(peak, together);
-  }
-  return peak;
-}
-
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                        int64_t window_bytes) {
   FetchPlan plan;

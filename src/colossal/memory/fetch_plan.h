@@ -31,11 +31,6 @@ struct FetchStep {
 struct FetchPlan {
   std::vector<FetchStep> steps;
   std::vector<int> release_at_end;
-
-  // How often each of `num_chunks` chunks is fetched.
-  std::vector<int64_t> num_fetches(int num_chunks) const;
-  // Most bytes that are together at once.
-  int64_t peak_bytes(const std::vector<int64_t>& bytes) const;
 };
 
 // At each use the chunk itself is together, and those that are used next, as far as all come to no

@@ -3,8 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace colossal::memory {
 
@@ -13,6 +15,22 @@ class SavedTensor {
  public:
   virtual ~SavedTensor() = default;
   virtual at::Tensor restore() = 0;
+};
+
+// Where a view lies in its memory, so that it is found in another copy of that.
+class ViewPlace {
+ public:
+  explicit ViewPlace(const at::Tensor& view)
+      : sizes_(view.sizes().vec()),
+        strides_(view.strides().vec()),
+        offset_(view.storage_offset()) {}
+  at::Tensor in(const at::Tensor& memory) const {
+    return memory.as_strided(sizes_, strides_, offset_);
+  }
+
+ private:
+  std::vector<int64_t> sizes_, strides_;
+  int64_t offset_;
 };
 
 // As it is.

@@ -10,6 +10,7 @@
 #include "colossal/base/error.h"
 
 namespace colossal::memory {
+
 StoredTensor::StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind,
                            TierPools& pools)
     : tier_(tier), covers_(covers), type_(type), kind_(kind), pools_(pools) {

@@ -13,6 +13,7 @@
 #include "colossal/io/transfer_memory.h"
 
 namespace colossal::memory {
+
 const char* tier_name(Tier tier) {
   switch (tier) {
     case Tier::device:
@@ -95,11 +96,6 @@ at::Tensor TierPools::host_tensor(int64_t numel, at::ScalarType type) {
   return at::from_blob(
       block->bytes().data(), {numel}, [books = host_, block](void*) { books->give(block); },
       options);
-}
-
-int64_t TierPools::host_bytes() const {
-  const std::lock_guard lock(host_->mutex);
-  return host_->bytes;
 }
 
 int64_t TierPools::host_peak_bytes() const {

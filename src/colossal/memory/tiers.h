@@ -56,13 +56,11 @@ class TierPools {
   // Memory of the host, [numel], whose address and size are multiples of io::kSwapBlock; contents
   // are arbitrary. On meta when the device is.
   at::Tensor host_tensor(int64_t numel, at::ScalarType type);
-  int64_t host_bytes() const;  // in use now
-  int64_t host_peak_bytes() const;
+  int64_t host_peak_bytes() const;  // most that it has taken
 
   // Reserves a region of the file; all of them before open_swap().
   int64_t reserve_swap(int64_t bytes);
   void open_swap();
-  int64_t swap_bytes() const { return swap_bytes_; }
   io::SwapFile& swap() { return *swap_; }
   // For what is not known beforehand.
   io::SwapSpace& swap_space() { return swap_space_; }

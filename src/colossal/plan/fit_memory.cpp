@@ -225,9 +225,8 @@ Choice least_recompute(const Job& job, const RankPlan& without) {
 Job find_recompute(const Job& job) {
   if (job.device_budget == 0) {
     throw ConfigError(
-        "memory.recompute = \"auto\" recomputes as little as fits memory.device_budget: set that "
-        "to "
-        "what a rank has, \"12GiB\"");
+        "memory.recompute = \"auto\" recomputes as little as fits memory.device_budget: set "
+        "that to what a rank has, \"12GiB\"");
   }
   const RankPlan without = fullest_rank(with_recompute(job, {}));
   const Choice choice = least_recompute(job, without);

@@ -51,8 +51,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
                          const std::function<std::vector<data::Batch>()>& make_batches) {
   const ParallelContext context(world, job.strategy, device);
   RecordedStep step;
-  EngineConfig config = engine_config(job);
-  if (job.weights_go_away()) config.order = record_order(job, context.rank());
+  const EngineConfig config = ordered_engine_config(job, context.rank());
   Recorder recorder(world.ledger(), device.type());
   {
     const auto build = parallel::make_builder(context, models::sharding(job.model));

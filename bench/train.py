@@ -36,8 +36,8 @@ PEERS = {
     "dtensor": (".venv", "dtensor_train.py"),
 }
 # Ours by layout; a peer is compared with ours at its own.
-OURS = {"ours": [], "ours-tp": ["--parallel.tp={ranks}"]}
-OURS_OF = {"dtensor": "ours-tp"}
+OURS = {"ours": [], "ours-zero3": ["--parallel.zero=3"], "ours-tp": ["--parallel.tp={ranks}"]}
+OURS_OF = {"dtensor": "ours-tp", "fsdp2": "ours-zero3", "deepspeed3": "ours-zero3"}
 ONE_PROCESS = ("compile", "eager")  # with as many threads as the others have in all
 
 

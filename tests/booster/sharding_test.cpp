@@ -20,6 +20,7 @@ constexpr Rest kRests[] = {
 struct Case {
   int ranks;
   int zero;
+  int zero_group;       // 0: all
   int64_t micro_batch;  // 0: no accumulation
   bool accumulate_whole;
   bool order_known;
@@ -31,27 +32,42 @@ struct Case {
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return fmt::format("ranks{}_zero{}_micro{}{}{}_ahead{}_kept{}_rest{}_dropout{}", c.ranks, c.zero,
-                     c.micro_batch, c.accumulate_whole ? "_whole" : "",
+  const std::string groups = c.zero_group == 0 ? "" : fmt::format("_groups{}", c.zero_group);
+  return fmt::format("ranks{}_zero{}{}_micro{}{}{}_ahead{}_kept{}_rest{}_dropout{}", c.ranks,
+                     c.zero, groups, c.micro_batch, c.accumulate_whole ? "_whole" : "",
                      c.order_known ? "_ordered" : "", c.window_bytes, static_cast<int>(c.kept),
                      static_cast<int>(c.rest), c.dropout > 0 ? "on" : "off");
 }
 
+struct Shards {
+  int ranks, zero, zero_group;
+};
+
+std::vector<Shards> all_shards() {
+  std::vector<Shards> all;
+  for (int ranks : {1, 2, 3, 4}) {
+    for (int zero : {0, 1, 2, 3}) all.push_back({ranks, zero, 0});
+  }
+  for (int zero : {1, 2, 3}) {
+    all.push_back({4, zero, 2});
+    all.push_back({3, zero, 1});
+  }
+  return all;
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (int ranks : {1, 2, 3, 4}) {
-    for (int zero : {0, 1, 2, 3}) {
-      for (int64_t micro_batch : {0, 1}) {
-        for (bool whole : {false, true}) {
-          for (Rest rest : kRests) {
-            for (Kept kept : kKept) {
-              if (zero < 2 && whole) continue;
-              // What has no part in the rest goes along with it, in turn.
-              const size_t turn = cases.size();
-              const bool fetches = zero == 3 || rest != Rest::device;
-              cases.push_back({ranks, zero, micro_batch, whole, fetches && turn % 2 == 0,
-                               turn % 3 == 0 ? 20'000 : 0, kept, rest, turn % 5 == 0 ? 0.2 : 0.0});
-            }
+  for (const auto& [ranks, zero, zero_group] : all_shards()) {
+    for (int64_t micro_batch : {0, 1}) {
+      for (bool whole : {false, true}) {
+        for (Rest rest : kRests) {
+          for (Kept kept : kKept) {
+            if (zero < 2 && whole) continue;
+            // What has no part in the rest goes along with it, in turn.
+            const size_t turn = cases.size();
+            const bool fetches = zero == 3 || rest != Rest::device;
+            cases.push_back({ranks, zero, zero_group, micro_batch, whole, fetches && turn % 2 == 0,
+                             turn % 3 == 0 ? 20'000 : 0, kept, rest, turn % 5 == 0 ? 0.2 : 0.0});
           }
         }
       }
@@ -107,6 +123,7 @@ TinyTraining training_of(const Case& c, at::ScalarType type) {
   TinyTraining training;
   training.model = tiny_config(c.dropout);
   training.zero = c.zero;
+  training.zero_group = c.zero_group;
   training.micro_batch = c.micro_batch;
   training.accumulate_whole = c.accumulate_whole;
   training.order_known = c.order_known;
@@ -125,7 +142,7 @@ const TinyResult& serial(double dropout, at::ScalarType type) {
   const auto [found, is_new] = results.try_emplace({dropout, type});
   if (is_new) {
     TinyTraining training =
-        training_of({1, 0, 0, false, false, 0, Kept::everything, Rest::device, dropout}, type);
+        training_of({1, 0, 0, 0, false, false, 0, Kept::everything, Rest::device, dropout}, type);
     found->second = train_tiny(training, 1);
   }
   return found->second;
@@ -151,6 +168,7 @@ TEST_P(ShardingFp32, EqualsSerial) {
 std::vector<double> settings_of(const Case& c) {
   return {static_cast<double>(c.ranks),
           static_cast<double>(c.zero),
+          static_cast<double>(c.zero_group),
           static_cast<double>(c.micro_batch),
           static_cast<double>(c.accumulate_whole),
           static_cast<double>(c.order_known),
@@ -168,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, ShardingFp32, testing::ValuesIn(all_cas
 // What is computed again has the same bits as what was kept.
 TEST(Recompute, GivesTheSameBits) {
   for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    Case layout{1, 0, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
+    Case layout{1, 0, 0, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
     const TinyResult kept = train_tiny(training_of(layout, type), 1);
     for (Kept less : kKept) {
       layout.kept = less;
@@ -183,19 +201,20 @@ TEST(Recompute, GivesTheSameBits) {
 
 // Wherever it rests: the same sums of the same terms in the same order.
 TEST(Sharding, TiersGiveTheSameBits) {
-  for (int zero : {0, 1, 3}) {
-    for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      Case layout{2, zero, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
-      const TinyResult on_device = train_tiny(training_of(layout, type), 2);
-      for (Rest rest : kRests) {
-        layout.rest = rest;
-        const TinyResult result = train_tiny(training_of(layout, type), 2);
-        SCOPED_TRACE(name_of({layout, 0}));
-        EXPECT_EQ(result.losses, on_device.losses);
-        EXPECT_EQ(result.grad_norms, on_device.grad_norms);
-        for (const auto& [name, weight] : on_device.weights) {
-          EXPECT_TRUE(at::equal(result.weights.at(name), weight)) << name;
-        }
+  const std::pair<int, at::ScalarType> runs[] = {
+      {0, at::kFloat}, {1, at::kBFloat16}, {3, at::kBFloat16}};
+  for (const auto& [zero, type] : runs) {
+    Case layout{2, zero, 0, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
+    const TinyResult on_device = train_tiny(training_of(layout, type), 2);
+    for (Rest rest : kRests) {
+      if (rest == Rest::device) continue;
+      layout.rest = rest;
+      const TinyResult result = train_tiny(training_of(layout, type), 2);
+      SCOPED_TRACE(name_of({layout, 0}));
+      EXPECT_EQ(result.losses, on_device.losses);
+      EXPECT_EQ(result.grad_norms, on_device.grad_norms);
+      for (const auto& [name, weight] : on_device.weights) {
+        EXPECT_TRUE(at::equal(result.weights.at(name), weight)) << name;
       }
     }
   }
@@ -204,7 +223,7 @@ TEST(Sharding, TiersGiveTheSameBits) {
 // Stage 1's step, once more with gradients and weights in parts: the same sums, of the same terms,
 // in the same order.
 TEST(Sharding, StagesGiveTheSameBits) {
-  const Case layout{3, 1, 0, false, false, 0, Kept::everything, Rest::device, 0.2};
+  const Case layout{3, 1, 0, 0, false, false, 0, Kept::everything, Rest::device, 0.2};
   const TinyResult one = train_tiny(training_of(layout, at::kFloat), 3);
   for (int zero : {2, 3}) {
     Case sharded = layout;

@@ -9,8 +9,10 @@ class ResumeAtOtherLayouts(ResumptionTest):
         one, two, three = dict(ranks=1), dict(ranks=2, zero=0), dict(ranks=3, zero=1)
         tensor, both = dict(ranks=2, tp=2), dict(ranks=4, tp=2, dp=2)
         ring, ulysses = dict(ranks=2, sp=2), dict(ranks=2, sp=2, sp_mode="ulysses")
+        groups = dict(ranks=4, zero=2, zero_group=2)
         self.check_layouts([(one, three), (three, two), (two, one), (one, tensor), (tensor, three),
-                            (both, ring), (ring, ulysses), (ulysses, tensor)])
+                            (both, ring), (ring, ulysses), (ulysses, tensor), (three, groups),
+                            (groups, one)])
 
     def test_squares_and_cubes(self):
         square, cube = dict(ranks=4, tp=4, tp_mode="2d"), dict(ranks=8, tp=8, tp_mode="3d")

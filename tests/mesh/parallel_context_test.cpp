@@ -31,6 +31,21 @@ TEST(ParallelContext, AxesOfAMeshHaveTheirOwnGroups) {
   });
 }
 
+TEST(ParallelContext, GroupsShareOutAmongNeighbours) {
+  test::run_ranks(8, [](comm::World& world) {
+    const ParallelContext context(world, Strategy{.dp = 4, .tp = 2, .zero = 1, .zero_group = 2});
+    const int first = world.rank() / 4 * 4, odd = world.rank() % 2;
+    EXPECT_EQ(context.data_group().axis(), "dp");
+    const comm::Group& shards = context.shard_group(context.data_group());
+    EXPECT_EQ(shards.axis(), "dp.shard");
+    EXPECT_EQ(shards.ranks(), (std::vector{first + odd, first + odd + 2}));
+    const comm::Group& all = context.shard_group(context.along({"dp", "sp", "tp"}));
+    EXPECT_EQ(all.ranks(), (std::vector{first, first + 1, first + 2, first + 3}));
+    const int place = world.rank() % 4;
+    EXPECT_EQ(context.replica_group().ranks(), (std::vector{place, place + 4}));
+  });
+}
+
 TEST(ParallelContext, FactorsOfTpHaveTheirOwnGroups) {
   test::run_ranks(4, [](comm::World& world) {
     const ParallelContext context(world, Strategy{.tp = 4, .tensor_mode = TensorMode::two_d});

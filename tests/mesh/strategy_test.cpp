@@ -32,6 +32,24 @@ TEST(Strategy, RefusalsNameTheSettingsAndWhatWouldFit) {
   EXPECT_THAT(refusal({.dp = 2, .ep = 3}, true, 2), HasSubstr("parallel.ep = 3"));
 }
 
+TEST(Strategy, GroupsThatShareOutAreOfWholeSequencesOrPartsOfOne) {
+  const auto groups = [](int dp, int sp, int size) {
+    return Strategy{.dp = dp, .sp = sp, .zero = 3, .zero_group = size};
+  };
+  EXPECT_THAT(groups(4, 3, 6).data_axes(),
+              ElementsAre(Pair("dp.replica", 2), Pair("dp.shard", 2), Pair("sp", 3)));
+  EXPECT_THAT(groups(4, 6, 2).data_axes(),
+              ElementsAre(Pair("dp", 4), Pair("sp.replica", 3), Pair("sp.shard", 2)));
+  for (int size : {1, 3, 6, 12}) EXPECT_EQ(refusal(groups(4, 3, size), true, 12), "accepted");
+  EXPECT_THAT(refusal(groups(4, 3, 5), true, 12),
+              HasSubstr("dp 4 x sp 3 = 12 ranks do not fall into groups of that; nearest: "
+                        "zero_group = 3"));
+  EXPECT_THAT(refusal(groups(4, 3, 100), true, 12), HasSubstr("nearest: zero_group = 12"));
+  Strategy nothing_shared = groups(4, 1, 2);
+  nothing_shared.zero = 0;
+  EXPECT_THAT(refusal(nothing_shared, true, 4), HasSubstr("leave zero_group out"));
+}
+
 TEST(Strategy, ATensorModeSaysWhichSizesItNeeds) {
   const auto mode = [](TensorMode mode, int tp, int depth = 1) {
     return Strategy{.tp = tp, .tensor_mode = mode, .tp_depth = depth};

@@ -18,6 +18,7 @@ struct Mesh {
   int sp = 1;
   SequenceMode sequence_mode = SequenceMode::ring;
   int dp = 1;
+  int zero_group = 0;  // 0: all
 
   int ranks() const { return tp * sp * dp; }
 };
@@ -35,6 +36,11 @@ constexpr Mesh kMeshes[] = {
      .sp = 2,
      .sequence_mode = SequenceMode::ulysses},
     {.name = "ring2_tp2_dp2", .tp = 2, .sp = 2, .dp = 2},
+    {.name = "dp4_groups2", .dp = 4, .zero_group = 2},
+    {.name = "ring2_dp3_groups2", .sp = 2, .dp = 3, .zero_group = 2},
+    {.name = "ulysses4_groups2", .sp = 4, .sequence_mode = SequenceMode::ulysses, .zero_group = 2},
+    {.name = "tp3_tokens_dp2_groups1", .tp = 3, .tp_sequence = true, .dp = 2, .zero_group = 1},
+    {.name = "2d4_dp2_groups1", .mode = TensorMode::two_d, .tp = 4, .dp = 2, .zero_group = 1},
     {.name = "2d4", .mode = TensorMode::two_d, .tp = 4},
     {.name = "2d4_dp2", .mode = TensorMode::two_d, .tp = 4, .dp = 2},
     {.name = "2d4_ring2", .mode = TensorMode::two_d, .tp = 4, .sp = 2},
@@ -100,6 +106,7 @@ class MemoryParity : public testing::TestWithParam<Case> {
     training.sp = mesh.sp;
     training.sequence_mode = mesh.sequence_mode;
     training.zero = c.zero;
+    training.zero_group = mesh.zero_group;
     training.micro_batch = c.micro_batch;
     training.accumulate_whole = c.accumulate_whole;
     training.order_known = c.recompute != 1;

@@ -155,6 +155,7 @@ Strategy strategy_of(const TinyTraining& training, int ranks) {
                     .sp = training.sp,
                     .tp = training.tp,
                     .zero = training.zero,
+                    .zero_group = training.zero_group,
                     .tensor_mode = training.tensor_mode,
                     .tp_depth = training.tp_depth,
                     .tp_sequence = training.tp_sequence,

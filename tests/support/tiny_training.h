@@ -28,6 +28,7 @@ struct TinyTraining {
   models::gpt2::Config model = tiny_config();
   std::optional<models::llama::Config> llama;  // instead of it
   int zero = 0;
+  int zero_group = 0;
   bool accumulate_whole = false;
   memory::Recompute recompute;
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;

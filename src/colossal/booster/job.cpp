@@ -64,8 +64,7 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
   refuse_axis("pp", strategy.pp, ranks);
   refuse_axis("ep", strategy.ep, ranks);
-  strategy = resolve_strategy(strategy, config.dp.has_value(), ranks);
-  const int64_t zero = config.zero.value_or(strategy.dp * strategy.sp > 1 ? 1 : 0);
+  const int64_t zero = config.zero.value_or(ranks / (strategy.tp * strategy.pp) > 1 ? 1 : 0);
   if (zero < 0 || zero > 3) {
     throw ConfigError(fmt::format(
         "parallel.zero = {}: stages are 0 (nothing sharded), 1 (optimizer state), 2 (gradients "
@@ -73,7 +72,10 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
         zero, zero < 0 ? 0 : 3));
   }
   strategy.zero = static_cast<int>(zero);
-  return strategy;
+  if (const auto* group = std::get_if<int64_t>(&config.zero_group)) {
+    strategy.zero_group = size_of("zero_group", *group);
+  }
+  return resolve_strategy(strategy, config.dp.has_value(), ranks);
 }
 
 // Heads are the smallest parts of attention: every rank that shares them has one at least. Those of

@@ -48,6 +48,10 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state, 2 gradients "
              "too, 3 weights too)",
              {.unset = "1 with several replicas"});
+  schema.add("parallel.zero_group", &parallel.zero_group,
+             "neighbouring ranks of dp x sp that share out what zero shards; groups of so many "
+             "hold the same: more memory, but weights travel within a group only",
+             {.unit = "ranks", .minimum = 1, .choices = {"all"}});
   schema.add(
       "parallel.accumulate", &parallel.accumulate,
       "stages 2 and 3, with several micro-batches: gradients are summed in parts, and travel "

@@ -37,7 +37,8 @@ struct ParallelConfig {
   std::optional<int64_t> tp_depth;  // unset: the least that fits 2.5d
   std::optional<bool> tp_sequence;  // unset: where the mode has it
   std::string sp_mode = "ring";
-  std::optional<int64_t> zero;  // unset: 1 with several data ranks
+  std::optional<int64_t> zero;                            // unset: 1 with several data ranks
+  std::variant<int64_t, std::string> zero_group = "all";  // or how many ranks
   std::string accumulate = "sharded";
   std::string backend = "auto";
   std::chrono::milliseconds timeout{300'000};

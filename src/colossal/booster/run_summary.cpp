@@ -41,9 +41,11 @@ std::string describe_layout(const Job& job) {
       job.recompute == memory::Recompute{}
           ? ""
           : " | recompute " + describe_recompute(job.recompute, job.model.facts.layers);
-  return fmt::format("dp {}{}{} | ZeRO {}{} | {} sequences of {} tokens a step, {} a forward",
-                     strategy.dp, sp, tp, strategy.zero, recompute, job.config.train.global_batch,
-                     job.sequence_length, job.micro_batch);
+  const std::string group =
+      strategy.zero_group == 0 ? "" : fmt::format(" in groups of {}", strategy.zero_group);
+  return fmt::format("dp {}{}{} | ZeRO {}{}{} | {} sequences of {} tokens a step, {} a forward",
+                     strategy.dp, sp, tp, strategy.zero, group, recompute,
+                     job.config.train.global_batch, job.sequence_length, job.micro_batch);
 }
 
 std::string describe_recompute(const memory::Recompute& recompute, int64_t layers) {

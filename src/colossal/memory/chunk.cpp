@@ -19,6 +19,15 @@ constexpr size_t kFreeBlocks = 3;
 // Stretches of gradients on their way to the disk.
 constexpr size_t kWritesUnderWay = 8;
 
+int64_t alignment_of(const ChunkOptions& options) {
+  return alignment_elements(static_cast<int64_t>(c10::elementSize(options.working)));
+}
+
+Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
+  const Range part = Partition(shard.size(), replicas.size(), alignment).range(replicas.rank());
+  return {shard.begin + part.begin, shard.begin + part.end};
+}
+
 }  // namespace
 
 ChunkMemory::ChunkMemory(at::Device device, const std::string& nvme_path)
@@ -26,27 +35,27 @@ ChunkMemory::ChunkMemory(at::Device device, const std::string& nvme_path)
       weight_blocks(device, MemoryKind::gathered, kFreeBlocks),
       gradient_blocks(device, MemoryKind::gradients, kFreeBlocks) {}
 
-Chunk::Chunk(ChunkPlan made, const comm::Group& ranks, const ChunkOptions& options, int zero,
+Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options, int zero,
              const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory)
     : plan(std::move(made)),
-      group(ranks),
-      partition(plan.numel, ranks.size(),
-                alignment_elements(static_cast<int64_t>(c10::elementSize(options.working)))),
-      part(partition.range(ranks.rank())),
-      held(zero >= 1 ? part : Range{0, plan.numel}),
+      ranks(same),
+      partition(plan.numel, ranks.shards.size(), alignment_of(options)),
+      shard(partition.range(ranks.shards.rank())),
+      held(zero >= 1 ? shard : Range{0, plan.numel}),
+      part(part_of(shard, ranks.replicas, alignment_of(options))),
       slots(plan.slots.size()),
       memory_(memory),
       tiers_(tiers),
       state_sharded_(zero >= 1),
-      gradients_sharded_(zero >= 2 && ranks.size() > 1),
-      weights_sharded_(zero >= 3 && ranks.size() > 1) {
+      gradients_sharded_(zero >= 2 && ranks.shards.size() > 1),
+      weights_sharded_(zero >= 3 && ranks.shards.size() > 1) {
   TierPools& pools = memory.pools;
   const Range all{0, numel()};
   const auto whole = [&](at::ScalarType type, MemoryKind kind) {
     const MemoryKindScope scope(kind);
     return at::zeros({numel()}, at::TensorOptions().dtype(type).device(pools.device()));
   };
-  const Range resting = weights_sharded_ ? part : all;
+  const Range resting = weights_sharded_ ? shard : all;
   if (weights_sharded_ || tiers.parameters != Tier::device) {
     whole_weights_ = std::make_unique<LentTensor>(numel(), options.working, pools.device(),
                                                   memory.weight_blocks);
@@ -94,21 +103,21 @@ void Chunk::store(int64_t offset, const at::Tensor& values) {
 
 void Chunk::gather_stored() {
   const comm::Reason reason = comm::Reason::parameter;
-  if (!weights_sharded_ && group.size() > 1) {
+  if (!weights_sharded_ && ranks.shards.size() > 1) {
     if (whole_weights_) {
       whole_weights_->take();
-      weights_here_.narrow(0, part.begin, part.size()).copy_(weights_->read(part));
+      weights_here_.narrow(0, shard.begin, shard.size()).copy_(weights_->read(shard));
     }
-    comm::all_gather(weights_here_, partition.counts(), group, reason);
+    comm::all_gather(weights_here_, partition.counts(), ranks.shards, reason);
     if (whole_weights_) {
       weights_->write(0, weights_here_);
       whole_weights_->give();
     }
   }
   // At stage 0 the masters of the other ranks' parts are here too, and follow the same values.
-  if (!own_master_ || state_sharded_ || group.size() == 1) return;
+  if (!own_master_ || state_sharded_ || ranks.shards.size() == 1) return;
   const at::Tensor masters = own_master_->read(held).contiguous();
-  comm::all_gather(masters, partition.counts(), group, reason);
+  comm::all_gather(masters, partition.counts(), ranks.shards, reason);
   own_master_->write(0, masters);
 }
 
@@ -166,15 +175,23 @@ void Chunk::begin_reduction() {
   zero_missing_gradients();
   const comm::Reason reason = comm::Reason::gradient;
   if (!state_sharded_) {
-    reduction_ = comm::all_reduce_async(gradients_here_, group, reason);
+    reduction_ = comm::all_reduce_async(gradients_here_, ranks.shards, reason);
     return;
   }
-  reduction_ = comm::reduce_scatter_async(gradients_here_,
-                                          gradients_here_.narrow(0, part.begin, part.size()),
-                                          partition.counts(), group, reason);
+  reduction_ = comm::reduce_scatter_async(gradients_here_, shard_of_gradients(), partition.counts(),
+                                          ranks.shards, reason);
+  sums_shards_ = ranks.replicas.size() > 1;
+}
+
+void Chunk::continue_reduction() {
+  if (!sums_shards_) return;
+  sums_shards_ = false;
+  reduction_.wait();
+  reduction_ = comm::all_reduce_async(shard_of_gradients(), ranks.replicas, comm::Reason::gradient);
 }
 
 void Chunk::finish_reduction(bool last) {
+  continue_reduction();
   reduction_.wait();
   for (SlotState& slot : slots) slot.summed = false;
   if (!whole_gradients_) return;
@@ -255,8 +272,8 @@ StoredTensor& Chunk::updated_weights() {
 }
 
 void Chunk::begin_weight_gather() {
-  gather_ =
-      comm::all_gather_async(weights_here_, partition.counts(), group, comm::Reason::parameter);
+  gather_ = comm::all_gather_async(weights_here_, partition.counts(), ranks.shards,
+                                   comm::Reason::parameter);
 }
 
 void Chunk::finish_weight_gather() {

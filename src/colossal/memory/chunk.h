@@ -1,6 +1,6 @@
 // A chunk: a flat buffer of parameters with their gradients and optimizer state, as far as these
-// are here. What is sharded is cut into equal parts over the ranks that hold the same parameters;
-// what is sharded or rests off the device is whole and on the device for a while only.
+// are here. What is sharded is cut into equal parts over ranks that hold the same parameters; what
+// is sharded or rests off the device is whole and on the device for a while only.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,6 +42,12 @@ struct ChunkTiers {
   Tier optimizer = Tier::device;
 };
 
+// The ranks that hold the same elements and see other data.
+struct ChunkRanks {
+  const comm::Group& shards;    // share out what is sharded
+  const comm::Group& replicas;  // ... as this rank's share is in other groups of such
+};
+
 // What the chunks of a rank share.
 struct ChunkMemory {
   ChunkMemory(at::Device device, const std::string& nvme_path);
@@ -52,15 +58,17 @@ struct ChunkMemory {
 
 class Chunk {
  public:
-  Chunk(ChunkPlan made, const comm::Group& ranks, const ChunkOptions& options, int zero,
+  Chunk(ChunkPlan made, const ChunkRanks& ranks, const ChunkOptions& options, int zero,
         const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory);
 
   const ChunkPlan plan;
-  const comm::Group& group;   // the ranks that hold the same elements and see other data
-  const Partition partition;  // of the buffer over that group
-  const Range part;           // this rank's of it: written to checkpoints, counted in norms
-  const Range held;           // whose masters, state and sums of gradients are here: part, or at
-                              // stage 0 everything
+  const ChunkRanks ranks;
+  const Partition partition;  // of the buffer over ranks.shards
+  const Range shard;          // this rank's of it
+  const Range held;           // whose masters, state and sums of gradients are here: the shard, or
+                              // at stage 0 everything
+  const Range part;           // of the shard, cut over ranks.replicas: this rank writes it to
+                              // checkpoints and counts it in norms
 
   struct SlotState {
     bool written = false;  // had a gradient in this step
@@ -110,9 +118,10 @@ class Chunk {
 
   // Of gradients: space for them; zeros where no operator gave any, another rank may have some, and
   // in the gaps; their reduction, which leaves sums over ranks, and over earlier ones of this step,
-  // in gradients().
+  // in gradients(). Between its beginning and its end the sums of shards go on to their replicas.
   void take_gradients();
   void begin_reduction();
+  void continue_reduction();
   void finish_reduction(bool last);
   bool reduces_each_micro_batch() const { return gradients_sharded_; }
   void forget_gradients();  // at the beginning of a step
@@ -121,7 +130,9 @@ class Chunk {
   double squared_gradient_norm() const;
 
   // Stages 1 and 2: the updated parts to all ranks, and to where the weights rest.
-  bool gathers_updates() const { return !weights_sharded_ && group.size() > 1 && state_sharded_; }
+  bool gathers_updates() const {
+    return !weights_sharded_ && ranks.shards.size() > 1 && state_sharded_;
+  }
   // What an update of masters writes weights to, [..] of elements `held` at least.
   StoredTensor& updated_weights();
   void begin_weight_gather();  // also a part of fetch(), at stage 3
@@ -130,6 +141,9 @@ class Chunk {
   void wait_for_everything();
 
  private:
+  at::Tensor shard_of_gradients() const {
+    return gradients_here_.narrow(0, shard.begin, shard.size());
+  }
   void zero_missing_gradients();
   void keep_sums(bool last);
   std::vector<Range> sum_stretches() const;
@@ -150,6 +164,7 @@ class Chunk {
   bool wanted_ = false;
 
   comm::Work reduction_;
+  bool sums_shards_ = false;            // reduction_ is over the ranks of the shards as yet
   bool reduced_ = false;                // gradients() has sums of this step's micro-batches
   std::deque<StretchVisit> writes_;     // of gradients, under way
   std::optional<double> squared_norm_;  // of gradients that went away

@@ -53,9 +53,9 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   for (size_t i = 0; i < plans.size(); ++i) {
     const comm::Group& group =
         plans[i].placement.reduction ? *plans[i].placement.reduction : context.data_group();
-    chunks_.push_back(std::make_unique<Chunk>(std::move(plans[i]), group, options,
-                                              context.strategy().zero, tiers[i],
-                                              optimizer.state_names().size(), memory_));
+    chunks_.push_back(std::make_unique<Chunk>(
+        std::move(plans[i]), ChunkRanks{context.shard_group(group), context.replica_group()},
+        options, context.strategy().zero, tiers[i], optimizer.state_names().size(), memory_));
     all.push_back(chunks_.back().get());
   }
   memory_.pools.open_swap();
@@ -156,7 +156,7 @@ void ChunkEngine::initialise(uint64_t seed) {
   at::NoGradGuard no_grad;
   for (auto& chunk : chunks_) {
     for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
-      const Range mine = intersect(chunk->range_of(slot), chunk->part);
+      const Range mine = intersect(chunk->range_of(slot), chunk->shard);
       if (mine.empty()) continue;
       const nn::Parameter& parameter = *chunk->plan.slots[slot].parameter;
       const int64_t begin = mine.begin - chunk->plan.slots[slot].offset;
@@ -240,6 +240,8 @@ void ChunkEngine::launch_ready_chunks() {
 void ChunkEngine::launch(Chunk& chunk) {
   at::NoGradGuard no_grad;
   chunk.begin_reduction();
+  if (launched_last_) launched_last_->continue_reduction();
+  launched_last_ = &chunk;
   if (!chunk.gradients_go_away()) return;
   reducing_.push_back(&chunk);
   while (reducing_.size() > kReductionsUnderWay) finish_oldest_reduction();
@@ -258,6 +260,7 @@ void ChunkEngine::end_micro_batch() {
 }
 
 void ChunkEngine::finish_reduction() {
+  launched_last_ = nullptr;
   while (!reducing_.empty()) finish_oldest_reduction();
   for (Chunk* chunk : launch_order_) {
     if (!chunk->gradients_go_away()) chunk->finish_reduction(/*last=*/true);

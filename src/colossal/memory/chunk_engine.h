@@ -8,6 +8,9 @@
 //             each micro-batch (ChunkOptions::accumulate_whole: at the last)
 //   stage 3   and weights: gathered ahead of their uses, forward and backward, see fetch_plan.h
 //
+// With Strategy::zero_group parts are of the ranks of such a group, which alone gather; gradients
+// are reduce-scattered there and then all-reduced over the groups.
+//
 // A step is: begin_step; for each micro-batch begin_micro_batch, forward, begin_backward, backward,
 // end_micro_batch; finish_reduction; then update or discard. Gradients leave chunk by chunk in one
 // fixed order that is equal on all ranks: reverse order of use.
@@ -170,7 +173,8 @@ class ChunkEngine : private nn::Residency {
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Chunk*> launch_order_;  // trainable chunks, last used first
   size_t launched_ = 0;
-  std::deque<Chunk*> reducing_;  // whose whole gradients wait to be let go, oldest first
+  Chunk* launched_last_ = nullptr;  // whose reduction may be to be continued
+  std::deque<Chunk*> reducing_;     // whose whole gradients wait to be let go, oldest first
   std::unique_ptr<ChunkFetcher> fetcher_;
   bool last_micro_batch_ = false;
 

@@ -1,5 +1,8 @@
 #include "colossal/mesh/parallel_context.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "colossal/base/error.h"
 
 namespace colossal {
@@ -54,13 +57,8 @@ ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, a
   COLOSSAL_CHECK(strategy.world_size() == world.size() && mesh_.num_ranks() == world.size(),
                  "strategy of {} ranks, grid of {}, world of {}", strategy.world_size(),
                  mesh_.num_ranks(), world.size());
-  for (const AxisNames& names : wanted_groups(strategy)) {
-    const AxisSet axes = mesh_.axes_of(names);
-    const std::string name = mesh_.joined_name(axes);
-    if (!groups_.contains(name)) {
-      groups_.emplace(name, world.group(name, mesh_.ranks_along(world.rank(), axes)));
-    }
-  }
+  for (const AxisNames& names : wanted_groups(strategy)) make_group(mesh_.axes_of(names));
+  if (strategy.zero_group > 0) make_shard_groups();
   if (strategy.tensor_mode != TensorMode::one_d) make_mirror_group();
   const comm::Group& all = world_group();
   background_ = world.group(all.axis(), all.ranks());
@@ -71,6 +69,31 @@ const comm::Group& ParallelContext::along(const AxisNames& names) const {
   const auto found = groups_.find(name);
   COLOSSAL_CHECK(found != groups_.end(), "no group along {}", name);
   return found->second;
+}
+
+const comm::Group& ParallelContext::make_group(const AxisSet& axes) {
+  const std::string name = mesh_.joined_name(axes);
+  const auto found = groups_.find(name);
+  if (found != groups_.end()) return found->second;
+  return groups_.emplace(name, world_.group(name, mesh_.ranks_along(rank(), axes))).first->second;
+}
+
+void ParallelContext::make_shard_groups() {
+  const AxisSet replicas = mesh_.axes_of(strategy_.replica_axes());
+  replica_ = make_group(replicas);
+  const AxisSet data = mesh_.axes_of({"dp", "sp"});
+  for (const AxisNames& names : wanted_groups(strategy_)) {
+    const AxisSet axes = mesh_.axes_of(names);
+    if (!std::ranges::includes(axes, data)) continue;
+    AxisSet shards;
+    std::ranges::set_difference(axes, replicas, std::back_inserter(shards));
+    shard_groups_[mesh_.joined_name(axes)] = make_group(shards).axis();
+  }
+}
+
+const comm::Group& ParallelContext::shard_group(const comm::Group& same_parameters) const {
+  if (strategy_.zero_group == 0) return same_parameters;
+  return groups_.at(shard_groups_.at(same_parameters.axis()));
 }
 
 std::vector<std::string> ParallelContext::ledger_axes() const {

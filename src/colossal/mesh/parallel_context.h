@@ -40,6 +40,11 @@ class ParallelContext {
   const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
   // Ranks that hold the same parameters and see other data: dp and sp.
   const comm::Group& data_group() const { return along({"dp", "sp"}); }
+  // Of `same_parameters`, the data group or a wider one whose gradients are summed: those of this
+  // rank's zero_group, which share out what a ZeRO stage shards; all, without one.
+  const comm::Group& shard_group(const comm::Group& same_parameters) const;
+  // Ranks with the same share in different zero_groups.
+  const comm::Group& replica_group() const { return replica_; }
   // Two-dimensional and higher modes: this rank and the one whose last two coordinates of tp are
   // these, swapped; where they are equal this rank alone.
   const comm::Group& mirror_group() const { return mirror_; }
@@ -52,13 +57,17 @@ class ParallelContext {
   const comm::Group& world_group() const { return along({"pp", "dp", "sp", "tp"}); }
 
  private:
+  const comm::Group& make_group(const AxisSet& axes);
+  void make_shard_groups();
   void make_mirror_group();
 
   comm::World& world_;
   Strategy strategy_;
   RankGrid mesh_;
   at::Device device_;
-  std::map<std::string, comm::Group> groups_;  // by joined name: one group for the same ranks
+  std::map<std::string, comm::Group> groups_;        // by joined name: one group for the same ranks
+  std::map<std::string, std::string> shard_groups_;  // by name of what they are part of
+  comm::Group replica_;
   comm::Group background_;
   comm::Group mirror_;
 };

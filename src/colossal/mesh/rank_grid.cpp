@@ -12,10 +12,8 @@ bool is_or_is_within(std::string_view name, std::string_view outer) {
 }
 
 std::vector<GridAxis> axes_of_mesh(const Strategy& strategy) {
-  std::vector<GridAxis> axes;
-  for (Axis axis : {Axis::pp, Axis::dp, Axis::sp}) {
-    axes.push_back({axis_name(axis), strategy.size(axis)});
-  }
+  std::vector<GridAxis> axes{{axis_name(Axis::pp), strategy.pp}};
+  for (const auto& [name, size] : strategy.data_axes()) axes.push_back({name, size});
   for (const auto& [name, size] : strategy.tensor_axes()) axes.push_back({name, size});
   return axes;
 }

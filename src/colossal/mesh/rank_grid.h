@@ -24,7 +24,7 @@ class RankGrid {
  public:
   // From the outermost axis to the innermost: rank r and rank r + 1 differ in the last one.
   explicit RankGrid(std::vector<GridAxis> axes);
-  // The mesh of a job: pp, dp, sp, and the factors that Strategy::tensor_axes() gives for tp.
+  // The mesh of a job: pp, and the factors that Strategy gives for dp, sp and tp.
   explicit RankGrid(const Strategy& strategy);
 
   const std::vector<GridAxis>& axes() const { return axes_; }

@@ -146,6 +146,51 @@ std::vector<std::pair<std::string, int>> Strategy::tensor_axes() const {
   return axes;
 }
 
+std::vector<std::pair<std::string, int>> Strategy::data_axes() const {
+  if (zero_group == 0) return {{"dp", dp}, {"sp", sp}};
+  if (zero_group >= sp) {
+    const int shards = zero_group / sp;
+    return {{"dp.replica", dp / shards}, {"dp.shard", shards}, {"sp", sp}};
+  }
+  return {{"dp", dp}, {"sp.replica", sp / zero_group}, {"sp.shard", zero_group}};
+}
+
+std::vector<std::string_view> Strategy::replica_axes() const {
+  if (zero_group == 0) return {};
+  if (zero_group >= sp) return {"dp.replica"};
+  return {"dp", "sp.replica"};
+}
+
+namespace {
+
+// Groups are of neighbours: of whole sequences, or of parts of one.
+bool is_zero_group(const Strategy& strategy, int size) {
+  if (size < strategy.sp) return strategy.sp % size == 0;
+  return size % strategy.sp == 0 && strategy.dp % (size / strategy.sp) == 0;
+}
+
+void check_zero_group(const Strategy& strategy) {
+  if (strategy.zero_group == 0) return;
+  const int ranks = strategy.dp * strategy.sp;
+  if (strategy.zero_group < 1 || strategy.zero_group > ranks ||
+      !is_zero_group(strategy, strategy.zero_group)) {
+    int nearest = std::clamp(strategy.zero_group, 1, ranks);
+    while (!is_zero_group(strategy, nearest)) --nearest;
+    throw ConfigError(fmt::format(
+        "parallel.zero_group = {}: dp {} x sp {} = {} ranks do not fall into groups of that; "
+        "nearest: zero_group = {}",
+        strategy.zero_group, strategy.dp, strategy.sp, ranks, nearest));
+  }
+  if (strategy.zero == 0) {
+    throw ConfigError(fmt::format(
+        "parallel.zero_group = {} says how many ranks share out what parallel.zero shards; "
+        "parallel.zero = 0 shards nothing: leave zero_group out, or use zero = 1, 2 or 3",
+        strategy.zero_group));
+  }
+}
+
+}  // namespace
+
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
   for (Axis axis : kAxes) {
     if (strategy.size(axis) < 1) {
@@ -176,6 +221,7 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
     throw ConfigError(fmt::format("parallel.ep = {} does not divide dp x sp x tp = {}", strategy.ep,
                                   strategy.dp * strategy.sp * strategy.tp));
   }
+  check_zero_group(strategy);
   return strategy;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct Strategy {
   // ZeRO (Rajbhandari et al. 2020): what is sharded over the ranks that hold the same parameters.
   // 0: nothing; 1: the optimizer's state; 2: gradients too; 3: weights too.
   int zero = 0;
+  // How many neighbours of those ranks, counted over dp x sp, share it out: the groups of so many
+  // hold the same ("hybrid sharding", Y. Zhao et al. 2023). 0: all of them, one group.
+  int zero_group = 0;
 
   TensorMode tensor_mode = TensorMode::one_d;
   int tp_depth = 1;  // of two_and_half_d: tp is side^2 times it
@@ -63,6 +67,12 @@ struct Strategy {
   // tp as a product of axes, outermost first: "tp"; "tp.depth", "tp.row", "tp.column"; "tp.i",
   // "tp.j", "tp.l". With key_value_replicas the last of them in two factors, ".kv" and ".query".
   std::vector<std::pair<std::string, int>> tensor_axes() const;
+  // dp and sp as products of axes, outermost first: "dp", "sp"; with a zero_group one of them is
+  // "dp.replica", "dp.shard", or "sp.replica", "sp.shard".
+  std::vector<std::pair<std::string, int>> data_axes() const;
+  // Of data_axes(), those whose ranks have the same share in different groups; none without a
+  // zero_group.
+  std::vector<std::string_view> replica_axes() const;
 };
 
 // Completes and checks the sizes for `ranks` ranks; dp_given: false infers dp from the rest. Throws

@@ -117,7 +117,7 @@ std::vector<int> ranks_to_record(const Job& job) {
     const int coordinate = mesh.coordinate(rank, axis);
     const bool at_an_end = coordinate == 0 || coordinate == mesh.size(axis) - 1;
     const std::string& name = mesh.axes()[axis].name;
-    if (name == "dp" || at_an_end) return at_an_end;
+    if (name.starts_with("dp") || at_an_end) return at_an_end;
     if (name.starts_with("tp") && !one_d) return coordinate == 1;
     return name == "pp" || !even;
   };

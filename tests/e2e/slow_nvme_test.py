@@ -82,6 +82,29 @@ class Nvme(EndToEndTest):
     def test_a_short_file(self):
         self.check_damage("short", lambda file: file.truncate(4096), "read")
 
+    def test_a_full_disk(self):
+        """State is given its space before the first step; activations take theirs as they come."""
+        def mounted(name, size):
+            full = self.directory / name
+            full.mkdir()
+            done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", full])
+            self.assertEqual(done.returncode, 0, "this test mounts a tmpfs and needs root")
+            self.addCleanup(subprocess.run, ["umount", full], check=True)
+            return full
+
+        full = mounted("no-state", "64k")
+        log = self.train(*self.nvme_flags("run", 4), f"--memory.nvme_path={full}", expect=1)
+        for text in (str(full), "bytes free, fewer than"):
+            self.assertIn(text, log)
+        self.train(*self.nvme_flags("run", 5))
+        full = mounted("no-activations", "2m")
+        log = self.train(*self.nvme_flags("run", 8), f"--memory.nvme_path={full}", expect=1)
+        for text in (str(full), "step 6", "bytes free, fewer than"):
+            self.assertIn(text, log)
+        self.train(*self.nvme_flags("run", 8))
+        self.train(*self.nvme_flags("whole", 8))
+        self.assertEqual(self.losses("run"), self.losses("whole"))
+
     def test_nothing_grows(self):
         """Resident memory, descriptors and threads over 200 steps at stage 3."""
         run = self.start("flat", 200, 2, "--parallel.zero=3")

@@ -1,7 +1,7 @@
 // How much of the time that collectives take is hidden under computing: trains two ranks as threads
 // with and without a delay before each collective of a chunk, and prints by how much the step
 // grows.
-//   overlap_benchmark [MILLISECONDS] [STEPS]
+//   overlap_benchmark [MILLISECONDS] [STEPS] [ZERO STAGE]
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
 
@@ -111,11 +111,11 @@ double median(std::vector<double> values) {
 
 // Blocks of steps with and without the delay, in turn; the first step of each is left out. Rank 0
 // prints.
-void train(comm::World& local, Milliseconds length, int64_t steps) {
+void train(comm::World& local, Milliseconds length, int64_t steps, int zero) {
   at::set_num_threads(1);
   Delay delay;
   DelayedWorld world(local, delay);
-  const ParallelContext context(world, Strategy{.dp = kRanks, .zero = 1});
+  const ParallelContext context(world, Strategy{.dp = kRanks, .zero = zero});
   nn::DenseBuilder build;
   models::gpt2::Model model(
       build,
@@ -168,8 +168,9 @@ int main(int argc, char** argv) {
   using namespace colossal;
   const Milliseconds length(argc > 1 ? std::stod(argv[1]) : 5.0);
   const int64_t steps = argc > 2 ? std::stoll(argv[2]) : 4;
+  const int zero = argc > 3 ? std::stoi(argv[3]) : 1;
   auto worlds = comm::local_worlds(kRanks, std::chrono::hours(1));
   std::vector<std::jthread> threads;
   for (auto& world : worlds)
-    threads.emplace_back([&world, length, steps] { train(*world, length, steps); });
+    threads.emplace_back([&world, length, steps, zero] { train(*world, length, steps, zero); });
 }

@@ -249,7 +249,7 @@ def main():
             write_legacy_merges(folder / "tokenizer.json")
         texts = fuzz_texts[: len(fuzz_texts) // 2] + characters[:: 1 if exhaustive else 8]
         if name in ("gpt2", "llama3"):
-            texts = fuzz_texts + characters + sources
+            texts = fuzz_texts + characters + sources[:: 1 if exhaustive else 4]
         if name.startswith("construct"):
             texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:2]
         write_cases(folder, texts, lambda text: encode(tokenizer, text))

@@ -1,5 +1,6 @@
-// Memory that comes and goes with every chunk: blocks that were given back are lent again, so that
-// the system need not make new pages each time.
+// Memory that comes and goes with every chunk: blocks that were given back are lent again, to
+// weights what gradients had and the other way round, so that the system need not make new pages
+// each time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,31 +14,29 @@ namespace colossal::memory {
 
 class BlockPool {
  public:
-  // kind: as what its blocks are counted. At most `max_free` blocks wait to be lent again.
-  BlockPool(at::Device device, MemoryKind kind, size_t max_free)
-      : device_(device), kind_(kind), max_free_(max_free) {}
+  // At most `max_free` blocks wait to be lent again.
+  BlockPool(at::Device device, size_t max_free) : device_(device), max_free_(max_free) {}
 
   struct Block {
     c10::DataPtr data;
     int64_t bytes = 0;
   };
-  // At least `bytes`, and no more than a quarter over; contents are arbitrary.
-  Block take(int64_t bytes);
+  // At least `bytes`, and no more than a quarter over, counted as `kind`; contents are arbitrary.
+  Block take(int64_t bytes, MemoryKind kind);
   void give(Block block);
-  MemoryKind kind() const { return kind_; }
 
  private:
   at::Device device_;
-  MemoryKind kind_;
   size_t max_free_;
-  std::vector<Block> free_;
+  std::vector<Block> free_;  // the one that was given first is the first
 };
 
 // A tensor that has memory only between take() and give(); views of its storage follow it.
 class LentTensor {
  public:
   // Taken from the start, so that views can be made of it.
-  LentTensor(int64_t numel, at::ScalarType type, at::Device device, BlockPool& pool);
+  LentTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind,
+             BlockPool& pool);
 
   const at::Tensor& tensor() const { return tensor_; }
   bool here() const { return here_; }
@@ -46,6 +45,7 @@ class LentTensor {
 
  private:
   BlockPool& pool_;
+  MemoryKind kind_;
   at::Tensor tensor_;  // [numel]
   int64_t bytes_;
   int64_t block_bytes_;

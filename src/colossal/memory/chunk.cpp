@@ -31,9 +31,7 @@ Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
 }  // namespace
 
 ChunkMemory::ChunkMemory(at::Device device, const std::string& nvme_path)
-    : pools(device, nvme_path),
-      weight_blocks(device, MemoryKind::gathered, kFreeBlocks),
-      gradient_blocks(device, MemoryKind::gradients, kFreeBlocks) {}
+    : pools(device, nvme_path), blocks(device, kFreeBlocks) {}
 
 Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options, int zero,
              const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory)
@@ -58,7 +56,7 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
   const Range resting = weights_sharded_ ? shard : all;
   if (weights_sharded_ || tiers.parameters != Tier::device) {
     whole_weights_ = std::make_unique<LentTensor>(numel(), options.working, pools.device(),
-                                                  memory.weight_blocks);
+                                                  MemoryKind::gathered, memory.blocks);
     weights_here_ = whole_weights_->tensor();
     weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, options.working,
                                               MemoryKind::parameters, pools);
@@ -70,7 +68,7 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
 
   if (gradients_sharded_ || tiers.gradients != Tier::device) {
     whole_gradients_ = std::make_unique<LentTensor>(numel(), options.gradient, pools.device(),
-                                                    memory.gradient_blocks);
+                                                    MemoryKind::gradients, memory.blocks);
     whole_gradients_->give();
     gradients_here_ = whole_gradients_->tensor();
     gradients_ = std::make_unique<StoredTensor>(tiers.gradients, held, options.gradient,

@@ -53,7 +53,7 @@ struct ChunkMemory {
   ChunkMemory(at::Device device, const std::string& nvme_path);
 
   TierPools pools;
-  BlockPool weight_blocks, gradient_blocks;
+  BlockPool blocks;
 };
 
 class Chunk {

@@ -73,6 +73,22 @@ CountedBlock* make_block(std::shared_ptr<Books> books, int64_t bytes, MemoryKind
   return std::construct_at(static_cast<CountedBlock*>(begin), std::move(books), bytes, kind);
 }
 
+// Null where nobody counts it.
+CountedBlock* block_of(const c10::DataPtr& memory) {
+  if (memory.get_deleter() != release_block) return nullptr;
+  return static_cast<CountedBlock*>(memory.get_context());
+}
+
+// With the books' mutex held.
+void recount(CountedBlock& block, MemoryKind kind) {
+  if (block.kind == kind) return;
+  Books& books = *block.books;
+  const Books::Time time = books.now();
+  books.change(block.kind, -block.bytes, time);
+  books.change(kind, block.bytes, time);
+  block.kind = kind;
+}
+
 void* memory_behind(CountedBlock* block) {
   constexpr uintptr_t kAlignment = c10::gAlignment;
   const auto end = reinterpret_cast<uintptr_t>(block + 1);
@@ -171,19 +187,20 @@ int64_t MemoryLedger::num_changes() const {
 }
 
 void MemoryLedger::mark(const c10::Storage& storage, MemoryKind kind) {
-  const c10::DataPtr& memory = storage.data_ptr();
-  if (memory.get_deleter() != release_block || !memory.get_context()) return;
-  auto* const block = static_cast<CountedBlock*>(memory.get_context());
-  if (block->books != books_) return;
+  CountedBlock* const block = block_of(storage.data_ptr());
+  if (!block || block->books != books_) return;
   const std::lock_guard lock(books_->mutex);
   const bool replaced =
       block->kind == MemoryKind::other ||
       (block->kind == MemoryKind::communication && kind == MemoryKind::activations);
-  if (!replaced || block->kind == kind) return;
-  const Books::Time time = books_->now();
-  books_->change(block->kind, -block->bytes, time);
-  books_->change(kind, block->bytes, time);
-  block->kind = kind;
+  if (replaced) recount(*block, kind);
+}
+
+void count_as(const c10::DataPtr& memory, MemoryKind kind) {
+  CountedBlock* const block = block_of(memory);
+  if (!block) return;
+  const std::lock_guard lock(block->books->mutex);
+  recount(*block, kind);
 }
 
 MemoryScope::MemoryScope(const MemoryLedger& ledger, c10::DeviceType device)

@@ -97,6 +97,9 @@ class MemoryKindScope {
   MemoryKind before_;
 };
 
+// Counts memory, of whichever ledger, as `kind` from now on. Does nothing where nobody counts it.
+void count_as(const c10::DataPtr& memory, MemoryKind kind);
+
 // Puts the counting allocators before LibTorch's own for the CPU and meta. They serve the whole
 // process, hold no state and count only within a MemoryScope. Once, before other threads allocate;
 // later calls do nothing.

@@ -22,6 +22,9 @@ constexpr std::chrono::milliseconds kGemmMeasurement{100};
 // Peak resident, peak of the device, resident before the model, and tensors by kind.
 constexpr int64_t kMemoryFigures = 3 + static_cast<int64_t>(memory::kNumMemoryKinds);
 
+// Of a tier, bytes at rest; of each kind, to it and from it.
+constexpr int64_t kTierFigures = 1 + 2 * static_cast<int64_t>(std::size(memory::kTieredKinds));
+
 // Those of the rank that has most of them.
 void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMetrics& metrics) {
   const auto counted = static_cast<double>(kinds.total());
@@ -36,8 +39,10 @@ void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMet
 
 }  // namespace
 
-int64_t num_rank_figures(const ParallelContext& context) {
-  return kMemoryFigures + static_cast<int64_t>(context.ledger_axes().size());
+int64_t num_rank_figures(const ParallelContext& context, const memory::Tiers& tiers) {
+  const auto used = std::ranges::count_if(memory::kTiersOffDevice,
+                                          [&](memory::Tier tier) { return tiers.uses(tier); });
+  return kMemoryFigures + used * kTierFigures + static_cast<int64_t>(context.ledger_axes().size());
 }
 
 RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
@@ -65,6 +70,7 @@ void RunMonitor::measure_gemm_rate() {
 void RunMonitor::start(int64_t steps_done) {
   measure_gemm_rate();
   sent_before_ = sent_so_far();
+  moved_before_ = engine_.chunks().tier_traffic();
   if (!writes_) return;
   log::info("{}", describe_run(job_, context_, engine_, gemm_flops_));
   progress_ =
@@ -130,18 +136,55 @@ int64_t RunMonitor::device_peak_bytes() const {
   return stats.allocated_bytes[0].peak;
 }
 
+int64_t* RunMonitor::tell_tiers(int64_t* figure) {
+  const memory::ChunkEngine& chunks = engine_.chunks();
+  memory::TierPools::Traffic moved = chunks.tier_traffic();
+  for (const memory::Tier tier : memory::kTiersOffDevice) {
+    if (!job_.tiers.uses(tier)) continue;
+    *figure++ = chunks.at_rest(tier).total();
+    for (const memory::MemoryKind kind : memory::kTieredKinds) {
+      const memory::TierTraffic now = moved[{tier, kind}], before = moved_before_[{tier, kind}];
+      *figure++ = now.to - before.to;
+      *figure++ = now.from - before.from;
+    }
+  }
+  moved_before_ = std::move(moved);
+  return figure;
+}
+
+// Each figure is that of the rank which has most of it.
+const int64_t* RunMonitor::hear_tiers(const int64_t* figure) {
+  const auto raise = [](double& most, int64_t bytes) {
+    most = std::max(most, static_cast<double>(bytes));
+  };
+  for (const memory::Tier tier : memory::kTiersOffDevice) {
+    if (!job_.tiers.uses(tier)) continue;
+    report::TierMetrics& metrics = pending_->tiers[tier_name(tier)];
+    raise(metrics.at_rest, *figure++);
+    for (const memory::MemoryKind kind : memory::kTieredKinds) {
+      const int64_t to = *figure++, from = *figure++;
+      if (to == 0 && from == 0) continue;
+      report::TierMetrics::Moved& moved = metrics.moved[memory_kind_name(kind)];
+      raise(moved.to, to);
+      raise(moved.from, from);
+    }
+  }
+  return figure;
+}
+
 // Memory and bytes of every rank, gathered behind the next step's back: its line is written once
 // they are here, so that no step waits for it.
 void RunMonitor::exchange() {
   const std::map<std::string, int64_t> sent = sent_so_far();
   const comm::Group& group = context_.world_group();
-  const int64_t figures = num_rank_figures(context_);
+  const int64_t figures = num_rank_figures(context_, job_.tiers);
   at::Tensor figures_here = at::zeros({group.size() * figures}, at::kLong);
   int64_t* mine = figures_here.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();
   *mine++ = device_peak_bytes();
   *mine++ = memory_.base_bytes();
   mine = std::ranges::copy(memory_.peak().value_or(memory::BytesByKind{}).bytes, mine).out;
+  mine = tell_tiers(mine);
   for (const auto& [axis, bytes] : sent) {
     *mine++ = bytes - sent_before_[axis];
     pending_->bytes_sent[axis] = 0;
@@ -169,6 +212,7 @@ void RunMonitor::flush() {
     std::copy_n(figure, kinds.bytes.size(), kinds.bytes.begin());
     figure += kinds.bytes.size();
     if (memory_.peak()) note_tensors(kinds, base, *pending_);
+    figure = hear_tiers(figure);
     for (auto& [axis, bytes] : pending_->bytes_sent) {
       bytes = std::max(bytes, static_cast<double>(*figure++));
     }

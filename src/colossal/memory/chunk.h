@@ -131,6 +131,7 @@ class Chunk {
 
  private:
   void zero_missing_gradients();
+  void count_kept_sums();
   void keep_sums(bool last);
   std::vector<Range> sum_stretches() const;
 

@@ -37,9 +37,9 @@ std::vector<data::Batch> recorded_batches(const Job& job) {
 }
 
 // What RunMonitor gathers after each step.
-void gather_figures(const ParallelContext& context) {
+void gather_figures(const Job& job, const ParallelContext& context) {
   const comm::Group& group = context.world_group();
-  const int64_t figures = num_rank_figures(context);
+  const int64_t figures = num_rank_figures(context, job.tiers);
   const at::Tensor all = at::zeros({group.size() * figures},
                                    at::TensorOptions().dtype(at::kLong).device(context.device()));
   comm::all_gather(all, std::vector<int64_t>(group.size(), figures), group, comm::Reason::metrics);
@@ -66,7 +66,9 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
             return recorder.memory().live()[memory::MemoryKind::activations];
           };
           const int64_t kept_before = kept();  // tokens of earlier micro-batches
-          step.micro_batches.push_back({recorder.num_operators(), recorder.num_collectives()});
+          step.micro_batches.push_back({.operators = recorder.num_operators(),
+                                        .collectives = recorder.num_collectives(),
+                                        .tier_traffic = engine.chunks().tier_traffic()});
           const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, step_context);
           step.micro_batches.back().activation_bytes = kept() - kept_before;
           return LossSum{sum, batch.labels.numel()};
@@ -74,7 +76,11 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
         context, config);
     engine.step(make_batches());
     engine.chunks().synchronize();
-    gather_figures(context);
+    gather_figures(job, context);
+    step.tier_traffic = engine.chunks().tier_traffic();
+    for (const memory::Tier tier : memory::kTiersOffDevice) {
+      step.at_rest[tier] = engine.chunks().at_rest(tier);
+    }
   }
   step.recording = recorder.take();
   return step;

@@ -39,10 +39,9 @@ void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMet
 
 }  // namespace
 
-int64_t num_rank_figures(const ParallelContext& context, const memory::Tiers& tiers) {
-  const auto used = std::ranges::count_if(memory::kTiersOffDevice,
-                                          [&](memory::Tier tier) { return tiers.uses(tier); });
-  return kMemoryFigures + used * kTierFigures + static_cast<int64_t>(context.ledger_axes().size());
+int64_t num_rank_figures(const ParallelContext& context) {
+  const auto tiers = static_cast<int64_t>(std::size(memory::kTiersOffDevice));
+  return kMemoryFigures + tiers * kTierFigures + static_cast<int64_t>(context.ledger_axes().size());
 }
 
 RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
@@ -140,7 +139,6 @@ int64_t* RunMonitor::tell_tiers(int64_t* figure) {
   const memory::ChunkEngine& chunks = engine_.chunks();
   memory::TierPools::Traffic moved = chunks.tier_traffic();
   for (const memory::Tier tier : memory::kTiersOffDevice) {
-    if (!job_.tiers.uses(tier)) continue;
     *figure++ = chunks.at_rest(tier).total();
     for (const memory::MemoryKind kind : memory::kTieredKinds) {
       const memory::TierTraffic now = moved[{tier, kind}], before = moved_before_[{tier, kind}];
@@ -158,7 +156,6 @@ const int64_t* RunMonitor::hear_tiers(const int64_t* figure) {
     most = std::max(most, static_cast<double>(bytes));
   };
   for (const memory::Tier tier : memory::kTiersOffDevice) {
-    if (!job_.tiers.uses(tier)) continue;
     report::TierMetrics& metrics = pending_->tiers[tier_name(tier)];
     raise(metrics.at_rest, *figure++);
     for (const memory::MemoryKind kind : memory::kTieredKinds) {
@@ -177,7 +174,7 @@ const int64_t* RunMonitor::hear_tiers(const int64_t* figure) {
 void RunMonitor::exchange() {
   const std::map<std::string, int64_t> sent = sent_so_far();
   const comm::Group& group = context_.world_group();
-  const int64_t figures = num_rank_figures(context_, job_.tiers);
+  const int64_t figures = num_rank_figures(context_);
   at::Tensor figures_here = at::zeros({group.size() * figures}, at::kLong);
   int64_t* mine = figures_here.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();
@@ -218,6 +215,9 @@ void RunMonitor::flush() {
     }
   }
   std::erase_if(pending_->bytes_sent, [](const auto& sent) { return sent.second == 0; });
+  std::erase_if(pending_->tiers, [](const auto& tier) {
+    return tier.second.at_rest == 0 && tier.second.moved.empty();
+  });
   if (writes_) log_->write(*pending_);
   pending_.reset();
 }

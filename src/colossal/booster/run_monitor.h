@@ -18,9 +18,9 @@
 
 namespace colossal {
 
-// Numbers that each rank tells all others after a step: of memory, in all and by kind, of the tiers
-// that are used, and bytes sent by axis.
-int64_t num_rank_figures(const ParallelContext& context, const memory::Tiers& tiers);
+// Numbers that each rank tells all others after a step: of memory, in all and by kind, of tiers,
+// used or not, and bytes sent by axis.
+int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {
  public:

@@ -37,9 +37,9 @@ std::vector<data::Batch> recorded_batches(const Job& job) {
 }
 
 // What RunMonitor gathers after each step.
-void gather_figures(const Job& job, const ParallelContext& context) {
+void gather_figures(const ParallelContext& context) {
   const comm::Group& group = context.world_group();
-  const int64_t figures = num_rank_figures(context, job.tiers);
+  const int64_t figures = num_rank_figures(context);
   const at::Tensor all = at::zeros({group.size() * figures},
                                    at::TensorOptions().dtype(at::kLong).device(context.device()));
   comm::all_gather(all, std::vector<int64_t>(group.size(), figures), group, comm::Reason::metrics);
@@ -76,7 +76,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
         context, config);
     engine.step(make_batches());
     engine.chunks().synchronize();
-    gather_figures(job, context);
+    gather_figures(context);
     step.tier_traffic = engine.chunks().tier_traffic();
     for (const memory::Tier tier : memory::kTiersOffDevice) {
       step.at_rest[tier] = engine.chunks().at_rest(tier);

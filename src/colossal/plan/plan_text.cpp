@@ -218,6 +218,9 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
       "{} parameters, {} layers of {} | {} | {} rank{} | {}\n\n", format_count(facts.parameters),
       facts.layers, facts.hidden, describe_layout(job), format_count(job.strategy.world_size()),
       job.strategy.world_size() == 1 ? "" : "s", describe_precision(job.precision));
+  for (const std::string& reason : {job.recompute_reason, job.tiers_reason}) {
+    if (!reason.empty()) text += reason + "\n\n";
+  }
   text += memory_table(plan);
   text += tier_table(plan);
   text += recompute_table(costs);

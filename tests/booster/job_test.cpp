@@ -217,6 +217,12 @@ std::vector<Refused> refused_layouts() {
        1,
        [](C c) { c.memory.offload_optimizer = "nvme"; },
        {"memory.nvme_path", "\"host\""}},
+      {"a share that is \"auto\"",
+       1,
+       [](C c) {
+         c.memory.offload_optimizer = std::map<std::string, double>{{"auto", 0.5}};
+       },
+       {"memory.offload_optimizer", "\"auto\"", "host and nvme"}},
       {"a tier that is none",
        1,
        [](C c) {

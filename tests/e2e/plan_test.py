@@ -29,6 +29,22 @@ class Plan(EndToEndTest):
                 self.assertEqual(plan["bytes_sent"], metrics[step]["bytes_sent"], layout)
                 self.assertEqual(plan["tokens"], metrics[step]["tokens"])
 
+    def test_bytes_between_tiers(self):
+        flags = [*self.flags(checkpoints=False), "--train.micro_batch=2", "--precision.compute=bf16",
+                 "--memory.offload_optimizer={host = 0.5, nvme = 0.5}", "--memory.offload_gradients=nvme",
+                 "--memory.offload_activations=host", f"--memory.nvme_path={self.directory}"]
+        self.train(*flags, "--train.steps=3")
+        plan = json.loads(self.plan(*flags, "--json").stdout)
+        for line in self.metrics().values():
+            for key in ("host_bytes", "nvme_bytes", "tier_bytes"):
+                self.assertEqual(plan[key], line[key], key)
+        self.assertEqual(plan["tier_bytes"]["host"]["activations"]["to"],
+                         plan["tier_bytes"]["host"]["activations"]["from"])
+        text = self.plan(*flags).stdout
+        for words in ("on host", "on nvme", "to it a step"):
+            self.assertIn(words, text)
+        self.assertIn("Memory off the device", (self.directory / "run/report.html").read_text())
+
     def test_needs_no_corpus(self):
         self.toml.write_text('[model]\npreset = "llama3.1-8b"\n[data]\ntrain = ["none/*.txt"]\n')
         done = self.plan("--parallel.tp=4", "--train.global_batch=128", ranks=512)

@@ -53,6 +53,22 @@ class Seeing(EndToEndTest):
         for line in self.metrics().values():
             self.assertLess(line["memory_counted_bytes"], 1.02 * budget)
 
+    def test_offloading_as_the_budgets_ask(self):
+        """The same numbers, wherever things rest; no more on the device and the host than planned."""
+        flags = [*self.flags("plain", checkpoints=False), "--precision.compute=fp32", "--train.steps=2"]
+        self.train(*flags, ranks=2)
+        device, host = 900_000, 200_000
+        log = self.train(*self.flags(checkpoints=False), *flags[-2:], f"--memory.device_budget={device}B",
+                         f"--memory.host_budget={host}B", "--memory.offload_optimizer=auto",
+                         "--memory.offload_activations=auto", f"--memory.nvme_path={self.directory}", ranks=2)
+        said = re.search(r'memory.offload_optimizer = "auto" is .* to and from NVMe a step', log)
+        self.assertIn(said[0].replace('"', "&quot;"), (self.directory / "run/report.html").read_text())
+        for line in self.metrics().values():
+            self.assertLess(line["memory_counted_bytes"], 1.02 * device)
+            self.assertLessEqual(line["host_bytes"], host)
+            self.assertGreater(line["nvme_bytes"], 0)
+        self.assertEqual(self.losses(), self.losses("plain"))
+
     def test_two_lines_are_enough(self):
         """A model and data; everything else has a default."""
         done = subprocess.run([COLOSSAL, "train", self.toml, "--train.steps=1"], capture_output=True,

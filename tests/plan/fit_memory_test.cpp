@@ -12,11 +12,11 @@ using memory::Recompute;
 using testing::HasSubstr;
 using testing::Not;
 
-// Four layers whose activations are most of its memory.
-Job deep_job(int dp = 1) {
+// Layers whose activations are most of its memory.
+Job deep_job(int dp = 1, int layers = 4) {
   RunConfig config;
   config.model.preset = "gpt2-tiny";
-  config.model.overrides = {{"n_layer", 4}, {"n_embd", 64}, {"n_head", 4}};
+  config.model.overrides = {{"n_layer", layers}, {"n_embd", 64}, {"n_head", 4}};
   config.data.sequence_length = 128;
   config.train.global_batch = 4 * dp;
   config.precision.compute = "fp32";
@@ -63,7 +63,9 @@ TEST(FitMemory, AutoRecomputesTheLeastThatFits) {
 }
 
 TEST(FitMemory, AutoIsRefusedWhereNothingFitsOrNothingIsKnown) {
-  const std::string text = refusal(automatic(deep_job(), 100'000));
+  Job job = automatic(deep_job(), 100'000);
+  job.host_budget = 1;
+  const std::string text = refusal(job);
   for (const char* words : {"memory.device_budget = 100000B", "all layers computed again",
                             "Even with train.micro_batch = 1", "use more ranks"}) {
     EXPECT_THAT(text, HasSubstr(words));
@@ -98,7 +100,7 @@ TEST(FitMemory, NamesWhatFitsWithTheFewestChanges) {
 }
 
 TEST(FitMemory, ChangesAsManySettingsAsItTakes) {
-  Job job = deep_job(2);
+  Job job = deep_job(2, 2);
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const int zero : {1, 2, 3}) {
     for (const int64_t micro_batch : {4, 2, 1}) {
@@ -112,6 +114,7 @@ TEST(FitMemory, ChangesAsManySettingsAsItTakes) {
     }
   }
   job.device_budget = least;
+  job.host_budget = 1;  // so that nothing fits there
   std::string text = refusal(job);
   EXPECT_THAT(text, HasSubstr("\n  memory.recompute = \"full\", "));
   EXPECT_THAT(text, HasSubstr("train.micro_batch = 1: "));
@@ -134,6 +137,134 @@ TEST(FitMemory, TheFullestRankIsFoundByRecordingFew) {
     }
     EXPECT_EQ(plan::fullest_rank(job).memory_peak_bytes(), most) << layout;
   }
+}
+
+using memory::MemoryKind;
+using memory::Tier;
+
+// Several chunks, most of whose memory is the optimizer's.
+Job wide_job() {
+  RunConfig config;
+  config.model.preset = "gpt2-124m";
+  config.model.overrides = {{"n_layer", 3}, {"vocab_size", 500}};
+  config.data.sequence_length = 64;
+  config.train.global_batch = 8;
+  config.precision.compute = "bf16";
+  return resolve_job(config, {});
+}
+
+Job automatic_tiers(Job job, int64_t device_budget, int64_t host_budget = 0) {
+  job.tiers_open = {MemoryKind::optimizer, MemoryKind::gradients, MemoryKind::parameters,
+                    MemoryKind::activations};
+  job.device_budget = device_budget;
+  job.host_budget = host_budget;
+  return job;
+}
+
+int64_t off_device(const plan::RankPlan& plan) {
+  return plan.bytes_at_rest(Tier::host) + plan.bytes_at_rest(Tier::nvme);
+}
+
+TEST(FitMemory, AutoMovesNothingWhereAllFits) {
+  const Job job = deep_job();
+  const Job found = plan::fit_memory(automatic_tiers(job, need(job, {})));
+  EXPECT_FALSE(found.tiers.uses(Tier::host) || found.tiers.uses(Tier::nvme));
+  EXPECT_THAT(found.tiers_reason, HasSubstr("memory.offload_optimizer = \"auto\" is \"none\""));
+}
+
+// Of a larger budget never more than of a smaller one; the optimizer's state first.
+TEST(FitMemory, AutoMovesNoMoreThanItMust) {
+  const Job job = wide_job();
+  const int64_t whole = need(job, {});
+  int64_t moved_before = 0;
+  int moved_in_part = 0;
+  for (const double part : {0.9, 0.6, 0.35}) {
+    const auto budget = static_cast<int64_t>(part * static_cast<double>(whole));
+    const Job found = plan::fit_memory(automatic_tiers(job, budget));
+    const plan::RankPlan plan = plan::fullest_rank(found);
+    EXPECT_LE(plan.memory_peak_bytes(), budget) << part;
+    EXPECT_GT(off_device(plan), moved_before) << part;
+    moved_before = off_device(plan);
+    EXPECT_GT(found.tiers.optimizer.host, 0) << part;
+    for (const MemoryKind kind : memory::kTieredKinds) {
+      const double share = found.tiers.of(kind).host;
+      if (share == 0 || share == 1) continue;
+      Job less = found;
+      less.tiers.of(kind).host = share - 1.0 / 256;
+      EXPECT_GT(plan::fullest_rank(less).memory_peak_bytes(), budget) << part;
+      ++moved_in_part;
+    }
+  }
+  EXPECT_GE(moved_in_part, 2);
+}
+
+TEST(FitMemory, WhatTheHostHasNoRoomForGoesToNvme) {
+  Job job = wide_job();
+  const auto budget = static_cast<int64_t>(0.35 * static_cast<double>(need(job, {})));
+  const plan::RankPlan on_host = plan::fullest_rank(plan::fit_memory(automatic_tiers(job, budget)));
+  const int64_t host_budget = on_host.bytes_at_rest(Tier::host) / 2;
+  std::string text = refusal(automatic_tiers(job, budget, host_budget));
+  for (const char* words : {"memory.host_budget = ", "too many", "with memory.nvme_path"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+  job.tiers.nvme_path = "/nvme";
+  const Job found = plan::fit_memory(automatic_tiers(job, budget, host_budget));
+  const plan::RankPlan plan = plan::fullest_rank(found);
+  EXPECT_LE(plan.bytes_at_rest(Tier::host), host_budget);
+  EXPECT_GT(plan.bytes_at_rest(Tier::host), 0);
+  EXPECT_EQ(off_device(plan), off_device(on_host));
+  EXPECT_EQ(plan.memory_peak_bytes(), on_host.memory_peak_bytes());
+  EXPECT_THAT(found.tiers_reason, HasSubstr("on NVMe"));
+}
+
+// On a CPU, with no budget given for the host, both pools are the same memory.
+TEST(FitMemory, DeviceAndHostShareTheMemoryOfAHost) {
+  Job job = wide_job();
+  const int64_t whole = need(job, {});
+  job.memory_budget = whole - 1;
+  EXPECT_THAT(refusal(automatic_tiers(job, whole - 1)),
+              HasSubstr("memory.host_budget is what the device leaves of "));
+  job.tiers.nvme_path = "/nvme";
+  const plan::RankPlan plan = plan::fullest_rank(plan::fit_memory(automatic_tiers(job, whole - 1)));
+  EXPECT_LE(plan.memory_peak_bytes() + plan.bytes_at_rest(Tier::host), job.memory_budget);
+  EXPECT_GT(plan.bytes_at_rest(Tier::nvme), 0);
+}
+
+// What costs nothing on the way first, layers computed again last.
+TEST(FitMemory, AutoRecomputesSelectivelyThenMovesThenRecomputesLayers) {
+  Job job = deep_job();
+  const int64_t selective = need(job, {.selective = true});
+  const auto found_with = [&](int64_t budget) {
+    Job open = automatic(job, budget);
+    open.tiers_open = {MemoryKind::optimizer};
+    return plan::fit_memory(open);
+  };
+  Job found = found_with(selective);
+  EXPECT_EQ(found.recompute, (Recompute{.selective = true}));
+  EXPECT_TRUE(found.tiers.optimizer.all_on_device());
+  found = found_with(selective - 1);
+  EXPECT_EQ(found.recompute, (Recompute{.selective = true}));
+  EXPECT_GT(found.tiers.optimizer.host, 0);
+  job.tiers.optimizer.host = 1;
+  const int64_t moved = need(job, {.selective = true});
+  job.tiers.optimizer.host = 0;
+  found = found_with(moved - 1);
+  EXPECT_EQ(found.recompute.full_blocks, 1);
+  EXPECT_THAT(found.recompute_reason, HasSubstr("is selective and 1 of 4 layers"));
+}
+
+TEST(FitMemory, NamesWhatFitsOffTheDevice) {
+  Job job = wide_job();
+  job.device_budget = need(job, {}) / 2;
+  std::string text = refusal(job);
+  EXPECT_THAT(text, HasSubstr("\n  memory.offload_optimizer = \"host\": "));
+  EXPECT_THAT(text, HasSubstr("to and from the host a step"));
+  EXPECT_THAT(text, Not(HasSubstr("nvme\"")));
+  job.host_budget = 1 << 20;
+  job.tiers.nvme_path = "/nvme";
+  text = refusal(job);
+  EXPECT_THAT(text, HasSubstr("\n  memory.offload_optimizer = \"nvme\": "));
+  EXPECT_THAT(text, Not(HasSubstr("host\"")));
 }
 
 TEST(FitMemory, ComparesSettingsOfRecompute) {

@@ -63,7 +63,9 @@ Job job_of(const Layout& layout) {
   config.train.micro_batch = micro_batch;
   config.train.global_batch =
       layout.dp * (micro_batch * layout.num_micro_batches - (layout.num_micro_batches > 1 ? 1 : 0));
-  return resolve_job(config, {.ranks = layout.ranks(), .local_ranks = layout.ranks()});
+  Job job = resolve_job(config, {.ranks = layout.ranks(), .local_ranks = layout.ranks()});
+  job.tiers = layout.tiers;
+  return job;
 }
 
 std::vector<data::Batch> real_batches(const Job& job) {

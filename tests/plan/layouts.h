@@ -20,6 +20,7 @@ struct Layout {
   int64_t num_micro_batches = 1;
   double dropout = 0;  // GPT-2's
   std::string compute = "fp32", gradients = "auto";
+  memory::Tiers tiers = {};
   bool large = false;  // several MiB of activations; else sizes that divide by nothing convenient
 
   int ranks() const { return dp * sp * tp; }

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -59,6 +60,8 @@ void expect_same_step(const Layout& layout) {
     EXPECT_EQ(planned.activation_bytes, found.activation_bytes);
     EXPECT_EQ(planned.flops, found.flops);
     EXPECT_EQ(planned.parameters, found.parameters);
+    EXPECT_EQ(planned.tier_traffic, found.tier_traffic);
+    EXPECT_EQ(planned.at_rest, found.at_rest);
     // Allocations of LibTorch's own kernels count for more in a small model.
     expect_same_peak(dry.recording.at_peak, real[rank].recording.at_peak,
                      layout.large ? 0.01 : 0.05);
@@ -175,6 +178,26 @@ TEST(RecordedStep, IsTheRealOneForEveryPairOfSettings) {
   const std::vector<Layout> chosen = pairwise(all_layouts(), settings_of);
   EXPECT_GE(chosen.size(), 12u);
   for (const Layout& layout : chosen) expect_same_step(layout);
+}
+
+// The third of five micro-batches stands for two.
+TEST(RecordedStep, MovesBetweenTiersWhatTheRealOneMoves) {
+  memory::Tiers spread{.parameters = {.host = 0.25, .nvme = 0.5},
+                       .gradients = {.host = 0.25, .nvme = 0.5},
+                       .optimizer = {.host = 0.5, .nvme = 0.25},
+                       .activations = {.host = 0.25, .nvme = 0.5}};
+  spread.nvme_path = std::filesystem::temp_directory_path();
+  memory::Tiers nvme = spread;
+  nvme.parameters = nvme.gradients = nvme.optimizer = nvme.activations = {.nvme = 1};
+  expect_same_step({.dp = 2, .zero = 2, .num_micro_batches = 5, .tiers = nvme});
+  expect_same_step({.family = "llama",
+                    .dp = 2,
+                    .zero = 3,
+                    .recompute = "full",
+                    .num_micro_batches = 5,
+                    .compute = "bf16",
+                    .tiers = nvme});
+  expect_same_step({.dp = 2, .zero = 1, .compute = "bf16", .tiers = spread});
 }
 
 TEST(SlowRecordedStep, IsTheRealOneAtEveryLayout) {

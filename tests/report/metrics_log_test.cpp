@@ -34,7 +34,8 @@ TEST(ReadMetrics, AllKeys) {
       R"( "tokens": 8192, "tokens_per_second": 1e4, "step_seconds": 0.8192,)"
       R"( "model_flops_utilization": 0.5, "memory_peak_bytes": 1000000, "device_peak_bytes": 7,)"
       R"( "memory_by_kind": {"activations": 5, "other": 1}, "memory_counted_bytes": 6,)"
-      R"( "memory_base_bytes": 9,)"
+      R"( "memory_base_bytes": 9, "host_bytes": 12,)"
+      R"( "tier_bytes": {"host": {"optimizer": {"to": 3, "from": 4}}},)"
       R"( "bytes_sent": {"dp": 64, "dp+sp": 3}, "skipped": true, "unheard_of": [{}]})"
       "\n");
   ASSERT_EQ(metrics.size(), 1u);
@@ -53,6 +54,10 @@ TEST(ReadMetrics, AllKeys) {
   EXPECT_THAT(step.memory_by_kind, ElementsAre(Pair("activations", 5), Pair("other", 1)));
   EXPECT_EQ(step.memory_counted_bytes, 6);
   EXPECT_EQ(step.memory_base_bytes, 9);
+  ASSERT_EQ(step.tiers.size(), 1u);
+  EXPECT_EQ(step.tiers.at("host").at_rest, 12);
+  EXPECT_EQ(step.tiers.at("host").moved.at("optimizer").to, 3);
+  EXPECT_EQ(step.tiers.at("host").moved.at("optimizer").from, 4);
   EXPECT_THAT(step.bytes_sent, ElementsAre(Pair("dp", 64), Pair("dp+sp", 3)));
   EXPECT_TRUE(step.skipped);
 }

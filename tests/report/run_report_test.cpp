@@ -39,6 +39,8 @@ std::vector<StepMetrics> plausible_metrics(int num_steps) {
     one.memory_by_kind = {{"activations", 300.0 * (1 << 20)}, {"parameters", 100.0 * (1 << 20)}};
     one.memory_counted_bytes = 400.0 * (1 << 20) + (step == 7 ? 1 : 0);
     one.memory_base_bytes = 110.0 * (1 << 20);
+    one.tiers["host"] = {.at_rest = 64.0 * (1 << 20),
+                         .moved = {{"gradients", {.to = 32.0 * (1 << 20), .from = 0}}}};
     one.bytes_sent = {{"dp", 2.11e7}, {"dp+pp+sp+tp", 56}};
     one.skipped = step == 134;
     metrics.push_back(one);
@@ -106,6 +108,7 @@ TEST(RunReport, HoldsWhatTheRunWas) {
                                "activations 300 MiB, 75.0% parameters 100 MiB, 25.0%",
                                "tensors in all 400 MiB at step 7",
                                "resident before the model 110 MiB",
+                               "host, gradients a step 32.0 MiB to it, 0 B from it",
                                "sequence_length 256 flag",
                                "AMD EPYC 9B14",
                                "Parameters 3,553,280",

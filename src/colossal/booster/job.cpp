@@ -142,6 +142,7 @@ memory::Recompute resolve_recompute(const MemoryConfig& config, const models::Mo
 }
 
 memory::TierShares resolve_shares(const char* key, const MemoryConfig::Offload& config) {
+  // "auto" begins on the device.
   if (const auto* tier = std::get_if<std::string>(&config)) {
     return {.host = *tier == "host" ? 1.0 : 0, .nvme = *tier == "nvme" ? 1.0 : 0};
   }
@@ -176,6 +177,27 @@ memory::Tiers resolve_tiers(const MemoryConfig& config) {
         "\"host\"");
   }
   return tiers;
+}
+
+// In the order of what they usually cost: see plan/place_tiers.h.
+std::vector<memory::MemoryKind> open_tiers(const MemoryConfig& config) {
+  std::vector<memory::MemoryKind> open;
+  const auto add = [&](memory::MemoryKind kind, const MemoryConfig::Offload& offload) {
+    if (offload == MemoryConfig::Offload("auto")) open.push_back(kind);
+  };
+  add(memory::MemoryKind::optimizer, config.offload_optimizer);
+  add(memory::MemoryKind::gradients, config.offload_gradients);
+  add(memory::MemoryKind::parameters, config.offload_parameters);
+  add(memory::MemoryKind::activations, config.offload_activations);
+  return open;
+}
+
+void resolve_budgets(const MemoryConfig& config, const Machine& machine, Job& job) {
+  const int64_t share = machine.memory_bytes / std::max(1, machine.local_ranks);
+  job.device_budget = config.device_budget ? config.device_budget->bytes : share;
+  job.host_budget = config.host_budget ? config.host_budget->bytes : 0;
+  const bool both_given = config.device_budget && config.host_budget;
+  job.memory_budget = both_given ? 0 : share;
 }
 
 int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
@@ -215,9 +237,8 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   job.recompute = resolve_recompute(config.memory, job.model.facts);
   job.tiers = resolve_tiers(config.memory);
   job.recompute_open = config.memory.recompute == decltype(config.memory.recompute)("auto");
-  job.device_budget = config.memory.device_budget
-                          ? config.memory.device_budget->bytes
-                          : machine.memory_bytes / std::max(1, machine.local_ranks);
+  job.tiers_open = open_tiers(config.memory);
+  resolve_budgets(config.memory, machine, job);
   job.threads = static_cast<int>(
       config.train.threads.value_or(std::max(1, machine.cores / std::max(1, machine.local_ranks))));
   return job;

@@ -25,9 +25,13 @@ struct Job {
   memory::Recompute recompute;
   memory::Tiers tiers;
   bool weights_go_away() const { return strategy.zero == 3 || !tiers.parameters.all_on_device(); }
-  bool recompute_open = false;       // "auto": to be found, see plan/fit_memory.h
-  std::string recompute_reason;      // what was found, and what it saves and costs
-  int64_t device_budget = 0;         // bytes that a rank's tensors may take; 0: no limit
+  bool recompute_open = false;                 // "auto": to be found, see plan/fit_memory.h
+  std::string recompute_reason;                // what was found, and what it saves and costs
+  std::vector<memory::MemoryKind> tiers_open;  // offload_* = "auto": the same
+  std::string tiers_reason;
+  // Bytes that a rank's tensors may take on the device at their peak, and at rest on the host; both
+  // together, where one of the two was not given and the device is a CPU. 0: no limit.
+  int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
   int threads = 1;                   // of each rank
   std::set<std::string> given_keys;  // what the user set, for the report
 };

@@ -31,6 +31,14 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
   for (const auto& [kind, bytes] : metrics.memory_by_kind) {
     line["memory_by_kind"][kind] = static_cast<int64_t>(bytes);
   }
+  for (const auto& [tier, of_tier] : metrics.tiers) {
+    line[tier + "_bytes"] = static_cast<int64_t>(of_tier.at_rest);
+    nlohmann::ordered_json& kinds = line["tier_bytes"][tier] = nlohmann::ordered_json::object();
+    for (const auto& [kind, moved] : of_tier.moved) {
+      kinds[kind] = {{"to", static_cast<int64_t>(moved.to)},
+                     {"from", static_cast<int64_t>(moved.from)}};
+    }
+  }
   for (const auto& [axis, bytes] : metrics.bytes_sent) {
     line["bytes_sent"][axis] = static_cast<int64_t>(bytes);
   }
@@ -51,6 +59,13 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
       {"memory/peak_bytes", metrics.memory_peak_bytes}};
   for (const auto& [axis, bytes] : metrics.bytes_sent) {
     scalars.push_back({"bytes_sent/" + axis, bytes});
+  }
+  for (const auto& [tier, of_tier] : metrics.tiers) {
+    scalars.push_back({"tiers/" + tier + "/at_rest", of_tier.at_rest});
+    for (const auto& [kind, moved] : of_tier.moved) {
+      scalars.push_back({"tiers/" + tier + "/to/" + kind, moved.to});
+      scalars.push_back({"tiers/" + tier + "/from/" + kind, moved.from});
+    }
   }
   for (const auto& [kind, bytes] : metrics.memory_by_kind) {
     scalars.push_back({"memory_by_kind/" + kind, bytes});

@@ -72,13 +72,19 @@ void describe_memory(ConfigSchema& schema, MemoryConfig& memory) {
              "most that the tensors of a rank may take, known before anything is allocated; a "
              "process takes some 150 MiB besides",
              {.minimum = 1, .unset = "this host's memory / local ranks; on a GPU no limit"});
+  schema.add(
+      "memory.host_budget", &memory.host_budget,
+      "most of a rank's tensors that may rest on the host, known beforehand as well",
+      {.minimum = 1,
+       .unset = "on a CPU, what the tensors on the device leave of this host's memory / local "
+                "ranks; on a GPU no limit"});
   const auto offload = [&](const char* key, MemoryConfig::Offload* target, const char* what) {
     schema.add(
         key, target,
         fmt::format("where {} rest between uses, instead of on the device; in part: {{host = "
-                    "0.5, nvme = 0.25}}",
+                    "0.5, nvme = 0.25}}; auto: what must, so that the budgets are kept",
                     what),
-        {.minimum = 0, .maximum = 1, .choices = {"none", "host", "nvme"}});
+        {.minimum = 0, .maximum = 1, .choices = {"none", "host", "nvme", "auto"}});
   };
   offload("memory.offload_parameters", &memory.offload_parameters, "weights");
   offload("memory.offload_gradients", &memory.offload_gradients, "sums of gradients");

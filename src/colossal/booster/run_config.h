@@ -45,14 +45,14 @@ struct ParallelConfig {
 };
 
 struct MemoryConfig {
-  // A tier, or which part of the bytes rests on which: {host = 0.5, nvme = 0.25}.
+  // A tier, "auto", or which part of the bytes rests on which: {host = 0.5, nvme = 0.25}.
   using Offload = std::variant<std::map<std::string, double>, std::string>;
 
   std::variant<int64_t, std::string> recompute = "none";  // or how many layers
   Offload offload_parameters = "none", offload_gradients = "none", offload_optimizer = "none",
           offload_activations = "none";
   std::string nvme_path;
-  std::optional<ByteSize> device_budget;  // unset: the host's memory / local ranks
+  std::optional<ByteSize> device_budget, host_budget;  // unset: see Job
 };
 
 struct TrainConfig {

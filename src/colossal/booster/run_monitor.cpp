@@ -22,6 +22,9 @@ constexpr std::chrono::milliseconds kGemmMeasurement{100};
 // Peak resident, peak of the device, resident before the model, and tensors by kind.
 constexpr int64_t kMemoryFigures = 3 + static_cast<int64_t>(memory::kNumMemoryKinds);
 
+// Of a tier, bytes at rest; of each kind, to it and from it.
+constexpr int64_t kTierFigures = 1 + 2 * static_cast<int64_t>(std::size(memory::kTieredKinds));
+
 // Those of the rank that has most of them.
 void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMetrics& metrics) {
   const auto counted = static_cast<double>(kinds.total());
@@ -37,7 +40,8 @@ void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMet
 }  // namespace
 
 int64_t num_rank_figures(const ParallelContext& context) {
-  return kMemoryFigures + static_cast<int64_t>(context.ledger_axes().size());
+  const auto tiers = static_cast<int64_t>(std::size(memory::kTiersOffDevice));
+  return kMemoryFigures + tiers * kTierFigures + static_cast<int64_t>(context.ledger_axes().size());
 }
 
 RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
@@ -65,6 +69,7 @@ void RunMonitor::measure_gemm_rate() {
 void RunMonitor::start(int64_t steps_done) {
   measure_gemm_rate();
   sent_before_ = sent_so_far();
+  moved_before_ = engine_.chunks().tier_traffic();
   if (!writes_) return;
   log::info("{}", describe_run(job_, context_, engine_, gemm_flops_));
   progress_ =
@@ -130,6 +135,40 @@ int64_t RunMonitor::device_peak_bytes() const {
   return stats.allocated_bytes[0].peak;
 }
 
+int64_t* RunMonitor::tell_tiers(int64_t* figure) {
+  const memory::ChunkEngine& chunks = engine_.chunks();
+  memory::TierPools::Traffic moved = chunks.tier_traffic();
+  for (const memory::Tier tier : memory::kTiersOffDevice) {
+    *figure++ = chunks.at_rest(tier).total();
+    for (const memory::MemoryKind kind : memory::kTieredKinds) {
+      const memory::TierTraffic now = moved[{tier, kind}], before = moved_before_[{tier, kind}];
+      *figure++ = now.to - before.to;
+      *figure++ = now.from - before.from;
+    }
+  }
+  moved_before_ = std::move(moved);
+  return figure;
+}
+
+// Each figure is that of the rank which has most of it.
+const int64_t* RunMonitor::hear_tiers(const int64_t* figure) {
+  const auto raise = [](double& most, int64_t bytes) {
+    most = std::max(most, static_cast<double>(bytes));
+  };
+  for (const memory::Tier tier : memory::kTiersOffDevice) {
+    report::TierMetrics& metrics = pending_->tiers[tier_name(tier)];
+    raise(metrics.at_rest, *figure++);
+    for (const memory::MemoryKind kind : memory::kTieredKinds) {
+      const int64_t to = *figure++, from = *figure++;
+      if (to == 0 && from == 0) continue;
+      report::TierMetrics::Moved& moved = metrics.moved[memory_kind_name(kind)];
+      raise(moved.to, to);
+      raise(moved.from, from);
+    }
+  }
+  return figure;
+}
+
 // Memory and bytes of every rank, gathered behind the next step's back: its line is written once
 // they are here, so that no step waits for it.
 void RunMonitor::exchange() {
@@ -142,6 +181,7 @@ void RunMonitor::exchange() {
   *mine++ = device_peak_bytes();
   *mine++ = memory_.base_bytes();
   mine = std::ranges::copy(memory_.peak().value_or(memory::BytesByKind{}).bytes, mine).out;
+  mine = tell_tiers(mine);
   for (const auto& [axis, bytes] : sent) {
     *mine++ = bytes - sent_before_[axis];
     pending_->bytes_sent[axis] = 0;
@@ -169,11 +209,15 @@ void RunMonitor::flush() {
     std::copy_n(figure, kinds.bytes.size(), kinds.bytes.begin());
     figure += kinds.bytes.size();
     if (memory_.peak()) note_tensors(kinds, base, *pending_);
+    figure = hear_tiers(figure);
     for (auto& [axis, bytes] : pending_->bytes_sent) {
       bytes = std::max(bytes, static_cast<double>(*figure++));
     }
   }
   std::erase_if(pending_->bytes_sent, [](const auto& sent) { return sent.second == 0; });
+  std::erase_if(pending_->tiers, [](const auto& tier) {
+    return tier.second.at_rest == 0 && tier.second.moved.empty();
+  });
   if (writes_) log_->write(*pending_);
   pending_.reset();
 }

@@ -18,8 +18,8 @@
 
 namespace colossal {
 
-// Numbers that each rank tells all others after a step: of memory, in all and by kind, and bytes
-// sent by axis.
+// Numbers that each rank tells all others after a step: of memory, in all and by kind, of tiers,
+// used or not, and bytes sent by axis.
 int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {
@@ -43,6 +43,8 @@ class RunMonitor {
   void exchange();
   void profile();
   int64_t device_peak_bytes() const;  // 0 on a CPU
+  int64_t* tell_tiers(int64_t* figure);
+  const int64_t* hear_tiers(const int64_t* figure);
   void show(const report::StepMetrics& metrics);
   std::map<std::string, int64_t> sent_so_far() const;
 
@@ -57,6 +59,7 @@ class RunMonitor {
   std::unique_ptr<Profiler> profiler_;
   Clock::time_point step_start_;
   std::map<std::string, int64_t> sent_before_;  // at the end of the step before
+  memory::TierPools::Traffic moved_before_;     // the same
   std::optional<report::StepMetrics> pending_;  // of the last step, not yet written
   at::Tensor figures_;                          // [ranks, figures]: memory and bytes of each rank
   comm::Work figures_gathered_;

@@ -114,6 +114,7 @@ void write_report(const Job& job, const ParallelContext& context, double gemm_fl
                 {"layout", describe_layout(job)},
                 {"precision", describe_precision(job.precision)}};
   if (!job.recompute_reason.empty()) page.model.push_back({"recompute", job.recompute_reason});
+  if (!job.tiers_reason.empty()) page.model.push_back({"tiers", job.tiers_reason});
   report::write_run_report(directory / "report.html", page);
 }
 

@@ -56,25 +56,34 @@ Job settle_precision(Job job, const ParallelContext& context,
   return job;
 }
 
-// The ranks of a layout recompute alike, and their hosts may differ: rank 0 finds out for the host
-// with the least memory.
+// The ranks of a layout recompute and place alike, and their hosts may differ: rank 0 finds out for
+// the host with the least memory.
 Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& hooks) {
   if (!hooks.fit_memory) {
-    COLOSSAL_CHECK(!job.recompute_open, "nobody finds memory.recompute = \"{}\"", "auto");
+    COLOSSAL_CHECK(!job.recompute_open && job.tiers_open.empty(), "nobody finds memory.* = \"{}\"",
+                   "auto");
     return job;
   }
   const comm::Group& all = context.world_group();
   const auto tell = [&](const std::string& text) {
     return comm::gather_bytes(text, all, comm::Reason::control);
   };
-  for (const std::string& budget : tell(std::to_string(job.device_budget))) {
-    job.device_budget = std::min<int64_t>(job.device_budget, std::stoll(budget));
+  const nlohmann::json mine{job.device_budget, job.host_budget, job.memory_budget};
+  for (const std::string& text : tell(mine.dump())) {
+    const auto budgets = nlohmann::json::parse(text).get<std::array<int64_t, 3>>();
+    job.device_budget = std::min(job.device_budget, budgets[0]);
+    job.host_budget = std::min(job.host_budget, budgets[1]);
+    job.memory_budget = std::min(job.memory_budget, budgets[2]);
   }
   nlohmann::json found;
   if (context.rank() == 0) {
     try {
       job = hooks.fit_memory(job);
       found = {{"selective", job.recompute.selective}, {"full", job.recompute.full_blocks}};
+      for (const memory::MemoryKind kind : job.tiers_open) {
+        const memory::TierShares& shares = job.tiers.of(kind);
+        found["tiers"].push_back({shares.host, shares.nvme});
+      }
     } catch (const ConfigError& error) {
       found = {{"error", error.what()}};
     }
@@ -82,7 +91,12 @@ Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& 
   found = nlohmann::json::parse(tell(found.dump()).front());
   if (found.contains("error")) throw ConfigError(found["error"].get<std::string>());
   job.recompute = {found.at("selective"), found.at("full")};
-  if (context.rank() == 0 && job.recompute_open) log::info("{}", job.recompute_reason);
+  for (size_t i = 0; i < job.tiers_open.size(); ++i) {
+    job.tiers.of(job.tiers_open[i]) = {found["tiers"][i][0], found["tiers"][i][1]};
+  }
+  for (const std::string& reason : {job.recompute_reason, job.tiers_reason}) {
+    if (!reason.empty()) log::info("{}", reason);
+  }
   return job;
 }
 

@@ -14,8 +14,8 @@ namespace colossal {
 struct TrainingHooks {
   // Asked once a step: true ends the run after this step, with a checkpoint.
   std::function<bool()> stop_requested = [] { return false; };
-  // The job as it fits job.device_budget, with memory.recompute = "auto" found: asked on rank 0,
-  // before anything is allocated. Throws ConfigError where it does not fit.
+  // The job as it fits its budgets, with what of memory.recompute and memory.offload_* is "auto"
+  // found: asked on rank 0, before anything is allocated. Throws ConfigError where it does not fit.
   std::function<Job(const Job&)> fit_memory = {};
 };
 

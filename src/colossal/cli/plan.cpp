@@ -28,9 +28,13 @@ void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
   Job job = resolve(read_config(arguments.run), ranks, ranks);
   check_tokenizer(job);
-  // The memory of this host, which may be another than where the job will run, binds nothing here.
-  const bool has_budget = job.config.memory.device_budget || job.recompute_open;
-  if (has_budget) job = plan::fit_memory(job);
+  // The memory of this host, which may be another than where the job will run, binds only what is
+  // to be found for it.
+  if (!job.recompute_open && job.tiers_open.empty()) {
+    job.memory_budget = 0;
+    if (!job.config.memory.device_budget) job.device_budget = 0;
+  }
+  job = plan::fit_memory(job);
   const plan::Plan made = plan::make_plan(job);
   const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job, made.fullest_rank());
   if (arguments.json) {

@@ -30,10 +30,12 @@ class ActivationStore::Stored {
     on_host_ = pools.host_tensor(numel_, type);
     on_host_.copy_(all);
     pools.count_to(tier, MemoryKind::activations, bytes());
-    if (tier == Tier::host || all.is_meta()) return;
-    region_ = pools.swap_space().take(io::whole_swap_blocks(bytes()));
-    transfer_ = region_.file->write(region_.offset, host_bytes());
-    writes_ = true;
+    if (tier == Tier::nvme && !all.is_meta()) {
+      region_ = pools.swap_space().take(io::whole_swap_blocks(bytes()));
+      transfer_ = region_.file->write(region_.offset, host_bytes());
+      writes_ = true;
+    }
+    pools.count_at_rest(tier, MemoryKind::activations, bytes());
   }
 
   ~Stored() {
@@ -42,6 +44,7 @@ class ActivationStore::Stored {
     } catch (const Error&) {  // nobody asks for it any more
     }
     if (region_.file) pools_.swap_space().give(region_);
+    if (rests_) pools_.count_at_rest(tier_, MemoryKind::activations, -bytes());
   }
   Stored(const Stored&) = delete;
   Stored& operator=(const Stored&) = delete;
@@ -78,6 +81,10 @@ class ActivationStore::Stored {
     on_device_.copy_(on_host_);
     on_host_.reset();
     pools_.count_from(tier_, MemoryKind::activations, bytes());
+    if (tier_ == Tier::host) {  // the disk keeps its copy to the end
+      rests_ = false;
+      pools_.count_at_rest(tier_, MemoryKind::activations, -bytes());
+    }
     return on_device_;
   }
 
@@ -108,6 +115,7 @@ class ActivationStore::Stored {
   io::SwapSpace::Region region_;
   io::SwapFile::Transfer transfer_;
   bool writes_ = false, reads_ = false;
+  bool rests_ = true;
 };
 
 class ActivationStore::StoredView final : public SavedTensor {
@@ -133,7 +141,7 @@ ActivationStore::ActivationStore(TierPools& pools, const TierShares& shares)
 ActivationStore::~ActivationStore() = default;
 
 void ActivationStore::begin_forward() {
-  seen_bytes_ = host_bytes_ = nvme_bytes_ = 0;
+  seen_bytes_ = off_device_bytes_ = nvme_bytes_ = 0;
   stored_.clear();
   in_order_.clear();
 }
@@ -141,15 +149,14 @@ void ActivationStore::begin_forward() {
 Tier ActivationStore::choose(int64_t bytes) {
   const auto size = static_cast<double>(bytes);
   seen_bytes_ += size;
-  if (nvme_bytes_ + size / 2 <= shares_.nvme * seen_bytes_) {
-    nvme_bytes_ += size;
-    return Tier::nvme;
+  // What stays on the device does not depend on how the rest is divided.
+  if (off_device_bytes_ + size / 2 > (shares_.host + shares_.nvme) * seen_bytes_) {
+    return Tier::device;
   }
-  if (host_bytes_ + size / 2 <= shares_.host * seen_bytes_) {
-    host_bytes_ += size;
-    return Tier::host;
-  }
-  return Tier::device;
+  off_device_bytes_ += size;
+  if (nvme_bytes_ + size / 2 > shares_.nvme * seen_bytes_) return Tier::host;
+  nvme_bytes_ += size;
+  return Tier::nvme;
 }
 
 std::unique_ptr<SavedTensor> ActivationStore::save(const at::Tensor& tensor) {

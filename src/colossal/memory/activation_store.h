@@ -34,7 +34,7 @@ class ActivationStore {
 
   TierPools& pools_;
   TierShares shares_;
-  double seen_bytes_ = 0, host_bytes_ = 0, nvme_bytes_ = 0;  // of this forward pass
+  double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;  // of this forward pass
   // By memory, while something on the device holds it.
   std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;
   std::vector<std::weak_ptr<Stored>> in_order_;  // those on NVMe: the last is needed first

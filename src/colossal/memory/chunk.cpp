@@ -169,8 +169,18 @@ void Chunk::zero_missing_gradients() {
   }
 }
 
+// Where a reduction begins, so that it is traffic of its own micro-batch: it may end in the next.
+void Chunk::count_kept_sums() {
+  if (tiers_.gradients == Tier::device) return;
+  memory_.pools.count_to(tiers_.gradients, MemoryKind::gradients, gradients_->bytes());
+  if (reduced_ && tiers_.gradients == Tier::nvme) {
+    memory_.pools.count_from(Tier::nvme, MemoryKind::gradients, gradients_->bytes());
+  }
+}
+
 void Chunk::begin_reduction() {
   zero_missing_gradients();
+  count_kept_sums();
   const comm::Reason reason = comm::Reason::gradient;
   if (!state_sharded_) {
     reduction_ = comm::all_reduce_async(gradients_here_, ranks.shards, reason);
@@ -223,13 +233,7 @@ void Chunk::keep_sums(bool last) {
       }
     }
     visit.leave();
-    if (tiers_.gradients == Tier::device) continue;
-    const int64_t bytes = stretch.size() * static_cast<int64_t>(kept.element_size());
-    memory_.pools.count_to(tiers_.gradients, MemoryKind::gradients, bytes);
-    if (reduced_ && tiers_.gradients == Tier::nvme) {
-      memory_.pools.count_from(Tier::nvme, MemoryKind::gradients, bytes);
-    }
-    if (tiers_.gradients == Tier::host) continue;
+    if (tiers_.gradients != Tier::nvme) continue;
     writes_.push_back(std::move(visit));
     while (writes_.size() > kWritesUnderWay) {
       writes_.front().finish();

@@ -145,6 +145,7 @@ class Chunk {
     return gradients_here_.narrow(0, shard.begin, shard.size());
   }
   void zero_missing_gradients();
+  void count_kept_sums();
   void keep_sums(bool last);
   std::vector<Range> sum_stretches() const;
 

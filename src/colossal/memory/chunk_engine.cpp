@@ -184,6 +184,7 @@ void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::
 }
 
 void ChunkEngine::begin_step() {
+  memory_.pools.reset_peaks();
   for (Chunk* chunk : launch_order_) chunk->forget_gradients();
 }
 

@@ -144,6 +144,8 @@ class ChunkEngine : private nn::Residency {
 
   // What went to and came from tiers other than the device.
   const TierPools::Traffic& tier_traffic() const { return memory_.pools.traffic(); }
+  // What rested there when most did, since the step began.
+  const BytesByKind& at_rest(Tier tier) const { return memory_.pools.at_rest(tier); }
   TierPools& tier_pools() { return memory_.pools; }
 
  private:

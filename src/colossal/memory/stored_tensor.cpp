@@ -29,6 +29,7 @@ StoredTensor::StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryK
       written_.resize(static_cast<size_t>((covers.size() + kStretch - 1) / kStretch));
       break;
   }
+  if (tier != Tier::device) pools.count_at_rest(tier, kind, bytes());
 }
 
 StoredTensor::StoredTensor(const at::Tensor& memory, Range covers, MemoryKind kind,
@@ -41,6 +42,10 @@ StoredTensor::StoredTensor(const at::Tensor& memory, Range covers, MemoryKind ki
       memory_(memory) {
   COLOSSAL_CHECK(memory.numel() == covers.size(), "{} elements for {}", memory.numel(),
                  covers.size());
+}
+
+StoredTensor::~StoredTensor() {
+  if (tier_ != Tier::device) pools_.count_at_rest(tier_, kind_, -bytes());
 }
 
 at::Tensor StoredTensor::memory(Range range) const {

@@ -25,6 +25,9 @@ class StoredTensor {
   StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind, TierPools& pools);
   // `memory`, which is on the device.
   StoredTensor(const at::Tensor& memory, Range covers, MemoryKind kind, TierPools& pools);
+  ~StoredTensor();
+  StoredTensor(const StoredTensor&) = delete;
+  StoredTensor& operator=(const StoredTensor&) = delete;
 
   Tier tier() const { return tier_; }
   Range covers() const { return covers_; }

@@ -40,6 +40,25 @@ bool Tiers::uses(Tier tier) const {
                              });
 }
 
+TierShares& Tiers::of(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::parameters:
+      return parameters;
+    case MemoryKind::gradients:
+      return gradients;
+    case MemoryKind::optimizer:
+      return optimizer;
+    case MemoryKind::activations:
+      return activations;
+    default:
+      COLOSSAL_CHECK(false, "{} rest on the device", memory_kind_name(kind));
+  }
+}
+
+const TierShares& Tiers::of(MemoryKind kind) const {
+  return const_cast<Tiers&>(*this).of(kind);
+}
+
 // LibTorch's allocators do not see it.
 struct TierPools::HostBooks {
   // Blocks that wait to be used again, so that the system need not make new pages each time.
@@ -111,6 +130,16 @@ int64_t TierPools::reserve_swap(int64_t bytes) {
 void TierPools::open_swap() {
   if (swap_bytes_ == 0 || device_.is_meta()) return;
   swap_ = std::make_unique<io::SwapFile>(nvme_path_, swap_bytes_);
+}
+
+void TierPools::count_at_rest(Tier tier, MemoryKind kind, int64_t bytes) {
+  Resting& resting = resting_.at(tier);
+  resting.live[kind] += bytes;
+  if (resting.live.total() > resting.at_peak.total()) resting.at_peak = resting.live;
+}
+
+void TierPools::reset_peaks() {
+  for (auto& [tier, resting] : resting_) resting.at_peak = resting.live;
 }
 
 }  // namespace colossal::memory

@@ -37,7 +37,16 @@ struct Tiers {
   std::string nvme_path;  // a folder
 
   bool uses(Tier tier) const;
+  // Of parameters, gradients, optimizer or activations.
+  TierShares& of(MemoryKind kind);
+  const TierShares& of(MemoryKind kind) const;
 };
+
+// The kinds that may rest off the device.
+inline constexpr MemoryKind kTieredKinds[] = {MemoryKind::parameters, MemoryKind::gradients,
+                                              MemoryKind::optimizer, MemoryKind::activations};
+// The tiers other than the device.
+inline constexpr Tier kTiersOffDevice[] = {Tier::host, Tier::nvme};
 
 // Bytes that went to and came from a tier other than the device.
 struct TierTraffic {
@@ -72,8 +81,18 @@ class TierPools {
   }
   const Traffic& traffic() const { return traffic_; }
 
+  // What rests in a tier off the device comes (bytes > 0) or goes (< 0). What is on its way, or has
+  // arrived for an update, does not rest.
+  void count_at_rest(Tier tier, MemoryKind kind, int64_t bytes);
+  // When most rested there, since the last reset_peaks().
+  const BytesByKind& at_rest(Tier tier) const { return resting_.at(tier).at_peak; }
+  void reset_peaks();
+
  private:
   struct HostBooks;
+  struct Resting {
+    BytesByKind live, at_peak;
+  };
 
   at::Device device_;
   std::string nvme_path_;
@@ -82,6 +101,7 @@ class TierPools {
   std::unique_ptr<io::SwapFile> swap_;
   io::SwapSpace swap_space_;
   Traffic traffic_;
+  std::map<Tier, Resting> resting_{{Tier::host, {}}, {Tier::nvme, {}}};
 };
 
 }  // namespace colossal::memory

@@ -7,11 +7,13 @@
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/run_summary.h"
+#include "colossal/plan/place_tiers.h"
 
 namespace colossal::plan {
 namespace {
 
 using memory::Recompute;
+using memory::Tier;
 
 constexpr Recompute kFull{.full_blocks = Recompute::kAllBlocks};
 
@@ -39,6 +41,7 @@ Job with_micro_batch(Job job, int64_t micro_batch) {
 struct Change {
   std::string text;  // "parallel.zero = 3"
   std::function<Job(Job)> apply;
+  bool is_fallback = false;  // for where no earlier one of its setting fits
 };
 
 std::vector<Change> less_kept(const Job& job) {
@@ -75,16 +78,86 @@ std::vector<Change> fewer_at_once(const Job& job) {
   return changes;
 }
 
+using Kinds = std::vector<memory::MemoryKind>;
+
+Change to_tier(const Kinds& kinds, Tier tier, bool is_fallback) {
+  std::string text;
+  for (const memory::MemoryKind kind : kinds) {
+    text += fmt::format("{}memory.offload_{} = \"{}\"", text.empty() ? "" : ", ",
+                        memory_kind_name(kind), tier == Tier::device ? "none" : tier_name(tier));
+  }
+  const memory::TierShares shares{.host = tier == Tier::host ? 1.0 : 0.0,
+                                  .nvme = tier == Tier::nvme ? 1.0 : 0.0};
+  return {text,
+          [kinds, shares](Job j) {
+            for (const memory::MemoryKind kind : kinds) j.tiers.of(kind) = shares;
+            return j;
+          },
+          is_fallback};
+}
+
+bool is_open(const Job& job, memory::MemoryKind kind) {
+  return std::ranges::find(job.tiers_open, kind) != job.tiers_open.end();
+}
+
+// Off the device: kinds alone, then all but weights, of which those in use come whole to the device
+// anyway, then all. What the host has no room for goes to NVMe, with a folder there.
+std::vector<Change> moved_off(const Job& job) {
+  using memory::MemoryKind;
+  Kinds all;
+  for (const MemoryKind kind : {MemoryKind::optimizer, MemoryKind::gradients,
+                                MemoryKind::activations, MemoryKind::parameters}) {
+    if (!is_open(job, kind)) all.push_back(kind);
+  }
+  std::vector<Change> changes;
+  for (const Tier tier : memory::kTiersOffDevice) {
+    if (tier == Tier::nvme && job.tiers.nvme_path.empty()) continue;
+    for (const MemoryKind kind : all) changes.push_back(to_tier({kind}, tier, tier == Tier::nvme));
+  }
+  const Tier last = job.tiers.nvme_path.empty() ? Tier::host : Tier::nvme;
+  for (const Tier tier : memory::kTiersOffDevice) {
+    if (tier > last || all.size() < 2) continue;
+    Kinds but_weights = all;
+    std::erase(but_weights, MemoryKind::parameters);
+    changes.push_back(to_tier(but_weights, tier, /*is_fallback=*/true));
+    changes.push_back(to_tier(all, tier, /*is_fallback=*/true));
+  }
+  return changes;
+}
+
+// Off the host: back to the device, or on to NVMe.
+std::vector<Change> moved_off_host(const Job& job) {
+  std::vector<Change> changes;
+  for (const memory::MemoryKind kind : memory::kTieredKinds) {
+    if (job.tiers.of(kind).host == 0) continue;
+    changes.push_back(to_tier({kind}, Tier::device, false));
+    if (!job.tiers.nvme_path.empty()) changes.push_back(to_tier({kind}, Tier::nvme, false));
+  }
+  return changes;
+}
+
 struct Found {
   std::string text;
   RankPlan plan;
 };
 
+// Settings of one sort, the weakest change first.
+struct Setting {
+  std::vector<Change> changes;
+  bool one_is_enough = false;  // of those that fit, the first only
+  size_t tried_for_least = 1;  // so many of the last may take least
+};
+
 // Jobs with some of the settings changed.
 class Search {
  public:
-  explicit Search(const Job& job)
-      : job_(job), settings_{less_kept(job), more_sharded(job), fewer_at_once(job)} {}
+  explicit Search(const Job& job, const Overrun& over)
+      : job_(job),
+        settings_{{less_kept(job)},
+                  {more_sharded(job), false, 3},
+                  over.device > 0 ? Setting{moved_off(job), false, 2}
+                                  : Setting{moved_off_host(job), false, 8},
+                  {fewer_at_once(job), true}} {}
 
   // The least of any: a change does not always take less, fewer sequences at once, say, where
   // gradients then accumulate in a wider type.
@@ -94,150 +167,259 @@ class Search {
     return least;
   }
 
-  // All with as few settings changed as any of them; of a micro-batch, the largest that fits.
-  std::vector<Found> nearest() {
-    for (int changed = 1; changed <= static_cast<int>(settings_.size()); ++changed) {
-      visit(job_, "", 0, changed);
-      if (!found_.empty()) break;
-    }
+  // All that fit with so many settings changed; of a micro-batch, the largest.
+  std::vector<Found> with_changes(size_t settings) {
+    visit(job_, "", 0, settings);
     return std::move(found_);
   }
+  size_t num_settings() const { return settings_.size(); }
 
  private:
   static void add(std::string& text, const std::string& change) {
     text += (text.empty() ? "" : ", ") + change;
   }
 
-  void visit(const Job& job, const std::string& text, size_t setting, int left) {
+  void visit(const Job& job, const std::string& text, size_t setting, size_t left) {
     if (left == 0) {
       RankPlan plan = fullest_rank(job);
-      if (plan.memory_peak_bytes() <= job.device_budget) found_.push_back({text, std::move(plan)});
+      if (fits_budgets(job, plan)) found_.push_back({text, std::move(plan)});
       return;
     }
     if (setting == settings_.size()) return;
-    const bool is_micro_batch = setting + 1 == settings_.size();
-    for (const Change& change : settings_[setting]) {
+    const size_t before = found_.size();
+    for (const Change& change : settings_[setting].changes) {
+      if (change.is_fallback && found_.size() > before) continue;
       std::string longer = text;
       add(longer, change.text);
-      const size_t before = found_.size();
       visit(change.apply(job), longer, setting + 1, left - 1);
-      if (is_micro_batch && found_.size() > before) break;
+      if (settings_[setting].one_is_enough && found_.size() > before) break;
     }
     visit(job, text, setting + 1, left);
   }
 
-  // Settings other than the ZeRO stage are left or changed as far as they go.
+  // Settings are left, or changed as far as they go.
   void find_less(const Job& job, const std::string& text, size_t setting, Found& least) const {
     if (setting == settings_.size()) {
       RankPlan plan = fullest_rank(job);
-      if (plan.memory_peak_bytes() < least.plan.memory_peak_bytes())
-        least = {text, std::move(plan)};
+      if (is_less(plan, least.plan)) least = {text, std::move(plan)};
       return;
     }
     find_less(job, text, setting + 1, least);
-    const std::vector<Change>& changes = settings_[setting];
-    for (size_t i = setting == 1 || changes.empty() ? 0 : changes.size() - 1; i < changes.size();
-         ++i) {
+    const auto& [changes, one_is_enough, tried] = settings_[setting];
+    for (size_t i = changes.size() - std::min(changes.size(), tried); i < changes.size(); ++i) {
       std::string longer = text;
       add(longer, changes[i].text);
       find_less(changes[i].apply(job), longer, setting + 1, least);
     }
   }
 
+  bool is_less(const RankPlan& a, const RankPlan& b) const {
+    const int64_t over_a = overrun_of(job_, a).sum(), over_b = overrun_of(job_, b).sum();
+    return over_a != over_b ? over_a < over_b : a.memory_peak_bytes() < b.memory_peak_bytes();
+  }
+
   const Job& job_;
-  std::vector<std::vector<Change>> settings_;  // the weakest change first
+  std::vector<Setting> settings_;
   std::vector<Found> found_;
 };
 
-std::string describe_largest_kind(const RankPlan& plan) {
-  const auto& bytes = plan.memory_at_peak.bytes;
+const char* describe_tier(Tier tier) {
+  return tier == Tier::host ? "the host" : "NVMe";
+}
+
+// "; 240 MiB to and from the host a step"; empty where no tier is used.
+std::string describe_tier_traffic(const RankPlan& plan) {
+  std::string text;
+  for (const Tier tier : memory::kTiersOffDevice) {
+    const int64_t rest = plan.bytes_at_rest(tier), moved = plan.tier_bytes(tier);
+    if (rest == 0 && moved == 0) continue;
+    text += fmt::format("; {} to and from {} a step", format_bytes(moved), describe_tier(tier));
+  }
+  return text;
+}
+
+// "none", {host = 0.5, nvme = 0.25}: as a configuration has it.
+std::string describe_shares(const memory::TierShares& shares) {
+  if (shares.all_on_device()) return "\"none\"";
+  if (shares.host == 1) return "\"host\"";
+  if (shares.nvme == 1) return "\"nvme\"";
+  if (shares.nvme == 0) return fmt::format("{{host = {}}}", shares.host);
+  if (shares.host == 0) return fmt::format("{{nvme = {}}}", shares.nvme);
+  return fmt::format("{{host = {}, nvme = {}}}", shares.host, shares.nvme);
+}
+
+std::string describe_largest_kind(const memory::BytesByKind& kinds) {
+  const auto& bytes = kinds.bytes;
   const auto largest = std::ranges::max_element(bytes) - bytes.begin();
   return fmt::format("{} of it are {}", format_bytes(bytes[largest]),
                      memory_kind_name(static_cast<memory::MemoryKind>(largest)));
 }
 
+// ", 237 MiB on the host, 119 MiB on NVMe"; empty where nothing rests there.
+std::string describe_at_rest(const RankPlan& plan) {
+  std::string text;
+  for (const Tier tier : memory::kTiersOffDevice) {
+    if (const int64_t bytes = plan.bytes_at_rest(tier); bytes > 0) {
+      text += fmt::format(", {} on {}", format_bytes(bytes), describe_tier(tier));
+    }
+  }
+  return text;
+}
+
+// Which budget is overrun, by how much, and of what most is.
+std::string describe_overrun(const Job& job, const RankPlan& plan) {
+  const Overrun over = overrun_of(job, plan);
+  const MemoryConfig& given = job.config.memory;
+  const int64_t device = plan.memory_peak_bytes(), host = plan.bytes_at_rest(Tier::host);
+  std::string moved = job.recompute_open ? ", all layers computed again" : "";
+  if (!job.tiers_open.empty()) moved += ", with memory.offload_* = \"auto\" as far as it goes";
+  if (over.device > 0) {
+    return fmt::format(
+        "memory.device_budget = {}{}: the tensors of a rank take {} at the peak of a step{}, {} "
+        "too many; {}",
+        exact_bytes({job.device_budget}),
+        given.device_budget ? "" : " (the memory of this host / local ranks)", format_bytes(device),
+        moved, format_bytes(over.device), describe_largest_kind(plan.memory_at_peak));
+  }
+  const std::string largest = describe_largest_kind(plan.at_rest.at(Tier::host));
+  if (over.host > 0) {
+    return fmt::format(
+        "memory.host_budget = {}: {} of the tensors of a rank rest on the host{}, {} too many; {}",
+        exact_bytes({job.host_budget}), format_bytes(host), moved, format_bytes(over.host),
+        largest);
+  }
+  return fmt::format(
+      "memory.host_budget is what the device leaves of {}, the memory of this host / local ranks: "
+      "{} of the tensors of a rank rest on the host{}, {} too many beside {} on the device; {}",
+      exact_bytes({job.memory_budget}), format_bytes(host), moved, format_bytes(over.together),
+      format_bytes(device), largest);
+}
+
 [[noreturn]] void refuse(const Job& job, const RankPlan& plan) {
-  const int64_t need = plan.memory_peak_bytes();
-  std::string text = fmt::format(
-      "memory.device_budget = {}{}: the tensors of a rank take {} at the peak of a step{}, {} too "
-      "many; {}",
-      exact_bytes({job.device_budget}),
-      job.config.memory.device_budget ? "" : " (the memory of this host / local ranks)",
-      format_bytes(need), job.recompute_open ? ", all layers computed again" : "",
-      format_bytes(need - job.device_budget), describe_largest_kind(plan));
-  Search search(job);
-  const Found least = search.least();
-  if (least.plan.memory_peak_bytes() > job.device_budget) {
-    throw ConfigError(
-        fmt::format("{}. {} they take {}: use more ranks (parallel.tp, parallel.sp), a shorter "
-                    "data.sequence_length, or a larger budget",
-                    text, least.text.empty() ? "At the least" : "Even with " + least.text,
-                    format_bytes(least.plan.memory_peak_bytes())));
+  std::string text = describe_overrun(job, plan);
+  const std::string nvme = job.tiers.nvme_path.empty()
+                               ? "with memory.nvme_path, a folder, memory.offload_* = \"nvme\" or "
+                                 "\"auto\" takes more off the device and the host"
+                               : "";
+  Search search(job, overrun_of(job, plan));
+  std::vector<Found> fitting = search.with_changes(1);
+  if (fitting.empty()) {
+    const Found least = search.least();
+    if (!fits_budgets(job, least.plan)) {
+      throw ConfigError(
+          fmt::format("{}. {} they take {}{}: use more ranks (parallel.tp, parallel.sp), a shorter "
+                      "data.sequence_length, or a larger budget{}{}",
+                      text, least.text.empty() ? "At the least" : "Even with " + least.text,
+                      format_bytes(least.plan.memory_peak_bytes()), describe_at_rest(least.plan),
+                      nvme.empty() ? "" : "; ", nvme));
+    }
+    for (size_t changed = 2; fitting.empty() && changed <= search.num_settings(); ++changed) {
+      fitting = search.with_changes(changed);
+    }
   }
   text += ". What fits:";
-  bool any_full = false;
-  for (const Found& found : search.nearest()) {
-    text += fmt::format("\n  {}: {}; {} FLOPs, {} bytes sent", found.text,
-                        format_bytes(found.plan.memory_peak_bytes()),
+  bool any_full = false, any_moved = false;
+  for (const Found& found : fitting) {
+    text += fmt::format("\n  {}: {}{}; {} FLOPs, {} bytes sent{}", found.text,
+                        format_bytes(found.plan.memory_peak_bytes()), describe_at_rest(found.plan),
                         describe_growth(plan.flops, found.plan.flops),
                         describe_growth(static_cast<double>(plan.bytes_sent()),
-                                        static_cast<double>(found.plan.bytes_sent())));
-    any_full |= found.text.find("memory.recompute = \"full\"") != std::string::npos;
+                                        static_cast<double>(found.plan.bytes_sent())),
+                        describe_tier_traffic(found.plan));
+    const auto names = [&](const char* words) {
+      return found.text.find(words) != std::string::npos;
+    };
+    any_full |= names("memory.recompute = \"full\"");
+    any_moved |= names(" = \"host\"") || names(" = \"nvme\"");
   }
   if (any_full) {
     text += "\n  memory.recompute = \"auto\" computes no more layers again than it must";
+  }
+  if (any_moved) {
+    text += "\n  memory.offload_* = \"auto\" moves no more than it must";
+  } else if (!nvme.empty()) {
+    text += "\n  " + nvme;
   }
   throw ConfigError(text);
 }
 
 struct Choice {
   Recompute recompute;
-  RankPlan plan;
+  Placement placement;
 };
 
-// The least that fits; where none does, the last that was tried. The first layers are computed
-// again last, when the memory of the others is free: each more takes less until the last one does,
-// whose own takes its place at the peak.
-Choice least_recompute(const Job& job, const RankPlan& without) {
-  const auto fits = [&](const RankPlan& plan) {
-    return plan.memory_peak_bytes() <= job.device_budget;
+bool fits(const Job& job, const Choice& choice) {
+  return fits_budgets(job, choice.placement.plan);
+}
+
+// The least that fits; where none does, the last that was tried. What is computed again for nothing
+// comes first, then what is moved, then layers that are computed again. The first layers are
+// computed again last, when the memory of the others is free: each more takes less until the last
+// one does, whose own takes its place at the peak.
+Choice find_least(const Job& job, const RankPlan& without) {
+  const auto choice_with = [&](const Recompute& recompute) {
+    return Choice{recompute, place_tiers(with_recompute(job, recompute))};
   };
-  const auto plan_with = [&](const Recompute& recompute) {
-    return Choice{recompute, fullest_rank(with_recompute(job, recompute))};
-  };
-  if (fits(without)) return {{}, without};
-  Choice best = plan_with({.selective = true});
-  if (fits(best.plan)) return best;
+  if (fits_budgets(job, without)) return {job.recompute, {job.tiers, without}};
+  if (!job.recompute_open) return choice_with(job.recompute);
+  Choice best = choice_with({.selective = true});
+  if (fits(job, best)) return best;
   const int64_t layers = job.model.facts.layers;
   int64_t too_few = 0, enough = layers - 1;
-  if (enough > 0) best = plan_with({.selective = true, .full_blocks = enough});
-  if (!fits(best.plan)) return plan_with(kFull);
+  if (enough > 0) best = choice_with({.selective = true, .full_blocks = enough});
+  if (!fits(job, best)) return choice_with(kFull);
   while (enough - too_few > 1) {
     const int64_t middle = (too_few + enough) / 2;
-    Choice tried = plan_with({.selective = true, .full_blocks = middle});
-    const bool is_enough = fits(tried.plan);
+    Choice tried = choice_with({.selective = true, .full_blocks = middle});
+    const bool is_enough = fits(job, tried);
     (is_enough ? enough : too_few) = middle;
     if (is_enough) best = std::move(tried);
   }
   return best;
 }
 
-Job find_recompute(const Job& job) {
-  if (job.device_budget == 0) {
-    throw ConfigError(
-        "memory.recompute = \"auto\" recomputes as little as fits memory.device_budget: set "
-        "that to what a rank has, \"12GiB\"");
+// "1.66 GiB at the peak, 297 MiB less than without".
+std::string describe_peak(const RankPlan& plan, const RankPlan& without) {
+  return fmt::format("{} at the peak, {} less than without", format_bytes(plan.memory_peak_bytes()),
+                     format_bytes(without.memory_peak_bytes() - plan.memory_peak_bytes()));
+}
+
+// "memory.offload_optimizer = "auto" is {host = 0.5}, memory.offload_gradients = "auto" is "none"".
+std::string describe_placement(const Job& job) {
+  std::string text;
+  for (const memory::MemoryKind kind : job.tiers_open) {
+    text += fmt::format("{}memory.offload_{} = \"auto\" is {}", text.empty() ? "" : ", ",
+                        memory_kind_name(kind), describe_shares(job.tiers.of(kind)));
   }
-  const RankPlan without = fullest_rank(with_recompute(job, {}));
-  const Choice choice = least_recompute(job, without);
+  return text;
+}
+
+Job find_open(const Job& job) {
+  if (job.device_budget == 0) {
+    throw ConfigError(fmt::format(
+        "memory.{} = \"auto\" {} as little as fits memory.device_budget: set that to what a rank "
+        "has, \"12GiB\"",
+        job.recompute_open ? "recompute" : "offload_*",
+        job.recompute_open ? "recomputes" : "moves"));
+  }
+  const Job start = job.recompute_open ? with_recompute(job, {}) : job;
+  const RankPlan without = fullest_rank(start);
+  const Choice choice = find_least(start, without);
   Job found = with_recompute(job, choice.recompute);
-  if (choice.plan.memory_peak_bytes() > job.device_budget) refuse(found, choice.plan);
-  found.recompute_reason = fmt::format(
-      "memory.recompute = \"auto\" is {}: {} at the peak, {} less than without, {} FLOPs",
-      describe_recompute(choice.recompute, job.model.facts.layers),
-      format_bytes(choice.plan.memory_peak_bytes()),
-      format_bytes(without.memory_peak_bytes() - choice.plan.memory_peak_bytes()),
-      describe_growth(without.flops, choice.plan.flops));
+  const RankPlan& plan = choice.placement.plan;
+  found.tiers = choice.placement.tiers;
+  if (!fits(job, choice)) refuse(found, plan);
+  if (job.recompute_open) {
+    found.recompute_reason =
+        fmt::format("memory.recompute = \"auto\" is {}: {}, {} FLOPs",
+                    describe_recompute(choice.recompute, job.model.facts.layers),
+                    describe_peak(plan, without), describe_growth(without.flops, plan.flops));
+  }
+  if (!job.tiers_open.empty()) {
+    found.tiers_reason =
+        fmt::format("{}: {}{}{}", describe_placement(found), describe_peak(plan, without),
+                    describe_at_rest(plan), describe_tier_traffic(plan));
+  }
   return found;
 }
 
@@ -251,10 +433,10 @@ std::string describe_growth(double from, double to) {
 }
 
 Job fit_memory(const Job& job) {
-  if (job.recompute_open) return find_recompute(job);
-  if (job.device_budget == 0) return job;
+  if (job.recompute_open || !job.tiers_open.empty()) return find_open(job);
+  if (job.device_budget == 0 && job.host_budget == 0 && job.memory_budget == 0) return job;
   const RankPlan plan = fullest_rank(job);
-  if (plan.memory_peak_bytes() > job.device_budget) refuse(job, plan);
+  if (!fits_budgets(job, plan)) refuse(job, plan);
   return job;
 }
 

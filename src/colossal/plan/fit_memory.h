@@ -1,5 +1,5 @@
-// Out of memory before a job starts: whether its ranks fit their budget, how little recomputation
-// makes them fit, and which settings would where it does not. By dry runs.
+// Out of memory before a job starts: whether its ranks fit their budgets, how little recomputation
+// and offloading make them fit, and which settings would where they do not. By dry runs.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace colossal::plan {
 
-// The job as it fits job.device_budget; with memory.recompute = "auto", with the least of none,
-// selective, selective and some layers, and full that does. Throws ConfigError that says by how
-// much it does not fit, of what most is, and which settings would: those with the fewest changes
-// first. A job without a budget is left as it is, and refused where recompute is open.
+// The job as it fits its budgets. What is "auto" is found: of memory.recompute the least of none,
+// selective, selective and some layers, and full that fits; of memory.offload_* what place_tiers()
+// finds. Both together: selective first, then what moves, then layers. Throws ConfigError that says
+// by how much it does not fit, of what most is, and which settings would: those with the fewest
+// changes first. A job without a budget is left as it is, and refused where something is open.
 Job fit_memory(const Job& job);
 
 // What a rank takes, computes and sends with each setting of memory.recompute: none, selective,

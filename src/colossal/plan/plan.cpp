@@ -34,6 +34,21 @@ std::vector<Stretch> stretches_of(const RecordedStep& step) {
       {last.operators, operators, last.collectives, collectives, 1}};
 }
 
+memory::TierPools::Traffic tier_traffic_of(const RecordedStep& step) {
+  memory::TierPools::Traffic traffic = step.tier_traffic;
+  if (step.micro_batches.size() < 3) return traffic;
+  const int64_t unrecorded = step.middle_repeats - 1;
+  const auto add = [&](const memory::TierPools::Traffic& from, int64_t times) {
+    for (const auto& [key, moved] : from) {
+      traffic[key].to += times * moved.to;
+      traffic[key].from += times * moved.from;
+    }
+  };
+  add(step.micro_batches[2].tier_traffic, unrecorded);
+  add(step.micro_batches[1].tier_traffic, -unrecorded);
+  return traffic;
+}
+
 bool is_of_training(comm::Reason reason) {
   return reason != comm::Reason::control && reason != comm::Reason::metrics;
 }
@@ -88,9 +103,20 @@ int64_t RankPlan::bytes_sent() const {
   return bytes;
 }
 
+int64_t RankPlan::tier_bytes(memory::Tier tier) const {
+  int64_t bytes = 0;
+  for (const auto& [key, moved] : tier_traffic) {
+    if (key.first == tier) bytes += moved.to + moved.from;
+  }
+  return bytes;
+}
+
 RankPlan plan_of(const RecordedStep& step, int rank) {
-  RankPlan plan{
-      .rank = rank, .parameters = step.parameters, .memory_at_peak = step.recording.at_peak};
+  RankPlan plan{.rank = rank,
+                .parameters = step.parameters,
+                .memory_at_peak = step.recording.at_peak,
+                .tier_traffic = tier_traffic_of(step),
+                .at_rest = step.at_rest};
   for (const Stretch& stretch : stretches_of(step)) {
     for (int64_t i = stretch.operators_begin; i < stretch.operators_end; ++i) {
       plan.flops += static_cast<double>(stretch.times) * step.recording.operators[i].flops;

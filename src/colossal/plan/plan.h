@@ -19,7 +19,9 @@ struct RankPlan {
   double flops = 0;                           // of products and attention
   std::map<comm::Ledger::Key, int64_t> sent;  // by the law
   memory::BytesByKind memory_at_peak;
-  int64_t activation_bytes = 0;  // kept by a micro-batch's forward pass, at most
+  int64_t activation_bytes = 0;             // kept by a micro-batch's forward pass, at most
+  memory::TierPools::Traffic tier_traffic;  // with tiers other than the device
+  std::map<memory::Tier, memory::BytesByKind> at_rest;  // in each of them, at its peak
   // Distinct ranks that it exchanges with, by axis.
   std::map<std::string, int> partners;
   int all_partners = 0;       // over all axes
@@ -27,6 +29,8 @@ struct RankPlan {
 
   int64_t bytes_sent() const;  // the metric's sum over axes
   int64_t memory_peak_bytes() const { return memory_at_peak.total(); }
+  int64_t bytes_at_rest(memory::Tier tier) const { return at_rest.at(tier).total(); }
+  int64_t tier_bytes(memory::Tier tier) const;  // to and from it
 };
 
 // From a recording; a middle micro-batch counts as often as it stands for.

@@ -9,6 +9,8 @@ namespace colossal::plan {
 namespace {
 
 using memory::MemoryKind;
+using memory::Tier;
+using memory::TierTraffic;
 
 constexpr MemoryKind kKinds[] = {MemoryKind::parameters, MemoryKind::gradients,
                                  MemoryKind::optimizer,  MemoryKind::activations,
@@ -74,6 +76,64 @@ std::string memory_table(const Plan& plan) {
                         format_bytes(rank.memory_at_peak[kind]));
   }
   return text + fmt::format("  {:<16}{:>12}\n", "in all", format_bytes(rank.memory_peak_bytes()));
+}
+
+// The tiers off the device that are used.
+std::vector<Tier> tiers_of(const Plan& plan) {
+  std::vector<Tier> tiers;
+  for (const Tier tier : memory::kTiersOffDevice) {
+    const bool used = std::ranges::any_of(plan.ranks, [&](const RankPlan& rank) {
+      return rank.bytes_at_rest(tier) > 0 || rank.tier_bytes(tier) > 0;
+    });
+    if (used) tiers.push_back(tier);
+  }
+  return tiers;
+}
+
+TierTraffic moved_by(const RankPlan& rank, Tier tier, MemoryKind kind) {
+  const auto found = rank.tier_traffic.find({tier, kind});
+  return found == rank.tier_traffic.end() ? TierTraffic{} : found->second;
+}
+
+// Each figure is that of the rank which has most of it.
+TierTraffic most_moved(const Plan& plan, Tier tier, MemoryKind kind) {
+  return {largest(plan, [&](const RankPlan& r) { return moved_by(r, tier, kind).to; }),
+          largest(plan, [&](const RankPlan& r) { return moved_by(r, tier, kind).from; })};
+}
+
+std::string tier_table(const Plan& plan) {
+  std::string text;
+  const auto cell = [](int64_t bytes) {
+    return fmt::format("{:>16}", bytes == 0 ? "-" : format_bytes(bytes));
+  };
+  for (const Tier tier : tiers_of(plan)) {
+    text += fmt::format("\n{:<18}{:>12}{:>16}{:>16}\n", fmt::format("on {}", tier_name(tier)),
+                        "at rest", "to it a step", "from it a step");
+    for (const MemoryKind kind : memory::kTieredKinds) {
+      const auto [to, from] = most_moved(plan, tier, kind);
+      const int64_t rests =
+          largest(plan, [&](const RankPlan& r) { return r.at_rest.at(tier)[kind]; });
+      if (to == 0 && from == 0 && rests == 0) continue;
+      text += fmt::format("  {:<16}{:>12}{}{}\n", memory_kind_name(kind),
+                          rests == 0 ? "-" : format_bytes(rests), cell(to), cell(from));
+    }
+    text += fmt::format(
+        "  {:<16}{:>12}\n", "in all",
+        format_bytes(largest(plan, [&](const RankPlan& r) { return r.bytes_at_rest(tier); })));
+  }
+  return text;
+}
+
+void add_tiers(const Plan& plan, nlohmann::ordered_json& json) {
+  for (const Tier tier : tiers_of(plan)) {
+    const std::string name = tier_name(tier);
+    json[name + "_bytes"] = largest(plan, [&](const RankPlan& r) { return r.bytes_at_rest(tier); });
+    nlohmann::ordered_json& kinds = json["tier_bytes"][name] = nlohmann::ordered_json::object();
+    for (const MemoryKind kind : memory::kTieredKinds) {
+      const auto [to, from] = most_moved(plan, tier, kind);
+      if (to > 0 || from > 0) kinds[memory_kind_name(kind)] = {{"to", to}, {"from", from}};
+    }
+  }
 }
 
 std::string recompute_table(const std::vector<RecomputeCost>& costs) {
@@ -158,7 +218,11 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
       "{} parameters, {} layers of {} | {} | {} rank{} | {}\n\n", format_count(facts.parameters),
       facts.layers, facts.hidden, describe_layout(job), format_count(job.strategy.world_size()),
       job.strategy.world_size() == 1 ? "" : "s", describe_precision(job.precision));
+  for (const std::string& reason : {job.recompute_reason, job.tiers_reason}) {
+    if (!reason.empty()) text += reason + "\n\n";
+  }
   text += memory_table(plan);
+  text += tier_table(plan);
   text += recompute_table(costs);
   if (!axes_of(plan).empty()) text += traffic_table(plan);
   text += fmt::format(
@@ -211,6 +275,7 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                {"flops", cost.flops},
                                {"bytes_sent", cost.bytes_sent()}};
   }
+  add_tiers(plan, json);
   for (const RankPlan& rank : plan.ranks) json["recorded_ranks"].push_back(to_json(rank));
   return json;
 }

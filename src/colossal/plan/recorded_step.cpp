@@ -66,7 +66,9 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
             return recorder.memory().live()[memory::MemoryKind::activations];
           };
           const int64_t kept_before = kept();  // tokens of earlier micro-batches
-          step.micro_batches.push_back({recorder.num_operators(), recorder.num_collectives()});
+          step.micro_batches.push_back({.operators = recorder.num_operators(),
+                                        .collectives = recorder.num_collectives(),
+                                        .tier_traffic = engine.chunks().tier_traffic()});
           const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, step_context);
           step.micro_batches.back().activation_bytes = kept() - kept_before;
           return LossSum{sum, batch.labels.numel()};
@@ -75,6 +77,10 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
     engine.step(make_batches());
     engine.chunks().synchronize();
     gather_figures(context);
+    step.tier_traffic = engine.chunks().tier_traffic();
+    for (const memory::Tier tier : memory::kTiersOffDevice) {
+      step.at_rest[tier] = engine.chunks().at_rest(tier);
+    }
   }
   step.recording = recorder.take();
   return step;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "colossal/booster/job.h"
@@ -14,6 +15,7 @@ namespace colossal::plan {
 struct MicroBatchMark {
   int64_t operators = 0, collectives = 0;
   int64_t activation_bytes = 0;  // kept for its backward pass when its forward pass ends
+  memory::TierPools::Traffic tier_traffic = {};  // before it
 };
 
 struct RecordedStep {
@@ -23,6 +25,8 @@ struct RecordedStep {
   // writes gradients, and the last, which sends them, are alike. 1: for itself.
   int64_t middle_repeats = 1;
   int64_t parameters = 0;  // elements held
+  memory::TierPools::Traffic tier_traffic;
+  std::map<memory::Tier, memory::BytesByKind> at_rest;  // off the device, at the tier's peak
 };
 
 // A dry step of rank `rank` of job.strategy.world_size(): the program itself on meta tensors, in a

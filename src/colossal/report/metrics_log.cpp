@@ -34,6 +34,23 @@ std::map<std::string, double> numbers_by_name(const json& object, const char* ke
   return numbers;
 }
 
+// "host_bytes": 1, "tier_bytes": {"host": {"optimizer": {"to": 1, "from": 1}}}
+std::map<std::string, TierMetrics> tiers_of(const json& object) {
+  std::map<std::string, TierMetrics> tiers;
+  const auto found = object.find("tier_bytes");
+  if (found == object.end() || !found->is_object()) return tiers;
+  for (const auto& [tier, kinds] : found->items()) {
+    if (!kinds.is_object()) continue;
+    TierMetrics& metrics = tiers[tier];
+    metrics.at_rest = number_or_missing(object, (tier + "_bytes").c_str());
+    for (const auto& [kind, moved] : kinds.items()) {
+      if (!moved.is_object()) continue;
+      metrics.moved[kind] = {number_or_missing(moved, "to"), number_or_missing(moved, "from")};
+    }
+  }
+  return tiers;
+}
+
 bool is_step(const json& object) {
   if (!object.is_object()) return false;
   const auto step = object.find("step");
@@ -72,6 +89,7 @@ StepMetrics metrics_of(const json& object) {
   metrics.memory_by_kind = numbers_by_name(object, "memory_by_kind");
   metrics.memory_counted_bytes = number_or_missing(object, "memory_counted_bytes");
   metrics.memory_base_bytes = number_or_missing(object, "memory_base_bytes");
+  metrics.tiers = tiers_of(object);
   metrics.bytes_sent = numbers_by_name(object, "bytes_sent");
   if (const auto skipped = object.find("skipped"); skipped != object.end()) {
     metrics.skipped = *skipped == true || (skipped->is_number() && *skipped != 0);

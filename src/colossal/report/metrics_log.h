@@ -10,6 +10,15 @@
 
 namespace colossal::report {
 
+// Of a tier of memory off the device; each figure is that of the rank which has most of it.
+struct TierMetrics {
+  struct Moved {
+    double to = 0, from = 0;  // bytes
+  };
+  double at_rest = 0;                       // bytes there, when most were
+  std::map<std::string, Moved> moved = {};  // kind to what of it went there and came from there
+};
+
 // One step. A number that its line lacks, or that was not finite, is NaN.
 struct StepMetrics {
   static constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
@@ -32,6 +41,7 @@ struct StepMetrics {
   std::map<std::string, double> memory_by_kind = {};
   double memory_counted_bytes = kMissing;
   double memory_base_bytes = kMissing;
+  std::map<std::string, TierMetrics> tiers = {};  // "host", "nvme", where they are used
   std::map<std::string, double> bytes_sent = {};  // mesh axis to bytes, largest over ranks
   bool skipped = false;                           // no rank updated
 };

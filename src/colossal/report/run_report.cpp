@@ -201,6 +201,21 @@ std::vector<Fact> memory_at_peak(const Metrics& metrics) {
   return facts;
 }
 
+// Of the last step: what rests off the device, and what goes there and comes back.
+std::vector<Fact> tier_facts(const Metrics& metrics) {
+  if (metrics.empty()) return {};
+  std::vector<Fact> facts;
+  for (const auto& [tier, of_tier] : metrics.back().tiers) {
+    facts.push_back({tier + ", at rest", format_quantity(of_tier.at_rest, kBytes)});
+    for (const auto& [kind, moved] : of_tier.moved) {
+      facts.push_back({fmt::format("{}, {} a step", tier, kind),
+                       fmt::format("{} to it, {} from it", format_quantity(moved.to, kBytes),
+                                   format_quantity(moved.from, kBytes))});
+    }
+  }
+  return facts;
+}
+
 std::string facts_section(const char* title, const std::vector<Fact>& facts) {
   if (facts.empty()) return "";
   std::string rows;
@@ -247,7 +262,8 @@ void write_run_report(const std::filesystem::path& html, const RunReport& report
   body += sample_section(report);
   const std::string facts = facts_section("Model", report.model) +
                             facts_section("Machine", report.machine) +
-                            facts_section("Memory at the peak", memory_at_peak(report.metrics));
+                            facts_section("Memory at the peak", memory_at_peak(report.metrics)) +
+                            facts_section("Memory off the device", tier_facts(report.metrics));
   if (!facts.empty()) body += "<div class=\"facts\">\n" + facts + "</div>\n";
   body += configuration_section(report.configuration);
   write_file_atomically(html, html_page(report.title, body));

@@ -23,17 +23,6 @@ std::vector<int64_t> num_fetches(const FetchPlan& plan, int num_chunks) {
   return fetches;
 }
 
-// Most bytes that are together at once.
-int64_t peak_bytes(const FetchPlan& plan, const std::vector<int64_t>& bytes) {
-  int64_t together = 0, peak = 0;
-  for (const FetchStep& step : plan.steps) {
-    for (int chunk : step.release) together -= bytes[chunk];
-    for (int chunk : step.fetch) together += bytes[chunk];
-    peak = std::max(peak, together);
-  }
-  return peak;
-}
-
 TEST(FetchPlan, FetchesAheadAndLetsGoBehind) {
   const FetchPlan plan = plan_fetches({0, 1, 2, 1, 0}, {10, 10, 10}, 20);
   ASSERT_EQ(plan.steps.size(), 5);

@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include <cstdlib>
+#include <cstdint>
 #include <new>
 
 #include "colossal/io/swap_file.h"
@@ -12,25 +12,44 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
+size_t alignment_of(size_t bytes) {
+  return bytes >= kHugePage ? kHugePage : static_cast<size_t>(kSwapBlock);
+}
+
+size_t mapped_bytes(size_t bytes) {
+  const size_t alignment = alignment_of(bytes);
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+// Pages of their own: the heap, before glibc 2.38, passes over freed blocks that are aligned, and
+// grows by one at each turn.
 std::byte* allocate(size_t bytes, PageSize pages) {
-  const size_t alignment = bytes >= kHugePage ? kHugePage : static_cast<size_t>(kSwapBlock);
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded);
-  if (!memory && bytes > 0) throw std::bad_alloc();
+  if (bytes == 0) return nullptr;
+  const size_t alignment = alignment_of(bytes);
+  const size_t wanted = mapped_bytes(bytes);
+  const size_t spare = alignment == kHugePage ? kHugePage : 0;
+  void* const mapped =
+      ::mmap(nullptr, wanted + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const size_t before = (alignment - reinterpret_cast<uintptr_t>(begin) % alignment) % alignment;
+  std::byte* const memory = begin + before;
+  if (before > 0) ::munmap(begin, before);
+  if (spare > before) ::munmap(memory + wanted, spare - before);
   // Only advice: without it all works, slower.
   if (alignment == kHugePage) {
-    ::madvise(memory, rounded, pages == PageSize::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    ::madvise(memory, wanted, pages == PageSize::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   }
-  return static_cast<std::byte*>(memory);
+  return memory;
 }
 
 }  // namespace
 
 TransferMemory::TransferMemory(int64_t bytes, PageSize pages)
-    : size_(static_cast<size_t>(bytes)), memory_(allocate(size_, pages)) {}
+    : memory_(allocate(static_cast<size_t>(bytes), pages), Unmap{static_cast<size_t>(bytes)}) {}
 
-void TransferMemory::Free::operator()(std::byte* memory) const {
-  std::free(memory);
+void TransferMemory::Unmap::operator()(std::byte* memory) const {
+  ::munmap(memory, mapped_bytes(bytes));
 }
 
 }  // namespace colossal::io

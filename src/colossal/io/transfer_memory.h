@@ -11,7 +11,7 @@ namespace colossal::io {
 // Small pages are for comparison: each is a piece of its own to the device.
 enum class PageSize { huge, small };
 
-// Aligned as SwapFile asks, not initialised, and in huge pages where the system gives them (it must
+// Aligned as SwapFile asks, of zeros, and in huge pages where the system gives them (it must
 // not say "never" in /sys/kernel/mm/transparent_hugepage/enabled): a block is then one stretch of
 // physical memory, which doubled bandwidth where it was measured (bench/swap.py).
 class TransferMemory {
@@ -19,14 +19,14 @@ class TransferMemory {
   // Throws std::bad_alloc.
   explicit TransferMemory(int64_t bytes, PageSize pages = PageSize::huge);
 
-  std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
+  std::span<std::byte> bytes() const { return {memory_.get(), memory_.get_deleter().bytes}; }
 
  private:
-  struct Free {
+  struct Unmap {
+    size_t bytes = 0;
     void operator()(std::byte* memory) const;
   };
-  size_t size_;
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, Unmap> memory_;
 };
 
 }  // namespace colossal::io

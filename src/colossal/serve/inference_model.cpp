@@ -14,7 +14,10 @@ namespace colossal::serve {
 namespace {
 
 memory::ChunkOptions chunk_options(const InferenceOptions& options) {
-  return {.working = options.type, .tiers = options.tiers};
+  return {.working = options.type,
+          .chunk_bytes = int64_t{8} << 20,
+          .window_bytes = int64_t{32} << 20,
+          .tiers = options.tiers};
 }
 
 }  // namespace

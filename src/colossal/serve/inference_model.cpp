@@ -15,8 +15,8 @@ namespace {
 
 memory::ChunkOptions chunk_options(const InferenceOptions& options) {
   return {.working = options.type,
-          .chunk_bytes = int64_t{8} << 20,
-          .window_bytes = int64_t{32} << 20,
+          .chunk_bytes = options.chunk_bytes,
+          .window_bytes = options.window_bytes,
           .tiers = options.tiers};
 }
 

@@ -14,6 +14,10 @@ struct InferenceOptions {
   at::ScalarType type = at::kFloat;  // of weights and activations
   at::Device device = at::kCPU;
   memory::Tiers tiers;  // of parameters
+  // Weights off the device come by chunks of about this size; a larger tensor is one alone. Off
+  // the device at rest, so much of them is on it at once, half as much on the way from NVMe.
+  int64_t chunk_bytes = int64_t{8} << 20;
+  int64_t window_bytes = int64_t{32} << 20;
 };
 
 class InferenceModel {

@@ -1,8 +1,11 @@
 #include "colossal/serve/inference_model.h"
 
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/tensor_bytes.h"
@@ -61,6 +64,8 @@ models::ModelSpecification llama(bool tied) {
 
 class WeightsInTiers : public testing::Test {
  protected:
+  WeightsInTiers() { at::set_num_threads(1); }  // such small products only wait for each other
+
   // Chunks of about a matrix each, two at once.
   InferenceOptions options(memory::TierShares shares) const {
     return {.tiers = {.parameters = shares, .nvme_path = folder_.path()},

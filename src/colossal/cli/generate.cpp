@@ -9,7 +9,6 @@
 #include "colossal/base/machine.h"
 #include "colossal/cli/command.h"
 #include "colossal/comm/world.h"
-#include "colossal/memory/memory_ledger.h"
 #include "colossal/memory/tier_config.h"
 #include "colossal/models/families.h"
 #include "colossal/ops/cpu_features.h"
@@ -59,7 +58,6 @@ memory::Tiers resolve_tiers(const std::vector<std::string>& flags) {
 }
 
 void generate(const GenerateArguments& arguments) {
-  memory::install_counting_allocators();  // before there are other threads
   const memory::Tiers tiers = resolve_tiers(arguments.flags);
   at::set_num_threads(machine::available_cores());
   const models::ModelSpecification specification = models::resolve_model({.path = arguments.model});

@@ -1,6 +1,7 @@
 #include "colossal/memory/chunk.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
@@ -44,7 +45,9 @@ Chunk::Chunk(ChunkPlan made, const comm::Group& ranks, const ChunkOptions& optio
   const Range all{0, numel()};
   const auto whole = [&](at::ScalarType type, MemoryKind kind) {
     const MemoryKindScope scope(kind);
-    return at::zeros({numel()}, at::TensorOptions().dtype(type).device(pools.device()));
+    const auto options = at::TensorOptions().dtype(type).device(pools.device());
+    // What no update reads, all of it is loaded or made: the gaps may hold anything.
+    return plan.trainable ? at::zeros({numel()}, options) : at::empty({numel()}, options);
   };
   const Range resting = weights_sharded_ ? part : all;
   if (weights_sharded_ || tiers.parameters != Tier::device) {

@@ -14,10 +14,10 @@ struct InferenceOptions {
   at::ScalarType type = at::kFloat;  // of weights and activations
   at::Device device = at::kCPU;
   memory::Tiers tiers;  // of parameters
-  // Weights off the device come by chunks of about this size; a larger tensor is one alone. Off
-  // the device at rest, so much of them is on it at once, half as much on the way from NVMe.
-  int64_t chunk_bytes = int64_t{8} << 20;
-  int64_t window_bytes = int64_t{32} << 20;
+  // Weights that rest elsewhere come by chunks of about this size; a larger tensor is one alone. At
+  // most window_bytes of them are on the device, or two chunks; half as much comes from NVMe.
+  int64_t chunk_bytes = int64_t{4} << 20;
+  int64_t window_bytes = int64_t{24} << 20;
 };
 
 class InferenceModel {

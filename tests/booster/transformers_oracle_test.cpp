@@ -27,6 +27,19 @@ at::Tensor read(const io::SafetensorsReader& file, const std::string& name, at::
   return tensor;
 }
 
+// Gives each parameter the tensor of the folder.
+void load(const fs::path& folder, const nn::ParameterList& parameters,
+          const checkpoint::NameOf& name_of, at::ScalarType type) {
+  for (const nn::ParameterHandle& parameter : parameters) {
+    parameter->tensor = at::empty(parameter->shape, type);
+  }
+  checkpoint::read_weights(
+      folder, parameters, name_of,
+      [](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
+        parameter.tensor.view(-1).narrow(0, begin, values.numel()).copy_(values);
+      });
+}
+
 // What transformers makes of one model.
 struct Oracle {
   std::string family;
@@ -65,7 +78,7 @@ void expect_logits(const Oracle& oracle, double tolerance) {
   const auto specification = models::resolve_model({.path = (oracle.directory / "model").string()});
   nn::DenseBuilder build;
   const auto model = models::build_model(specification, build);
-  checkpoint::load_for_inference(
+  load(
       specification.weights, build.parameters(),
       [&](const std::string& name) { return models::hugging_face_name(specification, name); },
       oracle.type);
@@ -92,8 +105,7 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
   if (oracle.family != "gpt2") training.llama = models::llama::parse_config(specification.config);
   nn::DenseBuilder names;
   const auto model = models::build_model(specification, names);  // registers the parameters
-  checkpoint::load_for_inference(oracle.directory / "model", names.parameters(), theirs_of,
-                                 oracle.type);
+  load(oracle.directory / "model", names.parameters(), theirs_of, oracle.type);
   TinyResult expected;
   const at::Tensor losses = read(result, "losses", at::kDouble);
   expected.losses.assign(losses.const_data_ptr<double>(),

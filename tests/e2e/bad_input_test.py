@@ -198,6 +198,24 @@ class BadModelFolders(EndToEndTest):
         path.write_text("{")
         self.refuse("config.json")
 
+    def test_generate_takes_tiers_as_a_run_does(self):
+        save_file(self.tensors, self.model / "model.safetensors", {"format": "pt"})
+        here = f"--memory.nvme_path={self.directory}"
+        for flags, words in (
+                (["--memory.offload_parameters=nvme"], ["memory.nvme_path", '"host"']),
+                (["--memory.offload_parameters=nvme", "--memory.nvme_path=/proc"], ["/proc"]),
+                (["--memory.offload_parameters={host = 0.75, nvme = 0.5}", here],
+                 ["memory.offload_parameters", "host = 0.75, nvme = 0.5", "host = 0.5"]),
+                (["--memory.offload_parameters={disk = 0.5}"], ["disk", "host and nvme"]),
+                (["--memory.offload_paramters=host"], ["offload_paramters", "memory.offload_parameters"])):
+            done = subprocess.run([COLOSSAL, "generate", self.model, "--prompt=x", *flags],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertIn(done.returncode, (1, 2), done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr)
+            self.assertNotIn("terminate", done.stderr)
+            self.assertEqual(done.stdout, "")
+
     def test_pickles_are_never_read(self):
         torch.save(self.tensors, self.model / "pytorch_model.bin")
         done = subprocess.run([COLOSSAL, "generate", self.model, "--prompt=x"], capture_output=True, text=True)

@@ -227,6 +227,36 @@ TEST_F(NvmeTier, DamageIsNoticed) {
   }
 }
 
+// Frozen weights rest alone, without gradients and state; each comes once a round, also the first
+// ones of the next round, which come while this one ends.
+TEST_F(NvmeTier, InferenceBringsEachWeightOnceARound) {
+  options_.chunk_bytes = 1;  // a chunk each
+  options_.window_bytes = 0;
+  ChunkEngine engine(make_parameters(), context_, options_, OrderOfUse{.forward = {0, 1, 2, 3}});
+  engine.initialise(1);
+  const ChunkEngine::StateBytes rest = engine.state_bytes(Tier::nvme);
+  EXPECT_EQ(rest.total(), rest.parameters);
+  EXPECT_EQ(engine.state_bytes(Tier::device).total(), 0);
+  std::map<std::string, at::Tensor> expected;
+  engine.for_each_written_piece([&](const OwnedPiece& piece) {
+    expected[piece.parameter->name] = piece.working().view(piece.parameter->shape);
+  });
+  const at::NoGradGuard no_grad;
+  engine.begin_inference();
+  const auto read = [&] {
+    return engine.tier_traffic().at({Tier::nvme, MemoryKind::parameters}).from;
+  };
+  for (int round = 0; round < 3; ++round) {
+    for (const nn::ParameterHandle& parameter : engine.parameters()) {
+      nn::LayerScope scope("layer");
+      EXPECT_TRUE(at::equal(parameter.use(scope), expected.at(parameter->name)));
+    }
+    const int64_t next = rest.parameters / 4;
+    EXPECT_GT(read(), (round + 1) * rest.parameters);
+    EXPECT_LT(read(), (round + 1) * rest.parameters + 2 * next);
+  }
+}
+
 TEST_F(NvmeTier, AFileThatEndsIsAnError) {
   ChunkEngine engine(make_parameters(), context_, *optimizer_, options_);
   engine.initialise(1);

@@ -23,17 +23,6 @@ std::vector<int64_t> num_fetches(const FetchPlan& plan, int num_chunks) {
   return fetches;
 }
 
-// Most bytes that are together at once.
-int64_t peak_bytes(const FetchPlan& plan, const std::vector<int64_t>& bytes) {
-  int64_t together = 0, peak = 0;
-  for (const FetchStep& step : plan.steps) {
-    for (int chunk : step.release) together -= bytes[chunk];
-    for (int chunk : step.fetch) together += bytes[chunk];
-    peak = std::max(peak, together);
-  }
-  return peak;
-}
-
 TEST(FetchPlan, FetchesAheadAndLetsGoBehind) {
   const FetchPlan plan = plan_fetches({0, 1, 2, 1, 0}, {10, 10, 10}, 20);
   ASSERT_EQ(plan.steps.size(), 5);
@@ -54,6 +43,30 @@ TEST(FetchPlan, FetchesTwiceWhatIsNotAtTheTurn) {
               ElementsAre(2, 1, 1, 1, 0));
   EXPECT_THAT(num_fetches(plan_fetches(kOrder, kBytes, 1000), 5), ElementsAre(1, 1, 1, 1, 1));
   EXPECT_THAT(num_fetches(plan_all_at_once({0, 1, 2}), 3), ElementsAre(1, 1, 1));
+}
+
+// What the next round uses first comes while the last of this one is used.
+TEST(FetchPlan, RepeatsWithoutAnEnd) {
+  const FetchPlan plan = plan_repeated_fetches({0, 1, 2, 3}, {10, 10, 10, 10}, 20);
+  ASSERT_EQ(plan.repeat_from, 4);
+  ASSERT_EQ(plan.steps.size(), 8);
+  EXPECT_THAT(plan.steps[0].fetch, ElementsAre(0, 1));  // nothing is here yet
+  for (const size_t round : {1, 2, 9}) {
+    EXPECT_EQ(plan.step(4 * round - 1)->chunk, 3);
+    EXPECT_THAT(plan.step(4 * round - 1)->fetch, ElementsAre(0));
+    EXPECT_EQ(plan.step(4 * round)->chunk, 0);
+    EXPECT_THAT(plan.step(4 * round)->fetch, ElementsAre(1));
+    EXPECT_THAT(plan.step(4 * round)->release, ElementsAre(3));
+  }
+  EXPECT_EQ(peak_bytes(plan, {10, 10, 10, 10}), 20);
+  // A tied table stays from the end of one round to the start of the next.
+  const FetchPlan tied = plan_repeated_fetches({0, 1, 2, 0}, {10, 10, 10}, 20);
+  EXPECT_EQ(tied.repeat_from, 3);
+  EXPECT_THAT(tied.step(3)->fetch, ElementsAre(1));
+  // All of it fits: it comes once.
+  const FetchPlan all = plan_repeated_fetches({0, 1}, {10, 10}, 20);
+  EXPECT_THAT(num_fetches(all, 2), ElementsAre(1, 1));
+  EXPECT_EQ(plan_fetches({0, 1}, {10, 10}, 20).step(2), nullptr);
 }
 
 // Whatever the order: a chunk is here when it is used, nothing is fetched twice or let go twice,

@@ -1,5 +1,6 @@
 #include "colossal/plan/fit_memory.h"
 
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
 #include "colossal/base/error.h"
@@ -125,18 +126,21 @@ TEST(FitMemory, ChangesAsManySettingsAsItTakes) {
 }
 
 TEST(FitMemory, TheFullestRankIsFoundByRecordingFew) {
+  const int threads = at::get_num_threads();
   for (const Layout& layout : std::vector<Layout>{
            {.dp = 3, .tp = 2, .zero = 1},
            {.family = "llama", .dp = 2, .sp = 2, .zero = 3},
            {.dp = 2, .sp = 2, .sp_mode = "ulysses", .zero = 2},
            {.family = "llama", .dp = 2, .tp = 2, .zero = 1, .num_micro_batches = 4}}) {
     const Job job = job_of(layout);
+    at::set_num_threads(job.threads);  // each has scratch of its own
     int64_t most = 0;
     for (int rank = 0; rank < layout.ranks(); ++rank) {
       most = std::max(most, plan_of(plan::record_step(job, rank), rank).memory_peak_bytes());
     }
     EXPECT_EQ(plan::fullest_rank(job).memory_peak_bytes(), most) << layout;
   }
+  at::set_num_threads(threads);
 }
 
 using memory::MemoryKind;

@@ -141,49 +141,22 @@ memory::Recompute resolve_recompute(const MemoryConfig& config, const models::Mo
   return {.full_blocks = name == "full" ? memory::Recompute::kAllBlocks : 0};
 }
 
-memory::TierShares resolve_shares(const char* key, const MemoryConfig::Offload& config) {
-  // "auto" begins on the device.
-  if (const auto* tier = std::get_if<std::string>(&config)) {
-    return {.host = *tier == "host" ? 1.0 : 0, .nvme = *tier == "nvme" ? 1.0 : 0};
-  }
-  memory::TierShares shares;
-  for (const auto& [tier, share] : std::get<std::map<std::string, double>>(config)) {
-    if (tier != "host" && tier != "nvme") {
-      throw ConfigError(fmt::format(
-          "memory.{}: unknown tier \"{}\"; use host and nvme, as in {{host = 0.5, nvme = 0.25}}",
-          key, tier));
-    }
-    (tier == "host" ? shares.host : shares.nvme) = share;
-  }
-  if (shares.host + shares.nvme > 1) {
-    throw ConfigError(fmt::format(
-        "memory.{} = {{host = {}, nvme = {}}}: more than all of it; use parts that come to 1 at "
-        "most, as host = {}",
-        key, shares.host, shares.nvme, 1 - shares.nvme));
-  }
-  return shares;
-}
-
 memory::Tiers resolve_tiers(const MemoryConfig& config) {
-  memory::Tiers tiers;
-  tiers.parameters = resolve_shares("offload_parameters", config.offload_parameters);
-  tiers.gradients = resolve_shares("offload_gradients", config.offload_gradients);
-  tiers.optimizer = resolve_shares("offload_optimizer", config.offload_optimizer);
-  tiers.activations = resolve_shares("offload_activations", config.offload_activations);
-  tiers.nvme_path = config.nvme_path;
-  if (tiers.uses(memory::Tier::nvme) && tiers.nvme_path.empty()) {
-    throw ConfigError(
-        "memory.offload_* = \"nvme\" needs a folder for its file: set memory.nvme_path, or use "
-        "\"host\"");
-  }
+  const memory::Tiers tiers{
+      .parameters = memory::resolve_shares("parameters", config.offload_parameters),
+      .gradients = memory::resolve_shares("gradients", config.offload_gradients),
+      .optimizer = memory::resolve_shares("optimizer", config.offload_optimizer),
+      .activations = memory::resolve_shares("activations", config.offload_activations),
+      .nvme_path = config.nvme_path};
+  memory::require_nvme_path(tiers);
   return tiers;
 }
 
 // In the order of what they usually cost: see plan/place_tiers.h.
 std::vector<memory::MemoryKind> open_tiers(const MemoryConfig& config) {
   std::vector<memory::MemoryKind> open;
-  const auto add = [&](memory::MemoryKind kind, const MemoryConfig::Offload& offload) {
-    if (offload == MemoryConfig::Offload("auto")) open.push_back(kind);
+  const auto add = [&](memory::MemoryKind kind, const memory::Offload& offload) {
+    if (offload == memory::Offload("auto")) open.push_back(kind);
   };
   add(memory::MemoryKind::optimizer, config.offload_optimizer);
   add(memory::MemoryKind::gradients, config.offload_gradients);

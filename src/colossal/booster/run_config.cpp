@@ -62,37 +62,31 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.timeout", &parallel.timeout, "longest wait for a collective");
 }
 
-void describe_memory(ConfigSchema& schema, MemoryConfig& memory) {
-  schema.add("memory.recompute", &memory.recompute,
+void describe_memory(ConfigSchema& schema, MemoryConfig& config) {
+  schema.add("memory.recompute", &config.recompute,
              "activations that are computed again for the backward pass; selective: of norms and "
              "activation functions; full: of all layers but their inputs; a number: of so many "
              "layers; auto: as little as fits memory.device_budget",
              {.minimum = 0, .choices = {"none", "selective", "full", "auto"}});
-  schema.add("memory.device_budget", &memory.device_budget,
+  schema.add("memory.device_budget", &config.device_budget,
              "most that the tensors of a rank may take, known before anything is allocated; a "
              "process takes some 150 MiB besides",
              {.minimum = 1, .unset = "this host's memory / local ranks; on a GPU no limit"});
   schema.add(
-      "memory.host_budget", &memory.host_budget,
+      "memory.host_budget", &config.host_budget,
       "most of a rank's tensors that may rest on the host, known beforehand as well",
       {.minimum = 1,
        .unset = "on a CPU, what the tensors on the device leave of this host's memory / local "
                 "ranks; on a GPU no limit"});
-  const auto offload = [&](const char* key, MemoryConfig::Offload* target, const char* what) {
-    schema.add(
-        key, target,
-        fmt::format("where {} rest between uses, instead of on the device; in part: {{host = "
-                    "0.5, nvme = 0.25}}; auto: what must, so that the budgets are kept",
-                    what),
-        {.minimum = 0, .maximum = 1, .choices = {"none", "host", "nvme", "auto"}});
-  };
-  offload("memory.offload_parameters", &memory.offload_parameters, "weights");
-  offload("memory.offload_gradients", &memory.offload_gradients, "sums of gradients");
-  offload("memory.offload_optimizer", &memory.offload_optimizer,
-          "masters and moments, which are updated on the host,");
-  offload("memory.offload_activations", &memory.offload_activations,
-          "activations kept for the backward pass");
-  schema.add("memory.nvme_path", &memory.nvme_path, "folder of the scratch file on NVMe");
+  memory::add_offload_key(schema, "parameters", &config.offload_parameters, "weights",
+                          /*or_auto=*/true);
+  memory::add_offload_key(schema, "gradients", &config.offload_gradients, "sums of gradients",
+                          /*or_auto=*/true);
+  memory::add_offload_key(schema, "optimizer", &config.offload_optimizer,
+                          "masters and moments, which are updated on the host,", /*or_auto=*/true);
+  memory::add_offload_key(schema, "activations", &config.offload_activations,
+                          "activations kept for the backward pass", /*or_auto=*/true);
+  memory::add_nvme_path_key(schema, &config.nvme_path);
 }
 
 void describe_learning(ConfigSchema& schema, RunConfig& config) {

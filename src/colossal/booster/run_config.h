@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -13,6 +12,7 @@
 #include "colossal/base/units.h"
 #include "colossal/booster/precision.h"
 #include "colossal/data/tokenize.h"
+#include "colossal/memory/tier_config.h"
 #include "colossal/mesh/strategy.h"
 #include "colossal/models/families.h"
 #include "colossal/optim/optimizer.h"
@@ -45,12 +45,9 @@ struct ParallelConfig {
 };
 
 struct MemoryConfig {
-  // A tier, "auto", or which part of the bytes rests on which: {host = 0.5, nvme = 0.25}.
-  using Offload = std::variant<std::map<std::string, double>, std::string>;
-
   std::variant<int64_t, std::string> recompute = "none";  // or how many layers
-  Offload offload_parameters = "none", offload_gradients = "none", offload_optimizer = "none",
-          offload_activations = "none";
+  memory::Offload offload_parameters = "none", offload_gradients = "none",
+                  offload_optimizer = "none", offload_activations = "none";
   std::string nvme_path;
   std::optional<ByteSize> device_budget, host_budget;  // unset: see Job
 };

@@ -45,15 +45,4 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
   }
 }
 
-void load_for_inference(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                        const NameOf& name_of, at::ScalarType type, at::Device device) {
-  for (const nn::ParameterHandle& parameter : parameters) {
-    parameter->tensor = at::empty(parameter->shape, at::TensorOptions(type).device(device));
-  }
-  read_weights(folder, parameters, name_of,
-               [](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
-                 parameter.tensor.view(-1).narrow(0, begin, values.numel()).copy_(values);
-               });
-}
-
 }  // namespace colossal::checkpoint

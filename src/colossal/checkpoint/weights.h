@@ -29,8 +29,4 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
                  const nn::Parameter& parameter, const TakeValues& take);
 
-// For a model that is not trained: gives each parameter a tensor of its own, of `type` on `device`.
-void load_for_inference(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                        const NameOf& name_of, at::ScalarType type, at::Device device = at::kCPU);
-
 }  // namespace colossal::checkpoint

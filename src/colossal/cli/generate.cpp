@@ -3,14 +3,17 @@
 #include <cstdio>
 #include <memory>
 
+#include "colossal/base/config_schema.h"
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
 #include "colossal/base/machine.h"
-#include "colossal/checkpoint/weights.h"
 #include "colossal/cli/command.h"
 #include "colossal/comm/world.h"
+#include "colossal/memory/tier_config.h"
 #include "colossal/models/families.h"
-#include "colossal/nn/dense_builder.h"
 #include "colossal/ops/cpu_features.h"
 #include "colossal/serve/generate.h"
+#include "colossal/serve/inference_model.h"
 #include "colossal/text/streaming_decoder.h"
 #include "colossal/text/tokenizer.h"
 
@@ -21,9 +24,42 @@ struct GenerateArguments {
   std::string model;
   std::string prompt;
   serve::GenerateOptions options;
+  std::vector<std::string> flags;  // --memory.key=value
 };
 
+// What of a run.toml's keys generation has, under the same names.
+struct WeightsConfig {
+  memory::Offload offload_parameters = "none";
+  std::string nvme_path;
+};
+
+void describe(ConfigSchema& schema, WeightsConfig& config) {
+  memory::add_offload_key(schema, "parameters", &config.offload_parameters, "weights",
+                          /*or_auto=*/false);
+  memory::add_nvme_path_key(schema, &config.nvme_path);
+}
+
+std::string weights_help() {
+  WeightsConfig config;
+  ConfigSchema schema;
+  describe(schema, config);
+  return "Models larger than memory, keys as of a training run:\n\n" + schema.help();
+}
+
+memory::Tiers resolve_tiers(const std::vector<std::string>& flags) {
+  WeightsConfig config;
+  ConfigSchema schema;
+  describe(schema, config);
+  for (const std::string& flag : flags) schema.set_flag(flag);
+  const memory::Tiers tiers{
+      .parameters = memory::resolve_shares("parameters", config.offload_parameters),
+      .nvme_path = config.nvme_path};
+  memory::require_nvme_path(tiers);
+  return tiers;
+}
+
 void generate(const GenerateArguments& arguments) {
+  const memory::Tiers tiers = resolve_tiers(arguments.flags);
   at::set_num_threads(machine::available_cores());
   const models::ModelSpecification specification = models::resolve_model({.path = arguments.model});
   if (specification.weights.empty()) {
@@ -32,12 +68,12 @@ void generate(const GenerateArguments& arguments) {
   }
   const auto tokenizer = text::make_tokenizer(arguments.model);
   const c10::Device device = comm::device_alone("auto");
-  nn::DenseBuilder build;
-  const auto model = models::build_model(specification, build);
-  checkpoint::load_for_inference(
-      specification.weights, build.parameters(),
-      [&](const std::string& name) { return models::hugging_face_name(specification, name); },
-      device.is_cuda() || ops::has_bf16_instructions() ? at::kBFloat16 : at::kFloat, device);
+  const bool in_bf16 = device.is_cuda() || ops::has_bf16_instructions();
+  const serve::InferenceModel model(
+      specification,
+      {.type = in_bf16 ? at::kBFloat16 : at::kFloat, .device = device, .tiers = tiers});
+  const std::string offload = model.describe_offload();
+  if (!offload.empty()) log::info("{}", offload);
   serve::GenerateOptions options = arguments.options;
   options.device = device;
   options.end_of_text = tokenizer->end_of_text();
@@ -76,7 +112,12 @@ void add_generate(CLI::App& app, int&) {
       ->capture_default_str();
   command->add_option("--seed", options.sampling.seed, "the same seed draws the same text")
       ->capture_default_str();
-  command->callback([arguments] { generate(*arguments); });
+  command->allow_extras();
+  command->footer(weights_help);
+  command->callback([arguments, command] {
+    arguments->flags = command->remaining();
+    generate(*arguments);
+  });
 }
 
 }  // namespace colossal::cli

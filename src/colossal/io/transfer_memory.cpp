@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -11,26 +12,54 @@ namespace colossal::io {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr auto kPage = static_cast<size_t>(kSwapBlock);
+
+size_t whole_pages(size_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+// Large blocks have pages of their own: the heap, before glibc 2.38, passes over freed blocks that
+// are aligned, and grows by one at each turn. Small ones come and go too often for that.
+bool is_mapped(size_t bytes) {
+  return bytes >= kHugePage;
+}
+
+std::byte* map(size_t bytes, PageSize pages) {
+  const size_t wanted = whole_pages(bytes);
+  // More, so that it begins where a huge page can.
+  void* const mapped = ::mmap(nullptr, wanted + kHugePage, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  std::byte* const memory = begin + before;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(memory + wanted, kHugePage - before);
+  // Only advice: without it all works, slower. What is left after whole huge pages stays small, so
+  // that a block takes no more than was asked for.
+  ::madvise(memory, wanted / kHugePage * kHugePage,
+            pages == PageSize::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  return memory;
+}
 
 std::byte* allocate(size_t bytes, PageSize pages) {
-  const size_t alignment = bytes >= kHugePage ? kHugePage : static_cast<size_t>(kSwapBlock);
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded);
+  if (is_mapped(bytes)) return map(bytes, pages);
+  void* const memory = std::aligned_alloc(kPage, whole_pages(bytes));
   if (!memory && bytes > 0) throw std::bad_alloc();
-  // Only advice: without it all works, slower.
-  if (alignment == kHugePage) {
-    ::madvise(memory, rounded, pages == PageSize::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  }
   return static_cast<std::byte*>(memory);
 }
 
 }  // namespace
 
 TransferMemory::TransferMemory(int64_t bytes, PageSize pages)
-    : size_(static_cast<size_t>(bytes)), memory_(allocate(size_, pages)) {}
+    : memory_(allocate(static_cast<size_t>(bytes), pages), Release{static_cast<size_t>(bytes)}) {}
 
-void TransferMemory::Free::operator()(std::byte* memory) const {
-  std::free(memory);
+void TransferMemory::Release::operator()(std::byte* memory) const {
+  if (is_mapped(bytes)) {
+    ::munmap(memory, whole_pages(bytes));
+  } else {
+    std::free(memory);
+  }
 }
 
 }  // namespace colossal::io

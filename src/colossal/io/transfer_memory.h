@@ -19,14 +19,14 @@ class TransferMemory {
   // Throws std::bad_alloc.
   explicit TransferMemory(int64_t bytes, PageSize pages = PageSize::huge);
 
-  std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
+  std::span<std::byte> bytes() const { return {memory_.get(), memory_.get_deleter().bytes}; }
 
  private:
-  struct Free {
+  struct Release {
+    size_t bytes = 0;
     void operator()(std::byte* memory) const;
   };
-  size_t size_;
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, Release> memory_;
 };
 
 }  // namespace colossal::io

@@ -1,6 +1,7 @@
 #include "colossal/memory/chunk.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
@@ -51,7 +52,9 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
   const Range all{0, numel()};
   const auto whole = [&](at::ScalarType type, MemoryKind kind) {
     const MemoryKindScope scope(kind);
-    return at::zeros({numel()}, at::TensorOptions().dtype(type).device(pools.device()));
+    const auto options = at::TensorOptions().dtype(type).device(pools.device());
+    // What no update reads, all of it is loaded or made: the gaps may hold anything.
+    return plan.trainable ? at::zeros({numel()}, options) : at::empty({numel()}, options);
   };
   const Range resting = weights_sharded_ ? shard : all;
   if (weights_sharded_ || tiers.parameters != Tier::device) {
@@ -119,24 +122,40 @@ void Chunk::gather_stored() {
   own_master_->write(0, masters);
 }
 
-void Chunk::begin_load() {
-  if (tiers_.parameters != Tier::nvme) return;
-  load_.emplace(*weights_, weights_->covers(), Tier::host, Access::read, Counted::no);
+int64_t Chunk::begin_load() {
+  const Range resting = weights_->covers();
+  const Range rest{resting.begin + load_begun_, resting.end};
+  if (tiers_.parameters != Tier::nvme || rest.empty()) return 0;
+  const Range stretch = stretches_of(rest, resting.begin).front();
+  loads_.emplace_back(*weights_, stretch, Tier::host, Access::read, Counted::no);
+  load_begun_ += stretch.size();
+  return stretch.size() * weights_->element_bytes();
 }
 
-void Chunk::fetch() {
+int64_t Chunk::loading_bytes() const {
+  int64_t elements = 0;
+  for (const StretchVisit& load : loads_) elements += load.range().size();
+  return elements * weights_->element_bytes();
+}
+
+void Chunk::fetch(const std::function<void()>& arrived) {
   wanted_ = true;
   // Already here, and waited for, where a node of autograd has kept it while a block ran again: the
   // other ranks may not have it, so that all gather once more, the same bits.
   whole_weights_->take();
   const Range resting = weights_->covers();
-  const at::Tensor here = weights_here_.narrow(0, resting.begin, resting.size());
+  const auto place_of = [&](Range elements) {
+    return weights_here_.narrow(0, elements.begin, elements.size());
+  };
   if (tiers_.parameters == Tier::nvme) {
-    if (!load_) begin_load();
-    here.copy_(load_->tensor());
-    load_.reset();
+    while (!loads_.empty() || begin_load() > 0) {
+      place_of(loads_.front().range()).copy_(loads_.front().tensor());
+      loads_.pop_front();
+      arrived();
+    }
+    load_begun_ = 0;
   } else {
-    here.copy_(weights_->memory(resting));
+    place_of(resting).copy_(weights_->memory(resting));
   }
   if (tiers_.parameters != Tier::device) {
     memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters, weights_->bytes());

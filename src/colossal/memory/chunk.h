@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -105,11 +106,13 @@ class Chunk {
   // After store() of this rank's part: what other ranks stored, where it is to be here.
   void gather_stored();
 
-  // Of weights that go away. begin_load() and fetch() begin, wait_for_weights() ends; let_go() is
-  // done as soon as no use keeps them.
-  void begin_load();
-  bool loading() const { return load_.has_value(); }
-  void fetch();
+  // Of weights that go away. fetch() begins, wait_for_weights() ends; let_go() is done as soon as
+  // no use keeps them. Off NVMe they come to the host by stretches: begin_load() begins the next
+  // one of those to come and returns its bytes; 0: no other. fetch() takes them, begins what was
+  // not, and calls `arrived` after each.
+  int64_t begin_load();
+  int64_t loading_bytes() const;  // begun, and not fetched
+  void fetch(const std::function<void()>& arrived);
   void wait_for_weights() { gather_.wait(); }
   void let_go();
   void begin_use() { ++uses_; }
@@ -159,9 +162,10 @@ class Chunk {
   StoredTensor* master_ = nullptr;
   std::vector<std::unique_ptr<StoredTensor>> state_;
 
-  std::optional<StretchVisit> load_;
-  comm::Work gather_;  // of weights
-  int uses_ = 0;       // that keep the whole weights here
+  std::deque<StretchVisit> loads_;  // of the fetch that is to come, or goes on, in order
+  int64_t load_begun_ = 0;          // elements of weights() whose load of it has begun
+  comm::Work gather_;               // of weights
+  int uses_ = 0;                    // that keep the whole weights here
   bool wanted_ = false;
 
   comm::Work reduction_;

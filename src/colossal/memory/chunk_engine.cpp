@@ -14,6 +14,11 @@ namespace colossal::memory {
 
 namespace {
 
+nn::ParameterList frozen(nn::ParameterList parameters) {
+  for (nn::ParameterHandle& parameter : parameters) parameter->trainable = false;
+  return parameters;
+}
+
 // Whole gradients under reduction, besides the one that is being filled.
 constexpr size_t kReductionsUnderWay = 1;
 // Stretches of state under update: read ahead, or written behind.
@@ -39,6 +44,15 @@ class ChunkEngine::GradientHook : public torch::autograd::PostAccumulateGradHook
 ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
                          const optim::Optimizer& optimizer, const ChunkOptions& options,
                          const std::optional<OrderOfUse>& order)
+    : ChunkEngine(std::move(parameters), context, &optimizer, options, order) {}
+
+ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
+                         const ChunkOptions& options, const std::optional<OrderOfUse>& order)
+    : ChunkEngine(frozen(std::move(parameters)), context, nullptr, options, order) {}
+
+ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
+                         const optim::Optimizer* optimizer, const ChunkOptions& options,
+                         const std::optional<OrderOfUse>& order)
     : parameters_(std::move(parameters)),
       context_(context),
       optimizer_(optimizer),
@@ -49,13 +63,14 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   std::vector<ChunkPlan> plans =
       plan_chunks(parameters_, element_bytes, options.chunk_bytes, tensor_parts);
   const std::vector<ChunkTiers> tiers = tiers_of(plans);
+  const size_t num_states = optimizer ? optimizer->state_names().size() : 0;
   std::vector<Chunk*> all;
   for (size_t i = 0; i < plans.size(); ++i) {
     const comm::Group& group =
         plans[i].placement.reduction ? *plans[i].placement.reduction : context.data_group();
     chunks_.push_back(std::make_unique<Chunk>(
         std::move(plans[i]), ChunkRanks{context.shard_group(group), context.replica_group()},
-        options, context.strategy().zero, tiers[i], optimizer.state_names().size(), memory_));
+        options, context.strategy().zero, tiers[i], num_states, memory_));
     all.push_back(chunks_.back().get());
   }
   memory_.pools.open_swap();
@@ -328,7 +343,7 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
       reading.emplace_back(*parts[next].chunk, parts[next].elements);
     }
     Chunk& chunk = *parts[i].chunk;
-    reading.front().run(optimizer_, [&](size_t slot) -> std::optional<optim::UpdateScalars> {
+    reading.front().run(*optimizer_, [&](size_t slot) -> std::optional<optim::UpdateScalars> {
       if (!used.at(&*chunk.plan.slots[slot].parameter)) return std::nullopt;
       return optim::UpdateScalars{.learning_rate = update.learning_rate,
                                   .weight_decay = chunk.plan.decayed ? update.weight_decay : 0,

@@ -66,6 +66,9 @@ class ChunkEngine : private nn::Residency {
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const optim::Optimizer& optimizer, const ChunkOptions& options,
               const std::optional<OrderOfUse>& order = std::nullopt);
+  // The same for a model that is not trained: freezes its parameters.
+  ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
+              const ChunkOptions& options, const std::optional<OrderOfUse>& order = std::nullopt);
   ~ChunkEngine() override;
   ChunkEngine(const ChunkEngine&) = delete;
   ChunkEngine& operator=(const ChunkEngine&) = delete;
@@ -83,9 +86,14 @@ class ChunkEngine : private nn::Residency {
   // Around a forward pass that has no backward pass.
   void begin_evaluation() { fetcher_->begin_evaluation(); }
   void end_evaluation() { fetcher_->end(); }
+  // From here on the model runs forward only, any number of times, and its weights stay as they
+  // are: those of the next pass are on their way before one has ended.
+  void begin_inference() { fetcher_->begin_inference(); }
 
   // Whether any weights are here for their uses only.
   bool weights_go_away() const { return fetcher_->any_go_away(); }
+  // Most bytes of these that inference has on the device at once.
+  int64_t fetched_peak_bytes() const { return fetcher_->inference_peak_bytes(); }
   // Whether a tensor is a weight, whole or a view; and its memory may be let go between uses.
   bool is_weight(const at::Tensor& tensor) const;
   bool may_be_let_go(const at::Tensor& tensor) const;
@@ -93,7 +101,7 @@ class ChunkEngine : private nn::Residency {
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
   void use_in_node(const at::Tensor& weight) { fetcher_->use_in_node(chunk_of(weight)); }
-  // Of the micro-batch that ran last.
+  // Of the micro-batch or the evaluation that ran last.
   const OrderOfUse& order_of_use() const { return fetcher_->recorded(); }
   void finish_reduction();  // waits until gradients are summed over the ranks that share them
 
@@ -119,7 +127,8 @@ class ChunkEngine : private nn::Residency {
 
   const nn::ParameterList& parameters() const { return parameters_; }
   const ChunkOptions& options() const { return options_; }
-  const optim::Optimizer& optimizer() const { return optimizer_; }
+  // Of a model that is trained.
+  const optim::Optimizer& optimizer() const { return *optimizer_; }
 
   // How often each parameter was updated, in order of parameters(): part of the optimizer's state.
   std::vector<int64_t> update_counts() const;
@@ -151,6 +160,9 @@ class ChunkEngine : private nn::Residency {
  private:
   class GradientHook;
 
+  ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
+              const optim::Optimizer* optimizer, const ChunkOptions& options,
+              const std::optional<OrderOfUse>& order);
   void before_use(nn::Parameter& parameter) override;
   void after_use(nn::Parameter& parameter) override;
   int chunk_of(const at::Tensor& weight) const {
@@ -169,7 +181,7 @@ class ChunkEngine : private nn::Residency {
 
   nn::ParameterList parameters_;
   const ParallelContext& context_;
-  const optim::Optimizer& optimizer_;
+  const optim::Optimizer* optimizer_;  // null: nothing is trained
   ChunkOptions options_;
   ChunkMemory memory_;
   std::vector<std::unique_ptr<Chunk>> chunks_;

@@ -18,6 +18,8 @@ ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world,
       tensor_parts_(tensor_parts),
       window_bytes_(window_bytes) {
   any_go_away_ = !chunks_that_go_away().empty();
+  any_on_nvme_ = std::ranges::any_of(
+      chunks_, [](const Chunk* chunk) { return chunk->tiers().parameters == Tier::nvme; });
   if (order) {
     plan(*order);
   } else {
@@ -33,16 +35,26 @@ std::vector<int> ChunkFetcher::chunks_that_go_away() const {
   return found;
 }
 
-void ChunkFetcher::plan(const OrderOfUse& order) {
+// The same on all ranks, also where tensors are cut unevenly.
+std::vector<int64_t> ChunkFetcher::chunk_bytes() const {
   std::vector<int64_t> bytes;
   for (const Chunk* chunk : chunks_) {
-    // The same on all ranks, also where tensors are cut unevenly.
     bytes.push_back(chunk->plan.global_numel / tensor_parts_ * chunk->weights().element_bytes());
   }
+  return bytes;
+}
+
+int64_t ChunkFetcher::inference_peak_bytes() const {
+  return peak_bytes(inference_, chunk_bytes());
+}
+
+void ChunkFetcher::plan(const OrderOfUse& order) {
+  const std::vector<int64_t> bytes = chunk_bytes();
   std::vector<int> all = order.forward;
   all.insert(all.end(), order.backward.begin(), order.backward.end());
   training_ = plan_fetches(all, bytes, window_bytes_);
   evaluation_ = plan_fetches(order.forward, bytes, window_bytes_);
+  inference_ = plan_repeated_fetches(order.forward, bytes, window_bytes_);
   order_known_ = order_asked_ = true;
 }
 
@@ -51,18 +63,14 @@ void ChunkFetcher::begin(const FetchPlan& plan) {
                  running_->steps.size());
   running_ = &plan;
   entered_ = 0;
-  loads_.clear();
-  for (const FetchStep& step : plan.steps) {
-    loads_.insert(loads_.end(), step.fetch.begin(), step.fetch.end());
-  }
+  recorded_ = {};
+  in_backward_ = false;
   if (!plan.steps.empty()) enter_next_step();
 }
 
 void ChunkFetcher::begin_training() {
   if (!any_go_away_) return;
-  recorded_ = {};
   training_runs_ = true;
-  in_backward_ = false;
   begin(training_);
 }
 
@@ -76,6 +84,13 @@ void ChunkFetcher::begin_evaluation() {
   begin(evaluation_);
 }
 
+void ChunkFetcher::begin_inference() {
+  if (!any_go_away_) return;
+  COLOSSAL_CHECK(order_known_, "inference over {} chunks in an unknown order", chunks_.size());
+  training_runs_ = false;
+  begin(inference_);
+}
+
 void ChunkFetcher::end() {
   if (!running_) return;
   end_node_uses();
@@ -87,23 +102,35 @@ void ChunkFetcher::end() {
 
 void ChunkFetcher::enter_next_step() {
   const at::NoGradGuard no_grad;
-  const FetchStep& step = running_->steps[entered_++];
+  const size_t number = entered_++;
+  const FetchStep& step = *running_->step(number);
   for (int chunk : step.release) chunks_[chunk]->let_go();
-  for (int chunk : step.fetch) {
-    chunks_[chunk]->fetch();
-    if (!loads_.empty()) loads_.pop_front();
+  load_ahead(number, 0);
+  for (size_t i = 0; i < step.fetch.size(); ++i) {
+    chunks_[step.fetch[i]]->fetch([&] { load_ahead(number, i); });
   }
-  load_ahead();
 }
 
-// From the disk to the host, for the fetches that come next.
-void ChunkFetcher::load_ahead() {
+// From the disk to the host, for what is fetched next: fetches of step `number` from this one on,
+// and of those after it. As much as is allowed is always under way, so that the disk never rests.
+void ChunkFetcher::load_ahead(size_t number, size_t fetch) {
+  if (!any_on_nvme_) return;
+  const int64_t allowed = std::max<int64_t>(1, window_bytes_ / 2);
+  const size_t last = number + running_->steps.size();
   int64_t ahead = 0;
-  for (int index : loads_) {
-    Chunk& chunk = *chunks_[index];
-    ahead += chunk.weights().bytes();
-    if (ahead > window_bytes_ / 2 && index != loads_.front()) break;
-    if (!chunk.loading()) chunk.begin_load();
+  for (; number < last; ++number, fetch = 0) {
+    const FetchStep* const step = running_->step(number);
+    if (!step) return;
+    for (; fetch < step->fetch.size(); ++fetch) {
+      Chunk& chunk = *chunks_[step->fetch[fetch]];
+      ahead += chunk.loading_bytes();
+      while (ahead < allowed) {
+        const int64_t begun = chunk.begin_load();
+        if (begun == 0) break;
+        ahead += begun;
+      }
+      if (ahead >= allowed) return;
+    }
   }
 }
 
@@ -113,7 +140,8 @@ void ChunkFetcher::before_use(int index) {
     COLOSSAL_CHECK(running_, "weights of chunk {} are used outside of a micro-batch", index);
     advance_to(index);
     std::vector<int>& record = in_backward_ ? recorded_.backward : recorded_.forward;
-    if (training_runs_ && (record.empty() || record.back() != index)) record.push_back(index);
+    const bool again = !record.empty() && record.back() == index;
+    if (!again && !running_->repeat_from) record.push_back(index);
   }
   chunk.wait_for_weights();
   chunk.begin_use();
@@ -121,19 +149,21 @@ void ChunkFetcher::before_use(int index) {
 
 void ChunkFetcher::advance_to(int chunk) {
   if (!order_known_) return;  // everything is here
-  const auto& steps = running_->steps;
-  const bool is_next = entered_ < steps.size() && steps[entered_].chunk == chunk;
-  if (is_next) return enter_next_step();
+  const auto uses = [&](size_t number) {
+    const FetchStep* const step = running_->step(number);
+    return step && step->chunk == chunk;
+  };
+  if (uses(entered_)) return enter_next_step();
   // Here, ahead of its place in the order: who left out uses between stays behind the others.
   if (chunks_[chunk]->wanted()) return;
-  const auto found =
-      std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(entered_), steps.end(),
-                   [&](const FetchStep& s) { return s.chunk == chunk; });
-  COLOSSAL_CHECK(found != steps.end(),
+  const size_t steps = running_->steps.size();
+  size_t next = entered_;
+  while (next < entered_ + steps && !uses(next)) ++next;
+  COLOSSAL_CHECK(uses(next),
                  "weights of chunk {}, of {}, are used again after {} of {} uses of a micro-batch: "
                  "not in the order of earlier ones",
-                 chunk, chunks_[chunk]->plan.slots.front().parameter->name, entered_, steps.size());
-  while (entered_ == 0 || steps[entered_ - 1].chunk != chunk) enter_next_step();
+                 chunk, chunks_[chunk]->plan.slots.front().parameter->name, entered_, steps);
+  while (entered_ <= next) enter_next_step();
 }
 
 void ChunkFetcher::use_in_node(int chunk) {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
@@ -24,11 +23,13 @@ class ChunkFetcher {
                int64_t window_bytes, const std::optional<OrderOfUse>& order);
 
   // A micro-batch is begin_training, its forward pass, begin_backward, its backward pass, end; an
-  // evaluation is begin_evaluation, a forward pass, end. Uses outside of these need a chunk that is
-  // whole anyway.
+  // evaluation is begin_evaluation, a forward pass, end; inference is begin_inference and forward
+  // passes without end, of an order that is known. Uses outside of these need a chunk that is whole
+  // anyway.
   void begin_training();
   void begin_backward();
   void begin_evaluation();
+  void begin_inference();
   void end();
 
   // The weights are whole from one to the other.
@@ -39,30 +40,32 @@ class ChunkFetcher {
 
   // Whether there is anything to fetch.
   bool any_go_away() const { return any_go_away_; }
-  // Of the micro-batch that ran last.
+  // Most that is whole at once for its uses, of what inference fetches.
+  int64_t inference_peak_bytes() const;
+  // Of the micro-batch or the evaluation that ran last.
   const OrderOfUse& recorded() const { return recorded_; }
 
  private:
   void begin(const FetchPlan& plan);
   void advance_to(int chunk);
   void enter_next_step();
-  void load_ahead();
+  void load_ahead(size_t step, size_t fetch);
   void end_node_uses();
   void agree();
   void plan(const OrderOfUse& order);
   std::vector<int> chunks_that_go_away() const;
+  std::vector<int64_t> chunk_bytes() const;
 
   std::vector<Chunk*> chunks_;
   const comm::Group& world_;
   int tensor_parts_;
   int64_t window_bytes_;
-  bool any_go_away_ = false;
+  bool any_go_away_ = false, any_on_nvme_ = false;
   bool order_known_ = false, order_asked_ = false;
-  FetchPlan training_, evaluation_;
+  FetchPlan training_, evaluation_, inference_;
 
   const FetchPlan* running_ = nullptr;  // null: outside of a micro-batch
   size_t entered_ = 0;                  // steps of it
-  std::deque<int> loads_;               // of its fetches that are to come
   bool training_runs_ = false, in_backward_ = false;
   OrderOfUse recorded_;
   const void* node_ = nullptr;  // of autograd, that uses these

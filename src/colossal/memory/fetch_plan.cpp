@@ -42,6 +42,12 @@ bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& lon
   return found == shorter.size();
 }
 
+const FetchStep* FetchPlan::step(size_t number) const {
+  if (number < steps.size()) return &steps[number];
+  if (!repeat_from) return nullptr;
+  return &steps[*repeat_from + (number - steps.size()) % (steps.size() - *repeat_from)];
+}
+
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                        int64_t window_bytes) {
   FetchPlan plan;
@@ -58,6 +64,32 @@ FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>
   }
   plan.release_at_end = here;
   return plan;
+}
+
+FetchPlan plan_repeated_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
+                                int64_t window_bytes) {
+  std::vector<int> round = order;
+  // Used last and then first again (a tied head): one use.
+  if (round.size() > 1 && round.front() == round.back()) round.pop_back();
+  // The first round begins with nothing here, the last one has none after it: the second is as all
+  // others are.
+  std::vector<int> rounds;
+  for (int i = 0; i < 3; ++i) rounds.insert(rounds.end(), round.begin(), round.end());
+  FetchPlan plan = plan_fetches(rounds, bytes, window_bytes);
+  plan.steps.resize(2 * round.size());
+  plan.release_at_end.clear();
+  plan.repeat_from = round.size();
+  return plan;
+}
+
+int64_t peak_bytes(const FetchPlan& plan, const std::vector<int64_t>& bytes) {
+  int64_t together = 0, peak = 0;
+  for (const FetchStep& step : plan.steps) {
+    for (int chunk : step.release) together -= bytes[chunk];
+    for (int chunk : step.fetch) together += bytes[chunk];
+    peak = std::max(peak, together);
+  }
+  return peak;
 }
 
 FetchPlan plan_all_at_once(const std::vector<int>& order) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,24 @@ struct FetchStep {
 struct FetchPlan {
   std::vector<FetchStep> steps;
   std::vector<int> release_at_end;
+  std::optional<size_t> repeat_from;  // after the last step comes this one; none: it ends
+
+  // The step of this number, from 0, counted on through repetitions; null: after the end.
+  const FetchStep* step(size_t number) const;
 };
 
 // At each use the chunk itself is together, and those that are used next, as far as all come to no
 // more than `window_bytes`; the next other one in any case. bytes: of each chunk.
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                        int64_t window_bytes);
+
+// The same for an order that is gone through again and again: what the next round uses first is
+// fetched while the last of this one is used.
+FetchPlan plan_repeated_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
+                                int64_t window_bytes);
+
+// Most bytes that are together at once.
+int64_t peak_bytes(const FetchPlan& plan, const std::vector<int64_t>& bytes);
 
 // All that the order uses, from its beginning to its end: for an order that is not known.
 FetchPlan plan_all_at_once(const std::vector<int>& order);

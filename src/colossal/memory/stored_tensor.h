@@ -80,6 +80,7 @@ class StretchVisit {
   StretchVisit(const StretchVisit&) = delete;
   StretchVisit& operator=(const StretchVisit&) = delete;
 
+  Range range() const { return range_; }
   // [range], once it is here. Throws IoError where the disk fails or gives other bytes than were
   // written.
   const at::Tensor& tensor();

@@ -65,6 +65,14 @@ std::vector<Change> more_sharded(const Job& job) {
     changes.push_back({fmt::format("parallel.zero = {}", zero),
                        [zero](Job j) { return with_zero(std::move(j), zero); }});
   }
+  const bool in_groups =
+      job.strategy.zero_group > 0 && job.strategy.zero_group < job.strategy.dp * job.strategy.sp;
+  if (in_groups) {
+    changes.push_back({"parallel.zero_group = \"all\"", [](Job j) {
+                         j.strategy.zero_group = 0;
+                         return j;
+                       }});
+  }
   return changes;
 }
 

@@ -206,8 +206,14 @@ nlohmann::ordered_json to_json(const RankPlan& rank) {
 }
 
 nlohmann::ordered_json to_json(const Strategy& strategy) {
-  return {{"pp", strategy.pp}, {"dp", strategy.dp},     {"sp", strategy.sp},
-          {"tp", strategy.tp}, {"zero", strategy.zero}, {"tp_sequence", strategy.tp_sequence}};
+  return {
+      {"pp", strategy.pp},
+      {"dp", strategy.dp},
+      {"sp", strategy.sp},
+      {"tp", strategy.tp},
+      {"zero", strategy.zero},
+      {"zero_group", strategy.zero_group == 0 ? strategy.dp * strategy.sp : strategy.zero_group},
+      {"tp_sequence", strategy.tp_sequence}};
 }
 
 }  // namespace

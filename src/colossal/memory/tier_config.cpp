@@ -1,0 +1,55 @@
+#include "colossal/memory/tier_config.h"
+
+#include "colossal/base/error.h"
+
+namespace colossal::memory {
+
+void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* target,
+                     const std::string& what, bool or_auto) {
+  std::string doc = fmt::format(
+      "where {} rest between uses, instead of on the device; in part: {{host = 0.5, nvme = 0.25}}",
+      what);
+  std::vector<std::string> choices{"none", "host", "nvme"};
+  if (or_auto) {
+    doc += "; auto: what must, so that the budgets are kept";
+    choices.emplace_back("auto");
+  }
+  schema.add("memory.offload_" + kind, target, doc,
+             {.minimum = 0, .maximum = 1, .choices = choices});
+}
+
+void add_nvme_path_key(ConfigSchema& schema, std::string* target) {
+  schema.add("memory.nvme_path", target, "folder of the scratch file on NVMe");
+}
+
+TierShares resolve_shares(const std::string& kind, const Offload& offload) {
+  if (const auto* tier = std::get_if<std::string>(&offload)) {
+    return {.host = *tier == "host" ? 1.0 : 0, .nvme = *tier == "nvme" ? 1.0 : 0};
+  }
+  TierShares shares;
+  for (const auto& [tier, share] : std::get<std::map<std::string, double>>(offload)) {
+    if (tier != "host" && tier != "nvme") {
+      throw ConfigError(
+          fmt::format("memory.offload_{}: unknown tier \"{}\"; use host and nvme, as in {{host = "
+                      "0.5, nvme = 0.25}}",
+                      kind, tier));
+    }
+    (tier == "host" ? shares.host : shares.nvme) = share;
+  }
+  if (shares.host + shares.nvme > 1) {
+    throw ConfigError(fmt::format(
+        "memory.offload_{} = {{host = {}, nvme = {}}}: more than all of it; use parts that come to "
+        "1 at most, as host = {}",
+        kind, shares.host, shares.nvme, 1 - shares.nvme));
+  }
+  return shares;
+}
+
+void require_nvme_path(const Tiers& tiers) {
+  if (!tiers.uses(Tier::nvme) || !tiers.nvme_path.empty()) return;
+  throw ConfigError(
+      "memory.offload_* = \"nvme\" needs a folder for its file: set memory.nvme_path, or use "
+      "\"host\"");
+}
+
+}  // namespace colossal::memory

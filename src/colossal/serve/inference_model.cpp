@@ -1,0 +1,97 @@
+#include "colossal/serve/inference_model.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include "colossal/base/units.h"
+#include "colossal/checkpoint/weights.h"
+#include "colossal/comm/world.h"
+#include "colossal/nn/dense_builder.h"
+#include "colossal/ops/meta_kernels.h"
+
+namespace colossal::serve {
+namespace {
+
+memory::ChunkOptions chunk_options(const InferenceOptions& options) {
+  return {.working = options.type,
+          .chunk_bytes = options.chunk_bytes,
+          .window_bytes = options.window_bytes,
+          .tiers = options.tiers};
+}
+
+}  // namespace
+
+// One rank alone, on the device or, for a dry run, on meta.
+struct InferenceModel::Parts {
+  Parts(const models::ModelSpecification& specification, const InferenceOptions& options,
+        std::unique_ptr<comm::World> alone, at::Device device,
+        const std::optional<memory::OrderOfUse>& order)
+      : world(std::move(alone)),
+        context(*world, Strategy{}, device),
+        model(models::build_model(specification, build)),
+        weights(build.parameters(), context, chunk_options(options), order) {}
+
+  std::unique_ptr<comm::World> world;
+  ParallelContext context;
+  nn::DenseBuilder build;
+  std::unique_ptr<models::LanguageModel> model;
+  memory::ChunkEngine weights;
+};
+
+InferenceModel::InferenceModel(const models::ModelSpecification& specification,
+                               const InferenceOptions& options) {
+  std::optional<memory::OrderOfUse> order;
+  if (!options.tiers.parameters.all_on_device()) order = record_order(specification, options);
+  parts_ = std::make_unique<Parts>(specification, options, comm::single_world(options.device),
+                                   options.device, order);
+  checkpoint::read_weights(
+      specification.weights, parts_->build.parameters(),
+      [&](const std::string& name) { return models::hugging_face_name(specification, name); },
+      [&](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
+        parts_->weights.load(parameter, begin, values);
+      });
+  parts_->weights.begin_inference();
+}
+
+InferenceModel::~InferenceModel() = default;
+
+// By a dry run of one forward pass: all are the same.
+memory::OrderOfUse InferenceModel::record_order(const models::ModelSpecification& specification,
+                                                const InferenceOptions& options) {
+  ops::register_meta_kernels();
+  const at::NoGradGuard no_grad;
+  Parts dry(specification, options, comm::dry_world(0, 1), at::kMeta, std::nullopt);
+  const at::Tensor token = at::empty({1, 1}, at::TensorOptions(at::kLong).device(at::kMeta));
+  dry.weights.begin_evaluation();
+  dry.model->logits(token, nn::make_step_context(1, 1, at::kMeta), /*last_only=*/true);
+  dry.weights.end_evaluation();
+  return dry.weights.order_of_use();
+}
+
+models::LanguageModel& InferenceModel::operator*() const {
+  return *parts_->model;
+}
+
+std::string InferenceModel::describe_offload() const {
+  const auto resting = [&](memory::Tier tier) {
+    return parts_->weights.state_bytes(tier).parameters;
+  };
+  const int64_t on_nvme = resting(memory::Tier::nvme);
+  if (on_nvme + resting(memory::Tier::host) == 0) return "";
+  std::string text = fmt::format("weights rest: {} on the device, {} on the host",
+                                 format_bytes(resting(memory::Tier::device)),
+                                 format_bytes(resting(memory::Tier::host)));
+  if (on_nvme > 0)
+    text += fmt::format(", {} on nvme in {}", format_bytes(on_nvme),
+                        parts_->weights.options().tiers.nvme_path);
+  text += fmt::format("; for their uses at most {} of them are on the device",
+                      format_bytes(parts_->weights.fetched_peak_bytes()));
+  if (on_nvme > 0) {
+    text += fmt::format(", and {} on the way to it",
+                        format_bytes(parts_->weights.options().window_bytes / 2));
+  }
+  return text;
+}
+
+}  // namespace colossal::serve

@@ -1,0 +1,46 @@
+// A model that is not trained: its weights are read from a Hugging Face folder to the tiers where
+// they rest, and brought to the device for their uses.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "colossal/memory/chunk_engine.h"
+#include "colossal/models/families.h"
+
+namespace colossal::serve {
+
+struct InferenceOptions {
+  at::ScalarType type = at::kFloat;  // of weights and activations
+  at::Device device = at::kCPU;
+  memory::Tiers tiers;  // of parameters
+  // Weights that rest elsewhere come by chunks of about this size; a larger tensor is one alone. At
+  // most window_bytes of them are on the device, or two chunks; half as much comes from NVMe.
+  int64_t chunk_bytes = int64_t{4} << 20;
+  int64_t window_bytes = int64_t{24} << 20;
+};
+
+class InferenceModel {
+ public:
+  // Reads the weights slab by slab; no more of them is in memory than rests there. Throws
+  // ConfigError where they are of another model, IoError for what the disk refuses.
+  InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);
+  ~InferenceModel();
+
+  // Forward passes, one at a time, any number of them.
+  models::LanguageModel& operator*() const;
+
+  // Where weights rest, and how much of them is elsewhere for their uses, for people; empty: all
+  // rest on the device.
+  std::string describe_offload() const;
+
+ private:
+  struct Parts;
+
+  static memory::OrderOfUse record_order(const models::ModelSpecification& specification,
+                                         const InferenceOptions& options);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace colossal::serve

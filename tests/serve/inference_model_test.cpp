@@ -1,0 +1,136 @@
+#include "colossal/serve/inference_model.h"
+
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "colossal/base/error.h"
+#include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/io/safetensors.h"
+#include "colossal/nn/dense_builder.h"
+#include "colossal/ops/random.h"
+#include "colossal/serve/generate.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::serve {
+namespace {
+
+// Random weights as a Hugging Face folder has them.
+void write_weights(models::ModelSpecification& specification, const std::filesystem::path& folder) {
+  nn::DenseBuilder build;
+  models::build_model(specification, build);
+  std::vector<io::TensorSpec> tensors;
+  std::map<std::string, at::Tensor> values;
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    const std::string name = models::hugging_face_name(specification, parameter->name);
+    tensors.push_back({name, io::ScalarType::f32, parameter->shape});
+    values[name] = at::empty({parameter->numel()}, at::kFloat);
+    ops::fill_normal(values[name], 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
+  }
+  const io::SafetensorsPlan plan = io::plan_safetensors(tensors, {});
+  std::ofstream file(folder / "model.safetensors", std::ios::binary);
+  file << plan.header;
+  for (const io::TensorEntry& entry : plan.entries) {
+    const auto bytes = checkpoint::bytes_of(values.at(entry.name));
+    file.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  }
+  specification.weights = folder;
+}
+
+models::ModelSpecification gpt2() {
+  return models::resolve_model({.preset = "gpt2-tiny",
+                                .overrides = {{"n_layer", 3},
+                                              {"n_embd", 24},
+                                              {"n_head", 3},
+                                              {"vocab_size", 50},
+                                              {"n_positions", 20}}});
+}
+
+models::ModelSpecification llama(bool tied) {
+  return models::resolve_model({.preset = "llama-tiny",
+                                .overrides = {{"num_hidden_layers", 3},
+                                              {"hidden_size", 24},
+                                              {"head_dim", 8},
+                                              {"num_attention_heads", 3},
+                                              {"num_key_value_heads", 1},
+                                              {"intermediate_size", 40},
+                                              {"vocab_size", 50},
+                                              {"max_position_embeddings", 20},
+                                              {"tie_word_embeddings", tied}}});
+}
+
+class WeightsInTiers : public testing::Test {
+ protected:
+  WeightsInTiers() { at::set_num_threads(1); }  // such small products only wait for each other
+
+  // Chunks of about a matrix each, two at once.
+  InferenceOptions options(memory::TierShares shares) const {
+    return {.tiers = {.parameters = shares, .nvme_path = folder_.path()},
+            .chunk_bytes = 4096,
+            .window_bytes = 8192};
+  }
+  static std::vector<int32_t> tokens_of(const models::ModelSpecification& specification,
+                                        const InferenceOptions& options) {
+    const InferenceModel model(specification, options);
+    std::vector<int32_t> tokens;
+    // Twice: a second text begins where the first has ended.
+    for (const std::vector<int32_t>& prompt : {std::vector{4, 8, 15}, std::vector{16}}) {
+      generate(*model, specification.facts, prompt, {.max_new_tokens = 8, .sampling = {.seed = 5}},
+               [&](int32_t token) { tokens.push_back(token); });
+    }
+    return tokens;
+  }
+
+  const test::TemporaryDirectory folder_;
+};
+
+TEST_F(WeightsInTiers, GiveTheSameTokens) {
+  for (models::ModelSpecification specification : {gpt2(), llama(false), llama(true)}) {
+    SCOPED_TRACE(specification.config.dump());
+    write_weights(specification, folder_.path());
+    const std::vector<int32_t> expected = tokens_of(specification, options({}));
+    EXPECT_EQ(expected.size(), 16);
+    EXPECT_GT(std::set<int32_t>(expected.begin(), expected.end()).size(), 2);
+    for (const memory::TierShares shares :
+         {memory::TierShares{.host = 1}, {.nvme = 1}, {.host = 0.5, .nvme = 0.3}}) {
+      SCOPED_TRACE(fmt::format("host {}, nvme {}", shares.host, shares.nvme));
+      EXPECT_EQ(tokens_of(specification, options(shares)), expected);
+    }
+    // A window of everything, and one of as little as can be.
+    for (const int64_t window : {int64_t{0}, int64_t{1} << 30}) {
+      InferenceOptions other = options({.nvme = 1});
+      other.window_bytes = window;
+      EXPECT_EQ(tokens_of(specification, other), expected);
+    }
+  }
+}
+
+TEST_F(WeightsInTiers, AreDescribedWhereTheyAreNotOnTheDevice) {
+  models::ModelSpecification specification = gpt2();
+  write_weights(specification, folder_.path());
+  EXPECT_EQ(InferenceModel(specification, options({})).describe_offload(), "");
+  const std::string text =
+      InferenceModel(specification, options({.host = 0.5, .nvme = 0.3})).describe_offload();
+  EXPECT_THAT(text, testing::HasSubstr("on the device"));
+  EXPECT_THAT(text, testing::HasSubstr("on the host"));
+  EXPECT_THAT(text, testing::HasSubstr("on nvme in " + folder_.path().string()));
+}
+
+TEST_F(WeightsInTiers, RefuseAFolderThatIsNone) {
+  models::ModelSpecification specification = gpt2();
+  write_weights(specification, folder_.path());
+  InferenceOptions missing = options({.nvme = 1});
+  missing.tiers.nvme_path = folder_.path() / "missing";
+  try {
+    const InferenceModel model(specification, missing);
+    ADD_FAILURE() << "taken";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr(missing.tiers.nvme_path));
+  }
+}
+
+}  // namespace
+}  // namespace colossal::serve

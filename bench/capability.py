@@ -104,12 +104,12 @@ def main():
                 print(json.dumps(row), file=results, flush=True)
             best = max((row for row in rows if row["fits"]), key=lambda row: row["k"], default=None)
             if best is None:
-                table.add([SYSTEMS[system][0], "none", "", "", "", ""])
+                table.add(SYSTEMS[system][0], "none", "", "", "", "")
                 continue
             start = best["k"]
             first = first or best["parameters"]
-            table.add([SYSTEMS[system][0], best["k"], 64 * best["k"], f"{best['parameters'] / 1e6:,.1f}",
-                       f"{best['device_bytes'] / 2**20:,.0f}", f"{best['parameters'] / first:.1f}"])
+            table.add(SYSTEMS[system][0], best["k"], 64 * best["k"], f"{best['parameters'] / 1e6:,.1f}",
+                      f"{best['device_bytes'] / 2**20:,.0f}", f"{best['parameters'] / first:.1f}")
     print(table.markdown())
 
 

@@ -181,7 +181,8 @@ std::vector<double> settings_of(const Case& c) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Sharding, testing::ValuesIn(pairwise(all_cases(), settings_of)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Sharding, testing::ValuesIn(all_cases()), name_of);
-INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, ShardingFp32, testing::ValuesIn(all_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowLayouts, ShardingFp32,
+                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
 
 // What is computed again has the same bits as what was kept.
 TEST(Recompute, GivesTheSameBits) {

@@ -138,7 +138,8 @@ std::vector<double> settings_of(const Case& c) {
 INSTANTIATE_TEST_SUITE_P(Layouts, MemoryParity,
                          testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, MemoryParity, testing::ValuesIn(all_cases()), name_of);
-INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, MemoryParityFp32, testing::ValuesIn(all_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowLayouts, MemoryParityFp32,
+                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
 
 }  // namespace
 }  // namespace colossal::test::memory_parity

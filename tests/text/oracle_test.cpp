@@ -99,7 +99,7 @@ class Oracle {
 };
 
 TEST(TokenizerOracle, StandardLibraryAndFuzzTexts) {
-  Oracle(1500, 1).compare_all();
+  Oracle(1000, 1).compare_all();
 }
 
 TEST(SlowTokenizerOracle, EveryCharacterAndManyFuzzTexts) {

@@ -1,6 +1,5 @@
 """A full disk, or one that fails, costs a message: training goes on, older checkpoints are intact."""
 import os
-import subprocess
 import unittest
 
 from harness import SHIM, EndToEndTest
@@ -35,11 +34,7 @@ class FailingDisks(EndToEndTest):
 
     def test_a_really_full_file_system(self):
         """A file system of 1 MiB in memory, which a few checkpoints fill."""
-        full = self.directory / "full"
-        full.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", full])
-        self.assertEqual(mounted.returncode, 0, "this test mounts a tmpfs and needs root")
-        self.addCleanup(subprocess.run, ["umount", full], check=True)
+        full = self.mount_small("full", "1m")
         log = self.train(*self.flags("run", checkpoints=False), "--train.steps=6",
                          "--checkpoint.every=1", f"--checkpoint.directory={full}",
                          "--checkpoint.keep=100", ranks=2, expect=1)

@@ -28,6 +28,10 @@ TINY_MODELS = {
                    "--model.max_position_embeddings=64"],
 }
 
+# All of the four kinds on NVMe; --memory.nvme_path says where.
+NVME = [f"--memory.offload_{kind}=nvme"
+        for kind in ("parameters", "gradients", "optimizer", "activations")]
+
 
 class EndToEndTest(unittest.TestCase):
     def setUp(self):
@@ -45,6 +49,15 @@ class EndToEndTest(unittest.TestCase):
         """... go on from the weights in a Hugging Face folder."""
         self.model_flags = []
         self.toml.write_text(f'[model]\npath = "{folder}"\n[data]\ntrain = ["{CORPUS}"]\n')
+
+    def mount_small(self, name, size):
+        """A file system in memory that is soon full."""
+        folder = self.directory / name
+        folder.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder])
+        self.assertEqual(mounted.returncode, 0, "this test mounts a tmpfs and needs root")
+        self.addCleanup(subprocess.run, ["umount", folder], check=True)
+        return folder
 
     def flags(self, name="run", checkpoints=True):
         """Where a run writes: its log folder is `name`."""

@@ -6,10 +6,7 @@ import subprocess
 import time
 import unittest
 
-from harness import EndToEndTest
-
-NVME = ["--memory.offload_parameters=nvme", "--memory.offload_gradients=nvme",
-        "--memory.offload_optimizer=nvme", "--memory.offload_activations=nvme"]
+from harness import NVME, EndToEndTest
 
 
 def descendants(pid):
@@ -84,20 +81,12 @@ class Nvme(EndToEndTest):
 
     def test_a_full_disk(self):
         """State is given its space before the first step; activations take theirs as they come."""
-        def mounted(name, size):
-            full = self.directory / name
-            full.mkdir()
-            done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", full])
-            self.assertEqual(done.returncode, 0, "this test mounts a tmpfs and needs root")
-            self.addCleanup(subprocess.run, ["umount", full], check=True)
-            return full
-
-        full = mounted("no-state", "64k")
+        full = self.mount_small("no-state", "64k")
         log = self.train(*self.nvme_flags("run", 4), f"--memory.nvme_path={full}", expect=1)
         for text in (str(full), "bytes free, fewer than"):
             self.assertIn(text, log)
         self.train(*self.nvme_flags("run", 5))
-        full = mounted("no-activations", "2m")
+        full = self.mount_small("no-activations", "2m")
         log = self.train(*self.nvme_flags("run", 8), f"--memory.nvme_path={full}", expect=1)
         for text in (str(full), "step 6", "bytes free, fewer than"):
             self.assertIn(text, log)

@@ -2,10 +2,8 @@
 resumed run is the undisturbed one, also when it goes on at other settings."""
 import unittest
 
-from harness import EndToEndTest
+from harness import NVME, EndToEndTest
 
-NVME = ["--memory.offload_parameters=nvme", "--memory.offload_gradients=nvme",
-        "--memory.offload_optimizer=nvme", "--memory.offload_activations=nvme"]
 SPREAD = ["--memory.offload_optimizer={host = 0.5, nvme = 0.25}",
           "--memory.offload_parameters={host = 0.5}"]
 

@@ -30,14 +30,10 @@ at::Tensor read(const io::SafetensorsReader& file, const std::string& name, at::
 // Gives each parameter the tensor of the folder.
 void load(const fs::path& folder, const nn::ParameterList& parameters,
           const checkpoint::NameOf& name_of, at::ScalarType type) {
+  const io::SafetensorsReader file(folder / "model.safetensors");
   for (const nn::ParameterHandle& parameter : parameters) {
-    parameter->tensor = at::empty(parameter->shape, type);
+    parameter->tensor = read(file, name_of(parameter->name), type);
   }
-  checkpoint::read_weights(
-      folder, parameters, name_of,
-      [](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
-        parameter.tensor.view(-1).narrow(0, begin, values.numel()).copy_(values);
-      });
 }
 
 // What transformers makes of one model.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -143,6 +144,63 @@ TEST(Checkpoint, LoadsAtEveryLayout) {
       });
       expect_equal(found, expected);
     }
+  }
+}
+
+// That this thread has read, by the system's count, which leaves out this reading.
+int64_t bytes_read() {
+  static thread_local int64_t own = 0;
+  std::ifstream file("/proc/thread-self/io");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const int64_t read = std::stoll(text.substr(text.find("rchar: ") + 7)) - own;
+  own += static_cast<int64_t>(text.size());
+  return read;
+}
+
+// Masters and two moments, of four bytes an element, are what a checkpoint of a run in bf16 gives a
+// rank; beside them each reads headers and the small files, as one rank alone does.
+TEST(Checkpoint, ARankReadsOnlyTheBytesThatItKeeps) {
+  test::TemporaryDirectory directory;
+  with_engine({2, 1}, [&](auto& engine, const auto& context) {
+    train_and_save(engine, context, directory.path());
+  });
+  const fs::path checkpoint = directory.path() / "step-000003";
+  constexpr int64_t kElements = 13 * 8 + 8 + 8 * 21 + 1;
+  int64_t beside_tensors = 0;
+  const auto load_counted = [&](memory::ChunkEngine& engine) {
+    const int64_t before = bytes_read();
+    load(checkpoint, engine, description());
+    return bytes_read() - before;
+  };
+  with_engine({1, 0}, [&](auto& engine, const auto&) {
+    beside_tensors = load_counted(engine) - 3 * 4 * kElements;
+  });
+  int64_t in_files = -(3 * 4 + 2) * kElements;  // without masters, moments and weights in bf16
+  for (const char* name :
+       {"config.json", "training_state/state.json", "model.safetensors.index.json",
+        "model-00001-of-00001.safetensors", "training_state/optimizer.safetensors"}) {
+    in_files += static_cast<int64_t>(fs::file_size(checkpoint / name));
+  }
+  EXPECT_EQ(beside_tensors, in_files);
+  for (const Layout& layout : std::vector<Layout>{
+           {2, 0}, {3, 1}, {3, 2}, {3, 3}, {1, 0, 2}, {1, 1, 3}, {2, 1, 2}, {2, 3, 3}}) {
+    SCOPED_TRACE(fmt::format("dp {} stage {} tp {}", layout.dp, layout.zero, layout.tp));
+    std::atomic<int64_t> all_read = 0;
+    with_engine(layout, [&](auto& engine, const auto& context) {
+      int64_t kept = 0;
+      for (const nn::ParameterHandle& parameter : engine.parameters()) {
+        kept +=
+            4 * (engine.kept_weights(*parameter).size() + 2 * engine.kept_state(*parameter).size());
+      }
+      const int64_t read = load_counted(engine) - beside_tensors;
+      EXPECT_EQ(read, kept) << "rank " << context.rank();
+      all_read += read;
+    });
+    // Two parameters, of 8 elements and one, are whole on every rank of tp.
+    const int64_t elements = kElements + (layout.tp - 1) * (8 + 1);
+    const int64_t weights = layout.zero < 3 ? layout.dp : 1,
+                  states = layout.zero < 1 ? layout.dp : 1;
+    EXPECT_EQ(all_read, 4 * elements * (weights + 2 * states));
   }
 }
 

@@ -136,11 +136,8 @@ class Trainer {
  private:
   void load_weights() {
     memory::ChunkEngine& chunks = engine_.chunks();
-    checkpoint::read_weights(
-        job_.model.weights, chunks.parameters(), description().hugging_face_name,
-        [&](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
-          chunks.load(parameter, begin, values);
-        });
+    checkpoint::read_weights(job_.model.weights, chunks.parameters(), chunks,
+                             description().hugging_face_name);
     log::info("weights from {}", job_.model.weights.string());
   }
 

@@ -146,33 +146,38 @@ void check_model(const std::filesystem::path& checkpoint, const nlohmann::json& 
 // Masters where the checkpoint has them: working weights are their rounding.
 void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsReader& states,
                  memory::ChunkEngine& chunks, const NameOf& name_of) {
-  const auto take = [&](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
-    chunks.load(parameter, begin, values);
-  };
-  read_weights(checkpoint, chunks.parameters(), name_of, take);
+  nn::ParameterList without_master;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
     const io::TensorEntry* entry = states.find(FilePlan::master_name(parameter->name));
-    if (entry) read_tensor(states, *entry, *parameter, take);
+    if (!entry) {
+      without_master.push_back(parameter);
+      continue;
+    }
+    read_tensor(states, *entry, *parameter, chunks.kept_weights(*parameter),
+                [&](int64_t begin, const at::Tensor& values) {
+                  chunks.store_weights(*parameter, begin, values);
+                });
   }
+  read_weights(checkpoint, without_master, chunks, name_of);
 }
 
-void load_state(const io::SafetensorsReader& states, const memory::ChunkEngine& chunks) {
+void load_state(const io::SafetensorsReader& states, memory::ChunkEngine& chunks) {
   const std::vector<std::string> names = chunks.optimizer().state_names();
-  chunks.for_each_held_piece([&](const memory::OwnedPiece& piece) {
-    for (size_t i = 0; i < piece.num_states(); ++i) {
-      const std::string name = FilePlan::state_name(names[i], piece.parameter->name);
+  for (const nn::ParameterHandle& parameter : chunks.parameters()) {
+    if (!parameter->trainable) continue;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string name = FilePlan::state_name(names[i], parameter->name);
       const io::TensorEntry* entry = states.find(name);
-      if (!entry || entry->shape != piece.parameter->shape) {
+      if (!entry || entry->shape != parameter->shape) {
         throw ConfigError(fmt::format("{}: no tensor \"{}\" of shape [{}]", states.path().string(),
-                                      name, fmt::join(piece.parameter->shape, ", ")));
+                                      name, fmt::join(parameter->shape, ", ")));
       }
-      const at::ScalarType type = tensor_type(entry->type);
-      const at::Tensor values = at::empty({piece.elements.size()}, type);
-      states.read(*entry, piece.elements.begin * static_cast<int64_t>(c10::elementSize(type)),
-                  writable_bytes_of(values));
-      piece.set_state(i, values);
+      read_tensor(states, *entry, *parameter, chunks.kept_state(*parameter),
+                  [&](int64_t begin, const at::Tensor& values) {
+                    chunks.store_state(*parameter, i, begin, values);
+                  });
     }
-  });
+  }
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ io::TensorDirectory::Tensor find(const io::TensorDirectory& directory, const std
 }  // namespace
 
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                 const nn::Parameter& parameter, const TakeValues& take) {
+                 const nn::Parameter& parameter, Range here, const TakeValues& take) {
   if (entry.shape != parameter.shape) {
     throw ConfigError(fmt::format("{}: tensor \"{}\" is [{}], the model needs [{}]",
                                   file.path().string(), entry.name, fmt::join(entry.shape, ", "),
@@ -29,19 +29,28 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
   const at::ScalarType type = tensor_type(entry.type);
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   const int64_t slab = kSlabBytes / element;
-  for (int64_t begin = 0; begin < parameter.numel(); begin += slab) {
-    const at::Tensor values = at::empty({std::min(slab, parameter.numel() - begin)}, type);
-    file.read(entry, begin * element, writable_bytes_of(values));
-    take(parameter, begin, values);
+  for (int64_t begin = here.begin; begin < here.end; begin += slab) {
+    const Range now{begin, std::min(begin + slab, here.end)};
+    const at::Tensor values = at::empty({now.size()}, type);
+    const std::span<std::byte> bytes = writable_bytes_of(values);
+    parameter.for_each_run(now, [&](const nn::Parameter::Run& run) {
+      file.read(entry, run.begin * element,
+                bytes.subspan(static_cast<size_t>((run.local_begin - begin) * element),
+                              static_cast<size_t>(run.count * element)));
+    });
+    take(begin, values);
   }
 }
 
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                  const NameOf& name_of, const TakeValues& take) {
+                  memory::ChunkEngine& chunks, const NameOf& name_of) {
   const io::TensorDirectory directory(folder);
   for (const nn::ParameterHandle& parameter : parameters) {
     const auto [file, entry] = find(directory, name_of(parameter->name));
-    read_tensor(*file, *entry, *parameter, take);
+    read_tensor(*file, *entry, *parameter, chunks.kept_weights(*parameter),
+                [&](int64_t begin, const at::Tensor& values) {
+                  chunks.store_weights(*parameter, begin, values);
+                });
   }
 }
 

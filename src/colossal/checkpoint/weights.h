@@ -1,4 +1,5 @@
-// Reads the weights of a Hugging Face folder, slab by slab.
+// Reads tensors of Hugging Face folders and of checkpoints: of each tensor only the byte ranges of
+// the elements that this rank keeps, at most 64 MiB at once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,24 +10,25 @@
 #include <string>
 
 #include "colossal/io/safetensors.h"
+#include "colossal/memory/chunk_engine.h"
 #include "colossal/nn/parameter.h"
 
 namespace colossal::checkpoint {
 
 using NameOf = std::function<std::string(const std::string& parameter)>;
-// A run of a parameter's flattened elements, from element `begin`, in the file's type.
-using TakeValues =
-    std::function<void(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values)>;
 
-// Gives each parameter's elements to `take`, at most 64 MiB at once. Names are tried as given and
-// without their first part
-// ("transformer."), as bare models are saved. Throws ConfigError naming a tensor that is missing or
-// of another shape.
+// Weights of a folder for `parameters`, which are among those of `chunks`. Names are tried as given
+// and without their first part ("transformer."), as bare models are saved. Throws ConfigError
+// naming a tensor that is missing or of another shape.
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                  const NameOf& name_of, const TakeValues& take);
+                  memory::ChunkEngine& chunks, const NameOf& name_of);
 
-// The same for one tensor of one file, whose shape must be the parameter's.
+// Flat values from element `begin` on, in the file's type.
+using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
+
+// Elements `here` of one tensor, counted as they lie here (Parameter::for_each_run). Throws
+// ConfigError where its shape is not the parameter's.
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                 const nn::Parameter& parameter, const TakeValues& take);
+                 const nn::Parameter& parameter, Range here, const TakeValues& take);
 
 }  // namespace colossal::checkpoint

@@ -198,6 +198,33 @@ void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::
   });
 }
 
+Range ChunkEngine::kept_of(const nn::Parameter& parameter, Range in_chunk) const {
+  const auto [chunk, slot, index] = places_.at(&parameter);
+  const int64_t offset = chunk->plan.slots[slot].offset;
+  const Range kept = intersect(chunk->range_of(slot), in_chunk);
+  return {kept.begin - offset, kept.end - offset};
+}
+
+Range ChunkEngine::kept_weights(const nn::Parameter& parameter) const {
+  return kept_of(parameter, places_.at(&parameter).chunk->weights().covers());
+}
+
+Range ChunkEngine::kept_state(const nn::Parameter& parameter) const {
+  return kept_of(parameter, places_.at(&parameter).chunk->held);
+}
+
+void ChunkEngine::store_weights(const nn::Parameter& parameter, int64_t begin,
+                                const at::Tensor& values) {
+  const auto [chunk, slot, index] = places_.at(&parameter);
+  chunk->store(chunk->plan.slots[slot].offset + begin, values);
+}
+
+void ChunkEngine::store_state(const nn::Parameter& parameter, size_t state, int64_t begin,
+                              const at::Tensor& values) {
+  const auto [chunk, slot, index] = places_.at(&parameter);
+  chunk->state()[state]->write(chunk->plan.slots[slot].offset + begin, values);
+}
+
 void ChunkEngine::begin_step() {
   memory_.pools.reset_peaks();
   for (Chunk* chunk : launch_order_) chunk->forget_gradients();

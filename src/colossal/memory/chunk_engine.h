@@ -37,7 +37,7 @@
 
 namespace colossal::memory {
 
-// A run of one parameter's elements that this rank holds: what checkpoints write and read. Tensors
+// A run of one parameter's elements that this rank holds: what checkpoints write. Tensors
 // are one-dimensional and of equal length: views where they rest in memory, copies of what is on
 // NVMe.
 struct OwnedPiece {
@@ -54,9 +54,6 @@ struct OwnedPiece {
   // The optimizer's, as it names them.
   size_t num_states() const { return chunk->state().size(); }
   at::Tensor state(size_t index) const { return chunk->state()[index]->read(in_chunk); }
-  void set_state(size_t index, const at::Tensor& values) const {
-    chunk->state()[index]->write(in_chunk.begin, values);
-  }
 };
 
 class ChunkEngine : private nn::Residency {
@@ -78,6 +75,14 @@ class ChunkEngine : private nn::Residency {
   // Writes `values` (flat, any float type) as elements [begin, begin + size) of a parameter, as far
   // as these are here: working weights, and masters where this rank holds them.
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
+
+  // For what is read from files. Elements are counted as they lie here (Parameter::for_each_run):
+  // those that this rank keeps, of a kind, and flat values from `begin` on, of any float type.
+  Range kept_weights(const nn::Parameter& parameter) const;
+  Range kept_state(const nn::Parameter& parameter) const;
+  void store_weights(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
+  void store_state(const nn::Parameter& parameter, size_t state, int64_t begin,
+                   const at::Tensor& values);
 
   void begin_step();
   void begin_micro_batch(bool last);
@@ -168,6 +173,7 @@ class ChunkEngine : private nn::Residency {
   int chunk_of(const at::Tensor& weight) const {
     return storages_.at(weight.storage().unsafeGetStorageImpl());
   }
+  Range kept_of(const nn::Parameter& parameter, Range in_chunk) const;
   void attach(int index);
   bool reduces_now(const Chunk& chunk) const;
   void collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter);

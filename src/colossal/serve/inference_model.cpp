@@ -46,11 +46,8 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
   parts_ = std::make_unique<Parts>(specification, options, comm::single_world(options.device),
                                    options.device, order);
   checkpoint::read_weights(
-      specification.weights, parts_->build.parameters(),
-      [&](const std::string& name) { return models::hugging_face_name(specification, name); },
-      [&](const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
-        parts_->weights.load(parameter, begin, values);
-      });
+      specification.weights, parts_->build.parameters(), parts_->weights,
+      [&](const std::string& name) { return models::hugging_face_name(specification, name); });
   parts_->weights.begin_inference();
 }
 

@@ -29,8 +29,9 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
   const at::ScalarType type = tensor_type(entry.type);
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   const int64_t slab = kSlabBytes / element;
-  for (int64_t begin = 0; begin < parameter.numel(); begin += slab) {
-    const at::Tensor values = at::empty({std::min(slab, parameter.numel() - begin)}, type);
+  const Range span = parameter.span();
+  for (int64_t begin = span.begin; begin < span.end; begin += slab) {
+    const at::Tensor values = at::empty({std::min(slab, span.end - begin)}, type);
     file.read(entry, begin * element, writable_bytes_of(values));
     take(parameter, begin, values);
   }

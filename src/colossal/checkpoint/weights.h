@@ -18,8 +18,8 @@ using NameOf = std::function<std::string(const std::string& parameter)>;
 using TakeValues =
     std::function<void(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values)>;
 
-// Gives each parameter's elements to `take`, at most 64 MiB at once. Names are tried as given and
-// without their first part
+// Gives each parameter's elements, from the first to the last that is here, to `take`, at most 64
+// MiB at once. Names are tried as given and without their first part
 // ("transformer."), as bare models are saved. Throws ConfigError naming a tensor that is missing or
 // of another shape.
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,

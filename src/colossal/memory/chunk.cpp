@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -225,6 +226,12 @@ void Chunk::finish_reduction(bool last) {
   keep_sums(last);
   reduced_ = true;
   whole_gradients_->give();
+}
+
+bool Chunk::reduces_tied_apart() const {
+  return gradients_go_away() && std::ranges::any_of(plan.slots, [](const Slot& slot) {
+           return slot.parameter->tied && slot.parameter->block;
+         });
 }
 
 std::vector<Range> Chunk::sum_stretches() const {

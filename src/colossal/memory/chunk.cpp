@@ -61,6 +61,7 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
   if (weights_sharded_ || tiers.parameters != Tier::device) {
     whole_weights_ = std::make_unique<LentTensor>(numel(), options.working, pools.device(),
                                                   MemoryKind::gathered, memory.blocks);
+    whole_weights_->give();
     weights_here_ = whole_weights_->tensor();
     weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, options.working,
                                               MemoryKind::parameters, pools);
@@ -162,6 +163,10 @@ void Chunk::fetch(const std::function<void()>& arrived) {
     memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
   }
   if (weights_sharded_) begin_weight_gather();
+}
+
+void Chunk::take_weights() {
+  if (whole_weights_) whole_weights_->take();
 }
 
 void Chunk::let_go() {

@@ -116,6 +116,8 @@ class Chunk {
   int64_t loading_bytes() const;  // begun, and not fetched
   void fetch(const std::function<void()>& arrived);
   void wait_for_weights() { gather_.wait(); }
+  // Space for them until let_go(), of no values.
+  void take_weights();
   void let_go();
   void begin_use() { ++uses_; }
   void end_use();

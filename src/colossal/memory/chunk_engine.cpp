@@ -131,6 +131,7 @@ std::vector<ChunkTiers> ChunkEngine::tiers_of(const std::vector<ChunkPlan>& plan
 // that the optimizer's writes are not taken for writes to saved tensors of other parameters.
 void ChunkEngine::attach(int index) {
   Chunk& chunk = *chunks_[index];
+  chunk.take_weights();
   for (size_t slot = 0; slot < chunk.plan.slots.size(); ++slot) {
     const Slot& place = chunk.plan.slots[slot];
     nn::Parameter& parameter = *place.parameter;

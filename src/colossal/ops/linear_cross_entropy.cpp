@@ -7,10 +7,10 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -383,6 +383,7 @@ at::Tensor apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
 // Calls visit(tokens, logits): of some tokens after the others, as many as logits_bytes hold.
 void for_logits(const at::Tensor& x, const at::Tensor& weight, int64_t logits_bytes,
                 const std::function<void(Range tokens, const at::Tensor& logits)>& visit) {
+  if (weight.size(0) == 0) return;
   const int64_t rows = rows_of_block(x, weight.size(0), logits_bytes);
   const at::Tensor memory = at::empty({rows, weight.size(0)}, x.options());
   for (int64_t begin = 0; begin < x.size(0); begin += rows) {
@@ -408,7 +409,6 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     context->saved_data["weight_needs_gradient"] = weight_needs_gradient;
     context->saved_data["logits_bytes"] = logits_bytes;
     at::Tensor result = before.clone();
-    if (weight.size(0) == 0) return result;
     const at::Tensor here = labels_from(labels, labels.eq(kIgnoredLabel), first_row);
     for_logits(x, weight, logits_bytes, [&](Range tokens, const at::Tensor& logits) {
       const at::Tensor found =
@@ -451,9 +451,11 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       }
     };
     for_logits(x, weight, data["logits_bytes"].toInt(), add);
-    if (x.size(0) == 0 && weight_needs_gradient) weight_gradient.zero_();
-    // Of no tokens there is none: then nothing is scaled.
-    const at::Tensor factor = x.size(0) == 0 ? at::ones({}, whole.options()) : whole[2][0];
+    if (x.size(0) == 0 || weight.size(0) == 0) {  // nothing was added
+      return {whole, {}, weight_needs_gradient ? at::zeros_like(weight) : at::Tensor(), {}, {}, {},
+              {},    {}};
+    }
+    const at::Tensor factor = whole[2][0];
     return {whole,
             scaled(x_gradient, factor, x.scalar_type()),
             scaled(weight_gradient, factor, x.scalar_type()),

@@ -119,6 +119,38 @@ TEST(BytesOfAStep, OfGradientsAndWeightsInPartsEqualTheLaws) {
   }
 }
 
+// A tied table in blocks: what the last layer makes of its gradient is summed apart from the first
+// layer's. The backward pass of the last layer reads each block once more, but for the last two,
+// which are still here.
+TEST(BytesOfAStep, OfTablesInBlocksEqualTheLaws) {
+  constexpr int64_t kBlocks = 4;
+  for (int ranks : {2, 4}) {
+    for (int zero : {1, 2, 3}) {
+      TinyTraining training = unpadded(zero, 1);
+      training.order_known = true;
+      training.chunk_bytes = 1;
+      training.window_bytes = 0;
+      training.table_rows = training.model.vocab_size / kBlocks;
+      SCOPED_TRACE(fmt::format("{} ranks, stage {}", ranks, zero));
+      const TinyResult result = train_tiny(training, ranks);
+      const int64_t others = ranks - 1, micro_batches = training.global_batch / ranks;
+      const int64_t model_bytes = 8 * total_parameters(training);
+      const int64_t table_bytes = 8 * result.weights.at("token_embedding.weight").numel();
+      int64_t gathered = table_bytes / kBlocks * (3 * kBlocks - 2);
+      for (const auto& [name, weight] : result.weights) {
+        if (name == "token_embedding.weight") continue;
+        gathered += 8 * weight.numel() * gathers_of(name, /*blocks_run_again=*/false);
+      }
+      const Sent sent = sum_of(result);
+      EXPECT_EQ(sent.gradient,
+                training.steps * others *
+                    (zero == 1 ? model_bytes : micro_batches * (model_bytes + table_bytes)));
+      EXPECT_EQ(sent.parameter,
+                training.steps * others * (zero == 3 ? micro_batches * gathered : model_bytes));
+    }
+  }
+}
+
 // Groups of s ranks share out what others hold too. Sums of whole gradients go to the shares of a
 // group and from there over the groups; weights travel within a group.
 TEST(BytesOfAStep, InGroupsOfRanksEqualTheLaws) {

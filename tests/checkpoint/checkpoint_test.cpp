@@ -10,8 +10,10 @@
 
 #include "colossal/base/error.h"
 #include "colossal/io/manifest.h"
+#include "colossal/layout/partition.h"
 #include "colossal/layout/segments.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/token_table.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 
@@ -41,15 +43,29 @@ nn::Placement placement_of(const std::string& name, const ParallelContext& conte
   return {.num_replicas = tp, .replica = here};
 }
 
-nn::ParameterList make_parameters(const ParallelContext& context) {
+// table_rows: of the table, most in a parameter; 0: all.
+nn::ParameterList make_parameters(const ParallelContext& context, int64_t table_rows) {
   nn::ParameterList parameters;
   for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
            {"table", {13, 8}}, {"bias", {8}}, {"up", {8, 21}}, {"one", {1}}}) {
-    parameters.emplace_back(
-        std::make_shared<nn::Parameter>(nn::Parameter{.name = name,
-                                                      .shape = shape,
-                                                      .initializer = nn::Initializer::normal(0.5),
-                                                      .placement = placement_of(name, context)}));
+    const nn::Parameter whole{.name = name,
+                              .shape = shape,
+                              .initializer = nn::Initializer::normal(0.5),
+                              .placement = placement_of(name, context)};
+    if (table_rows == 0 || name != "table") {
+      parameters.emplace_back(std::make_shared<nn::Parameter>(whole));
+      continue;
+    }
+    const Partition parts(shape[0], context.strategy().tp);
+    const Range here = nn::rows_here(whole);
+    const std::vector<Range> blocks = nn::cut_rows(here, parts.range(0).size(), table_rows);
+    for (const Range& rows : blocks) {
+      nn::Parameter block = whole;
+      block.block = {.index = static_cast<int>(parameters.size()),
+                     .numel = whole.numel() / std::ssize(blocks)};
+      block.placement.held = {{rows}, {{0, shape[1]}}};
+      parameters.emplace_back(std::make_shared<nn::Parameter>(block));
+    }
   }
   return parameters;
 }
@@ -60,6 +76,7 @@ struct Layout {
   int tp = 1;
   at::ScalarType working = at::kBFloat16;
   at::ScalarType master = at::kFloat;
+  int64_t table_rows = 0;
 };
 
 // Everything of a model by name: weights, masters, moments.
@@ -88,7 +105,7 @@ Contents with_engine(const Layout& layout,
   test::run_ranks(layout.dp * layout.tp, [&](comm::World& world) {
     const ParallelContext context(world,
                                   Strategy{.dp = layout.dp, .tp = layout.tp, .zero = layout.zero});
-    memory::ChunkEngine engine(make_parameters(context), context, *optimizer,
+    memory::ChunkEngine engine(make_parameters(context, layout.table_rows), context, *optimizer,
                                {.working = layout.working,
                                 .master = layout.master,
                                 .gradient = layout.working,
@@ -126,8 +143,17 @@ void expect_equal(const Contents& found, const Contents& expected) {
 
 // Any layout loads what any other saved, bit for bit.
 TEST(Checkpoint, LoadsAtEveryLayout) {
-  const std::vector<Layout> layouts{{1, 0},    {2, 0},    {2, 1},    {3, 1},   {5, 1},
-                                    {1, 0, 2}, {2, 1, 2}, {2, 0, 3}, {1, 1, 3}};
+  const std::vector<Layout> layouts{{1, 0},
+                                    {2, 0},
+                                    {2, 1},
+                                    {3, 1},
+                                    {5, 1},
+                                    {1, 0, 2},
+                                    {2, 1, 2},
+                                    {2, 0, 3},
+                                    {1, 1, 3},
+                                    {.dp = 1, .zero = 0, .table_rows = 4},
+                                    {.dp = 2, .zero = 1, .tp = 2, .table_rows = 3}};
   for (const Layout& saved : layouts) {
     test::TemporaryDirectory directory;
     const Contents expected = with_engine(saved, [&](auto& engine, const auto& context) {
@@ -201,6 +227,28 @@ TEST(Checkpoint, ARankReadsOnlyTheBytesThatItKeeps) {
     const int64_t weights = layout.zero < 3 ? layout.dp : 1,
                   states = layout.zero < 1 ? layout.dp : 1;
     EXPECT_EQ(all_read, 4 * elements * (weights + 2 * states));
+  }
+}
+
+std::string content_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Checkpoint, OfATableInBlocksHasTheBytesOfTheWholeOnes) {
+  test::TemporaryDirectory whole, in_blocks;
+  const auto save_to = [](const fs::path& directory) {
+    return [&directory](auto& engine, const auto& context) {
+      train_and_save(engine, context, directory);
+    };
+  };
+  with_engine({2, 1, 2}, save_to(whole.path()));
+  with_engine({.dp = 2, .zero = 1, .tp = 2, .table_rows = 3}, save_to(in_blocks.path()));
+  for (const char* file : {"model-00001-of-00001.safetensors", "model.safetensors.index.json",
+                           "training_state/optimizer.safetensors", "training_state/state.json"}) {
+    const std::string expected = content_of(whole.path() / "step-000003" / file);
+    EXPECT_FALSE(expected.empty()) << file;
+    EXPECT_EQ(content_of(in_blocks.path() / "step-000003" / file), expected) << file;
   }
 }
 

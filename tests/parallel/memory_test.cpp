@@ -61,13 +61,15 @@ struct Case {
   int64_t micro_batch;
   bool accumulate_whole;
   double dropout;
+  int64_t table_rows;
 };
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}_zero{}_recompute{}_micro{}{}_dropout{}", kMeshes[c.mesh].name,
+  return fmt::format("{}_{}_zero{}_recompute{}_micro{}{}_dropout{}{}", kMeshes[c.mesh].name,
                      c.llama ? "llama" : "gpt2", c.zero, c.recompute, c.micro_batch,
-                     c.accumulate_whole ? "_whole" : "", c.dropout > 0 ? "on" : "off");
+                     c.accumulate_whole ? "_whole" : "", c.dropout > 0 ? "on" : "off",
+                     c.table_rows > 0 ? "_blocks" : "");
 }
 
 std::vector<Case> all_cases() {
@@ -81,7 +83,11 @@ std::vector<Case> all_cases() {
               if (whole && (zero == 1 || micro_batch == 0)) continue;
               if (zero == 1 && recompute == 0) continue;  // elsewhere
               const double dropout = recompute > 0 ? 0.2 : 0;
-              cases.push_back({mesh, llama, zero, recompute, micro_batch, whole, dropout});
+              for (int64_t table_rows : {0, 7}) {
+                if (table_rows > 0 && kMeshes[mesh].mode != TensorMode::one_d) continue;
+                cases.push_back(
+                    {mesh, llama, zero, recompute, micro_batch, whole, dropout, table_rows});
+              }
             }
           }
         }
@@ -110,6 +116,7 @@ class MemoryParity : public testing::TestWithParam<Case> {
     training.micro_batch = c.micro_batch;
     training.accumulate_whole = c.accumulate_whole;
     training.order_known = c.recompute != 1;
+    training.table_rows = c.table_rows;
     training.chunk_bytes = 12'000;
     training.window_bytes = 12'000;
     training.recompute.selective = c.recompute == 1;
@@ -132,7 +139,8 @@ TEST_P(MemoryParityFp32, EqualsSerial) {
 std::vector<double> settings_of(const Case& c) {
   return {static_cast<double>(c.mesh),        static_cast<double>(c.llama),
           static_cast<double>(c.zero),        static_cast<double>(c.recompute),
-          static_cast<double>(c.micro_batch), static_cast<double>(c.accumulate_whole)};
+          static_cast<double>(c.micro_batch), static_cast<double>(c.accumulate_whole),
+          static_cast<double>(c.table_rows)};
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, MemoryParity,

@@ -83,6 +83,19 @@ TEST(FitMemory, ABudgetThatSufficesChangesNothing) {
   EXPECT_THAT(refusal(job), HasSubstr("1 B too many"));
 }
 
+TEST(FitMemory, NamesBlocksOfATableThatIsMostOfIt) {
+  RunConfig config = deep_job(1, 1).config;
+  config.model.overrides["vocab_size"] = 400'000;  // of 64 numbers each: 98 MiB
+  config.train.global_batch = 1;
+  Job job = resolve_job(config, {.ranks = 1, .local_ranks = 1});
+  const int64_t whole = need(job, {});
+  job.device_budget = whole - 1;
+  EXPECT_THAT(refusal(job), HasSubstr("\n  memory.table_rows = 65536: "));
+  job.strategy.table_rows = 65'536;
+  EXPECT_LT(need(job, {}), whole);
+  EXPECT_THAT(refusal(deep_job()), Not(HasSubstr("table_rows")));
+}
+
 TEST(FitMemory, NamesWhatFitsWithTheFewestChanges) {
   Job job = deep_job(2);
   job.device_budget = need(job, {.selective = true});

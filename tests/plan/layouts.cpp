@@ -34,11 +34,11 @@ nlohmann::json model_fields(const Layout& layout) {
 std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   return out << fmt::format(
              "{} dp {} sp {} {} tp {} {}{} zero {} ({}), recompute {}, {} micro-batches, dropout "
-             "{}, {}, gradients {}",
+             "{}, {}, gradients {}, table rows {}",
              layout.family, layout.dp, layout.sp, layout.sp_mode, layout.tp, layout.tp_mode,
              layout.tp_sequence ? " tokens shared" : "", layout.zero, layout.accumulate,
              layout.recompute, layout.num_micro_batches, layout.dropout, layout.compute,
-             layout.gradients);
+             layout.gradients, layout.table_rows);
 }
 
 Job job_of(const Layout& layout) {
@@ -55,6 +55,7 @@ Job job_of(const Layout& layout) {
   config.parallel.zero = layout.zero;
   config.parallel.accumulate = layout.accumulate;
   config.memory.recompute = layout.recompute;
+  config.memory.table_rows = layout.table_rows;
   config.precision.compute = layout.compute;
   config.precision.gradients = layout.gradients;
   if (layout.family == "gpt2") config.train.dropout = layout.dropout;

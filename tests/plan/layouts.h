@@ -21,6 +21,7 @@ struct Layout {
   double dropout = 0;  // GPT-2's
   std::string compute = "fp32", gradients = "auto";
   memory::Tiers tiers = {};
+  int64_t table_rows = 0;
   bool large = false;  // several MiB of activations; else sizes that divide by nothing convenient
 
   int ranks() const { return dp * sp * tp; }

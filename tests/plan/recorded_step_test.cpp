@@ -89,6 +89,10 @@ void add_sharded_and_recomputed(std::vector<Layout>& layouts) {
             layout.zero = zero;
             layout.num_micro_batches = micro_batches;
             layout.accumulate = accumulate;
+            layout.table_rows = 0;
+            layouts.push_back(layout);
+            if (layout.tp_mode != "1d") continue;
+            layout.table_rows = 23;
             layouts.push_back(layout);
           }
         }
@@ -171,7 +175,8 @@ std::vector<double> settings_of(const Layout& layout) {
           : layout.recompute == "full" ? 1.0
                                        : 2.0,
           static_cast<double>(layout.num_micro_batches),
-          layout.dropout};
+          layout.dropout,
+          static_cast<double>(layout.table_rows)};
 }
 
 TEST(RecordedStep, IsTheRealOneForEveryPairOfSettings) {
@@ -216,6 +221,7 @@ TEST(RecordedStep, PeaksWithinOnePercent) {
                     .num_micro_batches = 2,
                     .compute = "fp32",
                     .large = true});
+  expect_same_step({.dp = 2, .zero = 3, .compute = "bf16", .table_rows = 100, .large = true});
 }
 
 TEST(SlowRecordedStep, PeaksWithinOnePercentAtEveryLayout) {

@@ -99,6 +99,9 @@ TEST_F(WeightsInTiers, GiveTheSameTokens) {
       SCOPED_TRACE(fmt::format("host {}, nvme {}", shares.host, shares.nvme));
       EXPECT_EQ(tokens_of(specification, options(shares)), expected);
     }
+    InferenceOptions in_blocks = options({.nvme = 1});
+    in_blocks.table_rows = 11;
+    EXPECT_EQ(tokens_of(specification, in_blocks), expected);
     // A window of everything, and one of as little as can be.
     for (const int64_t window : {int64_t{0}, int64_t{1} << 30}) {
       InferenceOptions other = options({.nvme = 1});

@@ -159,7 +159,8 @@ Strategy strategy_of(const TinyTraining& training, int ranks) {
                     .tensor_mode = training.tensor_mode,
                     .tp_depth = training.tp_depth,
                     .tp_sequence = training.tp_sequence,
-                    .sequence_mode = training.sequence_mode};
+                    .sequence_mode = training.sequence_mode,
+                    .table_rows = training.table_rows};
   strategy.key_value_replicas =
       key_value_replicas(facts.heads, facts.kv_heads, strategy.head_ranks());
   return strategy;

@@ -41,6 +41,7 @@ struct TinyTraining {
   TensorMode tensor_mode = TensorMode::one_d;
   int tp_depth = 1;
   bool tp_sequence = true;
+  int64_t table_rows = 0;
   int64_t steps = 3;
   int64_t global_batch = 12;
   int64_t micro_batch = 0;

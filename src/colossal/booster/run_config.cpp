@@ -68,6 +68,7 @@ void describe_memory(ConfigSchema& schema, MemoryConfig& config) {
              "activation functions; full: of all layers but their inputs; a number: of so many "
              "layers; auto: as little as fits memory.device_budget",
              {.minimum = 0, .choices = {"none", "selective", "full", "auto"}});
+  memory::add_table_rows_key(schema, &config.table_rows);
   schema.add("memory.device_budget", &config.device_budget,
              "most that the tensors of a rank may take, known before anything is allocated; a "
              "process takes some 150 MiB besides",

@@ -48,6 +48,7 @@ struct MemoryConfig {
   std::variant<int64_t, std::string> recompute = "none";  // or how many layers
   memory::Offload offload_parameters = "none", offload_gradients = "none",
                   offload_optimizer = "none", offload_activations = "none";
+  int64_t table_rows = 0;
   std::string nvme_path;
   std::optional<ByteSize> device_budget, host_budget;  // unset: see Job
 };

@@ -17,6 +17,7 @@ std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine
   std::vector<std::vector<io::TensorSpec>> shards(1);
   int64_t filled = 0;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
+    if (!parameter->begins_tensor()) continue;
     const int64_t bytes = parameter->numel() * io::scalar_type_bytes(type);
     if (filled > 0 && filled + bytes > shard_bytes) {
       shards.emplace_back();
@@ -33,7 +34,7 @@ std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks) {
   const io::ScalarType type = file_type(options.master);
   std::vector<io::TensorSpec> tensors;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
-    if (!parameter->trainable) continue;
+    if (!parameter->trainable || !parameter->begins_tensor()) continue;
     if (options.master != options.working) {
       tensors.push_back({FilePlan::master_name(parameter->name), type, parameter->shape});
     }

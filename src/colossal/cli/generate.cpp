@@ -30,12 +30,14 @@ struct GenerateArguments {
 // What of a run.toml's keys generation has, under the same names.
 struct WeightsConfig {
   memory::Offload offload_parameters = "none";
+  int64_t table_rows = 0;
   std::string nvme_path;
 };
 
 void describe(ConfigSchema& schema, WeightsConfig& config) {
   memory::add_offload_key(schema, "parameters", &config.offload_parameters, "weights",
                           /*or_auto=*/false);
+  memory::add_table_rows_key(schema, &config.table_rows);
   memory::add_nvme_path_key(schema, &config.nvme_path);
 }
 
@@ -46,11 +48,15 @@ std::string weights_help() {
   return "Models larger than memory, keys as of a training run:\n\n" + schema.help();
 }
 
-memory::Tiers resolve_tiers(const std::vector<std::string>& flags) {
+WeightsConfig parse_flags(const std::vector<std::string>& flags) {
   WeightsConfig config;
   ConfigSchema schema;
   describe(schema, config);
   for (const std::string& flag : flags) schema.set_flag(flag);
+  return config;
+}
+
+memory::Tiers resolve_tiers(const WeightsConfig& config) {
   const memory::Tiers tiers{
       .parameters = memory::resolve_shares("parameters", config.offload_parameters),
       .nvme_path = config.nvme_path};
@@ -59,7 +65,8 @@ memory::Tiers resolve_tiers(const std::vector<std::string>& flags) {
 }
 
 void generate(const GenerateArguments& arguments) {
-  const memory::Tiers tiers = resolve_tiers(arguments.flags);
+  const WeightsConfig weights = parse_flags(arguments.flags);
+  const memory::Tiers tiers = resolve_tiers(weights);
   at::set_num_threads(machine::available_cores());
   const models::ModelSpecification specification = models::resolve_model({.path = arguments.model});
   if (specification.weights.empty()) {
@@ -69,9 +76,10 @@ void generate(const GenerateArguments& arguments) {
   const auto tokenizer = text::make_tokenizer(arguments.model);
   const c10::Device device = comm::device_alone("auto");
   const bool in_bf16 = device.is_cuda() || ops::has_bf16_instructions();
-  const serve::InferenceModel model(
-      specification,
-      {.type = in_bf16 ? at::kBFloat16 : at::kFloat, .device = device, .tiers = tiers});
+  const serve::InferenceModel model(specification, {.type = in_bf16 ? at::kBFloat16 : at::kFloat,
+                                                    .device = device,
+                                                    .tiers = tiers,
+                                                    .table_rows = weights.table_rows});
   const std::string offload = model.describe_offload();
   if (!offload.empty()) log::info("{}", offload);
   serve::GenerateOptions options = arguments.options;

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -60,6 +61,7 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
   if (weights_sharded_ || tiers.parameters != Tier::device) {
     whole_weights_ = std::make_unique<LentTensor>(numel(), options.working, pools.device(),
                                                   MemoryKind::gathered, memory.blocks);
+    whole_weights_->give();
     weights_here_ = whole_weights_->tensor();
     weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, options.working,
                                               MemoryKind::parameters, pools);
@@ -163,6 +165,10 @@ void Chunk::fetch(const std::function<void()>& arrived) {
   if (weights_sharded_) begin_weight_gather();
 }
 
+void Chunk::take_weights() {
+  if (whole_weights_) whole_weights_->take();
+}
+
 void Chunk::let_go() {
   wanted_ = false;
   if (uses_ > 0) return;
@@ -225,6 +231,12 @@ void Chunk::finish_reduction(bool last) {
   keep_sums(last);
   reduced_ = true;
   whole_gradients_->give();
+}
+
+bool Chunk::reduces_tied_apart() const {
+  return gradients_go_away() && std::ranges::any_of(plan.slots, [](const Slot& slot) {
+           return slot.parameter->tied && slot.parameter->block;
+         });
 }
 
 std::vector<Range> Chunk::sum_stretches() const {

@@ -74,11 +74,13 @@ class Chunk {
   struct SlotState {
     bool written = false;  // had a gradient in this step
     bool summed = false;   // ... which the whole buffer holds
-    bool pending = false;  // its gradient of the micro-batch is still to come
+    // Gradients of the micro-batch that are still to come: the first layer's, and the one's to
+    // which it is tied.
+    bool pending = false, pending_tied = false;
     int64_t updates = 0;
   };
   std::vector<SlotState> slots;
-  size_t pending = 0;  // slots whose gradient is still to come
+  size_t pending = 0, pending_tied = 0;  // how many of all slots
 
   int64_t numel() const { return plan.numel; }
   Range range_of(size_t slot) const {
@@ -114,6 +116,8 @@ class Chunk {
   int64_t loading_bytes() const;  // begun, and not fetched
   void fetch(const std::function<void()>& arrived);
   void wait_for_weights() { gather_.wait(); }
+  // Space for them until let_go(), of no values.
+  void take_weights();
   void let_go();
   void begin_use() { ++uses_; }
   void end_use();
@@ -127,6 +131,10 @@ class Chunk {
   void continue_reduction();
   void finish_reduction(bool last);
   bool reduces_each_micro_batch() const { return gradients_sharded_; }
+  // Whether gradients of what is tied are reduced by themselves, so that they need not be here
+  // whole from the end of the model, where they are made, to its beginning: of blocks of rows,
+  // which are for tables that are too large for that.
+  bool reduces_tied_apart() const;
   void forget_gradients();  // at the beginning of a step
   void finish_gradient_writes();
   // Of this rank's part, after the last reduction.

@@ -29,16 +29,17 @@ constexpr size_t kUpdatesUnderWay = 3;
 // Takes a parameter's gradient as soon as autograd has it whole.
 class ChunkEngine::GradientHook : public torch::autograd::PostAccumulateGradHook {
  public:
-  GradientHook(ChunkEngine& engine, Chunk& chunk, size_t slot)
-      : engine_(engine), chunk_(chunk), slot_(slot) {}
-  void operator()(const at::Tensor& parameter) override {
-    engine_.collect_gradient(chunk_, slot_, parameter);
+  GradientHook(ChunkEngine& engine, Chunk& chunk, size_t slot, bool tied)
+      : engine_(engine), chunk_(chunk), slot_(slot), tied_(tied) {}
+  void operator()(const at::Tensor& leaf) override {
+    engine_.collect_gradient(chunk_, slot_, tied_, leaf);
   }
 
  private:
   ChunkEngine& engine_;
   Chunk& chunk_;
   size_t slot_;
+  bool tied_;
 };
 
 ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
@@ -78,10 +79,14 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   fetcher_ = std::make_unique<ChunkFetcher>(all, context.world_group(), tensor_parts,
                                             options.window_bytes, order);
   for (auto& chunk : chunks_) {
-    if (chunk->plan.trainable) launch_order_.push_back(chunk.get());
+    if (chunk->plan.trainable) trained_.push_back(chunk.get());
   }
-  std::sort(launch_order_.begin(), launch_order_.end(),
+  std::sort(trained_.begin(), trained_.end(),
             [](const Chunk* a, const Chunk* b) { return a->plan.first_use > b->plan.first_use; });
+  for (Chunk* chunk : trained_) {
+    if (chunk->reduces_tied_apart()) launch_order_.push_back({chunk, /*tied=*/true});
+  }
+  for (Chunk* chunk : trained_) launch_order_.push_back({chunk, /*tied=*/false});
 }
 
 ChunkEngine::~ChunkEngine() {
@@ -94,8 +99,8 @@ ChunkEngine::~ChunkEngine() {
   }
   for (nn::ParameterHandle& parameter : parameters_) {
     parameter->residency = nullptr;
-    if (parameter->tensor.defined()) {
-      torch::autograd::impl::set_post_acc_grad_hooks(parameter->tensor, nullptr);
+    for (const at::Tensor& leaf : {parameter->tensor, parameter->tied_tensor}) {
+      if (leaf.defined()) torch::autograd::impl::set_post_acc_grad_hooks(leaf, nullptr);
     }
   }
 }
@@ -126,26 +131,37 @@ std::vector<ChunkTiers> ChunkEngine::tiers_of(const std::vector<ChunkPlan>& plan
 // that the optimizer's writes are not taken for writes to saved tensors of other parameters.
 void ChunkEngine::attach(int index) {
   Chunk& chunk = *chunks_[index];
+  chunk.take_weights();
   for (size_t slot = 0; slot < chunk.plan.slots.size(); ++slot) {
     const Slot& place = chunk.plan.slots[slot];
     nn::Parameter& parameter = *place.parameter;
     places_[&parameter] = {&chunk, slot, index};
-    at::Tensor view = at::empty({0}, chunk.whole_weights().options());
-    const std::vector<int64_t> shape = parameter.local_shape();
-    view.set_(chunk.whole_weights().storage(), place.offset, shape, c10::contiguous_strides(shape));
+    const auto make_view = [&] {
+      const std::vector<int64_t> shape = parameter.local_shape();
+      at::Tensor view = at::empty({0}, chunk.whole_weights().options());
+      view.set_(chunk.whole_weights().storage(), place.offset, shape,
+                c10::contiguous_strides(shape));
+      return view;
+    };
+    const auto train = [&](const at::Tensor& leaf, bool tied) {
+      leaf.set_requires_grad(parameter.trainable);
+      if (!parameter.trainable) return;
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          leaf, std::make_unique<GradientHook>(*this, chunk, slot, tied));
+    };
     if (parameter.tensor.defined()) {
       // A foreign module holds this very tensor: its data moves here, its identity stays.
       load(parameter, 0, parameter.tensor.detach().contiguous().view(-1));
-      parameter.tensor.set_data(view);
+      parameter.tensor.set_data(make_view());
     } else {
-      parameter.tensor = view;
+      parameter.tensor = make_view();
     }
-    parameter.tensor.set_requires_grad(parameter.trainable);
+    train(parameter.tensor, /*tied=*/false);
+    if (parameter.tied) {
+      parameter.tied_tensor = make_view();
+      train(parameter.tied_tensor, /*tied=*/true);
+    }
     parameter.residency = this;
-    if (parameter.trainable) {
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          parameter.tensor, std::make_unique<GradientHook>(*this, chunk, slot));
-    }
   }
   storages_[chunk.whole_weights().storage().unsafeGetStorageImpl()] = index;
   if (chunk.weights_go_away()) chunk.let_go();
@@ -227,15 +243,21 @@ void ChunkEngine::store_state(const nn::Parameter& parameter, size_t state, int6
 
 void ChunkEngine::begin_step() {
   memory_.pools.reset_peaks();
-  for (Chunk* chunk : launch_order_) chunk->forget_gradients();
+  for (Chunk* chunk : trained_) chunk->forget_gradients();
 }
 
 void ChunkEngine::begin_micro_batch(bool last) {
   last_micro_batch_ = last;
   launched_ = 0;
-  for (Chunk* chunk : launch_order_) {
-    chunk->pending = chunk->slots.size();
-    for (Chunk::SlotState& slot : chunk->slots) slot.pending = true;
+  for (Chunk* chunk : trained_) {
+    chunk->pending = chunk->pending_tied = 0;
+    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
+      const bool tied = chunk->plan.slots[slot].parameter->tied;
+      chunk->slots[slot].pending = true;
+      chunk->slots[slot].pending_tied = tied;
+      chunk->pending += tied ? 2 : 1;
+      chunk->pending_tied += tied ? 1 : 0;
+    }
   }
   fetcher_->begin_training();
 }
@@ -250,54 +272,61 @@ bool ChunkEngine::reduces_now(const Chunk& chunk) const {
   return last_micro_batch_ || (chunk.reduces_each_micro_batch() && !options_.accumulate_whole);
 }
 
-void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter) {
+void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf) {
   at::NoGradGuard no_grad;
   Chunk::SlotState& state = chunk.slots[slot];
   const Slot& place = chunk.plan.slots[slot];
-  COLOSSAL_CHECK(state.pending, "parameter {} had two gradients in one backward",
+  bool& pending = tied ? state.pending_tied : state.pending;
+  COLOSSAL_CHECK(pending, "parameter {} had two gradients of one layer in one backward",
                  place.parameter->name);
   chunk.take_gradients();
   // Copying here and dropping autograd's tensor costs one pass less than having autograd add into
   // a zeroed view, and lets a bf16 gradient accumulate in fp32.
-  const at::Tensor gradient = parameter.grad().contiguous().view(-1);
+  const at::Tensor gradient = leaf.grad().contiguous().view(-1);
   const at::Tensor target = chunk.whole_gradients().narrow(0, place.offset, place.numel);
   if (state.summed) {
     ops::accumulate(target, gradient);
   } else {
     ops::convert_copy(target, gradient);
   }
-  parameter.mutable_grad().reset();
+  leaf.mutable_grad().reset();
   state.written = state.summed = true;
-  state.pending = false;
+  pending = false;
   --chunk.pending;
-  if (chunk.pending == 0) launch_ready_chunks();
+  if (tied) --chunk.pending_tied;
+  launch_ready_chunks();
 }
 
 void ChunkEngine::launch_ready_chunks() {
-  while (launched_ < launch_order_.size() && launch_order_[launched_]->pending == 0) {
-    Chunk& chunk = *launch_order_[launched_++];
-    if (reduces_now(chunk)) launch(chunk);
+  while (launched_ < launch_order_.size() && launch_order_[launched_].ready()) {
+    const Launch& next = launch_order_[launched_++];
+    if (reduces_now(*next.chunk)) launch(next);
   }
 }
 
-void ChunkEngine::launch(Chunk& chunk) {
+void ChunkEngine::launch(const Launch& next) {
   at::NoGradGuard no_grad;
+  Chunk& chunk = *next.chunk;
   chunk.begin_reduction();
   if (launched_last_) launched_last_->continue_reduction();
   launched_last_ = &chunk;
   if (!chunk.gradients_go_away()) return;
-  reducing_.push_back(&chunk);
-  while (reducing_.size() > kReductionsUnderWay) finish_oldest_reduction();
+  reducing_.push_back(next);
+  // After the last tied one, nothing is under way that the same chunks' other gradients could meet.
+  const bool last_tied = next.tied && !launch_order_[launched_].tied;
+  const size_t kept = last_tied ? 0 : kReductionsUnderWay;
+  while (reducing_.size() > kept) finish_oldest_reduction();
 }
 
 void ChunkEngine::finish_oldest_reduction() {
   at::NoGradGuard no_grad;
-  reducing_.front()->finish_reduction(last_micro_batch_);
+  const auto [chunk, tied] = reducing_.front();
+  chunk->finish_reduction(last_micro_batch_ && !tied);
   reducing_.pop_front();
 }
 
 void ChunkEngine::end_micro_batch() {
-  for (Chunk* chunk : launch_order_) chunk->pending = 0;
+  for (Chunk* chunk : trained_) chunk->pending = chunk->pending_tied = 0;
   launch_ready_chunks();
   fetcher_->end();
 }
@@ -305,7 +334,7 @@ void ChunkEngine::end_micro_batch() {
 void ChunkEngine::finish_reduction() {
   launched_last_ = nullptr;
   while (!reducing_.empty()) finish_oldest_reduction();
-  for (Chunk* chunk : launch_order_) {
+  for (Chunk* chunk : trained_) {
     if (!chunk->gradients_go_away()) chunk->finish_reduction(/*last=*/true);
     chunk->finish_gradient_writes();
   }
@@ -313,7 +342,7 @@ void ChunkEngine::finish_reduction() {
 
 double ChunkEngine::squared_gradient_norm() const {
   double sum = 0;
-  for (const Chunk* chunk : launch_order_) {
+  for (const Chunk* chunk : trained_) {
     if (chunk->plan.placement.replica > 0) continue;  // the first replica counts them
     sum += chunk->squared_gradient_norm();
   }
@@ -398,18 +427,21 @@ std::vector<int64_t> ChunkEngine::update_counts() const {
   std::vector<int64_t> counts;
   for (const nn::ParameterHandle& parameter : parameters_) {
     const auto [chunk, slot, index] = places_.at(&*parameter);
-    counts.push_back(chunk->slots[slot].updates);
+    if (parameter->begins_tensor()) counts.push_back(chunk->slots[slot].updates);
   }
   return counts;
 }
 
 void ChunkEngine::set_update_counts(const std::vector<int64_t>& counts) {
-  COLOSSAL_CHECK(counts.size() == parameters_.size(), "{} counts, {} parameters", counts.size(),
-                 parameters_.size());
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const auto [chunk, slot, index] = places_.at(&*parameters_[i]);
-    chunk->slots[slot].updates = counts[i];
+  size_t tensors = 0;
+  for (const nn::ParameterHandle& parameter : parameters_) {
+    if (parameter->begins_tensor()) ++tensors;
+    COLOSSAL_CHECK(tensors <= counts.size(), "{} counts, parameter {} is of tensor {}",
+                   counts.size(), parameter->name, tensors);
+    const auto [chunk, slot, index] = places_.at(&*parameter);
+    chunk->slots[slot].updates = counts[tensors - 1];
   }
+  COLOSSAL_CHECK(tensors == counts.size(), "{} counts, {} tensors", counts.size(), tensors);
 }
 
 void ChunkEngine::visit_pieces(bool held,

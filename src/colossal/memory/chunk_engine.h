@@ -13,7 +13,8 @@
 //
 // A step is: begin_step; for each micro-batch begin_micro_batch, forward, begin_backward, backward,
 // end_micro_batch; finish_reduction; then update or discard. Gradients leave chunk by chunk in one
-// fixed order that is equal on all ranks: reverse order of use.
+// fixed order that is equal on all ranks: reverse order of use. Chunks of tied blocks of rows leave
+// twice where they go away: with what the last layer made of them, and with the first layer's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -135,7 +136,7 @@ class ChunkEngine : private nn::Residency {
   // Of a model that is trained.
   const optim::Optimizer& optimizer() const { return *optimizer_; }
 
-  // How often each parameter was updated, in order of parameters(): part of the optimizer's state.
+  // How often each tensor was updated, in order of parameters(): part of the optimizer's state.
   std::vector<int64_t> update_counts() const;
   void set_update_counts(const std::vector<int64_t>& counts);
 
@@ -176,9 +177,14 @@ class ChunkEngine : private nn::Residency {
   Range kept_of(const nn::Parameter& parameter, Range in_chunk) const;
   void attach(int index);
   bool reduces_now(const Chunk& chunk) const;
-  void collect_gradient(Chunk& chunk, size_t slot, const at::Tensor& parameter);
+  void collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf);
   void launch_ready_chunks();
-  void launch(Chunk& chunk);
+  struct Launch {
+    Chunk* chunk;
+    bool tied;  // of gradients of what is tied alone, and others follow
+    bool ready() const { return (tied ? chunk->pending_tied : chunk->pending) == 0; }
+  };
+  void launch(const Launch& next);
   void finish_oldest_reduction();
   std::vector<ChunkTiers> tiers_of(const std::vector<ChunkPlan>& plans) const;
   void visit_pieces(bool held, const std::function<void(const OwnedPiece&)>& visit) const;
@@ -191,10 +197,11 @@ class ChunkEngine : private nn::Residency {
   ChunkOptions options_;
   ChunkMemory memory_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  std::vector<Chunk*> launch_order_;  // trainable chunks, last used first
+  std::vector<Chunk*> trained_;       // last used first
+  std::vector<Launch> launch_order_;  // the tied ones first, each in order of trained_
   size_t launched_ = 0;
   Chunk* launched_last_ = nullptr;  // whose reduction may be to be continued
-  std::deque<Chunk*> reducing_;     // whose whole gradients wait to be let go, oldest first
+  std::deque<Launch> reducing_;     // whose whole gradients wait to be let go, oldest first
   std::unique_ptr<ChunkFetcher> fetcher_;
   bool last_micro_batch_ = false;
 

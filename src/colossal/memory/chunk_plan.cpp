@@ -35,7 +35,7 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t 
     const Kind kind = kind_of(*parameter);
     const auto found = open.find(kind);
     if (found == open.end() ||
-        chunks[found->second].global_numel + parameter->numel() > chunk_numel) {
+        chunks[found->second].global_numel + parameter->numel_over_ranks() > chunk_numel) {
       open[kind] = chunks.size();
       ChunkPlan& made = chunks.emplace_back();
       made.placement = parameter->placement;
@@ -46,7 +46,7 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t 
     }
     ChunkPlan& chunk = chunks[open[kind]];
     chunk.slots.push_back({parameter, chunk.numel, numel});
-    chunk.global_numel += parameter->numel();
+    chunk.global_numel += parameter->numel_over_ranks();
     chunk.numel += (numel + alignment - 1) / alignment * alignment;
   }
   return chunks;

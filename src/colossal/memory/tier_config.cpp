@@ -22,6 +22,15 @@ void add_nvme_path_key(ConfigSchema& schema, std::string* target) {
   schema.add("memory.nvme_path", target, "folder of the scratch file on NVMe");
 }
 
+void add_table_rows_key(ConfigSchema& schema, int64_t* target) {
+  schema.add(
+      "memory.table_rows", target,
+      "cut the tables of tokens, as a rank has them, into blocks of at most so many rows, of "
+      "which one is used at a time: a table that rests elsewhere, and its gradient, are "
+      "never whole on the device, for one more product with it a step; 0: whole",
+      {.unit = "rows", .minimum = 0});
+}
+
 TierShares resolve_shares(const std::string& kind, const Offload& offload) {
   if (const auto* tier = std::get_if<std::string>(&offload)) {
     return {.host = *tier == "host" ? 1.0 : 0, .nvme = *tier == "nvme" ? 1.0 : 0};

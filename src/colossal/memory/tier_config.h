@@ -1,4 +1,5 @@
-// How a configuration says where things rest: the keys memory.offload_* and memory.nvme_path.
+// How a configuration says where things rest: the keys memory.offload_*,
+// memory.nvme_path and memory.table_rows.
 #pragma once
 
 #include <map>
@@ -18,6 +19,7 @@ using Offload = std::variant<std::map<std::string, double>, std::string>;
 void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* target,
                      const std::string& what, bool or_auto);
 void add_nvme_path_key(ConfigSchema& schema, std::string* target);
+void add_table_rows_key(ConfigSchema& schema, int64_t* target);
 
 // "auto" begins on the device. Throws ConfigError: an unknown tier, or more than all of it.
 TierShares resolve_shares(const std::string& kind, const Offload& offload);

@@ -54,6 +54,10 @@ struct Strategy {
 
   SequenceMode sequence_mode = SequenceMode::ring;
 
+  // Of a vocabulary's tables, most rows of this rank's that are one parameter, so that no more of a
+  // table need be here at once. 0: all of them.
+  int64_t table_rows = 0;
+
   int size(Axis axis) const;
   int world_size() const { return pp * dp * sp * tp; }
 

@@ -1,5 +1,7 @@
 #include "colossal/nn/dense_builder.h"
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 #include "colossal/nn/dense_layers.h"
 
@@ -31,10 +33,40 @@ ParameterHandle DenseBuilder::parameter(const std::string& layer, const std::str
   return parameters_.back();
 }
 
+TokenTable DenseBuilder::token_table(const std::string& name, const EmbeddingOptions& options,
+                                     const std::vector<Range>& rows_of_ranks, size_t rank) {
+  int64_t largest = 0;
+  for (const Range& rows : rows_of_ranks) largest = std::max(largest, rows.size());
+  std::vector<std::vector<Range>> blocks_of_ranks;
+  for (const Range& rows : rows_of_ranks) {
+    blocks_of_ranks.push_back(cut_rows(rows, largest, table_rows_));
+  }
+  std::vector<ParameterHandle> blocks{
+      parameter(name, "weight", {options.vocabulary, options.features}, options.initializer, {})};
+  const size_t count = blocks_of_ranks[rank].size();
+  for (size_t index = 1; index < count; ++index) {
+    blocks.emplace_back(std::make_shared<Parameter>(*blocks.front()));
+    parameters_.push_back(blocks.back());
+  }
+  for (size_t index = 0; index < count; ++index) {
+    const Range rows = blocks_of_ranks[rank][index];
+    if (rows_of_ranks.size() > 1 || count > 1) {
+      blocks[index]->placement.held = {{rows}, {{0, options.features}}};
+      if (rows.empty()) blocks[index]->placement.held[0].clear();
+    }
+    if (count == 1) break;
+    RowBlock& block = blocks[index]->block.emplace();
+    block.index = static_cast<int>(index);
+    for (const std::vector<Range>& of_rank : blocks_of_ranks) {
+      block.numel += of_rank[index].size() * options.features;
+    }
+  }
+  return TokenTable(std::move(blocks));
+}
+
 std::unique_ptr<Embedding> DenseBuilder::embedding(const std::string& name,
                                                    const EmbeddingOptions& options) {
-  return std::make_unique<DenseEmbedding>(parameter(
-      name, "weight", {options.vocabulary, options.features}, options.initializer, whole()));
+  return std::make_unique<DenseEmbedding>(token_table(name, options, {{0, options.vocabulary}}, 0));
 }
 
 std::unique_ptr<PositionEmbedding> DenseBuilder::position_embedding(
@@ -112,21 +144,22 @@ std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& n
 
 std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(const std::string& name,
                                                               const EmbeddingOptions& options) {
-  return make_head(parameter(name, "weight", {options.vocabulary, options.features},
-                             options.initializer, whole()));
+  return make_head(token_table(name, options, {{0, options.vocabulary}}, 0));
 }
 
-std::unique_ptr<VocabularyHead> DenseBuilder::make_head(ParameterHandle weight) {
-  return std::make_unique<DenseVocabularyHead>(std::move(weight));
+std::unique_ptr<VocabularyHead> DenseBuilder::make_head(TokenTable table) {
+  return std::make_unique<DenseVocabularyHead>(std::move(table));
 }
 
 std::unique_ptr<VocabularyHead> DenseBuilder::tied_vocabulary_head(
     const std::string& embedding_name, const EmbeddingOptions&) {
   const std::string wanted = full_name(embedding_name) + ".weight";
+  std::vector<ParameterHandle> blocks;
   for (const ParameterHandle& handle : parameters_) {
-    if (handle->name == wanted) return make_head(handle);
+    if (handle->name == wanted) blocks.push_back(handle);
   }
-  COLOSSAL_CHECK(false, "no embedding {} to tie a head to", wanted);
+  COLOSSAL_CHECK(!blocks.empty(), "no embedding {} to tie a head to", wanted);
+  return make_head(TokenTable(std::move(blocks)).tie());
 }
 
 }  // namespace colossal::nn

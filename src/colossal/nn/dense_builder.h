@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "colossal/nn/builder.h"
+#include "colossal/nn/token_table.h"
 
 namespace colossal::nn {
 
@@ -22,8 +23,9 @@ LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOption
 
 class DenseBuilder : public Builder {
  public:
-  explicit DenseBuilder(MakeAttention make_attention = make_dense_attention)
-      : make_attention_(std::move(make_attention)) {}
+  // table_rows: of the vocabulary's tables, most that one parameter has; 0: all.
+  explicit DenseBuilder(MakeAttention make_attention = make_dense_attention, int64_t table_rows = 0)
+      : make_attention_(std::move(make_attention)), table_rows_(table_rows) {}
 
   std::unique_ptr<Embedding> embedding(const std::string& name,
                                        const EmbeddingOptions& options) override;
@@ -50,7 +52,7 @@ class DenseBuilder : public Builder {
 
   // The placement of what every rank holds whole.
   virtual Placement whole() const { return {}; }
-  virtual std::unique_ptr<VocabularyHead> make_head(ParameterHandle weight);
+  virtual std::unique_ptr<VocabularyHead> make_head(TokenTable table);
 
   std::unique_ptr<Attention> attention_of_heads(const std::string& name,
                                                 const AttentionOptions& options,
@@ -59,6 +61,10 @@ class DenseBuilder : public Builder {
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
                             Placement placement);
+  // A table whose rows the ranks of a group share out; rows_of_ranks: of each, of which this is
+  // `rank`.
+  TokenTable token_table(const std::string& name, const EmbeddingOptions& options,
+                         const std::vector<Range>& rows_of_ranks, size_t rank);
   // Weight and bias (empty where there is none) of a product.
   std::pair<ParameterHandle, ParameterHandle> linear_parameters(const std::string& name,
                                                                 const LinearOptions& options,
@@ -67,6 +73,7 @@ class DenseBuilder : public Builder {
 
  private:
   MakeAttention make_attention_;
+  int64_t table_rows_;
   std::vector<std::string> path_;
   ParameterList parameters_;
 };

@@ -11,8 +11,9 @@
 namespace colossal::nn {
 
 at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext&) {
-  LayerScope scope = scope_of(weight_);
-  return at::embedding(weight_.use(scope), tokens);
+  if (table_.is_cut()) return ops::look_up(table_.blocks(), tokens);
+  LayerScope scope = scope_of(table_.whole());
+  return at::embedding(table_.whole().use(scope), tokens);
 }
 
 at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
@@ -84,14 +85,21 @@ at::Tensor DenseAttention::attend(const at::Tensor& queries, const at::Tensor& k
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                          const StepContext&) {
+  if (table_.is_cut()) {
+    return ops::linear_cross_entropy(x.flatten(0, 1), table_.blocks("vocabulary_head"),
+                                     labels.flatten(), table_.vocabulary());
+  }
   LayerScope scope("vocabulary_head");
-  return ops::linear_cross_entropy(x.flatten(0, 1), weight_.use(scope), labels.flatten());
+  return ops::linear_cross_entropy(x.flatten(0, 1), table_.whole().use(scope), labels.flatten());
 }
 
 at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,
                                        bool last_only) {
-  LayerScope scope("vocabulary_head");
-  return at::linear(last_only ? x.narrow(1, context.sequence - 1, 1) : x, weight_.use(scope));
+  const at::Tensor seen = last_only ? x.narrow(1, context.sequence - 1, 1) : x;
+  std::vector<at::Tensor> parts;
+  table_.blocks("vocabulary_head")(
+      [&](const at::Tensor& rows, int64_t) { parts.push_back(at::linear(seen, rows)); });
+  return parts.size() == 1 ? parts.front() : at::cat(parts, -1);
 }
 
 }  // namespace colossal::nn

@@ -7,17 +7,18 @@
 
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
+#include "colossal/nn/token_table.h"
 #include "colossal/ops/attention.h"
 
 namespace colossal::nn {
 
 class DenseEmbedding : public Embedding {
  public:
-  explicit DenseEmbedding(ParameterHandle weight) : weight_(std::move(weight)) {}
+  explicit DenseEmbedding(TokenTable table) : table_(std::move(table)) {}
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override;
 
  private:
-  ParameterHandle weight_;
+  TokenTable table_;
 };
 
 class DensePositionEmbedding : public PositionEmbedding {
@@ -117,13 +118,13 @@ class DenseAttention : public Attention {
 
 class DenseVocabularyHead : public VocabularyHead {
  public:
-  explicit DenseVocabularyHead(ParameterHandle weight) : weight_(std::move(weight)) {}
+  explicit DenseVocabularyHead(TokenTable table) : table_(std::move(table)) {}
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override;
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override;
 
  private:
-  ParameterHandle weight_;
+  TokenTable table_;
 };
 
 }  // namespace colossal::nn

@@ -41,6 +41,15 @@ bool Parameter::is_contiguous_here() const {
   return runs <= 1;
 }
 
+Range Parameter::span() const {
+  Range span;
+  for_each_run({0, local_numel()}, [&](const Run& run) {
+    if (span.empty()) span.begin = run.begin;
+    span.end = run.begin + run.count;
+  });
+  return span;
+}
+
 void Parameter::for_each_run(Range local, const std::function<void(const Run&)>& visit) const {
   if (local.empty()) return;
   const std::vector<int64_t> here = local_shape();
@@ -82,7 +91,16 @@ void Parameter::for_each_run(Range local, const std::function<void(const Run&)>&
 at::Tensor ParameterHandle::use(LayerScope& scope) const {
   if (parameter_->residency) scope.hold(*this);
   COLOSSAL_CHECK(parameter_->tensor.defined(), "parameter {} has no storage", parameter_->name);
-  return parameter_->tensor;
+  const at::Tensor& tied = parameter_->tied_tensor;
+  return reads_tied_ && tied.defined() ? tied : parameter_->tensor;
+}
+
+ParameterHandle ParameterHandle::tie() const {
+  COLOSSAL_CHECK(!parameter_->tied, "parameter {} is tied twice", parameter_->name);
+  parameter_->tied = true;
+  ParameterHandle second = *this;
+  second.reads_tied_ = true;
+  return second;
 }
 
 std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,20 +61,36 @@ struct Placement {
   int replica = 0;
 };
 
+// Of a tensor whose rows are cut in blocks, each a parameter of the tensor's name and shape.
+struct RowBlock {
+  int index = 0;      // among the blocks here, which hold ascending rows
+  int64_t numel = 0;  // of this block on all ranks that share out the tensor
+};
+
 struct Parameter {
   std::string name;            // path within the model: "blocks.3.mlp_up.weight"
   std::vector<int64_t> shape;  // of the global tensor
   Initializer initializer;
   Placement placement;
   bool trainable = true;
+  std::optional<RowBlock> block;  // none: this is the whole tensor
   at::Tensor tensor;  // a leaf, of local_shape(); undefined until memory/ gives it storage
+  // Where two layers read the parameter (the table of a tied head): the second one's leaf over the
+  // same bytes, so that autograd gives up the gradient of each as soon as it is made, and holds
+  // none until it can sum them. Undefined until memory/ gives it storage: `tensor` serves both.
+  bool tied = false;
+  at::Tensor tied_tensor;
   Residency* residency = nullptr;
 
   int64_t numel() const;  // of the global tensor
+  int64_t numel_over_ranks() const { return block ? block->numel : numel(); }
+  bool begins_tensor() const { return !block || block->index == 0; }
   std::vector<int64_t> local_shape() const;
   int64_t local_numel() const;
   // Whether what is here is one run of the flattened global tensor.
   bool is_contiguous_here() const;
+  // From the first to the last element here, of the flattened global tensor.
+  Range span() const;
   // Elements `local` of the flattened tensor here, run by run: elements [begin, begin + count) of
   // the flattened global tensor are [local_begin, local_begin + count) here. Ascending in both.
   struct Run {
@@ -84,7 +101,6 @@ struct Parameter {
   void for_each_run(Range local, const std::function<void(const Run&)>& visit) const;
 };
 
-// Shared by all that read the parameter (a tied head holds the embedding's handle).
 class ParameterHandle {
  public:
   ParameterHandle() = default;
@@ -95,6 +111,9 @@ class ParameterHandle {
   // never keep it.
   at::Tensor use(LayerScope& scope) const;
 
+  // For the second layer that reads the parameter; there is no third.
+  ParameterHandle tie() const;
+
   Parameter& operator*() const { return *parameter_; }
   Parameter* operator->() const { return parameter_.get(); }
   explicit operator bool() const { return parameter_ != nullptr; }
@@ -102,6 +121,7 @@ class ParameterHandle {
 
  private:
   std::shared_ptr<Parameter> parameter_;
+  bool reads_tied_ = false;  // Parameter::tied_tensor
 };
 
 // In order of registration, which for our models is the order of use.

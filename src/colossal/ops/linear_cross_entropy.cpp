@@ -5,21 +5,26 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <cstring>
+#include <limits>
 #include <tuple>
 
 #include "colossal/base/error.h"
+#include "colossal/base/range.h"
 #include "colossal/ops/bf16_product.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/optimizer_kernels.h"
+#include "colossal/ops/row_blocks.h"
 
 namespace colossal::ops {
 namespace {
@@ -181,10 +186,15 @@ ShardFunctions shard_functions(const at::Tensor& logits) {
   return {statistics_any, to_gradient_any};
 }
 
+// Labels of a part of the vocabulary, counted from its first row; -1 where ignored.
+at::Tensor labels_from(const at::Tensor& labels, const at::Tensor& ignored, int64_t begin) {
+  return (labels - begin).masked_fill_(ignored, -1);
+}
+
 LossesOfBlock losses_of_shard(const VocabularyShard& shard) {
   return [&shard](const at::Tensor& logits, const at::Tensor& global_labels, bool gradient) {
     const at::Tensor ignored = global_labels.eq(kIgnoredLabel);
-    const at::Tensor labels = (global_labels - shard.begin).masked_fill_(ignored, -1);
+    const at::Tensor labels = labels_from(global_labels, ignored, shard.begin);
     const ShardFunctions functions = shard_functions(logits);
     const at::Tensor statistics = functions.statistics(logits, labels);
     shard.combine(statistics);
@@ -351,8 +361,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   }
 };
 
-at::Tensor apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
-                 const VocabularyShard* shard, int64_t logits_bytes) {
+void check_sizes(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels) {
   COLOSSAL_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1) &&
                      labels.dim() == 1 && labels.size(0) == x.size(0),
                  "x {}, weight {}, labels {}", shape_text(x), shape_text(weight),
@@ -360,13 +369,148 @@ at::Tensor apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
   COLOSSAL_CHECK(x.scalar_type() == weight.scalar_type() && labels.scalar_type() == at::kLong,
                  "types: x {}, weight {}, labels {}", c10::toString(x.scalar_type()),
                  c10::toString(weight.scalar_type()), c10::toString(labels.scalar_type()));
+}
+
+at::Tensor apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
+                 const VocabularyShard* shard, int64_t logits_bytes) {
+  check_sizes(x, weight, labels);
   const bool recording = at::GradMode::is_enabled();
   return LinearCrossEntropy::apply(x.contiguous(), weight.contiguous(), labels.contiguous(),
                                    recording && x.requires_grad(),
                                    recording && weight.requires_grad(), shard, logits_bytes);
 }
 
+// Calls visit(tokens, logits): of some tokens after the others, as many as logits_bytes hold.
+void for_logits(const at::Tensor& x, const at::Tensor& weight, int64_t logits_bytes,
+                const std::function<void(Range tokens, const at::Tensor& logits)>& visit) {
+  if (weight.size(0) == 0) return;
+  const int64_t rows = rows_of_block(x, weight.size(0), logits_bytes);
+  const at::Tensor memory = at::empty({rows, weight.size(0)}, x.options());
+  for (int64_t begin = 0; begin < x.size(0); begin += rows) {
+    const int64_t size = std::min(rows, x.size(0) - begin);
+    at::Tensor logits = memory.narrow(0, 0, size);
+    at::mm_out(logits, x.narrow(0, begin, size), weight.t());
+    visit({begin, begin + size}, logits);
+  }
+}
+
+// The statistics of VocabularyShard::combine over one block of rows more than `before`. What comes
+// back along the statistics is not their gradient but what each block needs to make the logits':
+// the largest logit and the sum over the whole vocabulary, and the gradient of the loss.
+struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& before, const at::Tensor& x,
+                            const at::Tensor& weight, const at::Tensor& labels, int64_t first_row,
+                            bool x_needs_gradient, bool weight_needs_gradient,
+                            int64_t logits_bytes) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    context->save_for_backward({x, weight, labels});
+    context->saved_data["first_row"] = first_row;
+    context->saved_data["x_needs_gradient"] = x_needs_gradient;
+    context->saved_data["weight_needs_gradient"] = weight_needs_gradient;
+    context->saved_data["logits_bytes"] = logits_bytes;
+    at::Tensor result = before.clone();
+    const at::Tensor here = labels_from(labels, labels.eq(kIgnoredLabel), first_row);
+    for_logits(x, weight, logits_bytes, [&](Range tokens, const at::Tensor& logits) {
+      const at::Tensor found =
+          shard_functions(logits).statistics(logits, here.narrow(0, tokens.begin, tokens.size()));
+      const at::Tensor sum = result.narrow(1, tokens.begin, tokens.size());
+      const at::Tensor largest = at::maximum(sum[0], found[0]);
+      sum[1].mul_((sum[0] - largest).exp_()).addcmul_(found[1], (found[0] - largest).exp_());
+      sum[2].add_(found[2]);
+      sum[0].copy_(largest);
+    });
+    return result;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    auto& data = context->saved_data;
+    const bool x_needs_gradient = data["x_needs_gradient"].toBool();
+    const bool weight_needs_gradient = data["weight_needs_gradient"].toBool();
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &labels = saved[2];
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor& whole = gradients[0];
+    const at::Tensor ignored = labels.eq(kIgnoredLabel);
+    const at::Tensor here = labels_from(labels, ignored, data["first_row"].toInt());
+    at::Tensor x_gradient, weight_gradient;
+    if (x_needs_gradient) x_gradient = at::empty_like(x);
+    if (weight_needs_gradient) {
+      weight_gradient = at::empty(weight.sizes(), weight.options().dtype(whole.scalar_type()));
+    }
+    const auto add = [&](Range tokens, const at::Tensor& logits) {
+      const auto of = [&](const at::Tensor& tensor, int64_t dim = 0) {
+        return tensor.narrow(dim, tokens.begin, tokens.size());
+      };
+      shard_functions(logits).to_gradient(logits, of(here), of(ignored), of(whole, 1));
+      if (x_needs_gradient) {
+        at::Tensor block_gradient = of(x_gradient);
+        at::mm_out(block_gradient, logits, weight);
+      }
+      if (weight_needs_gradient) {
+        add_weight_gradient(logits, of(x), tokens.begin == 0, weight_gradient);
+      }
+    };
+    for_logits(x, weight, data["logits_bytes"].toInt(), add);
+    if (x.size(0) == 0 || weight.size(0) == 0) {  // nothing was added
+      return {whole, {}, weight_needs_gradient ? at::zeros_like(weight) : at::Tensor(), {}, {}, {},
+              {},    {}};
+    }
+    const at::Tensor factor = whole[2][0];
+    return {whole,
+            scaled(x_gradient, factor, x.scalar_type()),
+            scaled(weight_gradient, factor, x.scalar_type()),
+            {},
+            {},
+            {},
+            {},
+            {}};
+  }
+};
+
+using Combine = std::function<void(const at::Tensor&)>;
+
+// The sum of the losses from statistics over all rows here. Back goes what BlockStatistics takes.
+struct LossOfStatistics : torch::autograd::Function<LossOfStatistics> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& statistics,
+                            const at::Tensor& labels, const Combine* combine) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor whole = statistics.clone();
+    if (*combine) (*combine)(whole);
+    context->save_for_backward({whole});
+    return losses_of(whole)
+        .masked_fill_(labels.eq(kIgnoredLabel), 0)
+        .sum(at::kDouble)
+        .to(whole.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor whole = context->get_saved_variables()[0].clone();
+    whole.select(0, 2).copy_(gradients[0].expand({whole.size(1)}));
+    return {whole, {}, {}};
+  }
+};
+
 }  // namespace
+
+at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
+                                const at::Tensor& labels, int64_t vocabulary,
+                                const Combine& combine, int64_t logits_bytes) {
+  const at::Tensor rows = x.contiguous(), flat_labels = labels.contiguous();
+  if (labels.is_cpu()) check_labels(flat_labels, vocabulary);
+  const auto wide = x.options().dtype(compute_type(x.scalar_type()));
+  // Of no rows.
+  at::Tensor statistics = at::zeros({3, x.size(0)}, wide.requires_grad(false));
+  statistics[0].fill_(-std::numeric_limits<double>::infinity());
+  table([&](const at::Tensor& weight, int64_t begin) {
+    check_sizes(rows, weight, flat_labels);
+    const bool recording = at::GradMode::is_enabled();
+    statistics = BlockStatistics::apply(statistics, rows, weight, flat_labels, begin,
+                                        recording && rows.requires_grad(),
+                                        recording && weight.requires_grad(), logits_bytes);
+  });
+  return LossOfStatistics::apply(statistics, flat_labels, &combine);
+}
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, int64_t logits_bytes) {

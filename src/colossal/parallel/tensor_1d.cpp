@@ -1,6 +1,7 @@
 #include "colossal/parallel/tensor_1d.h"
 
 #include "colossal/base/error.h"
+#include "colossal/layout/partition.h"
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/dropout.h"
@@ -173,51 +174,56 @@ class TokenShareDropout : public nn::Dropout {
   Ranks ranks_;
 };
 
-// The rows of a table that are here: one run.
-Range rows_of(const ParameterHandle& weight) {
-  const std::vector<Range>& runs = weight->placement.held.front();
-  return runs.empty() ? Range{} : runs.front();
-}
-
 class VocabularyEmbedding : public nn::Embedding {
  public:
-  VocabularyEmbedding(ParameterHandle weight, Ranks ranks)
-      : weight_(std::move(weight)), ranks_(ranks) {}
+  VocabularyEmbedding(nn::TokenTable table, Ranks ranks)
+      : table_(std::move(table)), ranks_(ranks) {}
 
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override {
-    nn::LayerScope scope = nn::scope_of(weight_);
-    return ranks_.end_pair(find_rows(weight_.use(scope), rows_of(weight_), tokens), context);
+    if (table_.is_cut()) {
+      return ranks_.end_pair(ops::look_up(table_.blocks(), tokens), context);
+    }
+    const ParameterHandle& weight = table_.whole();
+    nn::LayerScope scope = nn::scope_of(weight);
+    return ranks_.end_pair(find_rows(weight.use(scope), nn::rows_here(*weight), tokens), context);
   }
 
  private:
-  ParameterHandle weight_;
+  nn::TokenTable table_;
   Ranks ranks_;
 };
 
 class VocabularyHead : public nn::VocabularyHead {
  public:
-  VocabularyHead(ParameterHandle weight, Ranks ranks) : weight_(std::move(weight)), ranks_(ranks) {}
+  VocabularyHead(nn::TokenTable table, Ranks ranks) : table_(std::move(table)), ranks_(ranks) {}
 
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
+    const ops::VocabularyShard shard = vocabulary_shard(table_.vocabulary(), ranks_.group);
+    const auto all_tokens = [&] { return ranks_.begin_pair(x, context).flatten(0, 1); };
+    if (table_.is_cut()) {
+      return ops::linear_cross_entropy(all_tokens(), table_.blocks("vocabulary_head"),
+                                       labels.flatten(), shard.vocabulary, shard.combine);
+    }
     nn::LayerScope scope("vocabulary_head");
-    return ops::linear_cross_entropy(ranks_.begin_pair(x, context).flatten(0, 1),
-                                     weight_.use(scope), labels.flatten(),
-                                     vocabulary_shard(weight_->shape[0], ranks_.group));
+    return ops::linear_cross_entropy(all_tokens(), table_.whole().use(scope), labels.flatten(),
+                                     shard);
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
-    nn::LayerScope scope("vocabulary_head");
     at::Tensor used = ranks_.begin_pair(x, context);
     if (last_only) used = used.narrow(1, context.sequence - 1, 1);
-    const at::Tensor part =
-        at::mm(weight_.use(scope), flat_tokens(used).t());  // [rows here, tokens]
-    const at::Tensor all = gather_rows(part, Shares::even(ranks_.group, weight_->shape[0]));
+    std::vector<at::Tensor> parts;  // [rows of a block, tokens]
+    table_.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
+      parts.push_back(at::mm(rows, flat_tokens(used).t()));
+    });
+    const at::Tensor part = parts.size() == 1 ? parts.front() : at::cat(parts);
+    const at::Tensor all = gather_rows(part, Shares::even(ranks_.group, table_.vocabulary()));
     return all.t().contiguous().view({used.size(0), used.size(1), -1});
   }
 
  private:
-  ParameterHandle weight_;
+  nn::TokenTable table_;
   Ranks ranks_;
 };
 
@@ -246,8 +252,8 @@ at::Tensor Tensor1dRanks::end_pair(const at::Tensor& x, const StepContext& conte
 }
 
 Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
-                                 nn::MakeAttention make_attention)
-    : DenseBuilder(std::move(make_attention)),
+                                 nn::MakeAttention make_attention, int64_t table_rows)
+    : DenseBuilder(std::move(make_attention), table_rows),
       context_(context),
       ranks_{context.group(Axis::tp), context.strategy().tp_sequence},
       sharding_(std::move(sharding)) {
@@ -259,12 +265,12 @@ nn::Placement Tensor1dBuilder::whole() const {
   return {.num_replicas = ranks_.group.size(), .replica = ranks_.group.rank()};
 }
 
-ParameterHandle Tensor1dBuilder::vocabulary_table(const std::string& name,
-                                                  const nn::EmbeddingOptions& options) {
-  const Segment rows{options.vocabulary};
-  return parameter(name, "weight", {options.vocabulary, options.features}, options.initializer,
-                   {.held = {held_of_segments({&rows, 1}, ranks_.group.size(), ranks_.group.rank()),
-                             all_of(options.features)}});
+nn::TokenTable Tensor1dBuilder::vocabulary_table(const std::string& name,
+                                                 const nn::EmbeddingOptions& options) {
+  const Partition parts(options.vocabulary, ranks_.group.size());
+  std::vector<Range> rows;
+  for (int rank = 0; rank < ranks_.group.size(); ++rank) rows.push_back(parts.range(rank));
+  return token_table(name, options, rows, ranks_.group.rank());
 }
 
 std::unique_ptr<nn::Embedding> Tensor1dBuilder::embedding(const std::string& name,
@@ -343,8 +349,8 @@ std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::vocabulary_head(
   return make_head(vocabulary_table(name, options));
 }
 
-std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::make_head(ParameterHandle weight) {
-  return std::make_unique<VocabularyHead>(std::move(weight), ranks_);
+std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::make_head(nn::TokenTable table) {
+  return std::make_unique<VocabularyHead>(std::move(table), ranks_);
 }
 
 }  // namespace colossal::parallel

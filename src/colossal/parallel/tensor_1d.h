@@ -34,8 +34,9 @@ struct Tensor1dRanks {
 
 class Tensor1dBuilder : public nn::DenseBuilder {
  public:
+  // table_rows: as DenseBuilder takes it, of this rank's rows.
   Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
-                  nn::MakeAttention make_attention);
+                  nn::MakeAttention make_attention, int64_t table_rows);
 
   std::unique_ptr<nn::Embedding> embedding(const std::string& name,
                                            const nn::EmbeddingOptions& options) override;
@@ -52,7 +53,7 @@ class Tensor1dBuilder : public nn::DenseBuilder {
 
  protected:
   nn::Placement whole() const override;
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::ParameterHandle weight) override;
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::TokenTable table) override;
 
  private:
   // Of the dim that is cut, the runs that are here.
@@ -60,8 +61,7 @@ class Tensor1dBuilder : public nn::DenseBuilder {
   // Weight and bias (empty where there is none) of a first product.
   std::pair<nn::ParameterHandle, nn::ParameterHandle> first_product(
       const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);
-  nn::ParameterHandle vocabulary_table(const std::string& name,
-                                       const nn::EmbeddingOptions& options);
+  nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);
 
   const ParallelContext& context_;
   Tensor1dRanks ranks_;

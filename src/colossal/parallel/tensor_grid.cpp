@@ -330,8 +330,8 @@ std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::vocabulary_head(
   return make_head(table(name, options, grid_.first, nn::WeightOrder::out_in), false);
 }
 
-std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(ParameterHandle weight) {
-  return make_head(std::move(weight), grid_.mirror_tied_table);
+std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::TokenTable table) {
+  return make_head(table.whole(), grid_.mirror_tied_table);
 }
 
 std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(ParameterHandle weight,

@@ -89,7 +89,7 @@ class TensorGridBuilder : public nn::DenseBuilder {
 
  protected:
   virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::ParameterHandle weight) override;
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::TokenTable table) override;
 
   const TensorGrid& grid() const { return grid_; }
 

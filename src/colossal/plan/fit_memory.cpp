@@ -1,6 +1,7 @@
 #include "colossal/plan/fit_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <future>
 
@@ -86,6 +87,22 @@ std::vector<Change> fewer_at_once(const Job& job) {
   return changes;
 }
 
+// Tables of which a rank has so many blocks of a chunk's size that they may be what fills it.
+std::vector<Change> cut_tables(const Job& job) {
+  constexpr int64_t kBlockBytes = memory::ChunkOptions{}.chunk_bytes, kFewestBlocks = 4;
+  const Strategy& strategy = job.strategy;
+  if (strategy.table_rows > 0 || strategy.tensor_mode != TensorMode::one_d) return {};
+  const int64_t row_bytes =
+      job.model.facts.hidden * static_cast<int64_t>(c10::elementSize(job.precision.compute));
+  const auto rows = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, kBlockBytes / row_bytes))));
+  if (job.model.facts.vocabulary / strategy.tp < kFewestBlocks * rows) return {};
+  return {{fmt::format("memory.table_rows = {}", rows), [rows](Job j) {
+             j.strategy.table_rows = rows;
+             return j;
+           }}};
+}
+
 using Kinds = std::vector<memory::MemoryKind>;
 
 Change to_tier(const Kinds& kinds, Tier tier, bool is_fallback) {
@@ -163,6 +180,7 @@ class Search {
       : job_(job),
         settings_{{less_kept(job)},
                   {more_sharded(job), false, 3},
+                  {cut_tables(job)},
                   over.device > 0 ? Setting{moved_off(job), false, 2}
                                   : Setting{moved_off_host(job), false, 8},
                   {fewer_at_once(job), true}} {}

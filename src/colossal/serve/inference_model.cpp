@@ -29,6 +29,7 @@ struct InferenceModel::Parts {
         const std::optional<memory::OrderOfUse>& order)
       : world(std::move(alone)),
         context(*world, Strategy{}, device),
+        build(nn::make_dense_attention, options.table_rows),
         model(models::build_model(specification, build)),
         weights(build.parameters(), context, chunk_options(options), order) {}
 

@@ -13,7 +13,8 @@ namespace colossal::serve {
 struct InferenceOptions {
   at::ScalarType type = at::kFloat;  // of weights and activations
   at::Device device = at::kCPU;
-  memory::Tiers tiers;  // of parameters
+  memory::Tiers tiers;     // of parameters
+  int64_t table_rows = 0;  // of tables of tokens, most that are here at once; 0: all
   // Weights that rest elsewhere come by chunks of about this size; a larger tensor is one alone. At
   // most window_bytes of them are on the device, or two chunks; half as much comes from NVMe.
   int64_t chunk_bytes = int64_t{4} << 20;

@@ -86,7 +86,9 @@ Model::Model(nn::Builder& build, const Config& config) {
 }
 
 at::Tensor Model::hidden(const at::Tensor& tokens, const nn::StepContext& context) {
-  at::Tensor x = token_embedding_->forward(tokens, context) + position_embedding_->forward(context);
+  // In this order, so that gradients of positions come before those of tokens, as parameters do.
+  const at::Tensor embedded = token_embedding_->forward(tokens, context);
+  at::Tensor x = embedded + position_embedding_->forward(context);
   x = embedding_dropout_->forward(x, context);
   return final_norm_->forward(blocks_.forward(x, context), context);
 }

@@ -1,0 +1,39 @@
+#include "colossal/nn/token_table.h"
+
+#include "colossal/nn/layer_scope.h"
+
+namespace colossal::nn {
+
+TokenTable TokenTable::tie() const {
+  std::vector<ParameterHandle> tied;
+  for (const ParameterHandle& block : blocks_) tied.push_back(block.tie());
+  return TokenTable(std::move(tied));
+}
+
+ops::ForEachBlock TokenTable::blocks(const std::string& layer) const {
+  return [this, layer](const ops::VisitRows& visit) {
+    for (const ParameterHandle& block : blocks_) {
+      LayerScope scope = layer.empty() ? scope_of(block) : LayerScope(layer);
+      visit(block.use(scope), rows_here(*block).begin);
+    }
+  };
+}
+
+Range rows_here(const Parameter& table) {
+  if (table.placement.held.empty()) return {0, table.shape[0]};
+  const std::vector<Range>& runs = table.placement.held.front();
+  return runs.empty() ? Range{} : runs.front();
+}
+
+std::vector<Range> cut_rows(Range rows, int64_t largest, int64_t block_rows) {
+  const int64_t count =
+      block_rows == 0 ? 1 : std::max<int64_t>(1, (largest + block_rows - 1) / block_rows);
+  std::vector<Range> blocks;
+  for (int64_t block = 0; block < count; ++block) {
+    blocks.push_back(
+        {rows.begin + rows.size() * block / count, rows.begin + rows.size() * (block + 1) / count});
+  }
+  return blocks;
+}
+
+}  // namespace colossal::nn

@@ -1,0 +1,32 @@
+// A table of which a block of rows is here at a time: what an embedding and the end of a language
+// model do with it. Each block's gradient is made by a node of autograd's of its own, the last
+// block's first, so that it can leave before the next one is made.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "colossal/ops/linear_cross_entropy.h"
+
+namespace colossal::ops {
+
+// Calls visit(rows, begin) for each block, in order: rows [rows of the block, features] are those
+// from global row `begin` on, and are here until it returns.
+using VisitRows = std::function<void(const at::Tensor& rows, int64_t begin)>;
+using ForEachBlock = std::function<void(const VisitRows& visit)>;
+
+// Rows [.., features] of tokens [..] int64, zeros for those that no block has.
+at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
+
+// As linear_cross_entropy() of the whole table, or where `combine` is given of this rank's part of
+// it (VocabularyShard::combine). vocabulary: rows over all ranks. The softmax statistics of the
+// blocks are combined as they come; the backward pass makes each block's logits anew: four products
+// instead of three, and what is kept for it is x and three numbers a token.
+at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
+                                const at::Tensor& labels, int64_t vocabulary,
+                                const std::function<void(const at::Tensor&)>& combine = {},
+                                int64_t logits_bytes = kDefaultLogitsBytes);
+
+}  // namespace colossal::ops

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "colossal/base/machine.h"
 #include "colossal/comm/group.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_count.h"
@@ -134,6 +135,30 @@ TEST(MemoryLedger, GivesAlignedMemory) {
   }
   EXPECT_THROW(bytes_on(at::kCPU, int64_t{1} << 60), std::bad_alloc);
   EXPECT_EQ(ledger.live().total(), 0);
+}
+
+// Of large blocks that are freed one waits for the next of its size; what waits goes back to the
+// system before a block of another size comes, also where a small one lies behind it.
+TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
+  install_counting_allocators();
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const MemoryLedger ledger;
+  const MemoryScope scope(ledger, at::kCPU);
+  const auto touched = [](int64_t size) { return bytes_on(at::kCPU, size).fill_(1); };
+  std::vector<at::Tensor> small;
+  const void* freed = nullptr;
+  const int64_t before = machine::resident_bytes();
+  {
+    const at::Tensor block = touched(64 * kMiB);
+    small.push_back(touched(1000));
+    freed = block.const_data_ptr();
+  }
+  EXPECT_EQ(touched(64 * kMiB).const_data_ptr(), freed);
+  for (int64_t size = 63 * kMiB; size > 56 * kMiB; size -= kMiB) {
+    const at::Tensor block = touched(size);
+    small.push_back(touched(1000));
+    EXPECT_LT(machine::resident_bytes() - before, 66 * kMiB) << size;
+  }
 }
 
 TEST(MemoryCount, KnowsWhatAutogradKeepsAndCollectivesTouch) {

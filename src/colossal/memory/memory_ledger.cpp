@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/memory/own_pages.h"
 
 namespace colossal::memory {
 
@@ -53,6 +54,7 @@ struct CountedBlock {
   std::shared_ptr<Books> books;
   int64_t bytes;
   MemoryKind kind;
+  size_t mapped;  // in pages of its own; 0: from the heap
 };
 
 void release_block(void* context) {
@@ -61,16 +63,24 @@ void release_block(void* context) {
     const std::lock_guard lock(block->books->mutex);
     block->books->change(block->kind, -block->bytes, block->books->now());
   }
+  const size_t mapped = block->mapped;
   std::destroy_at(block);
-  std::free(context);
+  if (mapped > 0) {
+    free_pages(context, mapped);
+  } else {
+    std::free(context);
+  }
 }
 
 // Meta tensors have no memory but what counts them.
 CountedBlock* make_block(std::shared_ptr<Books> books, int64_t bytes, MemoryKind kind,
                          size_t memory) {
-  void* const begin = std::malloc(sizeof(CountedBlock) + memory);
+  const size_t size = sizeof(CountedBlock) + memory;
+  const bool maps = size >= kLargeBlock;
+  void* const begin = maps ? allocate_pages(size) : std::malloc(size);
   if (!begin) throw std::bad_alloc();
-  return std::construct_at(static_cast<CountedBlock*>(begin), std::move(books), bytes, kind);
+  return std::construct_at(static_cast<CountedBlock*>(begin), std::move(books), bytes, kind,
+                           maps ? size : 0);
 }
 
 // Null where nobody counts it.

@@ -2,34 +2,76 @@
 
 #include <sys/mman.h>
 
-#include <cstdint>
+#include <algorithm>
+#include <deque>
+#include <mutex>
 #include <new>
 
 namespace colossal::memory {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
+struct FreeBlock {
+  void* begin;
+  size_t bytes;
+};
 
-size_t in_huge_pages(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
+// Blocks that wait for the next of their size, oldest first.
+struct Waiting {
+  std::mutex mutex;
+  std::deque<FreeBlock> blocks;
+  size_t bytes = 0;
+  size_t used = 0, most_used = 0;  // in blocks that do not wait
+
+  // Null where none has this size. Call this with the mutex held.
+  void* take(size_t of_bytes) {
+    const auto block = std::find_if(blocks.rbegin(), blocks.rend(),
+                                    [&](const FreeBlock& b) { return b.bytes == of_bytes; });
+    if (block == blocks.rend()) return nullptr;
+    void* const begin = block->begin;
+    bytes -= of_bytes;
+    blocks.erase(std::next(block).base());
+    return begin;
+  }
+};
+
+// It lives as long as the process, as blocks may.
+Waiting& waiting() {
+  static auto* const waiting = new Waiting;
+  return *waiting;
+}
 
 }  // namespace
 
-void* map_pages(size_t bytes) {
-  // One page more, and what lies before and behind is given back: huge pages are aligned.
-  const size_t size = in_huge_pages(bytes);
-  void* const memory =
-      mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  auto* const mapped = static_cast<std::byte*>(memory);
-  const auto address = reinterpret_cast<uintptr_t>(memory);
-  const size_t before = in_huge_pages(address) - address;
-  if (before > 0) munmap(mapped, before);
-  munmap(mapped + before + size, kHugePage - before);
-  // Advice: where it is refused, pages are small. The last one is, so that it takes what it holds.
-  static_cast<void>(madvise(mapped + before, bytes / kHugePage * kHugePage, MADV_HUGEPAGE));
-  return mapped + before;
+void* allocate_pages(size_t bytes) {
+  {
+    Waiting& free = waiting();
+    const std::lock_guard lock(free.mutex);
+    free.used += bytes;
+    free.most_used = std::max(free.most_used, free.used);
+    if (void* const block = free.take(bytes)) return block;
+    while (free.used + free.bytes > free.most_used) {
+      munmap(free.blocks.front().begin, free.blocks.front().bytes);
+      free.bytes -= free.blocks.front().bytes;
+      free.blocks.pop_front();
+    }
+  }
+  void* const block =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) {
+    Waiting& free = waiting();
+    const std::lock_guard lock(free.mutex);
+    free.used -= bytes;
+    throw std::bad_alloc();
+  }
+  return block;
 }
 
-void unmap_pages(void* begin, size_t bytes) { munmap(begin, in_huge_pages(bytes)); }
+void free_pages(void* block, size_t bytes) {
+  Waiting& free = waiting();
+  const std::lock_guard lock(free.mutex);
+  free.used -= bytes;
+  free.bytes += bytes;
+  free.blocks.push_back({block, bytes});
+}
 
 }  // namespace colossal::memory

@@ -1,12 +1,19 @@
-// Memory in pages of its own, all of which goes back to the system when it is freed.
+// Large blocks of memory, in pages of their own: in the heap, where blocks of all sizes come and
+// go, they leave holes that the next one does not fit.
 #pragma once
 
 #include <cstddef>
 
 namespace colossal::memory {
 
-// `bytes` > 0, in huge pages as far as the system has them; zeros. Throws std::bad_alloc.
-void* map_pages(size_t bytes);
-void unmap_pages(void* begin, size_t bytes);
+inline constexpr size_t kLargeBlock = size_t{4} << 20;
+
+// At the beginning of a page. A step asks for the same sizes again and again, and the first touch
+// of a page costs more than the arithmetic that fills it: freed blocks wait for the next of their
+// size, and go back to the system, oldest first, where the process would take more than its blocks
+// did at their peak. (Huge pages, asked for, made training slower: virtual machines clear them
+// slowly.) Throws std::bad_alloc. Thread-safe.
+void* allocate_pages(size_t bytes);
+void free_pages(void* block, size_t bytes);  // `bytes` as they were asked for
 
 }  // namespace colossal::memory

@@ -41,15 +41,6 @@ bool Parameter::is_contiguous_here() const {
   return runs <= 1;
 }
 
-Range Parameter::span() const {
-  Range span;
-  for_each_run({0, local_numel()}, [&](const Run& run) {
-    if (span.empty()) span.begin = run.begin;
-    span.end = run.begin + run.count;
-  });
-  return span;
-}
-
 void Parameter::for_each_run(Range local, const std::function<void(const Run&)>& visit) const {
   if (local.empty()) return;
   const std::vector<int64_t> here = local_shape();

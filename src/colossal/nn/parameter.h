@@ -89,8 +89,6 @@ struct Parameter {
   int64_t local_numel() const;
   // Whether what is here is one run of the flattened global tensor.
   bool is_contiguous_here() const;
-  // From the first to the last element here, of the flattened global tensor.
-  Range span() const;
   // Elements `local` of the flattened tensor here, run by run: elements [begin, begin + count) of
   // the flattened global tensor are [local_begin, local_begin + count) here. Ascending in both.
   struct Run {

@@ -145,6 +145,8 @@ TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
   const MemoryLedger ledger;
   const MemoryScope scope(ledger, at::kCPU);
   const auto touched = [](int64_t size) { return bytes_on(at::kCPU, size).fill_(1); };
+  // More than the process has had at once; what nobody touches takes nothing.
+  const at::Tensor untouched = bytes_on(at::kCPU, 4096 * kMiB);
   std::vector<at::Tensor> small;
   const void* freed = nullptr;
   const int64_t before = machine::resident_bytes();

@@ -43,26 +43,21 @@ Waiting& waiting() {
 }  // namespace
 
 void* allocate_pages(size_t bytes) {
-  {
-    Waiting& free = waiting();
-    const std::lock_guard lock(free.mutex);
-    free.used += bytes;
-    free.most_used = std::max(free.most_used, free.used);
-    if (void* const block = free.take(bytes)) return block;
-    while (free.used + free.bytes > free.most_used) {
+  Waiting& free = waiting();
+  const std::lock_guard lock(free.mutex);
+  const size_t used = free.used + bytes, most_used = std::max(free.most_used, used);
+  void* block = free.take(bytes);
+  if (!block) {
+    while (used + free.bytes > most_used) {
       munmap(free.blocks.front().begin, free.blocks.front().bytes);
       free.bytes -= free.blocks.front().bytes;
       free.blocks.pop_front();
     }
+    block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) throw std::bad_alloc();
   }
-  void* const block =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (block == MAP_FAILED) {
-    Waiting& free = waiting();
-    const std::lock_guard lock(free.mutex);
-    free.used -= bytes;
-    throw std::bad_alloc();
-  }
+  free.used = used;
+  free.most_used = most_used;
   return block;
 }
 

@@ -1,43 +1,52 @@
 #!/usr/bin/env python3
 """The largest GPT that trains within a budget of device memory, by setting: hidden size 64 k, k layers,
-k heads, vocabulary 50,304, one sequence of 512 tokens a rank. Each size tried is trained for three steps;
-what counts is a rank's peak resident size, base included, less what rests on the host. See README.md.
+k heads, vocabulary 50,304, one sequence of 512 tokens a rank. Ours is found by dry runs and then trained for three
+steps, as are the peers' sizes; what counts is a rank's peak resident size, base included, less what rests on the
+host. Where this machine's memory or disk cannot hold the model that the device could train, the largest that it holds is
+trained, and both are told. See README.md.
 
-  bench/capability.py --out DIR [--systems ddp,stage3,...] [--budget 1024] [--dtype fp32] [--largest 20]
+  bench/capability.py --out DIR [--systems ddp,stage3,...] [--budget 1024] [--dtype fp32]
 """
 import json
+import math
+import shutil
 import sys
 
 import benchmark
 import runner
 from page import Table
 
+MIB = 1 << 20
+STAGE3 = ["--parallel.zero=3"]
 FULL = ["--memory.recompute=full"]
-HOST = [f"--memory.offload_{kind}=host" for kind in ("parameters", "gradients", "optimizer", "activations")]
-NVME = [flag.replace("=host", "=nvme") for flag in HOST]
+ROWS = ["--memory.table_rows=4096"]
 
-# In order of what they hold: each search begins where the one before it ended.
-SYSTEMS = {
-    "ddp": ("PyTorch DDP", None),
-    "fsdp2": ("PyTorch FSDP2", None),
+
+def all_on(tier):
+    return [f"--memory.offload_{kind}={tier}" for kind in ("parameters", "gradients", "optimizer", "activations")]
+
+
+# In order of what they hold.
+PEERS = {"ddp": "PyTorch DDP", "fsdp2": "PyTorch FSDP2"}
+OURS = {
     "stage0": ("ZeRO 0", ["--parallel.zero=0"]),
     "stage1": ("ZeRO 1", ["--parallel.zero=1"]),
     "stage2": ("ZeRO 2", ["--parallel.zero=2"]),
-    "stage3": ("ZeRO 3", ["--parallel.zero=3"]),
-    "recompute": ("ZeRO 3, recompute full", ["--parallel.zero=3", *FULL]),
-    "host": ("ZeRO 3, all on the host", ["--parallel.zero=3", *HOST]),
-    "host-recompute": ("... and recompute full", ["--parallel.zero=3", *FULL, *HOST]),
-    "nvme-recompute": ("ZeRO 3, all on NVMe, recompute full", ["--parallel.zero=3", *FULL, *NVME]),
+    "stage3": ("ZeRO 3", STAGE3),
+    "recompute": ("ZeRO 3, recompute full", [*STAGE3, *FULL]),
+    "rows": ("... and tables in blocks of 4,096 rows", [*STAGE3, *FULL, *ROWS]),
+    "host": ("... and all on the host", [*STAGE3, *FULL, *ROWS, *all_on("host")]),
+    "nvme": ("... or all on NVMe", [*STAGE3, *FULL, *ROWS, *all_on("nvme")]),
 }
 VOCABULARY, SEQUENCE, RANKS, STEPS = 50304, 512, 2, 3
 
 
 def parse_arguments():
     parser = benchmark.Parser(__doc__, "colossal", rounds=1)
-    parser.add_names("systems", SYSTEMS, default=list(SYSTEMS))
+    parser.add_names("systems", {**PEERS, **OURS}, default=[*PEERS, *OURS])
     parser.add_dtype()
     parser.add_argument("--budget", type=int, default=1024, help="MiB of a rank")
-    parser.add_argument("--largest", type=int, default=40, help="no more layers than these are tried")
+    parser.add_argument("--share", type=float, default=0.8, help="of free memory and disk that may be taken")
     return parser.parse_args()
 
 
@@ -46,70 +55,128 @@ def parameters(k):
     return k * (12 * hidden**2 + 13 * hidden) + (VOCABULARY + SEQUENCE + 2) * hidden
 
 
-def device_bytes(arguments, system, k, corpus):
-    """Of the rank that took most."""
-    name = f"{system}-{k}"
-    if SYSTEMS[system][1] is None:
-        flags = [f"--layers={k}", f"--hidden={64 * k}", f"--heads={k}", f"--vocabulary={VOCABULARY}",
-                 f"--sequence={SEQUENCE}", f"--batch={RANKS}", "--warmup=1", f"--steps={STEPS - 1}",
-                 f"--dtype={arguments.dtype}", "--threads=1", f"--corpus={corpus}"]
-        lines, _ = runner.peer("torch_train.py", [system, *flags], arguments.out / "logs" / f"{name}.txt",
-                               RANKS, threads=1)
-        return lines[-1]["memory_peak_bytes"]
-    flags = [f"--model.n_layer={k}", f"--model.n_embd={64 * k}", f"--model.n_head={k}",
-             f"--model.vocab_size={VOCABULARY}", f"--model.n_positions={SEQUENCE}",
-             f"--data.sequence_length={SEQUENCE}", f"--train.global_batch={RANKS}", f"--train.steps={STEPS}",
-             "--train.threads=1", f"--precision.compute={arguments.dtype}", *SYSTEMS[system][1],
-             f"--memory.nvme_path={arguments.out}"]
-    lines, _ = runner.train(arguments.binary, corpus, arguments.out, name, flags, RANKS)
-    return lines[-1]["memory_peak_bytes"] - lines[-1].get("host_bytes", 0)
+def size_of(k):
+    return {"layers": k, "hidden": 64 * k, "heads": k, "vocabulary": VOCABULARY, "positions": SEQUENCE,
+            "sequence": SEQUENCE, "batch": RANKS}
 
 
-def search(arguments, system, start, corpus):
-    """The rows of the sizes tried; the largest that fits is found by steps of one from `start`."""
-    rows = {}
+def peer_bytes(arguments, system, k, corpus):
+    """Resident on the rank that took most."""
+    size = {key: value for key, value in size_of(k).items() if key != "positions"}
+    flags = [f"--{key}={value}" for key, value in size.items()]
+    flags += ["--warmup=1", f"--steps={STEPS - 1}", f"--dtype={arguments.dtype}", "--threads=1", f"--corpus={corpus}"]
+    lines, _ = runner.peer("torch_train.py", [system, *flags], arguments.out / "logs" / f"{system}-{k}.txt",
+                           RANKS, threads=1)
+    return lines[-1]["memory_peak_bytes"]
+
+
+def our_flags(arguments, system, k):
+    return [*runner.gpt2_flags(size_of(k)), f"--train.steps={STEPS}", "--train.threads=1",
+            f"--precision.compute={arguments.dtype}", *OURS[system][1], f"--memory.nvme_path={arguments.out}"]
+
+
+def our_step(arguments, system, k, corpus):
+    """The last step's line of metrics.jsonl."""
+    lines, _ = runner.train(arguments.binary, corpus, arguments.out, f"{system}-{k}",
+                            our_flags(arguments, system, k), RANKS)
+    return lines[-1]
+
+
+def device_bytes(step):
+    return step["memory_peak_bytes"] - step.get("host_bytes", 0)
+
+
+def dry_run(arguments, system, k, corpus):
+    return runner.plan(arguments.binary, corpus, arguments.out, f"{system}-{k}-plan",
+                       our_flags(arguments, system, k), RANKS)
+
+
+def largest(fits, start=1):
+    """The largest k >= start that fits, given that smaller ones do; 0 where start does not."""
+    if not fits(start):
+        return 0
+    good, bad = start, start + 1
+    while fits(bad):
+        good, bad = bad, 2 * bad
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
+
+
+def holds(arguments, plan):
+    """Whether this machine has the memory and the disk for it."""
+    with open("/proc/meminfo") as lines:
+        memory = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    disk = shutil.disk_usage(arguments.out).free
+    return (RANKS * (plan.get("host_bytes", 0) + (arguments.budget << 20)) < arguments.share * memory
+            and RANKS * plan.get("nvme_bytes", 0) < arguments.share * disk)
+
+
+def search_peer(arguments, system, corpus):
+    sizes = {}
 
     def fits(k):
         try:
-            peak = device_bytes(arguments, system, k, corpus)
+            sizes[k] = peer_bytes(arguments, system, k, corpus)
         except runner.Failed as failure:
-            print(f"{system:15} k {k}: {failure}", file=sys.stderr, flush=True)
+            print(f"{system:10} k {k}: {failure}", file=sys.stderr, flush=True)
             return False
-        rows[k] = {"system": system, "k": k, "parameters": parameters(k), "device_bytes": peak,
-                   "fits": peak <= arguments.budget << 20}
-        print(f"{system:15} k {k:2}  {parameters(k) / 1e6:7.1f} M  {peak / 2**20:7.0f} MiB", file=sys.stderr,
-              flush=True)
-        return rows[k]["fits"]
+        tell(system, k, sizes[k])
+        return sizes[k] <= arguments.budget << 20
 
-    k = start
-    if fits(k):
-        while k < arguments.largest and fits(k + 1):
-            k += 1
-    else:
-        while k > 1 and not fits(k - 1):
-            k -= 1
-    return list(rows.values())
+    k = largest(fits)
+    return k, k, sizes.get(k, math.nan)
+
+
+def search_ours(arguments, system, corpus):
+    """(largest by dry runs, largest trained, its bytes)"""
+    # What a process takes beside its tensors, measured at the smallest size.
+    smallest = our_step(arguments, system, 1, corpus)
+    budget = (arguments.budget << 20) - device_bytes(smallest) + smallest["memory_counted_bytes"]
+    plans = {}
+
+    def fits(k):
+        plans[k] = dry_run(arguments, system, k, corpus)
+        return plans[k]["memory_peak_bytes"] <= budget
+
+    found = largest(fits)
+    trained = largest(lambda k: k <= found and holds(arguments, plans.get(k) or dry_run(arguments, system, k, corpus)))
+    while trained > 0:
+        taken = device_bytes(our_step(arguments, system, trained, corpus))
+        tell(system, trained, taken)
+        if taken <= arguments.budget << 20:
+            return found, trained, taken
+        found = min(found, trained - 1)
+        trained -= 1
+    return found, 0, math.nan
+
+
+def tell(system, k, taken):
+    print(f"{system:10} k {k:2}  {parameters(k) / 1e6:8.1f} M  {taken / MIB:6.0f} MiB", file=sys.stderr, flush=True)
 
 
 def main():
     arguments = parse_arguments()
     (arguments.out / "logs").mkdir(parents=True, exist_ok=True)
     corpus = runner.make_corpus(arguments.out)
-    start, first = 4, None
-    table = Table("setting", "layers", "hidden", "parameters, M", "MiB of a rank", "times the first")
+    table = Table("setting", "layers × hidden by dry runs", "parameters, M", "trained, M", "MiB of a rank, trained",
+                  "times the first, trained", "by dry runs")
+    first = None
     with open(arguments.out / "results.jsonl", "a") as results:
         for system in arguments.systems:
-            rows = search(arguments, system, start, corpus)
-            for row in rows:
-                print(json.dumps(row), file=results, flush=True)
-            best = max((row for row in rows if row["fits"]), key=lambda row: row["k"], default=None)
-            if best is None:
-                table.add(SYSTEMS[system][0], "none", "", "", "", "")
+            is_peer = system in PEERS
+            found, trained, taken = (search_peer if is_peer else search_ours)(arguments, system, corpus)
+            print(json.dumps({"system": system, "dtype": arguments.dtype, "budget": arguments.budget, "found": found,
+                              "trained": trained, "device_bytes": taken}), file=results, flush=True)
+            name = PEERS[system] if is_peer else OURS[system][0]
+            if trained == 0:
+                table.add(name, "none", *[""] * 5)
                 continue
-            start = best["k"]
-            first = first or best["parameters"]
-            table.add(SYSTEMS[system][0], best["k"], 64 * best["k"], f"{best['parameters'] / 1e6:,.1f}",
-                      f"{best['device_bytes'] / 2**20:,.0f}", f"{best['parameters'] / first:.1f}")
+            first = first or parameters(trained)
+            table.add(name, f"{found} × {64 * found}", f"{parameters(found) / 1e6:,.1f}",
+                      f"{parameters(trained) / 1e6:,.1f}", f"{taken / MIB:,.0f}",
+                      f"{parameters(trained) / first:.1f}", "" if is_peer else f"{parameters(found) / first:.1f}")
     print(table.markdown())
 
 

@@ -51,7 +51,7 @@ def _own_seconds():
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def run(command, log, timeout=3600, environment=None):
+def run(command, log, timeout=3 * 3600, environment=None):
     """Returns what `command` wrote to stdout, and the cores that others used meanwhile: figures
     taken while that is not near 0 are of a shared machine. Raises Failed with the end of the log."""
     command = [str(part) for part in command]
@@ -70,14 +70,36 @@ def run(command, log, timeout=3600, environment=None):
     return done.stdout, max(0.0, (_busy_seconds() - busy - _own_seconds() + own) / elapsed)
 
 
-def train(binary, corpus, folder, name, flags, ranks):
-    """Runs `colossal train`; returns the lines of metrics.jsonl and the cores of others."""
+def gpt2_flags(size):
+    """The model and the batch; size: layers, hidden, heads, vocabulary, positions (1,024 where it has none),
+    sequence, batch."""
+    return [f"--model.n_layer={size['layers']}", f"--model.n_embd={size['hidden']}",
+            f"--model.n_head={size['heads']}", f"--model.vocab_size={size['vocabulary']}",
+            f"--model.n_positions={size.get('positions', 1024)}", f"--data.sequence_length={size['sequence']}",
+            f"--train.global_batch={size['batch']}"]
+
+
+def _make_job(corpus, folder, name):
+    """A folder for the run, and its run.toml."""
     log_folder = folder / "runs" / name
     log_folder.mkdir(parents=True, exist_ok=True)
-    metrics = log_folder / "metrics.jsonl"
-    metrics.unlink(missing_ok=True)
     toml = log_folder / "run.toml"
     toml.write_text(f'[model]\npreset = "gpt2-tiny"\n[data]\ntrain = ["{corpus.resolve()}"]\n')
+    return log_folder, toml
+
+
+def plan(binary, corpus, folder, name, flags, ranks):
+    """What `colossal plan --json` says."""
+    log_folder, toml = _make_job(corpus, folder, name)
+    output, _ = run([binary, "plan", toml, f"--ranks={ranks}", *flags, "--json"], log_folder / "log.txt")
+    return json.loads(output)
+
+
+def train(binary, corpus, folder, name, flags, ranks):
+    """Runs `colossal train`; returns the lines of metrics.jsonl and the cores of others."""
+    log_folder, toml = _make_job(corpus, folder, name)
+    metrics = log_folder / "metrics.jsonl"
+    metrics.unlink(missing_ok=True)
     _, others = run([binary, "train", toml, f"--ranks={ranks}", *flags, "--log.report=false",
                      f"--log.directory={log_folder}"], log_folder / "log.txt")
     return [json.loads(line) for line in metrics.read_text().splitlines()], others

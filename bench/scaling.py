@@ -69,10 +69,7 @@ def ideal_bytes(point, arguments):
 
 
 def train_flags(point, arguments):
-    return [f"--model.n_layer={point['layers']}", f"--model.n_embd={point['hidden']}",
-            f"--model.n_head={point['heads']}", f"--model.vocab_size={point['vocabulary']}",
-            f"--model.n_positions={point['sequence']}", f"--data.sequence_length={point['sequence']}",
-            f"--train.global_batch={point['batch']}", f"--train.threads={arguments.threads}",
+    return [*runner.gpt2_flags(point | {"positions": point["sequence"]}), f"--train.threads={arguments.threads}",
             f"--precision.compute={arguments.dtype}", f"--train.steps={WARMUP + arguments.steps}"]
 
 

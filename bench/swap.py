@@ -2,7 +2,7 @@
 """Compares the bandwidth of SwapFile, the tier on disk, with that of fio on the same file: same block
 size and depth, both around the page cache, fio through io_uring, in turn round by round. See README.md.
 
-  bench/swap.py [--directory .] [--bytes 2147483648] [--rounds 7] [--threads] [--small-pages]
+  bench/swap.py [--directory .] [--bytes 2147483648] [--rounds 7] [--threads] [--small-pages] [--computing]
 """
 import argparse
 import collections
@@ -28,6 +28,7 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", action="store_true", help="ours as where io_uring is refused")
     parser.add_argument("--small-pages", action="store_true", help="ours in memory such as fio's")
+    parser.add_argument("--computing", action="store_true", help="both while every core multiplies matrices")
     parser.add_argument("--binary", type=pathlib.Path, default=benchmark.BUILD / "swap_benchmark")
     arguments = parser.parse_args()
     if not shutil.which("fio"):
@@ -40,7 +41,8 @@ class Ours:
 
     def __init__(self, arguments):
         command = [arguments.binary, arguments.directory, str(arguments.bytes),
-                   *["threads"] * arguments.threads, *["small-pages"] * arguments.small_pages]
+                   *["threads"] * arguments.threads, *["small-pages"] * arguments.small_pages,
+                   *["computing"] * arguments.computing]
         self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.figures = json.loads(self.answer())
 
@@ -96,8 +98,9 @@ def main():
         print(f"round {number + 1}", file=sys.stderr, flush=True)
     ours.close()
     pages = "small" if arguments.small_pages else "huge"
+    computing = "; every core multiplies matrices meanwhile" if arguments.computing else ""
     print(f"{ours.figures['method']}, {pages} pages; blocks of {ours.figures['block'] >> 10} KiB, {ours.figures['depth']} under way; "
-          f"a file of {ours.figures['bytes'] >> 20} MiB; {runner.cpu_name()}. Ours writes the reserved file the first "
+          f"a file of {ours.figures['bytes'] >> 20} MiB; {runner.cpu_name()}{computing}. Ours writes the reserved file the first "
           f"time at {ours.figures['first_write']:.2f} GB/s.\n")
     table = Table("GB/s", "fio median", "best", "ours median", "best", "ours / fio min / median / max", "of the bests")
     for workload in WORKLOADS:

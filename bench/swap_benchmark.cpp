@@ -1,12 +1,18 @@
 // The bandwidth of SwapFile. Prints what it measures and how, then measures what each line of its
 // input asks for: "read", "write", or "mixed" (one of each in turn) over the whole file, once.
-//   swap_benchmark DIRECTORY BYTES [threads] [small-pages]
+//   swap_benchmark DIRECTORY BYTES [threads] [small-pages] [computing]
+#include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "colossal/io/swap_file.h"
@@ -34,6 +40,24 @@ class Slabs {
 
  private:
   TransferMemory memory_;
+};
+
+// While it lives, every core multiplies matrices, as in training.
+class Products {
+ public:
+  Products() {
+    for (unsigned core = 0; core < std::thread::hardware_concurrency(); ++core) {
+      threads_.emplace_back([](const std::stop_token& stop) {
+        at::set_num_threads(1);
+        const at::Tensor a = at::full({256, 256}, 1.0F), b = at::full({256, 256}, 1.0F);
+        at::Tensor product = at::mm(a, b);
+        while (!stop.stop_requested()) at::mm_out(product, a, b);
+      });
+    }
+  }
+
+ private:
+  std::vector<std::jthread> threads_;
 };
 
 // Bytes a second, in 1e9.
@@ -72,11 +96,14 @@ void run(const char* directory, int64_t bytes, SwapMethod method, PageSize pages
 int main(int num_arguments, char** arguments) {
   using namespace colossal::io;
   if (num_arguments < 3) {
-    std::fprintf(stderr, "usage: swap_benchmark DIRECTORY BYTES [threads] [small-pages]\n");
+    std::fprintf(stderr,
+                 "usage: swap_benchmark DIRECTORY BYTES [threads] [small-pages] [computing]\n");
     return 2;
   }
   const std::set<std::string> options(arguments + 3, arguments + num_arguments);
   try {
+    std::optional<Products> products;
+    if (options.contains("computing")) products.emplace();
     run(arguments[1], std::atoll(arguments[2]),
         options.contains("threads") ? SwapMethod::threads : SwapMethod::automatic,
         options.contains("small-pages") ? PageSize::small : PageSize::huge);

@@ -65,11 +65,9 @@ def flops_per_token(size):
 
 
 def run_ours(arguments, system, size, corpus, name):
-    flags = [f"--model.n_layer={size['layers']}", f"--model.n_embd={size['hidden']}",
-             f"--model.n_head={size['heads']}", f"--model.vocab_size={size['vocabulary']}",
-             f"--data.sequence_length={size['sequence']}", f"--train.global_batch={size['batch']}",
-             f"--train.steps={size['warmup'] + size['steps']}", f"--train.threads={arguments.threads}",
-             f"--precision.compute={arguments.dtype}", "--scheduler.name=constant",
+    flags = [*runner.gpt2_flags(size), f"--train.steps={size['warmup'] + size['steps']}",
+             f"--train.threads={arguments.threads}", f"--precision.compute={arguments.dtype}",
+             "--scheduler.name=constant",
              "--train.gradient_clip=0", *(flag.format(ranks=arguments.ranks) for flag in OURS[system])]
     lines, others = runner.train(arguments.binary, corpus, arguments.out, name, flags, arguments.ranks)
     timed = [line["step_seconds"] for line in lines[size["warmup"]:]]

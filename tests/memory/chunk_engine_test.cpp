@@ -113,13 +113,14 @@ TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
       engine.end_micro_batch();
     }
     engine.finish_reduction();
-    int64_t checked = 0;
-    engine.for_each_held_piece([&](const OwnedPiece& piece) {
-      if (piece.parameter != &*parameters[0]) return;
-      EXPECT_TRUE(at::equal(piece.gradient(), at::full({35}, 3.0 * (1 + 11), at::kDouble)));
-      ++checked;
+    const at::Tensor checked = at::zeros({1}, at::kLong);
+    engine.for_each_written_piece(*parameters[0], [&](const OwnedPiece& piece) {
+      EXPECT_TRUE(at::equal(piece.gradient(),
+                            at::full({piece.elements.size()}, 3.0 * (1 + 11), at::kDouble)));
+      checked.add_(piece.elements.size());
     });
-    EXPECT_EQ(checked, 1);
+    comm::all_reduce(checked, context.data_group(), comm::Reason::control);
+    EXPECT_EQ(checked.item<int64_t>(), 35);
     // Each element is counted by one rank only.
     at::Tensor squares = at::full({1}, engine.squared_gradient_norm(), at::kDouble);
     comm::all_reduce(squares, context.data_group(), comm::Reason::control);

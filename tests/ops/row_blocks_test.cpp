@@ -68,7 +68,7 @@ TEST(RowBlocks, GiveTheCrossEntropyOfTheWholeTable) {
       const auto gradients = torch::autograd::grad({expected}, {table, x}, {upstream});
       const Blocks blocks(table.detach());
       const at::Tensor found =
-          linear_cross_entropy(x, blocks.each(), labels, kVocabulary, {}, logits_bytes);
+          linear_cross_entropy(x, blocks.each(), labels, kVocabulary, {}, nullptr, logits_bytes);
       EXPECT_EQ(found.scalar_type(), expected.scalar_type());
       const auto of_blocks = blocks.gradients(found, x, upstream);
       const double tolerance = 2 * tolerance_of(type);

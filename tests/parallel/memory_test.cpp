@@ -86,7 +86,6 @@ std::vector<Case> all_cases(int most_ranks = 8) {
               if (zero == 1 && recompute == 0) continue;  // elsewhere
               const double dropout = recompute > 0 ? 0.2 : 0;
               for (int64_t table_rows : {0, 7}) {
-                if (table_rows > 0 && kMeshes[mesh].mode != TensorMode::one_d) continue;
                 cases.push_back(
                     {mesh, llama, zero, recompute, micro_batch, whole, dropout, table_rows});
               }

@@ -91,7 +91,6 @@ void add_sharded_and_recomputed(std::vector<Layout>& layouts) {
             layout.accumulate = accumulate;
             layout.table_rows = 0;
             layouts.push_back(layout);
-            if (layout.tp_mode != "1d") continue;
             layout.table_rows = 23;
             layouts.push_back(layout);
           }

@@ -173,14 +173,6 @@ void resolve_budgets(const MemoryConfig& config, const Machine& machine, Job& jo
   job.memory_budget = both_given ? 0 : share;
 }
 
-int64_t resolve_table_rows(const MemoryConfig& config, const Strategy& strategy) {
-  if (config.table_rows == 0 || strategy.tensor_mode == TensorMode::one_d) return config.table_rows;
-  throw ConfigError(fmt::format(
-      "memory.table_rows = {} with parallel.tp_mode = \"{}\": this mode needs tables of tokens "
-      "whole; use memory.table_rows = 0, or parallel.tp_mode = \"1d\"",
-      config.table_rows, tensor_mode_name(strategy.tensor_mode)));
-}
-
 int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
   if (train.global_batch < 1) {
     throw ConfigError(
@@ -215,7 +207,7 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);
   job.precision =
       resolve_precision(config.precision, machine.bf16_instructions, job.num_micro_batches());
-  job.strategy.table_rows = resolve_table_rows(config.memory, job.strategy);
+  job.strategy.table_rows = config.memory.table_rows;
   job.recompute = resolve_recompute(config.memory, job.model.facts);
   job.tiers = resolve_tiers(config.memory);
   job.recompute_open = config.memory.recompute == decltype(config.memory.recompute)("auto");

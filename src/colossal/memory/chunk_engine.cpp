@@ -444,18 +444,11 @@ void ChunkEngine::set_update_counts(const std::vector<int64_t>& counts) {
   COLOSSAL_CHECK(tensors == counts.size(), "{} counts, {} tensors", counts.size(), tensors);
 }
 
-void ChunkEngine::visit_pieces(bool held,
-                               const std::function<void(const OwnedPiece&)>& visit) const {
-  for (const auto& chunk : chunks_) {
-    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) visit_slot(*chunk, slot, held, visit);
-  }
-}
-
-void ChunkEngine::visit_slot(const Chunk& chunk, size_t slot, bool held,
-                             const std::function<void(const OwnedPiece&)>& visit) const {
-  if (!held && chunk.plan.placement.replica > 0) return;  // the first replica writes
+void ChunkEngine::visit_written(const Chunk& chunk, size_t slot,
+                                const std::function<void(const OwnedPiece&)>& visit) const {
+  if (chunk.plan.placement.replica > 0) return;  // the first replica writes
   const Slot& place = chunk.plan.slots[slot];
-  const Range here = intersect(chunk.range_of(slot), held ? chunk.held : chunk.part);
+  const Range here = intersect(chunk.range_of(slot), chunk.part);
   place.parameter->for_each_run({here.begin - place.offset, here.end - place.offset},
                                 [&](const nn::Parameter::Run& run) {
                                   const int64_t begin = place.offset + run.local_begin;
@@ -476,17 +469,15 @@ at::Tensor OwnedPiece::gradient() const {
 
 void ChunkEngine::for_each_written_piece(
     const std::function<void(const OwnedPiece&)>& visit) const {
-  visit_pieces(false, visit);
+  for (const auto& chunk : chunks_) {
+    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) visit_written(*chunk, slot, visit);
+  }
 }
 
 void ChunkEngine::for_each_written_piece(
     const nn::Parameter& parameter, const std::function<void(const OwnedPiece&)>& visit) const {
   const auto [chunk, slot, index] = places_.at(&parameter);
-  visit_slot(*chunk, slot, false, visit);
-}
-
-void ChunkEngine::for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const {
-  visit_pieces(true, visit);
+  visit_written(*chunk, slot, visit);
 }
 
 ChunkEngine::StateBytes ChunkEngine::state_bytes(Tier tier) const {

@@ -145,8 +145,6 @@ class ChunkEngine : private nn::Residency {
   void for_each_written_piece(const std::function<void(const OwnedPiece&)>& visit) const;
   void for_each_written_piece(const nn::Parameter& parameter,
                               const std::function<void(const OwnedPiece&)>& visit) const;
-  // Every run whose master and state this rank holds (stage 0: all).
-  void for_each_held_piece(const std::function<void(const OwnedPiece&)>& visit) const;
 
   struct StateBytes {
     int64_t parameters = 0;
@@ -187,9 +185,8 @@ class ChunkEngine : private nn::Residency {
   void launch(const Launch& next);
   void finish_oldest_reduction();
   std::vector<ChunkTiers> tiers_of(const std::vector<ChunkPlan>& plans) const;
-  void visit_pieces(bool held, const std::function<void(const OwnedPiece&)>& visit) const;
-  void visit_slot(const Chunk& chunk, size_t slot, bool held,
-                  const std::function<void(const OwnedPiece&)>& visit) const;
+  void visit_written(const Chunk& chunk, size_t slot,
+                     const std::function<void(const OwnedPiece&)>& visit) const;
 
   nn::ParameterList parameters_;
   const ParallelContext& context_;

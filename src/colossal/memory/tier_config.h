@@ -1,5 +1,5 @@
-// How a configuration says where things rest: the keys memory.offload_*,
-// memory.nvme_path and memory.table_rows.
+// The keys of [memory] that training and generating share: memory.offload_*, memory.nvme_path and
+// memory.table_rows.
 #pragma once
 
 #include <map>

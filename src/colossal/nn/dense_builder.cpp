@@ -33,16 +33,26 @@ ParameterHandle DenseBuilder::parameter(const std::string& layer, const std::str
   return parameters_.back();
 }
 
-TokenTable DenseBuilder::token_table(const std::string& name, const EmbeddingOptions& options,
-                                     const std::vector<Range>& rows_of_ranks, size_t rank) {
+std::vector<std::vector<Range>> DenseBuilder::blocks_of(
+    const std::vector<Range>& rows_of_ranks) const {
   int64_t largest = 0;
   for (const Range& rows : rows_of_ranks) largest = std::max(largest, rows.size());
-  std::vector<std::vector<Range>> blocks_of_ranks;
-  for (const Range& rows : rows_of_ranks) {
-    blocks_of_ranks.push_back(cut_rows(rows, largest, table_rows_));
-  }
-  std::vector<ParameterHandle> blocks{
-      parameter(name, "weight", {options.vocabulary, options.features}, options.initializer, {})};
+  std::vector<std::vector<Range>> blocks;
+  for (const Range& rows : rows_of_ranks) blocks.push_back(cut_rows(rows, largest, table_rows_));
+  return blocks;
+}
+
+TokenTable DenseBuilder::token_table(const std::string& name, const EmbeddingOptions& options,
+                                     const std::vector<Range>& rows_of_ranks, size_t rank,
+                                     Placement of_rows) {
+  const std::vector<std::vector<Range>> blocks_of_ranks = blocks_of(rows_of_ranks);
+  const bool all_features = of_rows.held.empty();
+  const std::vector<Range> features =
+      all_features ? std::vector<Range>{{0, options.features}} : of_rows.held.front();
+  of_rows.held.clear();
+  std::vector<ParameterHandle> blocks{parameter(name, "weight",
+                                                {options.vocabulary, options.features},
+                                                options.initializer, std::move(of_rows))};
   const size_t count = blocks_of_ranks[rank].size();
   for (size_t index = 1; index < count; ++index) {
     blocks.emplace_back(std::make_shared<Parameter>(*blocks.front()));
@@ -50,8 +60,8 @@ TokenTable DenseBuilder::token_table(const std::string& name, const EmbeddingOpt
   }
   for (size_t index = 0; index < count; ++index) {
     const Range rows = blocks_of_ranks[rank][index];
-    if (rows_of_ranks.size() > 1 || count > 1) {
-      blocks[index]->placement.held = {{rows}, {{0, options.features}}};
+    if (rows_of_ranks.size() > 1 || count > 1 || !all_features) {
+      blocks[index]->placement.held = {{rows}, features};
       if (rows.empty()) blocks[index]->placement.held[0].clear();
     }
     if (count == 1) break;

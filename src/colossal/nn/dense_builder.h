@@ -61,10 +61,14 @@ class DenseBuilder : public Builder {
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
                             Placement placement);
-  // A table whose rows the ranks of a group share out; rows_of_ranks: of each, of which this is
-  // `rank`.
+  // A table whose rows ranks share out; rows_of_ranks: of each, of which this is `rank`. of_rows:
+  // what else says where a row is: its `held` has the features here, or no dims where those are
+  // all.
   TokenTable token_table(const std::string& name, const EmbeddingOptions& options,
-                         const std::vector<Range>& rows_of_ranks, size_t rank);
+                         const std::vector<Range>& rows_of_ranks, size_t rank,
+                         Placement of_rows = {});
+  // What token_table() cuts the rows of each rank into, for all as many blocks.
+  std::vector<std::vector<Range>> blocks_of(const std::vector<Range>& rows_of_ranks) const;
   // Weight and bias (empty where there is none) of a product.
   std::pair<ParameterHandle, ParameterHandle> linear_parameters(const std::string& name,
                                                                 const LinearOptions& options,

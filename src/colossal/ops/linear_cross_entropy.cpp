@@ -380,6 +380,48 @@ at::Tensor apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
                                    recording && weight.requires_grad(), shard, logits_bytes);
 }
 
+// Labels counted from the first of the rows that lie in these runs; -1 where they are elsewhere or
+// ignored.
+at::Tensor labels_among(const at::Tensor& labels, const std::vector<Range>& runs) {
+  const at::Tensor ignored = labels.eq(kIgnoredLabel);
+  if (runs.size() == 1) return labels_from(labels, ignored, runs.front().begin);
+  at::Tensor found = at::full_like(labels, -1);
+  int64_t before = 0;
+  for (const Range& run : runs) {
+    const at::Tensor here = labels.ge(run.begin).bitwise_and_(labels.lt(run.end));
+    found = (labels + (before - run.begin)).where(here, found);
+    before += run.size();
+  }
+  return found;
+}
+
+// What a node of a block keeps beside its tensors.
+struct BlockPlace {
+  int64_t first_row;
+  size_t index;
+  const BlockRanks* ranks;  // null: what is here is all of it
+
+  std::vector<Range> runs(const at::Tensor& weight) const {
+    if (ranks) return ranks->rows(index);
+    return {{first_row, first_row + weight.size(0)}};
+  }
+  at::Tensor all_of(const at::Tensor& weight) const {
+    return ranks ? ranks->gather(weight, index) : weight;
+  }
+
+  void save(AutogradContext* context) const {
+    context->saved_data["first_row"] = first_row;
+    context->saved_data["index"] = static_cast<int64_t>(index);
+    context->saved_data["ranks"] = reinterpret_cast<int64_t>(ranks);
+  }
+  static BlockPlace saved(AutogradContext* context) {
+    auto& data = context->saved_data;
+    return {.first_row = data["first_row"].toInt(),
+            .index = static_cast<size_t>(data["index"].toInt()),
+            .ranks = reinterpret_cast<const BlockRanks*>(data["ranks"].toInt())};
+  }
+};
+
 // Calls visit(tokens, logits): of some tokens after the others, as many as logits_bytes hold.
 void for_logits(const at::Tensor& x, const at::Tensor& weight, int64_t logits_bytes,
                 const std::function<void(Range tokens, const at::Tensor& logits)>& visit) {
@@ -399,17 +441,18 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, int64_t logits_by
 // the largest logit and the sum over the whole vocabulary, and the gradient of the loss.
 struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& before, const at::Tensor& x,
-                            const at::Tensor& weight, const at::Tensor& labels, int64_t first_row,
-                            bool x_needs_gradient, bool weight_needs_gradient,
-                            int64_t logits_bytes) {
+                            const at::Tensor& part, const at::Tensor& labels,
+                            const BlockPlace& place, bool x_needs_gradient,
+                            bool weight_needs_gradient, int64_t logits_bytes) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    context->save_for_backward({x, weight, labels});
-    context->saved_data["first_row"] = first_row;
+    context->save_for_backward({x, part, labels});
+    place.save(context);
     context->saved_data["x_needs_gradient"] = x_needs_gradient;
     context->saved_data["weight_needs_gradient"] = weight_needs_gradient;
     context->saved_data["logits_bytes"] = logits_bytes;
     at::Tensor result = before.clone();
-    const at::Tensor here = labels_from(labels, labels.eq(kIgnoredLabel), first_row);
+    const at::Tensor weight = place.all_of(part);
+    const at::Tensor here = labels_among(labels, place.runs(weight));
     for_logits(x, weight, logits_bytes, [&](Range tokens, const at::Tensor& logits) {
       const at::Tensor found =
           shard_functions(logits).statistics(logits, here.narrow(0, tokens.begin, tokens.size()));
@@ -426,12 +469,14 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     auto& data = context->saved_data;
     const bool x_needs_gradient = data["x_needs_gradient"].toBool();
     const bool weight_needs_gradient = data["weight_needs_gradient"].toBool();
+    const BlockPlace place = BlockPlace::saved(context);
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &labels = saved[2];
+    const at::Tensor &x = saved[0], &part = saved[1], &labels = saved[2];
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor& whole = gradients[0];
+    const at::Tensor weight = place.all_of(part);
     const at::Tensor ignored = labels.eq(kIgnoredLabel);
-    const at::Tensor here = labels_from(labels, ignored, data["first_row"].toInt());
+    const at::Tensor here = labels_among(labels, place.runs(weight));
     at::Tensor x_gradient, weight_gradient;
     if (x_needs_gradient) x_gradient = at::empty_like(x);
     if (weight_needs_gradient) {
@@ -452,18 +497,17 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     };
     for_logits(x, weight, data["logits_bytes"].toInt(), add);
     if (x.size(0) == 0 || weight.size(0) == 0) {  // nothing was added
-      return {whole, {}, weight_needs_gradient ? at::zeros_like(weight) : at::Tensor(), {}, {}, {},
-              {},    {}};
+      x_gradient = at::Tensor();
+      if (weight_needs_gradient) weight_gradient = at::zeros_like(weight);
+    } else {
+      const at::Tensor factor = whole[2][0];
+      x_gradient = scaled(x_gradient, factor, x.scalar_type());
+      weight_gradient = scaled(weight_gradient, factor, x.scalar_type());
     }
-    const at::Tensor factor = whole[2][0];
-    return {whole,
-            scaled(x_gradient, factor, x.scalar_type()),
-            scaled(weight_gradient, factor, x.scalar_type()),
-            {},
-            {},
-            {},
-            {},
-            {}};
+    if (weight_needs_gradient && place.ranks) {
+      weight_gradient = place.ranks->give_back(weight_gradient, part.sizes(), place.index);
+    }
+    return {whole, x_gradient, weight_gradient, {}, {}, {}, {}, {}};
   }
 };
 
@@ -495,17 +539,20 @@ struct LossOfStatistics : torch::autograd::Function<LossOfStatistics> {
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
                                 const at::Tensor& labels, int64_t vocabulary,
-                                const Combine& combine, int64_t logits_bytes) {
+                                const Combine& combine, const BlockRanks* ranks,
+                                int64_t logits_bytes) {
   const at::Tensor rows = x.contiguous(), flat_labels = labels.contiguous();
   if (labels.is_cpu()) check_labels(flat_labels, vocabulary);
   const auto wide = x.options().dtype(compute_type(x.scalar_type()));
   // Of no rows.
   at::Tensor statistics = at::zeros({3, x.size(0)}, wide.requires_grad(false));
   statistics[0].fill_(-std::numeric_limits<double>::infinity());
+  size_t index = 0;
   table([&](const at::Tensor& weight, int64_t begin) {
-    check_sizes(rows, weight, flat_labels);
+    if (!ranks) check_sizes(rows, weight, flat_labels);
     const bool recording = at::GradMode::is_enabled();
-    statistics = BlockStatistics::apply(statistics, rows, weight, flat_labels, begin,
+    const BlockPlace place{.first_row = begin, .index = index++, .ranks = ranks};
+    statistics = BlockStatistics::apply(statistics, rows, weight, flat_labels, place,
                                         recording && rows.requires_grad(),
                                         recording && weight.requires_grad(), logits_bytes);
   });

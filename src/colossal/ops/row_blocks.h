@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
+#include "colossal/base/range.h"
 #include "colossal/ops/linear_cross_entropy.h"
 
 namespace colossal::ops {
@@ -20,6 +22,20 @@ using ForEachBlock = std::function<void(const VisitRows& visit)>;
 // Rows [.., features] of tokens [..] int64, zeros for those that no block has.
 at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
 
+// Where what is visited of a block is a part of it only: how ranks come to all of it, and give back
+// its gradient. Without autograd; all ranks call alike, for each block, counted from 0, once
+// forward and once backward. It must outlive the backward pass.
+class BlockRanks {
+ public:
+  virtual ~BlockRanks() = default;
+  // The global rows of all of it, run after run.
+  virtual std::vector<Range> rows(size_t block) const = 0;
+  virtual at::Tensor gather(const at::Tensor& part, size_t block) const = 0;
+  // Of all of the block -> of the part here, of those sizes: summed over the ranks.
+  virtual at::Tensor give_back(const at::Tensor& gradient, at::IntArrayRef sizes,
+                               size_t block) const = 0;
+};
+
 // As linear_cross_entropy() of the whole table, or where `combine` is given of this rank's part of
 // it (VocabularyShard::combine). vocabulary: rows over all ranks. The softmax statistics of the
 // blocks are combined as they come; the backward pass makes each block's logits anew: four products
@@ -27,6 +43,7 @@ at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
 at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
                                 const at::Tensor& labels, int64_t vocabulary,
                                 const std::function<void(const at::Tensor&)>& combine = {},
+                                const BlockRanks* ranks = nullptr,
                                 int64_t logits_bytes = kDefaultLogitsBytes);
 
 }  // namespace colossal::ops

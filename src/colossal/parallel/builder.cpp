@@ -1,6 +1,5 @@
 #include "colossal/parallel/builder.h"
 
-#include "colossal/base/error.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/parallel/sequence/ring.h"
 #include "colossal/parallel/sequence/ulysses.h"
@@ -19,17 +18,14 @@ std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context,
   }
   const int64_t table_rows = context.strategy().table_rows;
   if (context.strategy().tp == 1) return std::make_unique<nn::DenseBuilder>(attention, table_rows);
-  COLOSSAL_CHECK(table_rows == 0 || context.strategy().tensor_mode == TensorMode::one_d,
-                 "table_rows = {} in mode {}", table_rows,
-                 tensor_mode_name(context.strategy().tensor_mode));
   switch (context.strategy().tensor_mode) {
     case TensorMode::one_d:
       return std::make_unique<Tensor1dBuilder>(context, sharding, attention, table_rows);
     case TensorMode::two_d:
     case TensorMode::two_and_half_d:
-      return std::make_unique<Tensor2dBuilder>(context, sharding, attention);
+      return std::make_unique<Tensor2dBuilder>(context, sharding, attention, table_rows);
     case TensorMode::three_d:
-      return std::make_unique<Tensor3dBuilder>(context, sharding, attention);
+      return std::make_unique<Tensor3dBuilder>(context, sharding, attention, table_rows);
   }
   return nullptr;
 }

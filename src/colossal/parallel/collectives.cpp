@@ -158,6 +158,11 @@ at::Tensor gather_columns(const at::Tensor& x, const Shares& columns) {
   return MoveShares<start_gather_columns, start_sum_to_columns>::apply(x, columns);
 }
 
+at::Tensor sum_to_columns(const at::Tensor& x, const Shares& columns) {
+  if (columns.group->size() == 1) return x;
+  return MoveShares<start_sum_to_columns, start_gather_columns>::apply(x, columns);
+}
+
 at::Tensor exchange(const at::Tensor& x, const std::vector<int64_t>& shape,
                     const comm::Group& group) {
   if (group.size() == 1) return x;

@@ -42,6 +42,9 @@ at::Tensor sum_to_rows(const at::Tensor& x, const Shares& rows);
 // [rows, columns here] -> [rows, all columns]; the gradient of all columns is summed over ranks.
 at::Tensor gather_columns(const at::Tensor& x, const Shares& columns);
 
+// Sum over ranks of all columns -> this rank's columns of it; the gradient's columns are gathered.
+at::Tensor sum_to_columns(const at::Tensor& x, const Shares& columns);
+
 // The other rank's x of a group of two, whose shape is `shape` (of a group of one x itself); the
 // gradient goes back.
 at::Tensor exchange(const at::Tensor& x, const std::vector<int64_t>& shape,

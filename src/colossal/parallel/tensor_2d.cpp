@@ -144,9 +144,9 @@ TensorGrid grid_of_squares(const ParallelContext& context) {
 }  // namespace
 
 Tensor2dBuilder::Tensor2dBuilder(const ParallelContext& context, Sharding sharding,
-                                 nn::MakeAttention make_attention)
+                                 nn::MakeAttention make_attention, int64_t table_rows)
     : TensorGridBuilder(context, grid_of_squares(context), std::move(sharding),
-                        std::move(make_attention)),
+                        std::move(make_attention), table_rows),
       row_(context.along({"tp.column"})),
       column_(context.along({"tp.row"})) {}
 

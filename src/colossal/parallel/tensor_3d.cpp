@@ -169,9 +169,9 @@ TensorGrid grid_of_a_cube(const ParallelContext& context) {
 }  // namespace
 
 Tensor3dBuilder::Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
-                                 nn::MakeAttention make_attention)
+                                 nn::MakeAttention make_attention, int64_t table_rows)
     : TensorGridBuilder(context, grid_of_a_cube(context), std::move(sharding),
-                        std::move(make_attention)),
+                        std::move(make_attention), table_rows),
       pieces_(context.along({"tp.i"})) {}
 
 std::unique_ptr<nn::Linear> Tensor3dBuilder::make_product(GridProduct product) {

@@ -16,7 +16,7 @@ namespace colossal::parallel {
 class Tensor3dBuilder : public TensorGridBuilder {
  public:
   Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
-                  nn::MakeAttention make_attention);
+                  nn::MakeAttention make_attention, int64_t table_rows);
 
  private:
   std::unique_ptr<nn::Linear> make_product(GridProduct product) override;

@@ -1,5 +1,8 @@
 #include "colossal/parallel/tensor_grid.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "colossal/base/error.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
@@ -19,16 +22,13 @@ using Cut = LinearSharding::Cut;
 // Of an embedding's tokens those that its ranks share out, and of whom each of those then is.
 class GridEmbedding : public nn::Embedding {
  public:
-  GridEmbedding(ParameterHandle weight, const TensorGrid& grid)
-      : weight_(std::move(weight)), grid_(grid) {}
+  GridEmbedding(nn::TokenTable table, const TensorGrid& grid)
+      : table_(std::move(table)), grid_(grid) {}
 
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override {
-    nn::LayerScope scope = nn::scope_of(weight_);
     const BatchCut& batch = grid_.between.batch;
     const Range seen = batch.within(context.batch, grid_.embedding_level);
-    const std::vector<Range>& rows = weight_->placement.held.front();
-    const at::Tensor found = find_rows(weight_.use(scope), rows.empty() ? Range{} : rows.front(),
-                                       tokens.narrow(0, seen.begin, seen.size()));
+    const at::Tensor found = look_up(tokens.narrow(0, seen.begin, seen.size()));
     Shares shares{&grid_.embedding, batch.counts(context.batch, grid_.embedding_level)};
     shares.sizes = shares.times(context.sequence);
     return sum_to_rows(found.flatten(0, 1), shares)
@@ -36,7 +36,14 @@ class GridEmbedding : public nn::Embedding {
   }
 
  private:
-  ParameterHandle weight_;
+  at::Tensor look_up(const at::Tensor& tokens) const {
+    if (table_.is_cut()) return ops::look_up(table_.blocks(), tokens);
+    const ParameterHandle& weight = table_.whole();
+    nn::LayerScope scope = nn::scope_of(weight);
+    return find_rows(weight.use(scope), nn::rows_here(*weight), tokens);
+  }
+
+  nn::TokenTable table_;
   const TensorGrid& grid_;
 };
 
@@ -117,50 +124,120 @@ class GridAttention : public nn::Attention {
   const BatchCut& batch_;
 };
 
+// How a rank comes to all features of the rows of its part of the vocabulary, of a table or of each
+// of its blocks.
+class GridTable final : public ops::BlockRanks {
+ public:
+  // rows: of each piece of the part those of each block. mirror: where the part is; null: here.
+  GridTable(std::vector<std::vector<Range>> rows, int64_t features, const TensorGrid& grid,
+            const comm::Group* mirror)
+      : rows_(std::move(rows)), features_(features), grid_(grid), mirror_(mirror) {}
+
+  std::vector<Range> rows(size_t block) const override {
+    std::vector<Range> runs;
+    for (const std::vector<Range>& piece : rows_) runs.push_back(piece[block]);
+    return runs;
+  }
+
+  // With gradients, where autograd is on.
+  at::Tensor gather(const at::Tensor& part, size_t block) const override {
+    const Shares columns = Shares::even(grid_.table_features, features_);
+    at::Tensor all = part;
+    if (mirror_) all = exchange(all, {rows_.front()[block].size(), columns.mine()}, *mirror_);
+    if (grid_.table_pieces) all = gather_rows(all, pieces(block));
+    return gather_columns(all, columns);
+  }
+
+  at::Tensor give_back(const at::Tensor& gradient, at::IntArrayRef sizes,
+                       size_t block) const override {
+    at::Tensor part = sum_to_columns(gradient, Shares::even(grid_.table_features, features_));
+    if (grid_.table_pieces) part = sum_to_rows(part, pieces(block));
+    if (mirror_) part = exchange(part, sizes.vec(), *mirror_);
+    return part;
+  }
+
+ private:
+  Shares pieces(size_t block) const {
+    Shares shares{grid_.table_pieces, {}};
+    for (const Range& run : rows(block)) shares.sizes.push_back(run.size());
+    return shares;
+  }
+
+  std::vector<std::vector<Range>> rows_;
+  int64_t features_;
+  const TensorGrid& grid_;
+  const comm::Group* mirror_;
+};
+
 // Each rank has all features of the tokens of `within`, and all of the rows of its part of the
 // vocabulary: both are gathered, logits are not. Law: (n-1) times the own part of each, and the
-// same backward.
+// same backward; blocks of the table are gathered backward too.
 class GridHead : public nn::VocabularyHead {
  public:
-  // mirror: where this rank's part of the table is; null: here.
-  GridHead(ParameterHandle weight, const TensorGrid& grid, const comm::Group* table_mirror,
+  GridHead(nn::TokenTable table, GridTable ranks, int64_t hidden, const TensorGrid& grid,
            const comm::Group* activation_mirror)
-      : weight_(std::move(weight)),
+      : table_(std::move(table)),
+        ranks_(std::move(ranks)),
+        hidden_(hidden),
         grid_(grid),
-        table_mirror_(table_mirror),
         activation_mirror_(activation_mirror) {}
 
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
-    nn::LayerScope scope("vocabulary_head");
     const Range here = grid_.within.batch.here(context.batch);
-    const at::Tensor loss = ops::linear_cross_entropy(
-        tokens_of(x, context), table(scope), labels.narrow(0, here.begin, here.size()).flatten(),
-        vocabulary_shard(vocabulary(), grid_.within.features));
-    return sum_forward(loss, grid_.within.tokens);
+    const at::Tensor labels_here = labels.narrow(0, here.begin, here.size()).flatten();
+    const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
+    if (table_.is_cut()) {
+      return sum_forward(
+          ops::linear_cross_entropy(tokens_of(x, context), table_.blocks("vocabulary_head"),
+                                    labels_here, vocabulary(), shard.combine, &ranks_),
+          grid_.within.tokens);
+    }
+    nn::LayerScope scope("vocabulary_head");
+    const at::Tensor tokens = tokens_of(x, context);
+    const at::Tensor table = ranks_.gather(table_.whole().use(scope), 0);
+    return sum_forward(ops::linear_cross_entropy(tokens, table, labels_here, shard),
+                       grid_.within.tokens);
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
-    nn::LayerScope scope("vocabulary_head");
     const int64_t here = grid_.within.batch.here(context.batch).size();
-    at::Tensor used = tokens_of(x, context).view({here, context.sequence, hidden()});
+    at::Tensor used = tokens_of(x, context).view({here, context.sequence, hidden_});
     if (last_only) used = used.narrow(1, context.sequence - 1, 1);
     const int64_t positions = used.size(1);
-    const at::Tensor part = at::linear(used.flatten(0, 1), table(scope));
-    const at::Tensor rows = gather_columns(part, Shares::even(grid_.within.features, vocabulary()));
+    const at::Tensor rows = gather_columns(logits_of_part(used.flatten(0, 1)),
+                                           Shares::even(grid_.within.features, vocabulary()));
     Shares shares{&grid_.within.tokens, grid_.within.batch.counts(context.batch, 0)};
     shares.sizes = shares.times(positions);
     return gather_rows(rows, shares).view({context.batch, positions, vocabulary()});
   }
 
  private:
-  int64_t vocabulary() const { return weight_->shape[0]; }
-  int64_t hidden() const { return weight_->shape[1]; }
+  int64_t vocabulary() const { return table_.vocabulary(); }
+
+  // [tokens, rows of this rank's part of the vocabulary]
+  at::Tensor logits_of_part(const at::Tensor& x) const {
+    std::vector<std::pair<int64_t, at::Tensor>> runs;  // from their first row
+    size_t block = 0;
+    table_.blocks("vocabulary_head")([&](const at::Tensor& part, int64_t) {
+      const at::Tensor logits = at::linear(x, ranks_.gather(part, block));
+      int64_t begin = 0;
+      for (const Range& run : ranks_.rows(block++)) {
+        runs.emplace_back(run.begin, logits.narrow(1, begin, run.size()));
+        begin += run.size();
+      }
+    });
+    std::stable_sort(runs.begin(), runs.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<at::Tensor> parts;
+    for (auto& [begin, logits] : runs) parts.push_back(std::move(logits));
+    return at::cat(parts, 1);
+  }
 
   // [tokens of `within`, hidden]
   at::Tensor tokens_of(const at::Tensor& x, const StepContext& context) const {
     at::Tensor rows = x.flatten(0, 1);
-    const Shares columns = Shares::even(grid_.within.features, hidden());
+    const Shares columns = Shares::even(grid_.within.features, hidden_);
     if (activation_mirror_) {
       const int64_t tokens = grid_.within.batch.here(context.batch).size() * context.sequence;
       rows = exchange(rows, {tokens, columns.mine()}, *activation_mirror_);
@@ -168,19 +245,10 @@ class GridHead : public nn::VocabularyHead {
     return gather_columns(rows, columns);
   }
 
-  // [rows of this rank's part of the vocabulary, hidden]
-  at::Tensor table(nn::LayerScope& scope) const {
-    at::Tensor rows = weight_.use(scope);
-    const int64_t num_rows = Shares::even(grid_.within.features, vocabulary()).mine();
-    const Shares columns = Shares::even(grid_.table_features, hidden());
-    if (table_mirror_) rows = exchange(rows, {num_rows, columns.mine()}, *table_mirror_);
-    if (grid_.table_pieces) rows = gather_rows(rows, Shares::even(*grid_.table_pieces, num_rows));
-    return gather_columns(rows, columns);
-  }
-
-  ParameterHandle weight_;
+  nn::TokenTable table_;
+  GridTable ranks_;
+  int64_t hidden_;
   const TensorGrid& grid_;
-  const comm::Group* table_mirror_;
   const comm::Group* activation_mirror_;
 };
 
@@ -202,8 +270,9 @@ std::vector<Runs> held_of_block(Runs inputs, Runs outputs, nn::WeightOrder order
 }  // namespace
 
 TensorGridBuilder::TensorGridBuilder(const ParallelContext& context, TensorGrid grid,
-                                     Sharding sharding, nn::MakeAttention make_attention)
-    : DenseBuilder(std::move(make_attention)),
+                                     Sharding sharding, nn::MakeAttention make_attention,
+                                     int64_t table_rows)
+    : DenseBuilder(std::move(make_attention), table_rows),
       context_(context),
       grid_(std::move(grid)),
       sharding_(std::move(sharding)) {
@@ -220,22 +289,33 @@ nn::Placement TensorGridBuilder::of_features(int64_t features) const {
   return placement;
 }
 
-ParameterHandle TensorGridBuilder::table(const std::string& name,
-                                         const nn::EmbeddingOptions& options,
-                                         const TensorGrid::Block& block, nn::WeightOrder order) {
-  const bool in_out = order == nn::WeightOrder::in_out;  // [vocabulary, features]
-  const int64_t inputs = in_out ? options.vocabulary : options.features;
-  const int64_t outputs = in_out ? options.features : options.vocabulary;
-  return parameter(name, "weight", {options.vocabulary, options.features}, options.initializer,
-                   {.held = held_of_block(runs_of(inputs, side(), block.inputs),
-                                          runs_of(outputs, side(), block.outputs), order, block),
-                    .reduction = grid_.same_weight});
+std::vector<Range> TensorGridBuilder::rows_of_pieces(int64_t vocabulary) const {
+  std::vector<Range> rows;
+  for (int part = 0; part < side(); ++part) {
+    const Range whole = Partition(vocabulary, side()).range(part);
+    const Partition pieces(whole.size(), grid_.first.pieces);
+    for (int piece = 0; piece < grid_.first.pieces; ++piece) {
+      const Range here = pieces.range(piece);
+      rows.push_back({whole.begin + here.begin, whole.begin + here.end});
+    }
+  }
+  return rows;
+}
+
+nn::TokenTable TensorGridBuilder::table(const std::string& name,
+                                        const nn::EmbeddingOptions& options, int part, int piece,
+                                        int features) {
+  return token_table(
+      name, options, rows_of_pieces(options.vocabulary),
+      static_cast<size_t>(part * grid_.first.pieces + piece),
+      {.held = {runs_of(options.features, side(), features)}, .reduction = grid_.same_weight});
 }
 
 std::unique_ptr<nn::Embedding> TensorGridBuilder::embedding(const std::string& name,
                                                             const nn::EmbeddingOptions& options) {
+  const TensorGrid::Block& block = grid_.second;
   return std::make_unique<GridEmbedding>(
-      table(name, options, grid_.second, nn::WeightOrder::in_out), grid_);
+      table(name, options, block.inputs, block.piece, block.outputs), grid_);
 }
 
 std::unique_ptr<nn::PositionEmbedding> TensorGridBuilder::position_embedding(
@@ -327,18 +407,23 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::fused_linear(const nn::FusedLinea
 
 std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::vocabulary_head(
     const std::string& name, const nn::EmbeddingOptions& options) {
-  return make_head(table(name, options, grid_.first, nn::WeightOrder::out_in), false);
+  const TensorGrid::Block& block = grid_.first;
+  return make_head(table(name, options, block.outputs, block.piece, block.inputs), false);
 }
 
 std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::TokenTable table) {
-  return make_head(table.whole(), grid_.mirror_tied_table);
+  return make_head(std::move(table), grid_.mirror_tied_table);
 }
 
-std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(ParameterHandle weight,
+std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::TokenTable table,
                                                                  bool mirror_table) {
   const comm::Group* mirror = &context_.mirror_group();
-  return std::make_unique<GridHead>(std::move(weight), grid_, mirror_table ? mirror : nullptr,
-                                    grid_.mirror_activation ? mirror : nullptr);
+  const std::vector<std::vector<Range>> blocks = blocks_of(rows_of_pieces(table.vocabulary()));
+  const auto first = blocks.begin() + grid_.within.features.rank() * grid_.first.pieces;
+  GridTable ranks({first, first + grid_.first.pieces}, sharding_.hidden_size, grid_,
+                  mirror_table ? mirror : nullptr);
+  return std::make_unique<GridHead>(std::move(table), std::move(ranks), sharding_.hidden_size,
+                                    grid_, grid_.mirror_activation ? mirror : nullptr);
 }
 
 }  // namespace colossal::parallel

@@ -68,7 +68,7 @@ struct GridProduct {
 class TensorGridBuilder : public nn::DenseBuilder {
  public:
   TensorGridBuilder(const ParallelContext& context, TensorGrid grid, Sharding sharding,
-                    nn::MakeAttention make_attention);
+                    nn::MakeAttention make_attention, int64_t table_rows);
 
   std::unique_ptr<nn::Embedding> embedding(const std::string& name,
                                            const nn::EmbeddingOptions& options) override;
@@ -98,12 +98,16 @@ class TensorGridBuilder : public nn::DenseBuilder {
   // Of `features` between pairs those that are here, and a parameter's placement for them.
   Range features_here(int64_t features) const;
   nn::Placement of_features(int64_t features) const;
-  nn::ParameterHandle table(const std::string& name, const nn::EmbeddingOptions& options,
-                            const TensorGrid::Block& block, nn::WeightOrder order);
+  // The table of a vocabulary of which the `part`th part, and of it the `piece`th piece, is here,
+  // and of the features the `features`th part.
+  nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,
+                       int piece, int features);
+  // Of each part of the vocabulary the rows of each piece.
+  std::vector<Range> rows_of_pieces(int64_t vocabulary) const;
   // Adds what is stored for a product to `product`.
   void add(GridProduct& product, const std::string& name, const nn::LinearOptions& options,
            const LinearSharding& sharding);
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::ParameterHandle weight, bool mirror_table);
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::TokenTable table, bool mirror_table);
 
   const ParallelContext& context_;
   TensorGrid grid_;

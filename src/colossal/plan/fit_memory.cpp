@@ -91,7 +91,7 @@ std::vector<Change> fewer_at_once(const Job& job) {
 std::vector<Change> cut_tables(const Job& job) {
   constexpr int64_t kBlockBytes = memory::ChunkOptions{}.chunk_bytes, kFewestBlocks = 4;
   const Strategy& strategy = job.strategy;
-  if (strategy.table_rows > 0 || strategy.tensor_mode != TensorMode::one_d) return {};
+  if (strategy.table_rows > 0) return {};
   const int64_t row_bytes =
       job.model.facts.hidden * static_cast<int64_t>(c10::elementSize(job.precision.compute));
   const auto rows = static_cast<int64_t>(

@@ -164,6 +164,25 @@ TEST_P(SharedEmpty, RanksMayGiveOtherTensors) {
   });
 }
 
+// Who has nothing to read is not done before the others have read what is its own.
+TEST_P(SharedEmpty, MayBeWrittenToAfterACall) {
+  run([&](World&, const Group& group) {
+    std::vector<int64_t> counts(n(), 0);
+    counts[n() - 1] = 1'000'000;
+    const at::Tensor full = share(at::ones({1'000'000}), group);
+    const at::Tensor part = at::empty({counts[group.rank()]});
+    for (int round = 0; round < 5; ++round) {
+      full.fill_(1);
+      reduce_scatter(full, part, counts, group, Reason::gradient);
+      full.fill_(7);
+      EXPECT_TRUE(part.eq(n()).all().item<bool>());
+      all_gather(full, counts, group, Reason::parameter);
+      if (group.rank() == n() - 1) full.zero_();
+      EXPECT_TRUE(full.eq(group.rank() == n() - 1 ? 0 : 7).all().item<bool>());
+    }
+  });
+}
+
 // What is of one group is a plain tensor to others, and calls of groups may be under way at once.
 TEST_P(SharedEmpty, GroupsDoNotDisturbEachOther) {
   run([&](World& world, const Group& dp) {

@@ -2,7 +2,7 @@
 """Times the collectives of this project's backends and of the peers in turn, round by round. Figures
 go to OUT/results.jsonl; a second call with the same OUT adds rounds. See README.md.
 
-  bench/collectives.py --out DIR [--rounds 5] [--ranks 2,4] [--systems gloo,shm,torch-gloo,deepspeed-shm]
+  bench/collectives.py --out DIR [--rounds 5] [--ranks 2,4] [--systems gloo,shm,shm-shared,torch-gloo,deepspeed-shm]
 """
 import json
 import statistics
@@ -13,8 +13,8 @@ import plot
 import runner
 from page import Page, Table, spread
 
-OURS = {"gloo": "gloo", "shm": "shm"}  # system: backend
-PEERS = {"torch-gloo": "gloo", "deepspeed-shm": "deepspeed"}
+OURS = ("gloo", "shm", "shm-shared")
+PEERS = {"torch-gloo": "gloo", "deepspeed-shm": "deepspeed"}  # system: backend
 OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather")
 SIZES = [4096 << (2 * i) for i in range(9)]  # 4 KiB to 256 MiB
 
@@ -33,7 +33,7 @@ def measure(arguments, system, ranks):
     sizes = map(str, arguments.sizes)
     if system in PEERS:
         return runner.peer("allreduce.py", [PEERS[system], arguments.seconds, *sizes], log, ranks)
-    output, others = runner.run([arguments.binary, OURS[system], ranks, arguments.seconds, *sizes], log)
+    output, others = runner.run([arguments.binary, system, ranks, arguments.seconds, *sizes], log)
     return [json.loads(line) for line in output.splitlines()], others
 
 

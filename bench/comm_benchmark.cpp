@@ -1,9 +1,11 @@
 // Times collectives between real processes of this host:
-//   comm_benchmark BACKEND RANKS SECONDS BYTES...
+//   comm_benchmark BACKEND[-shared] RANKS SECONDS BYTES...
 // forks RANKS ranks of one thread, joins them with comm::connect(.., BACKEND, ..) and prints for
 // each collective and number of bytes one JSON line. BYTES is the whole buffer (fp32); each figure
-// takes about SECONDS. A call is timed on rank 0, calls follow each other without a pause.
+// takes about SECONDS. A call is timed on rank 0, calls follow each other without a pause. With
+// "-shared" buffers are made by comm::shared_empty().
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
 #include <arpa/inet.h>
@@ -16,6 +18,8 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "colossal/base/error.h"
@@ -32,6 +36,7 @@ constexpr double kMaxCalls = 2000;
 
 struct Options {
   std::string backend;
+  bool shared;
   int ranks;
   double seconds;
   std::vector<int64_t> sizes;
@@ -71,17 +76,21 @@ void measure(const char* operation, int64_t bytes, const comm::Group& group, dou
   std::fflush(stdout);
 }
 
-void measure_size(int64_t bytes, const comm::Group& group, double seconds) {
+void measure_size(int64_t bytes, const comm::Group& group, const Options& options) {
+  const double seconds = options.seconds;
   const int64_t part_numel = bytes / static_cast<int64_t>(sizeof(float)) / group.size();
   const std::vector<int64_t> counts(group.size(), part_numel);
-  const at::Tensor full = at::full({part_numel * group.size()}, 1, at::kFloat);
+  const int64_t numel = part_numel * group.size();
+  const at::Tensor full =
+      options.shared ? comm::shared_empty(numel, at::kFloat, group) : at::empty({numel});
+  full.fill_(1);
   const at::Tensor part = full.narrow(0, group.rank() * part_numel, part_numel);
 
-  const at::Tensor sum = full.clone();
-  comm::all_reduce(sum, group, comm::Reason::gradient);
-  check_sum(sum, group.size());
-  comm::reduce_scatter(full, sum.narrow(0, 0, part_numel), counts, group, comm::Reason::gradient);
-  check_sum(sum.narrow(0, 0, part_numel), group.size());
+  comm::reduce_scatter(full, part, counts, group, comm::Reason::gradient);
+  check_sum(part, group.size());
+  full.fill_(1);
+  comm::all_reduce(full, group, comm::Reason::gradient);
+  check_sum(full, group.size());
 
   full.zero_();  // sums of zeros stay finite however many calls there are
   measure("all_reduce", bytes, group, seconds,
@@ -100,7 +109,7 @@ void run_rank(const Options& options, int rank, int listening, int port) {
   std::vector<int> ranks(options.ranks);
   for (int i = 0; i < options.ranks; ++i) ranks[i] = i;
   const comm::Group group = world->group("dp", ranks);
-  for (const int64_t bytes : options.sizes) measure_size(bytes, group, options.seconds);
+  for (const int64_t bytes : options.sizes) measure_size(bytes, group, options);
   comm::barrier(group);
 }
 
@@ -145,10 +154,14 @@ int run_ranks(const Options& options) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    fmt::print(stderr, "usage: {} BACKEND RANKS SECONDS BYTES...\n", argv[0]);
+    fmt::print(stderr, "usage: {} BACKEND[-shared] RANKS SECONDS BYTES...\n", argv[0]);
     return 2;
   }
-  colossal::Options options{argv[1], std::stoi(argv[2]), std::stod(argv[3]), {}};
+  constexpr std::string_view kShared = "-shared";
+  std::string backend = argv[1];
+  const bool shared = backend.ends_with(kShared);
+  if (shared) backend.resize(backend.size() - kShared.size());
+  colossal::Options options{backend, shared, std::stoi(argv[2]), std::stod(argv[3]), {}};
   for (int i = 4; i < argc; ++i) options.sizes.push_back(std::stoll(argv[i]));
   return colossal::run_ranks(options);
 }

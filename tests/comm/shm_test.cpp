@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "colossal/base/error.h"
@@ -96,11 +99,13 @@ TEST(Shm, ProcessesSumTheSameBits) {
 // Wherever it is killed: rank 1 dies between calls, or in the middle of one.
 TEST(Shm, AKilledProcessIsNamedAndNothingIsLeftBehind) {
   const std::set<std::string> before = named_segments();
-  for (const auto delay : {std::chrono::milliseconds(0), std::chrono::milliseconds(30)}) {
+  const auto run = [](std::chrono::milliseconds delay, bool shared) {
     const auto processes = start_ranks(3, [&](const Group& group) -> std::string {
+      const at::Tensor tensor =
+          shared ? shared_empty(4'000'000, at::kFloat, group) : at::empty({4'000'000});
+      tensor.fill_(1);
       barrier(group);
       if (group.rank() == 1 && delay.count() == 0) raise(SIGKILL);
-      const at::Tensor tensor = at::ones({4'000'000});
       while (true) all_reduce(tensor, group, Reason::gradient);
     });
     if (delay.count() > 0) {
@@ -118,8 +123,76 @@ TEST(Shm, AKilledProcessIsNamedAndNothingIsLeftBehind) {
     }
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
     processes[1].result();
-  }
+  };
+  run(std::chrono::milliseconds(0), /*shared=*/false);
+  run(std::chrono::milliseconds(0), /*shared=*/true);
+  run(std::chrono::milliseconds(30), /*shared=*/false);
+  run(std::chrono::milliseconds(30), /*shared=*/true);
   EXPECT_EQ(named_segments(), before);
+}
+
+TEST(Shm, AKilledProcessIsNamedWhereTensorsAreMade) {
+  const auto processes = start_ranks(2, [](const Group& group) -> std::string {
+    if (group.rank() == 1) raise(SIGKILL);
+    shared_empty(1'000'000, at::kFloat, group);
+    return "made";
+  });
+  EXPECT_EQ(processes[0].result(),
+            "rank 0 of 2 on axis \"dp\": shared_empty of 3.81 MiB (rendezvous) lost rank 1: its "
+            "process has ended");
+  processes[1].result();
+}
+
+TEST(Shm, RanksMakeSharedTensorsAlike) {
+  for (const Process& process : start_ranks(2, [](const Group& group) -> std::string {
+         shared_empty(1000 << group.rank(), at::kFloat, group);
+         return "made";
+       })) {
+    EXPECT_THAT(process.result(), HasSubstr("does not match: rank"));
+  }
+}
+
+// What this process has in its page tables of shared memory of so many bytes; nothing: it is not
+// mapped.
+std::optional<int64_t> resident_bytes(int64_t mapped_bytes) {
+  std::ifstream mappings("/proc/self/smaps");
+  bool found = false;
+  for (std::string line; std::getline(mappings, line);) {
+    uint64_t begin = 0, end = 0;
+    long long kibibytes = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
+      found = line.find("memfd:colossal") != std::string::npos &&
+              end - begin == static_cast<uint64_t>(mapped_bytes);
+    } else if (found && std::sscanf(line.c_str(), "Rss: %lld kB", &kibibytes) == 1) {
+      return kibibytes << 10;
+    }
+  }
+  return {};
+}
+
+int64_t num_open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
+
+// Reading a peer's memory makes it resident here: that is how its use shows, and its cost.
+TEST(Shm, SharedTensorsAreReadWhereTheyLieAndLeaveNothing) {
+  constexpr int64_t kElements = 1 << 20, kBytes = 4 * kElements, kMapped = 2 * kBytes;
+  for (const Process& process : start_ranks(2, [&](const Group& group) -> std::string {
+         const int64_t files = num_open_files();
+         at::Tensor tensor = shared_empty(kElements, at::kFloat, group);
+         tensor.fill_(1);
+         std::string resident = std::to_string(*resident_bytes(kMapped) / kBytes);
+         all_reduce(group.rank() == 0 ? tensor : at::ones({kElements}), group, Reason::gradient);
+         resident += std::to_string(*resident_bytes(kMapped) / kBytes);
+         all_reduce(tensor, group, Reason::gradient);
+         resident += std::to_string(*resident_bytes(kMapped) / kBytes);
+         if (num_open_files() != files) return "files are open";
+         tensor.reset();
+         return resident + (resident_bytes(kMapped) ? " still mapped" : "");
+       })) {
+    EXPECT_EQ(process.result(), "112");
+  }
 }
 
 TEST(Shm, SealedMemoryCannotBeOpened) {

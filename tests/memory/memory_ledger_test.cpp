@@ -10,6 +10,7 @@
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_count.h"
 #include "colossal/memory/saved_tensors.h"
+#include "tests/support/run_ranks.h"
 
 namespace colossal::memory {
 namespace {
@@ -161,6 +162,26 @@ TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
     small.push_back(touched(1000));
     EXPECT_LT(machine::resident_bytes() - before, 66 * kMiB) << size;
   }
+}
+
+// Memory that ranks share counts as a rank's own, and a dry run counts the same.
+TEST(MemoryCount, CountsSharedTensors) {
+  const auto count_in = [](comm::World& world, c10::DeviceType device) {
+    const comm::Group group = world.group("dp", {0, 1});
+    MemoryCount count(world.ledger(), device);
+    {
+      const MemoryKindScope kind(MemoryKind::gradients);
+      at::Tensor tensor =
+          comm::shared_empty(1001, at::TensorOptions(at::kFloat).device(device), group);
+      EXPECT_EQ(count.ledger().live()[MemoryKind::gradients], 4004);
+      count_as(tensor.storage().data_ptr(), MemoryKind::optimizer);
+      EXPECT_EQ(count.ledger().live()[MemoryKind::optimizer], 4004);
+    }
+    EXPECT_EQ(count.ledger().live().total(), 0);
+    EXPECT_EQ(count.ledger().at_peak().total(), 4004);
+  };
+  test::run_ranks_over("shm", 2, [&](comm::World& world) { count_in(world, at::kCPU); });
+  count_in(*comm::dry_world(0, 2), at::kMeta);
 }
 
 TEST(MemoryCount, KnowsWhatAutogradKeepsAndCollectivesTouch) {

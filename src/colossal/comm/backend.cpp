@@ -27,6 +27,8 @@ const char* operation_name(Operation operation) {
       return "send/receive";
     case Operation::barrier:
       return "barrier";
+    case Operation::shared_empty:
+      return "shared_empty";
   }
   COLOSSAL_CHECK(false, "unknown operation {}", static_cast<int>(operation));
 }
@@ -88,6 +90,10 @@ Backend::Backend(Membership membership, std::shared_ptr<Ledger> ledger,
     : membership_(std::move(membership)),
       ledger_(std::move(ledger)),
       timeout_(std::min<std::chrono::milliseconds>(timeout, std::chrono::years(10))) {}
+
+c10::DataPtr Backend::shared_memory(const Call&) {
+  return {};
+}
 
 void Backend::book_wire(const Call& call, int64_t bytes) {
   if (bytes > 0) ledger_->book_wire(membership_.axis, call.reason, bytes);

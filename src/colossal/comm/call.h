@@ -21,6 +21,7 @@ enum class Operation : uint8_t {
   broadcast,
   send,  // its partner's receive is compared with it, so both book and travel as `send`
   barrier,
+  shared_empty,
 };
 
 // Equal on all ranks of a correct program. Trivially copyable: it travels in message headers.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Allocator.h>
 
 #include <cstdint>
 #include <vector>
@@ -26,6 +27,12 @@ class CallListener {
  public:
   virtual ~CallListener() = default;
   virtual void issued(const IssuedCall& call) = 0;
+  // `memory` of `bytes` for a tensor of this thread, which no allocator of LibTorch has seen: may
+  // be wrapped to hear of its release.
+  virtual c10::DataPtr made(c10::DataPtr memory, int64_t bytes) {
+    static_cast<void>(bytes);
+    return memory;
+  }
 };
 
 }  // namespace colossal::comm

@@ -395,6 +395,28 @@ void barrier(const Group& group) {
   impl.queue.run([&] { carry_out(impl, call, [&](Backend& backend) { backend.barrier(call); }); });
 }
 
+at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, const Group& group) {
+  const bool shares = group.size() > 1 && elements > 0 && options.device().is_cpu();
+  c10::DataPtr memory;
+  const auto type = c10::typeMetaToScalarType(options.dtype());
+  const Call call{.operation = Operation::shared_empty,
+                  .reason = Reason::rendezvous,
+                  .type = type,
+                  .bytes = elements * static_cast<int64_t>(c10::elementSize(type))};
+  if (shares) {
+    Group::Impl& impl = group.impl();
+    impl.queue.run([&] {
+      carry_out(impl, call, [&](Backend& backend) { memory = backend.shared_memory(call); });
+    });
+  }
+  if (!memory) return at::empty({elements}, options);
+  if (CallListener* const listener = group.ledger().listener()) {
+    memory = listener->made(std::move(memory), call.bytes);
+  }
+  const c10::Storage storage(c10::Storage::use_byte_size_t(), call.bytes, std::move(memory));
+  return at::empty({0}, options).set_(storage, 0, {elements}, {1});
+}
+
 std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason) {
   const int n = group.size();
   if (n == 1) return {bytes};

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "colossal/base/error.h"
 #include "colossal/comm/sum.h"
 
 namespace colossal::comm {
@@ -13,6 +15,10 @@ namespace {
 // for the same bytes.
 constexpr int64_t kAtOnceBytes = int64_t{64} << 10;
 constexpr int64_t kAreaAlignment = 64;
+// Up to this, copies into slots cost less than the further phase after which peers have read.
+constexpr int64_t kCopiedBytes = int64_t{256} << 10;
+// Of each part of an all-reduce over shared memory, between two phases.
+constexpr int64_t kPieceBytes = int64_t{512} << 10;
 
 // What a round moves of each rank's part when all parts must fit into one slot side by side.
 int64_t slice_bytes(int ranks) {
@@ -47,13 +53,13 @@ ShmBackend::Parts ShmBackend::parts_of(Counts counts, int64_t element_bytes) con
 int64_t ShmBackend::Parts::largest() const {
   int64_t largest = 0;
   for (size_t rank = 0; rank + 1 < begin.size(); ++rank) {
-    largest = std::max(largest, begin[rank + 1] - begin[rank]);
+    largest = std::max(largest, bytes_of(static_cast<int>(rank)));
   }
   return largest;
 }
 
 int64_t ShmBackend::Parts::size(int rank, int64_t round, int64_t slice) const {
-  return std::clamp<int64_t>(begin[rank + 1] - begin[rank] - round * slice, 0, slice);
+  return std::clamp<int64_t>(bytes_of(rank) - round * slice, 0, slice);
 }
 
 int64_t ShmBackend::expose_slices(const std::byte* full, const Parts& parts, int64_t round,
@@ -85,9 +91,13 @@ void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
   if (size() == 2 && call.bytes <= kAtOnceBytes) return all_reduce_at_once(call, full, deadline);
   const std::vector<int64_t> counts = even_counts(tensor.numel(), size());
   const Parts parts = parts_of(counts, tensor.element_size());
+  if (const auto memory = announce(call, counts, tensor, deadline); !memory.empty()) {
+    all_reduce_shared(memory, parts, call.type, deadline);
+    const int64_t own_bytes = parts.bytes_of(rank());
+    return book_wire(call, call.bytes - own_bytes + (size() - 1) * own_bytes);
+  }
   const int64_t slice = slice_bytes(size());
   int64_t sent = 0;
-  board_.show(call, counts);
   for (int64_t round = 0; round < rounds_for(parts.largest(), slice); ++round) {
     sent += expose_slices(full, parts, round, slice);
     board_.next_phase(deadline);
@@ -119,10 +129,13 @@ void ShmBackend::reduce_scatter(const Call& call, const at::Tensor& full, const 
                                 Counts counts) {
   const Deadline deadline = new_deadline();
   const Parts parts = parts_of(counts, full.element_size());
+  if (const auto memory = announce(call, counts, full, deadline); !memory.empty()) {
+    reduce_scatter_shared(memory, parts, call.type, part, deadline);
+    return book_wire(call, call.bytes - parts.bytes_of(rank()));
+  }
   const int64_t slice = slice_bytes(size());
   const int64_t slice_elements = slice / full.element_size();
   int64_t sent = 0;
-  board_.show(call, counts);
   for (int64_t round = 0; round < rounds_for(parts.largest(), slice); ++round) {
     sent += expose_slices(memory_of(full), parts, round, slice);
     board_.next_phase(deadline);
@@ -136,10 +149,13 @@ void ShmBackend::reduce_scatter(const Call& call, const at::Tensor& full, const 
 void ShmBackend::all_gather(const Call& call, const at::Tensor& full, Counts counts) {
   const Deadline deadline = new_deadline();
   const Parts parts = parts_of(counts, full.element_size());
+  if (const auto shared = announce(call, counts, full, deadline); !shared.empty()) {
+    all_gather_shared(shared, parts, deadline);
+    return book_wire(call, (size() - 1) * parts.bytes_of(rank()));
+  }
   constexpr int64_t kSlice = ShmBoard::kSlotBytes;
   std::byte* memory = memory_of(full);
   int64_t sent = 0;
-  board_.show(call, counts);
   for (int64_t round = 0; round < rounds_for(parts.largest(), kSlice); ++round) {
     const int64_t own_bytes = parts.size(rank(), round, kSlice);
     copy_bytes(board_.slot(rank()), memory + parts.begin[rank()] + round * kSlice, own_bytes);
@@ -153,6 +169,84 @@ void ShmBackend::all_gather(const Call& call, const at::Tensor& full, Counts cou
     board_.next_round();
   }
   book_wire(call, sent);
+}
+
+std::vector<std::byte*> ShmBackend::announce(const Call& call, Counts counts,
+                                             const at::Tensor& tensor, const Deadline& deadline) {
+  const auto found = call.bytes > kCopiedBytes ? regions_->find(tensor) : std::nullopt;
+  board_.show(call, counts, found ? found->place : SharedRegions::Place{});
+  if (!found) return {};
+  board_.next_phase(deadline);
+  if (!board_.one_region()) return {};
+  std::vector<std::byte*> memory;
+  for (int peer = 0; peer < size(); ++peer) {
+    memory.push_back(found->of(peer, board_.place_of(peer).offset));
+  }
+  return memory;
+}
+
+// By pieces, so that peers copy sums that are still in a cache.
+void ShmBackend::all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
+                                   at::ScalarType type, const Deadline& deadline) {
+  std::vector<const void*> sources(size());
+  for (int64_t round = 0; round < rounds_for(parts.largest(), kPieceBytes); ++round) {
+    const auto place = [&](int owner, int part) {
+      return memory[owner] + parts.begin[part] + round * kPieceBytes;
+    };
+    for (int source = 0; source < size(); ++source) sources[source] = place(source, rank());
+    sum_in_rank_order(sources, parts.size(rank(), round, kPieceBytes) / parts.element_bytes, type,
+                      place(rank(), rank()), type);
+    board_.next_phase(deadline);
+    for (int source = 0; source < size(); ++source) {
+      if (source == rank()) continue;
+      copy_bytes(place(rank(), source), place(source, source),
+                 parts.size(source, round, kPieceBytes));
+    }
+  }
+  board_.next_phase(deadline);  // from here on nobody reads what is this rank's
+}
+
+void ShmBackend::reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,
+                                       at::ScalarType type, const at::Tensor& part,
+                                       const Deadline& deadline) {
+  std::vector<const void*> sources;
+  for (std::byte* full : memory) sources.push_back(full + parts.begin[rank()]);
+  sum_in_rank_order(sources, part.numel(), type, memory_of(part), part.scalar_type());
+  board_.next_phase(deadline);
+}
+
+void ShmBackend::all_gather_shared(const std::vector<std::byte*>& memory, const Parts& parts,
+                                   const Deadline& deadline) {
+  for (int source = 0; source < size(); ++source) {
+    if (source == rank()) continue;
+    copy_bytes(memory[rank()] + parts.begin[source], memory[source] + parts.begin[source],
+               parts.bytes_of(source));
+  }
+  board_.next_phase(deadline);
+}
+
+c10::DataPtr ShmBackend::shared_memory(const Call& call) {
+  const Deadline deadline = new_deadline();
+  const int64_t stride = SharedRegions::stride_for(call.bytes);
+  board_.show(call, {});
+  try {
+    std::optional<SharedMemory> memory;
+    if (rank() == 0) {
+      memory.emplace(SharedMemory::create(stride * size()));
+      const std::string address = memory->address();
+      std::memcpy(board_.slot(0), address.c_str(), address.size() + 1);
+    }
+    board_.next_phase(deadline);
+    if (rank() != 0) {
+      memory.emplace(SharedMemory::open(reinterpret_cast<const char*>(board_.slot(0))));
+    }
+    board_.next_phase(deadline);
+    board_.next_round();
+    memory->seal();
+    return regions_->add(std::move(*memory), stride, rank());
+  } catch (const CommError& error) {
+    throw CallFailure(fmt::format("failed: {}", error.what()));
+  }
 }
 
 void ShmBackend::all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,

@@ -1,5 +1,6 @@
 // Ranks that are processes of one host, over shared memory: sums and gathers straight from the
-// memory of all ranks, in rank order; what goes from one rank to another travels in rings.
+// memory of all ranks, in rank order; what goes from one rank to another travels in rings. What
+// peers are to read is copied into slots, unless it lies in memory that the group shares.
 #pragma once
 
 #include <deque>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "colossal/comm/point_to_point.h"
+#include "colossal/comm/shared_regions.h"
 #include "colossal/comm/shm_board.h"
 
 namespace colossal::comm {
@@ -29,6 +31,7 @@ class ShmBackend final : public PointToPointBackend {
   void send(const Call& call, const at::Tensor& tensor, int to) override;
   void receive(const Call& call, const at::Tensor& tensor, int from) override;
   void barrier(const Call& call) override;
+  c10::DataPtr shared_memory(const Call& call) override;
 
   void close(const std::string& why) override { board_.close(why, /*aborted=*/false); }
   void abort(const std::string& why) override { board_.close(why, /*aborted=*/true); }
@@ -47,11 +50,24 @@ class ShmBackend final : public PointToPointBackend {
   struct Parts {
     std::vector<int64_t> begin;  // one more than there are ranks
     int64_t element_bytes;
+    int64_t bytes_of(int rank) const { return begin[rank + 1] - begin[rank]; }
     int64_t largest() const;
     // Bytes of `rank`'s part in round `round`, `slice` of each part a round.
     int64_t size(int rank, int64_t round, int64_t slice) const;
   };
   Parts parts_of(Counts counts, int64_t element_bytes) const;
+
+  // Announces a call over `tensor`. Where it lies in one region on all ranks: its memory on each of
+  // them, once all have come. Else nothing: peers read slots.
+  std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
+                                   const Deadline& deadline);
+  // Over such memory.
+  void all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
+                         at::ScalarType type, const Deadline& deadline);
+  void reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,
+                             at::ScalarType type, const at::Tensor& part, const Deadline& deadline);
+  void all_gather_shared(const std::vector<std::byte*>& memory, const Parts& parts,
+                         const Deadline& deadline);
 
   // Sums this rank's slice of its part over all ranks: peers' from their slots.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
@@ -67,6 +83,7 @@ class ShmBackend final : public PointToPointBackend {
   bool move_in(int peer);
 
   ShmBoard board_;
+  std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
   std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
 };
 

@@ -120,7 +120,7 @@ void ShmBoard::begin_message() {
   announced_ = false;
 }
 
-void ShmBoard::show(const Call& call, Counts counts) {
+void ShmBoard::show(const Call& call, Counts counts, Place place) {
   begin_message();
   announced_ = true;
   call_ = call;
@@ -134,7 +134,30 @@ void ShmBoard::show(const Call& call, Counts counts) {
                        static_cast<uint64_t>(static_cast<uint32_t>(call.root)) << 32,
                    std::memory_order_release);
   shown.bytes.store(static_cast<uint64_t>(call.bytes), std::memory_order_release);
+  shown.region.store(place.region, std::memory_order_relaxed);
+  shown.offset.store(place.offset, std::memory_order_relaxed);
   shown.ordinal.store(ordinal_, std::memory_order_release);
+}
+
+ShmBoard::Place ShmBoard::place_of(int rank) const {
+  const Shown& shown = seat(rank).shown[ordinal_ % 2];
+  return {.region = shown.region.load(std::memory_order_relaxed),
+          .offset = shown.offset.load(std::memory_order_relaxed)};
+}
+
+bool ShmBoard::one_region() const {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (place_of(rank).region == 0 || place_of(rank).region != place_of(own()).region) return false;
+  }
+  return true;
+}
+
+bool ShmBoard::others_share() const {
+  if (place_of(own()).region != 0) return false;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (place_of(rank).region != 0) return true;
+  }
+  return false;
 }
 
 Call ShmBoard::read_call(const Shown& shown) const {
@@ -147,12 +170,18 @@ Call ShmBoard::read_call(const Shown& shown) const {
 }
 
 void ShmBoard::next_phase(const Deadline& deadline) {
+  end_phase(deadline);
+  if (compared_) return;
+  compare_calls();
+  if (others_share()) end_phase(deadline);
+}
+
+void ShmBoard::end_phase(const Deadline& deadline) {
   seat(own()).phase.raise();
   ++phase_;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != own()) wait_for_phase_of(rank, deadline);
   }
-  if (!compared_) compare_calls();
 }
 
 void ShmBoard::wait_for_phase_of(int rank, const Deadline& deadline) {

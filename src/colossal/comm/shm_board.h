@@ -18,6 +18,7 @@
 
 #include "colossal/comm/backend.h"
 #include "colossal/comm/shared_memory.h"
+#include "colossal/comm/shared_regions.h"
 #include "colossal/comm/signal.h"
 
 namespace colossal::comm {
@@ -52,10 +53,18 @@ class ShmBoard {
 
   // Begins a call between two ranks. Throws CallFailure where the group has ended.
   void begin_message();
-  // Begins a collective call and announces it; `counts`: of its parts.
-  void show(const Call& call, Counts counts);
+  using Place = SharedRegions::Place;
+
+  // Begins a collective call and announces it; `counts`: of its parts. `place`: where peers may
+  // read this rank's memory, if it lies in a region.
+  void show(const Call& call, Counts counts, Place place = {});
   // Ends a phase, then waits until all others have. The first of a call also compares the calls.
+  // Where some ranks' memory lies in regions and others' does not, those others end a second one:
+  // their peers learn in the first that they must copy.
   void next_phase(const Deadline& deadline);
+  // After the first phase of a call: what a rank showed; whether all lie in the same region.
+  Place place_of(int rank) const;
+  bool one_region() const;
   // This round's slot of a rank.
   std::byte* slot(int rank) const;
   void next_round() { ++round_; }
@@ -79,6 +88,8 @@ class ShmBoard {
   struct Shown {
     std::atomic<uint64_t> ordinal;  // of the call, from 1
     std::atomic<uint64_t> what, bytes;
+    std::atomic<uint64_t> region;
+    std::atomic<int64_t> offset;
   };
   struct Seat {
     alignas(64) Signal phase;
@@ -112,6 +123,8 @@ class ShmBoard {
     return static_cast<int32_t>(seat(rank).phase.value() - phase_) >= 0;
   }
   void wait_for_phase_of(int rank, const Deadline& deadline);
+  void end_phase(const Deadline& deadline);
+  bool others_share() const;
   void compare_calls();
   // Throws what has happened to the group, or to `peer`, if anything; `over` is asked once more
   // before.

@@ -2,6 +2,8 @@
 // autograd keeps as activations, what collectives touch as communication.
 #pragma once
 
+#include <utility>
+
 #include "colossal/comm/call_listener.h"
 #include "colossal/comm/ledger.h"
 #include "colossal/memory/memory_ledger.h"
@@ -22,6 +24,9 @@ class MemoryCount final : private comm::CallListener {
 
  private:
   void issued(const comm::IssuedCall& call) override;
+  c10::DataPtr made(c10::DataPtr memory, int64_t bytes) override {
+    return counted(std::move(memory), bytes);
+  }
 
   comm::Ledger& calls_;
   comm::CallListener* next_;

@@ -54,7 +54,8 @@ struct CountedBlock {
   std::shared_ptr<Books> books;
   int64_t bytes;
   MemoryKind kind;
-  size_t mapped;  // in pages of its own; 0: from the heap
+  size_t mapped;                            // in pages of its own; 0: from the heap
+  std::unique_ptr<c10::DataPtr> elsewhere;  // what another made: nothing is behind this block then
 };
 
 void release_block(void* context) {
@@ -80,7 +81,13 @@ CountedBlock* make_block(std::shared_ptr<Books> books, int64_t bytes, MemoryKind
   void* const begin = maps ? allocate_pages(size) : std::malloc(size);
   if (!begin) throw std::bad_alloc();
   return std::construct_at(static_cast<CountedBlock*>(begin), std::move(books), bytes, kind,
-                           maps ? size : 0);
+                           maps ? size : 0, nullptr);
+}
+
+void count(const CountedBlock& block) {
+  const std::lock_guard lock(block.books->mutex);
+  block.books->change(block.kind, block.bytes, block.books->now());
+  block.books->note_peak();
 }
 
 // Null where nobody counts it.
@@ -119,11 +126,7 @@ class CountingAllocator final : public c10::Allocator {
     const auto bytes = static_cast<int64_t>(size);
     CountedBlock* const block =
         make_block(counting_books, bytes, current_kind, real ? size + c10::gAlignment : 0);
-    {
-      const std::lock_guard lock(block->books->mutex);
-      block->books->change(block->kind, bytes, block->books->now());
-      block->books->note_peak();
-    }
+    count(*block);
     return {real ? memory_behind(block) : nullptr, block, release_block, c10::Device(device_)};
   }
 
@@ -211,6 +214,16 @@ void count_as(const c10::DataPtr& memory, MemoryKind kind) {
   if (!block) return;
   const std::lock_guard lock(block->books->mutex);
   recount(*block, kind);
+}
+
+c10::DataPtr counted(c10::DataPtr memory, int64_t bytes) {
+  if (!counting_books || memory.device().type() != counted_device) return memory;
+  CountedBlock* const block = make_block(counting_books, bytes, current_kind, 0);
+  count(*block);
+  void* const begin = memory.get();
+  const c10::Device device = memory.device();
+  block->elsewhere = std::make_unique<c10::DataPtr>(std::move(memory));
+  return {begin, block, release_block, device};
 }
 
 MemoryScope::MemoryScope(const MemoryLedger& ledger, c10::DeviceType device)

@@ -2,6 +2,7 @@
 // CPU and, for dry runs, on meta.
 #pragma once
 
+#include <c10/core/Allocator.h>
 #include <c10/core/Storage.h>
 
 #include <array>
@@ -99,6 +100,10 @@ class MemoryKindScope {
 
 // Counts memory, of whichever ledger, as `kind` from now on. Does nothing where nobody counts it.
 void count_as(const c10::DataPtr& memory, MemoryKind kind);
+
+// `memory`, of `bytes` for a tensor, which another than LibTorch's allocators made, counted until
+// it is released as if this thread had allocated it here.
+c10::DataPtr counted(c10::DataPtr memory, int64_t bytes);
 
 // Puts the counting allocators before LibTorch's own for the CPU and meta. They serve the whole
 // process, hold no state and count only within a MemoryScope. Once, before other threads allocate;

@@ -170,7 +170,8 @@ at::Tensor normalize_rows(const at::Tensor& given, const OptionalTensor& given_m
   return y;
 }
 
-// A layer norm's statistics take as many bytes as two of its numbers.
+// What is kept for the backward pass: a layer norm's two statistics in x's type, as LibTorch keeps
+// them (docs/activations.md counts their bytes), an RMS norm's one in the type computed with.
 at::ScalarType statistics_type(const at::Tensor& x, bool centered) {
   return centered ? x.scalar_type() : compute_type(x.scalar_type());
 }

@@ -12,6 +12,7 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <benchmark/benchmark.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -25,6 +26,7 @@
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/elementwise.h"
 #include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/norm.h"
 #include "colossal/ops/optimizer_kernels.h"
 
 namespace colossal {
@@ -54,15 +56,15 @@ Tensor leaf(const Tensor& values, at::ScalarType type) {
 // What is differentiated, and by what.
 struct Problem {
   std::vector<Tensor> inputs;
-  std::function<Tensor()> forward;
-  Tensor output_gradient;  // undefined: the output is a scalar
+  std::function<std::vector<Tensor>()> forward;
+  std::vector<Tensor> output_gradients;  // an undefined one: the output is a scalar
 };
 
 std::vector<Tensor> forward_and_backward(const Problem& problem) {
-  const Tensor output = problem.forward();
+  const std::vector<Tensor> outputs = problem.forward();
   std::vector<Tensor> results =
-      torch::autograd::grad({output}, problem.inputs, {problem.output_gradient});
-  results.push_back(output.detach());
+      torch::autograd::grad(outputs, problem.inputs, problem.output_gradients);
+  for (const Tensor& output : outputs) results.push_back(output.detach());
   return results;
 }
 
@@ -107,13 +109,13 @@ std::vector<Tensor> attention_values(const AttentionShape& shape) {
 Problem attention_problem(const std::vector<Tensor>& values, Whose whose, at::ScalarType type) {
   Problem problem;
   for (int i = 0; i < 3; ++i) problem.inputs.push_back(leaf(values[i], type));
-  problem.output_gradient = values[3].to(type).transpose(1, 2);
-  problem.forward = [inputs = problem.inputs, whose] {
+  problem.output_gradients = {values[3].to(type).transpose(1, 2)};
+  problem.forward = [inputs = problem.inputs, whose]() -> std::vector<Tensor> {
     const Tensor query = inputs[0].transpose(1, 2);
     const Tensor key = inputs[1].transpose(1, 2);
     const Tensor value = inputs[2].transpose(1, 2);
-    if (whose == Whose::ours) return ops::attention(query, key, value, {});
-    return at::scaled_dot_product_attention(query, key, value, {}, 0, /*is_causal=*/true);
+    if (whose == Whose::ours) return {ops::attention(query, key, value, {})};
+    return {at::scaled_dot_product_attention(query, key, value, {}, 0, /*is_causal=*/true)};
   };
   return problem;
 }
@@ -151,25 +153,53 @@ void add_gelu(int64_t rows, int64_t features, at::ScalarType type) {
   const auto make = [=](Whose whose, at::ScalarType type) {
     const Tensor x = leaf(random_values({rows, features}), type);
     const auto forward = [=] {
-      return whose == Whose::ours ? ops::gelu_new(x) : at::gelu(x, "tanh");
+      return std::vector{whose == Whose::ours ? ops::gelu_new(x) : at::gelu(x, "tanh")};
     };
-    return Problem{{x}, forward, random_values({rows, features}).to(type)};
+    return Problem{{x}, forward, {random_values({rows, features}).to(type)}};
   };
   add_differentiated(fmt::format("gelu/{}x{}", rows, features), type, make);
 }
 
-void add_layer_norm(int64_t rows, int64_t features, at::ScalarType type) {
+enum class NormKind { layer, rms };
+
+// The norm of x, or, with a branch, of its sum with x, which the
+// residual stream then takes further.
+void add_norm(NormKind kind, bool with_branch, int64_t rows, int64_t features,
+              at::ScalarType type) {
+  const bool layer = kind == NormKind::layer;
   const auto make = [=](Whose whose, at::ScalarType type) {
-    const Tensor x = leaf(random_values({rows, features}), type);
-    const Tensor weight = leaf(random_values({features}), type);
-    const Tensor bias = leaf(random_values({features}), type);
-    const auto forward = [=] {
-      if (whose == Whose::ours) return ops::layer_norm(x, weight, bias, 1e-5);
-      return at::layer_norm(x, {features}, weight, bias, 1e-5);
+    const auto random_leaf = [&](at::IntArrayRef sizes) {
+      return leaf(random_values(sizes), type);
     };
-    return Problem{{x, weight, bias}, forward, random_values({rows, features}).to(type)};
+    const Tensor x = random_leaf({rows, features}), branch = random_leaf({rows, features});
+    const Tensor weight = random_leaf({features}), bias = random_leaf({features});
+    const auto ours = [=] {
+      if (!with_branch) {
+        return std::vector{layer ? ops::layer_norm(x, weight, bias, 1e-5)
+                                 : ops::rms_norm(x, weight, 1e-5)};
+      }
+      const auto [sum, norm] = layer ? ops::add_layer_norm(x, branch, weight, bias, 1e-5)
+                                     : ops::add_rms_norm(x, branch, weight, 1e-5);
+      return std::vector{sum, norm};
+    };
+    const auto libtorch = [=] {
+      const Tensor sum = with_branch ? x + branch : x;
+      const Tensor norm = layer ? at::layer_norm(sum, {features}, weight, bias, 1e-5)
+                                : at::rms_norm(sum, {features}, weight, 1e-5);
+      return with_branch ? std::vector{sum, norm} : std::vector{norm};
+    };
+    Problem problem{{x, weight}, libtorch, {random_values({rows, features}).to(type)}};
+    if (whose == Whose::ours) problem.forward = ours;
+    if (layer) problem.inputs.push_back(bias);
+    if (with_branch) {
+      problem.inputs.push_back(branch);
+      problem.output_gradients.push_back(random_values({rows, features}).to(type));
+    }
+    return problem;
   };
-  add_differentiated(fmt::format("layer_norm/{}x{}", rows, features), type, make);
+  const char* const name = layer ? "layer_norm" : "rms_norm";
+  add_differentiated(fmt::format("{}{}/{}x{}", with_branch ? "add_" : "", name, rows, features),
+                     type, make);
 }
 
 void add_dropout(int64_t batch, int64_t sequence, int64_t channels, at::ScalarType type) {
@@ -178,11 +208,11 @@ void add_dropout(int64_t batch, int64_t sequence, int64_t channels, at::ScalarTy
     std::vector<int64_t> samples(batch);
     std::iota(samples.begin(), samples.end(), 0);
     const Tensor positions = at::arange(sequence);
-    const auto forward = [=] {
-      if (whose == Whose::libtorch) return at::dropout(x, 0.1, /*train=*/true);
-      return ops::dropout(x, 0.1, random_key(0, 0, "bench"), samples, positions);
+    const auto forward = [=]() -> std::vector<Tensor> {
+      if (whose == Whose::libtorch) return {at::dropout(x, 0.1, /*train=*/true)};
+      return {ops::dropout(x, 0.1, random_key(0, 0, "bench"), samples, positions)};
     };
-    return Problem{{x}, forward, random_values({batch, sequence, channels}).to(type)};
+    return Problem{{x}, forward, {random_values({batch, sequence, channels}).to(type)}};
   };
   add_differentiated(fmt::format("dropout/{}x{}x{}", batch, sequence, channels), type, make);
 }
@@ -193,12 +223,12 @@ void add_linear_cross_entropy(int64_t tokens, int64_t hidden, int64_t vocabulary
     const Tensor x = leaf(random_values({tokens, hidden}), type);
     const Tensor weight = leaf(random_values({vocabulary, hidden}) * 0.02, type);
     const Tensor labels = at::randint(vocabulary, {tokens}, at::kLong);
-    const auto forward = [=] {
-      if (whose == Whose::ours) return ops::linear_cross_entropy(x, weight, labels);
-      return at::cross_entropy_loss(at::linear(x, weight).to(at::kFloat), labels, {},
-                                    at::Reduction::Sum);
+    const auto forward = [=]() -> std::vector<Tensor> {
+      if (whose == Whose::ours) return {ops::linear_cross_entropy(x, weight, labels)};
+      return {at::cross_entropy_loss(at::linear(x, weight).to(at::kFloat), labels, {},
+                                     at::Reduction::Sum)};
     };
-    return Problem{{x, weight}, forward, {}};
+    return Problem{{x, weight}, forward, {Tensor()}};
   };
   add_differentiated(fmt::format("linear_cross_entropy/{}x{}x{}", tokens, hidden, vocabulary), type,
                      make);
@@ -238,8 +268,12 @@ void add_all(at::ScalarType type) {
   // Of a rank's batch at the reference sizes: [8, 256, 256] and [2, 512, 768].
   add_gelu(8 * 256, 4 * 256, type);
   add_gelu(2 * 512, 4 * 768, type);
-  add_layer_norm(8 * 256, 256, type);
-  add_layer_norm(2 * 512, 768, type);
+  for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
+    for (const bool with_branch : {false, true}) {
+      add_norm(kind, with_branch, 8 * 256, 256, type);
+      add_norm(kind, with_branch, 2 * 512, 768, type);
+    }
+  }
   add_dropout(8, 256, 256, type);
   add_dropout(2, 512, 768, type);
   // Products in bf16 without instructions for them take minutes.

@@ -145,19 +145,50 @@ TEST(VectorKernels, SwigluAgreesBitForBit) {
   });
 }
 
-TEST(VectorKernels, RmsNormAgreesBitForBit) {
-  const auto x = numbers<float>(1531, 8), weight = numbers<float>(1531, 9),
-             gradient = numbers<float>(1531, 10);
+template <typename Number>
+void expect_norms_equal(ElementType type, const std::vector<Number>& x,
+                        const std::vector<Number>& branch, const std::vector<Number>& weight,
+                        const std::vector<Number>& gradient) {
+  const auto count = static_cast<int64_t>(x.size());
   expect_equal_bits([&](const VectorKernels& kernels) {
-    std::vector<float> results(3 * x.size());
-    float* const to = results.data();
-    const auto count = static_cast<int64_t>(x.size());
-    const double inverse_rms =
-        kernels.rms_norm(x.data(), weight.data(), to, ElementType::float32, count, 1e-5);
-    kernels.rms_norm_backward(gradient.data(), x.data(), weight.data(), inverse_rms, to + count,
-                              ElementType::float32, count, to + 2 * count);
-    return results;
+    // Sums of gradients are wider than bf16 numbers.
+    std::vector<double> sums(2 * count);
+    std::vector<Number> sum(count), y(count), slope(count);
+    const double mean = kernels.add_row(x.data(), branch.data(), sum.data(), type, count) / count;
+    const double squares = kernels.squared_deviations(sum.data(), mean, type, count);
+    const NormRow row{sum.data(), weight.data(), mean, 1 / std::sqrt(squares / count), type, count};
+    kernels.normalize(row, branch.data(), y.data());
+    const NormGradientSums totals =
+        kernels.norm_gradient_sums(row, gradient.data(), sums.data(), sums.data() + count);
+    kernels.norm_input_gradient(row, gradient.data(), {totals.product / count, totals.weighted},
+                                branch.data(), slope.data());
+    sums.insert(sums.end(), {kernels.sum_row(x.data(), type, count), mean, squares, totals.product,
+                             totals.weighted});
+    for (const auto* numbers : {&sum, &y, &slope}) {
+      sums.insert(sums.end(), numbers->begin(), numbers->end());
+    }
+    return sums;
   });
+}
+
+TEST(VectorKernels, NormsAgreeBitForBit) {
+  for (const int64_t count : {1, 7, 31, 97, 1531}) {
+    const auto make = [&](auto number, uint32_t seed) {
+      return numbers<decltype(number)>(count, seed);
+    };
+    const auto halves = [&](uint32_t seed) {
+      const std::vector<float> wide = make(float{}, seed);
+      std::vector<uint16_t> narrow(count);
+      vector_kernels().convert(wide.data(), ElementType::float32, narrow.data(),
+                               ElementType::bfloat16, count, 1);
+      return narrow;
+    };
+    expect_norms_equal(ElementType::float64, make(double{}, 1), make(double{}, 2),
+                       make(double{}, 3), make(double{}, 4));
+    expect_norms_equal(ElementType::float32, make(float{}, 1), make(float{}, 2), make(float{}, 3),
+                       make(float{}, 4));
+    expect_norms_equal(ElementType::bfloat16, halves(1), halves(2), halves(3), halves(4));
+  }
 }
 
 TEST(VectorKernels, RandomNumbersAgreeBitForBit) {

@@ -6,7 +6,7 @@
 #include "colossal/ops/elementwise.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
-#include "colossal/ops/rms_norm.h"
+#include "colossal/ops/norm.h"
 
 namespace colossal::nn {
 
@@ -44,9 +44,23 @@ at::Tensor DenseRmsNorm::forward(const at::Tensor& x, const StepContext&) {
   return ops::rms_norm(x, weight_.use(scope), epsilon_);
 }
 
+std::pair<at::Tensor, at::Tensor> DenseRmsNorm::add_forward(const at::Tensor& x,
+                                                            const at::Tensor& branch,
+                                                            const StepContext&) {
+  LayerScope scope = scope_of(weight_);
+  return ops::add_rms_norm(x, branch, weight_.use(scope), epsilon_);
+}
+
 at::Tensor DenseLayerNorm::forward(const at::Tensor& x, const StepContext&) {
   LayerScope scope = scope_of(weight_);
   return ops::layer_norm(x, weight_.use(scope), bias_.use(scope), epsilon_);
+}
+
+std::pair<at::Tensor, at::Tensor> DenseLayerNorm::add_forward(const at::Tensor& x,
+                                                              const at::Tensor& branch,
+                                                              const StepContext&) {
+  LayerScope scope = scope_of(weight_);
+  return ops::add_layer_norm(x, branch, weight_.use(scope), bias_.use(scope), epsilon_);
 }
 
 at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context) {

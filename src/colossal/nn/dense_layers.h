@@ -67,6 +67,8 @@ class DenseRmsNorm : public Norm {
   DenseRmsNorm(ParameterHandle weight, double epsilon)
       : weight_(std::move(weight)), epsilon_(epsilon) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
+  std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x, const at::Tensor& branch,
+                                                const StepContext& context) override;
 
  private:
   ParameterHandle weight_;
@@ -78,6 +80,8 @@ class DenseLayerNorm : public Norm {
   DenseLayerNorm(ParameterHandle weight, ParameterHandle bias, double epsilon)
       : weight_(std::move(weight)), bias_(std::move(bias)), epsilon_(epsilon) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
+  std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x, const at::Tensor& branch,
+                                                const StepContext& context) override;
 
  private:
   ParameterHandle weight_;

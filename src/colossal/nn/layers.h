@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <utility>
 
 #include "colossal/nn/parameter.h"
 #include "colossal/nn/step_context.h"
@@ -25,6 +26,14 @@ class Norm {
  public:
   virtual ~Norm() = default;
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
+
+  // Where a branch joins the residual stream: {x + branch, its norm}.
+  virtual std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x,
+                                                        const at::Tensor& branch,
+                                                        const StepContext& context) {
+    const at::Tensor sum = x + branch;
+    return {sum, forward(sum, context)};
+  }
 };
 
 // What stands between a fused product of gate and up and the next product: [.., 2 features] -> [..,

@@ -6,7 +6,6 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
-#include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -204,19 +203,6 @@ at::Tensor swiglu(const at::Tensor& gate_up) {
 
 at::Tensor gelu_new(const at::Tensor& x) {
   return GeluNew::apply(x);
-}
-
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      double epsilon) {
-  const auto norm = [epsilon](const at::Tensor& input, const at::Tensor& scale,
-                              const at::Tensor& shift) {
-    return std::get<0>(at::native_layer_norm(input, scale.sizes(), scale, shift, epsilon));
-  };
-  const at::Tensor y = norm(x, weight, bias);
-  tell_cheap_result(y, {x, weight, bias}, [norm](const std::vector<at::Tensor>& inputs) {
-    return norm(inputs[0], inputs[1], inputs[2]);
-  });
-  return y;
 }
 
 }  // namespace colossal::ops

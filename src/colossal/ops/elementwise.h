@@ -1,5 +1,4 @@
-// Elementwise functions and norms, with gradients, on any device and on meta (norms there after
-// register_meta_kernels()).
+// Elementwise functions, with gradients, on any device and on meta.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +11,5 @@ at::Tensor gelu_new(const at::Tensor& x);
 // silu(gate) * up of gate and up side by side, [.., 2 features] -> [.., features] (N. Shazeer, "GLU
 // Variants Improve Transformer", 2020).
 at::Tensor swiglu(const at::Tensor& gate_up);
-
-// Over the last dim. weight, bias [features]; bias may be undefined. Statistics in fp32 (fp64 for
-// fp64).
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      double epsilon);
 
 }  // namespace colossal::ops

@@ -75,13 +75,19 @@ class GridNorm : public nn::Norm {
 
   at::Tensor forward(const at::Tensor& x, const StepContext&) override {
     nn::LayerScope scope = nn::scope_of(weight_);
-    const int64_t size = weight_->shape[0];
-    return bias_ ? shared_layer_norm(x, weight_.use(scope), bias_.use(scope), epsilon_, size,
-                                     features_)
-                 : shared_rms_norm(x, weight_.use(scope), epsilon_, size, features_);
+    return shared_norm(x, weight_.use(scope), bias(scope), epsilon_, weight_->shape[0], features_);
+  }
+
+  std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x, const at::Tensor& branch,
+                                                const StepContext&) override {
+    nn::LayerScope scope = nn::scope_of(weight_);
+    return add_shared_norm(x, branch, weight_.use(scope), bias(scope), epsilon_, weight_->shape[0],
+                           features_);
   }
 
  private:
+  at::Tensor bias(nn::LayerScope& scope) const { return bias_ ? bias_.use(scope) : at::Tensor(); }
+
   ParameterHandle weight_, bias_;
   double epsilon_;
   const comm::Group& features_;

@@ -1,6 +1,7 @@
 #include "colossal/models/gpt2/model.h"
 
 #include <cmath>
+#include <tuple>
 
 #include "colossal/ops/elementwise.h"
 
@@ -62,8 +63,9 @@ at::Tensor TransformerBlock::forward(const at::Tensor& input, const nn::StepCont
   at::Tensor x = input;
   at::Tensor y = qkv_->forward(attention_norm_->forward(x, context), context);
   y = attention_output_->forward(attention_->forward(y, context), context);
-  x = x + attention_dropout_->forward(y, context);
-  y = ops::gelu_new(mlp_up_->forward(mlp_norm_->forward(x, context), context));
+  y = attention_dropout_->forward(y, context);
+  std::tie(x, y) = mlp_norm_->add_forward(x, y, context);
+  y = ops::gelu_new(mlp_up_->forward(y, context));
   return x + mlp_dropout_->forward(mlp_down_->forward(y, context), context);
 }
 

@@ -1,6 +1,7 @@
 #include "colossal/models/llama/model.h"
 
 #include <cmath>
+#include <tuple>
 
 namespace colossal::models::llama {
 namespace {
@@ -60,8 +61,9 @@ TransformerBlock::TransformerBlock(nn::Builder& build, const Config& config, int
 at::Tensor TransformerBlock::forward(const at::Tensor& input, const nn::StepContext& context) {
   at::Tensor x = input;
   at::Tensor y = qkv_->forward(attention_norm_->forward(x, context), context);
-  x = x + attention_output_->forward(attention_->forward(y, context), context);
-  y = activation_->forward(gate_up_->forward(mlp_norm_->forward(x, context), context), context);
+  y = attention_output_->forward(attention_->forward(y, context), context);
+  std::tie(x, y) = mlp_norm_->add_forward(x, y, context);
+  y = activation_->forward(gate_up_->forward(y, context), context);
   return x + mlp_down_->forward(y, context);
 }
 

@@ -89,20 +89,6 @@ template <typename Real>
   return any != 0;
 }
 
-// Round to nearest, ties to even, in the high half of each lane.
-[[gnu::always_inline]] inline NativeVector<uint32_t> rounded_bits(NativeVector<float> value) {
-  typedef NativeVector<uint32_t> Bits;
-  const Bits bits = (Bits)value;
-  const Bits rounded = bits + 0x7FFF + ((bits >> 16) & 1);
-  return value != value ? broadcast(uint32_t{0x7FC00000}) : rounded;
-}
-
-[[gnu::always_inline]] inline void store_halves(const NativeVector<uint32_t>& bits, uint16_t* to) {
-  typedef uint16_t Halves __attribute__((vector_size(kNativeBytes / 2)));
-  const Halves halves = __builtin_convertvector(bits >> 16, Halves);
-  __builtin_memcpy(to, &halves, sizeof halves);
-}
-
 // Raises the maxima of those lanes whose scores exceed them too far, and scales what was summed
 // under the old ones. What becomes of a lane depends on no other: vectors of any width give the
 // same bits.

@@ -42,5 +42,27 @@ template <typename Number>
   return number - NativeVector<Number>{};
 }
 
+// Round to nearest, ties to even, in the high half of each lane.
+[[gnu::always_inline]] inline NativeVector<uint32_t> rounded_bits(NativeVector<float> value) {
+  typedef NativeVector<uint32_t> Bits;
+  const Bits bits = (Bits)value;
+  const Bits rounded = bits + 0x7FFF + ((bits >> 16) & 1);
+  return value != value ? broadcast(uint32_t{0x7FC00000}) : rounded;
+}
+
+// As many numbers in bf16.
+typedef uint16_t Halves __attribute__((vector_size(kNativeBytes / 2)));
+
+[[gnu::always_inline]] inline NativeVector<float> load_halves(const uint16_t* from) {
+  Halves halves;
+  __builtin_memcpy(&halves, from, sizeof halves);
+  return (NativeVector<float>)(__builtin_convertvector(halves, NativeVector<uint32_t>) << 16);
+}
+
+[[gnu::always_inline]] inline void store_halves(const NativeVector<uint32_t>& bits, uint16_t* to) {
+  const Halves halves = __builtin_convertvector(bits >> 16, Halves);
+  __builtin_memcpy(to, &halves, sizeof halves);
+}
+
 }  // namespace
 }  // namespace colossal::ops::kernels

@@ -41,6 +41,22 @@ struct SoftmaxStatistics {
   double sum;  // of exp(x - maximum); NaN when an element is not finite
 };
 
+// A row of a norm, n = (x - mean) * inverse_deviation. An RMS norm's mean is 0.
+struct NormRow {
+  const void* x;
+  const void* weight;
+  double mean;
+  double inverse_deviation;
+  ElementType type;  // of all numbers of the row, gradients included
+  int64_t count;
+};
+
+// With u = gradient * weight.
+struct NormGradientSums {
+  double product;   // of u * n
+  double weighted;  // of u
+};
+
 // A number is dropped when its random word is below the threshold, else multiplied by `scale`.
 struct DropoutRule {
   uint32_t threshold;
@@ -119,13 +135,20 @@ struct VectorKernels {
   void (*swiglu_backward)(const void* gradient, const void* gate, const void* up,
                           void* gate_gradient, void* up_gradient, ElementType type, int64_t count);
 
-  // to[i] = weight[i] * x[i] / rms(x); returns 1 / rms(x). Backward adds to weight_gradient, in the
-  // type computed with.
-  double (*rms_norm)(const void* x, const void* weight, void* to, ElementType type, int64_t count,
-                     double epsilon);
-  void (*rms_norm_backward)(const void* gradient, const void* x, const void* weight,
-                            double inverse_rms, void* x_gradient, ElementType type, int64_t count,
-                            void* weight_gradient);
+  // to[i] = x[i] + branch[i]; returns the sum of these, as they were rounded.
+  double (*add_row)(const void* x, const void* branch, void* to, ElementType type, int64_t count);
+  double (*sum_row)(const void* x, ElementType type, int64_t count);
+  // The sum of (x[i] - mean)^2.
+  double (*squared_deviations)(const void* x, double mean, ElementType type, int64_t count);
+  // to[i] = weight[i] * n[i] + bias[i]; bias null: none.
+  void (*normalize)(const NormRow& row, const void* bias, void* to);
+  // Adds gradient * n to the weight's gradient and the gradient to the bias's (null: none), both in
+  // the type computed with; returns the row's sums.
+  NormGradientSums (*norm_gradient_sums)(const NormRow& row, const void* gradient,
+                                         void* weight_gradient, void* bias_gradient);
+  // to = the gradient of x + sum_gradient (null: none), from the sums over the number of features.
+  void (*norm_input_gradient)(const NormRow& row, const void* gradient,
+                              const NormGradientSums& means, const void* sum_gradient, void* to);
 
   SoftmaxStatistics (*softmax_statistics)(const void* row, ElementType type, int64_t count);
   double (*logsumexp)(const SoftmaxStatistics& statistics);

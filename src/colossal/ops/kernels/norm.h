@@ -1,0 +1,210 @@
+// Rows of layer norm (J. L. Ba et al., "Layer Normalization", 2016) and of RMS norm (B. Zhang and
+// R. Sennrich, "Root Mean Square Layer Normalization", 2019): y = weight * n + bias, n = (x - mean)
+// * inverse_deviation. A row is read several times while it is in the CPU's nearest cache.
+#pragma once
+
+#include <type_traits>
+
+#include "colossal/ops/kernels/block.h"
+#include "colossal/ops/kernels/native_vector.h"
+
+namespace colossal::ops::kernels {
+namespace {
+
+// Value: a Real or a vector of them, which numbers of type Element [i, ..) become or become of.
+template <typename Value, typename Element>
+[[gnu::always_inline]] inline Value read(const void* row, int64_t i) {
+  const Element* const from = static_cast<const Element*>(row) + i;
+  if constexpr (sizeof(Element) != 2) {
+    Value value;
+    __builtin_memcpy(&value, from, sizeof value);
+    return value;
+  } else if constexpr (sizeof(Value) == sizeof(float)) {
+    return from_bfloat16(*from);
+  } else {
+    return load_halves(from);
+  }
+}
+
+template <typename Element, typename Value>
+[[gnu::always_inline]] inline void write(const Value& value, void* row, int64_t i) {
+  Element* const to = static_cast<Element*>(row) + i;
+  if constexpr (sizeof(Element) != 2) {
+    __builtin_memcpy(to, &value, sizeof value);
+  } else if constexpr (sizeof(Value) == sizeof(float)) {
+    *to = round_to_bfloat16(value);
+  } else {
+    store_halves(rounded_bits(value), to);
+  }
+}
+
+// use<Real, Element>(): what numbers of this type are computed with, and how they lie in memory.
+template <typename Use>
+[[gnu::always_inline]] inline auto with_types(ElementType type, const Use& use) {
+  if (type == ElementType::float64) return use.template operator()<double, double>();
+  if (type == ElementType::float32) return use.template operator()<float, float>();
+  return use.template operator()<float, uint16_t>();
+}
+
+// visit<Value>(i) for vectors and, at the end, single numbers.
+template <typename Real, typename Visit>
+[[gnu::always_inline]] inline void visit_row(int64_t count, const Visit& visit) {
+  int64_t i = 0;
+  for (; i + Native<Real>::kLanes <= count; i += Native<Real>::kLanes) {
+    visit.template operator()<NativeVector<Real>>(i);
+  }
+  for (; i < count; ++i) visit.template operator()<Real>(i);
+}
+
+// Number i of a row is summed in lane i % kSumLanes, and lanes then by halves: the same bits for
+// vectors of any width. As many lanes as keep a CPU's adders busy.
+template <typename Real>
+constexpr int64_t kSumLanes = 128 / static_cast<int64_t>(sizeof(Real));
+
+template <typename Real>
+inline double sum_by_halves(Real* lanes) {
+  for (int64_t width = kSumLanes<Real> / 2; width > 0; width /= 2) {
+    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+// totals[k] = the sum of what visit(i, sums) adds to sums[k], a vector's or a number's.
+template <typename Real, int kSums, typename Visit>
+[[gnu::always_inline]] inline void sum_terms(int64_t count, double* totals, const Visit& visit) {
+  constexpr int64_t kLanes = Native<Real>::kLanes;
+  constexpr int64_t kVectors = kSumLanes<Real> / kLanes;
+  NativeVector<Real> sums[kVectors][kSums] = {};
+  int64_t i = 0;
+  for (; i + kSumLanes<Real> <= count; i += kSumLanes<Real>) {
+#pragma GCC unroll 8
+    for (int64_t vector = 0; vector < kVectors; ++vector) visit(i + vector * kLanes, sums[vector]);
+  }
+  alignas(kVectorBytes) Real lanes[kSums][kSumLanes<Real>];
+#pragma GCC unroll 8
+  for (int64_t vector = 0; vector < kVectors; ++vector) {
+#pragma GCC unroll 2
+    for (int k = 0; k < kSums; ++k) {
+      store_native<Real>(sums[vector][k], lanes[k] + vector * kLanes);
+    }
+  }
+  for (int64_t lane = 0; i < count; ++i, ++lane) {
+    Real terms[kSums] = {};
+    visit(i, terms);
+    for (int k = 0; k < kSums; ++k) lanes[k][lane] += terms[k];
+  }
+  for (int k = 0; k < kSums; ++k) totals[k] = sum_by_halves(lanes[k]);
+}
+
+inline double add_row(const void* x, const void* branch, void* to, ElementType type,
+                      int64_t count) {
+  double total;
+  with_types(type, [&]<typename Real, typename Element>() {
+    sum_terms<Real, 1>(count, &total, [&]<typename Value>(int64_t i, Value* sum) {
+      write<Element>(read<Value, Element>(x, i) + read<Value, Element>(branch, i), to, i);
+      sum[0] += read<Value, Element>(to, i);
+    });
+  });
+  return total;
+}
+
+inline double sum_row(const void* x, ElementType type, int64_t count) {
+  double total;
+  with_types(type, [&]<typename Real, typename Element>() {
+    sum_terms<Real, 1>(count, &total, [&]<typename Value>(int64_t i, Value* sum) {
+      sum[0] += read<Value, Element>(x, i);
+    });
+  });
+  return total;
+}
+
+inline double squared_deviations(const void* x, double given_mean, ElementType type,
+                                 int64_t count) {
+  double total;
+  with_types(type, [&]<typename Real, typename Element>() {
+    const Real mean = static_cast<Real>(given_mean);
+    sum_terms<Real, 1>(count, &total, [&]<typename Value>(int64_t i, Value* sum) {
+      const Value deviation = read<Value, Element>(x, i) - mean;
+      sum[0] += deviation * deviation;
+    });
+  });
+  return total;
+}
+
+inline void normalize(const NormRow& row, const void* bias, void* to) {
+  with_types(row.type, [&]<typename Real, typename Element>() {
+    const Real mean = static_cast<Real>(row.mean);
+    const Real inverse = static_cast<Real>(row.inverse_deviation);
+    const auto scaled = [&]<typename Value>(int64_t i) [[gnu::always_inline]] {
+      const Value normal = (read<Value, Element>(row.x, i) - mean) * inverse;
+      return normal * read<Value, Element>(row.weight, i);
+    };
+    if (bias) {
+      visit_row<Real>(row.count, [&]<typename Value>(int64_t i) {
+        write<Element>(scaled.template operator()<Value>(i) + read<Value, Element>(bias, i), to, i);
+      });
+    } else {
+      visit_row<Real>(row.count, [&]<typename Value>(int64_t i) {
+        write<Element>(scaled.template operator()<Value>(i), to, i);
+      });
+    }
+  });
+}
+
+template <typename Real, typename Element, bool kBias>
+inline NormGradientSums norm_gradient_sums_as(const NormRow& row, const void* gradient,
+                                              void* weight_gradient, void* bias_gradient) {
+  const Real mean = static_cast<Real>(row.mean);
+  const Real inverse = static_cast<Real>(row.inverse_deviation);
+  double totals[2];
+  sum_terms<Real, 2>(row.count, totals, [&]<typename Value>(int64_t i, Value* sums) {
+    const Value normal = (read<Value, Element>(row.x, i) - mean) * inverse;
+    const Value slope = read<Value, Element>(gradient, i);
+    const Value weighted = slope * read<Value, Element>(row.weight, i);
+    write<Real>(read<Value, Real>(weight_gradient, i) + slope * normal, weight_gradient, i);
+    if constexpr (kBias) {
+      write<Real>(read<Value, Real>(bias_gradient, i) + slope, bias_gradient, i);
+    }
+    sums[0] += weighted * normal;
+    sums[1] += weighted;
+  });
+  return {totals[0], totals[1]};
+}
+
+inline NormGradientSums norm_gradient_sums(const NormRow& row, const void* gradient,
+                                           void* weight_gradient, void* bias_gradient) {
+  return with_types(row.type, [&]<typename Real, typename Element>() {
+    return (bias_gradient ? norm_gradient_sums_as<Real, Element, true>
+                          : norm_gradient_sums_as<Real, Element, false>)(row, gradient,
+                                                                         weight_gradient,
+                                                                         bias_gradient);
+  });
+}
+
+inline void norm_input_gradient(const NormRow& row, const void* gradient,
+                                const NormGradientSums& means, const void* sum_gradient, void* to) {
+  with_types(row.type, [&]<typename Real, typename Element>() {
+    const Real mean = static_cast<Real>(row.mean);
+    const Real inverse = static_cast<Real>(row.inverse_deviation);
+    const Real product = static_cast<Real>(means.product);
+    const Real weighted = static_cast<Real>(means.weighted);
+    const auto of_norm = [&]<typename Value>(int64_t i) [[gnu::always_inline]] {
+      const Value normal = (read<Value, Element>(row.x, i) - mean) * inverse;
+      const Value slope = read<Value, Element>(gradient, i) * read<Value, Element>(row.weight, i);
+      return (slope - normal * product - weighted) * inverse;
+    };
+    if (sum_gradient) {
+      visit_row<Real>(row.count, [&]<typename Value>(int64_t i) {
+        const Value straight = read<Value, Element>(sum_gradient, i);
+        write<Element>(of_norm.template operator()<Value>(i) + straight, to, i);
+      });
+    } else {
+      visit_row<Real>(row.count, [&]<typename Value>(int64_t i) {
+        write<Element>(of_norm.template operator()<Value>(i), to, i);
+      });
+    }
+  });
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

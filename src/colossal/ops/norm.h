@@ -1,0 +1,28 @@
+// Layer norm and root mean square norm, with gradients, on any device and on meta.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+
+namespace colossal::ops {
+
+// Over the last dim. weight, bias [features], of x's type; bias may be undefined. Statistics in
+// fp32 (fp64 for fp64). InternalError: sizes or types differ.
+//
+// weight * x / sqrt(mean(x^2) + epsilon) (B. Zhang and R. Sennrich, 2019).
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
+// weight * (x - mean(x)) / sqrt(variance(x) + epsilon) + bias (J. L. Ba et al., 2016).
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      double epsilon);
+
+// Where a branch joins the residual stream and a norm follows: {x + branch, its norm} in one pass
+// over memory, with the bits that an addition and a norm give. The backward pass makes the gradient
+// of both addends in one. branch: of x's sizes and type.
+using SumAndNorm = std::pair<at::Tensor, at::Tensor>;
+SumAndNorm add_rms_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
+                        double epsilon);
+SumAndNorm add_layer_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
+                          const at::Tensor& bias, double epsilon);
+
+}  // namespace colossal::ops

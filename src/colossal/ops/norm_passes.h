@@ -1,0 +1,42 @@
+// The passes over rows that make a norm, for who must do something between them: ranks that share
+// a token's features add up their sums. Without gradients, on any device and on meta.
+//
+// Rows x [.., features here]; a row's n = (x - mean) * inverse. mean, inverse [rows] of the type
+// computed with (fp64 for fp64, else fp32); mean undefined: 0, an RMS norm's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace colossal::ops {
+
+struct RowSums {
+  at::Tensor added;  // x + branch, rounded to x's type; undefined without a branch
+  at::Tensor sums;   // [rows], of the type computed with
+};
+
+// Sums of x + branch (undefined: x alone), or of the squares of its distances from the mean.
+RowSums row_sums(const at::Tensor& x, const at::Tensor& branch);
+RowSums squared_deviations(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& mean);
+
+// weight * n + bias, of x's type; bias may be undefined.
+at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse,
+                     const at::Tensor& weight, const at::Tensor& bias);
+
+// With u = gradient * weight.
+struct NormGradientSums {
+  at::Tensor sums;  // [1 or 2, rows]: of u * n and, where a mean is given, of u
+  at::Tensor weight_gradient;
+  at::Tensor bias_gradient;  // undefined without a mean
+};
+NormGradientSums norm_gradient_sums(const at::Tensor& gradient, const at::Tensor& x,
+                                    const at::Tensor& mean, const at::Tensor& inverse,
+                                    const at::Tensor& weight);
+
+// Of x, from the means over all features of what norm_gradient_sums() sums, plus sum_gradient
+// (undefined: nothing), that which reaches x by other ways than its norm.
+at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
+                               const at::Tensor& mean, const at::Tensor& inverse,
+                               const at::Tensor& weight, const at::Tensor& means,
+                               const at::Tensor& sum_gradient);
+
+}  // namespace colossal::ops

@@ -183,7 +183,7 @@ TEST(Hierarchical, AKilledProcessEndsTheRanksOfAllHosts) {
       const at::Tensor tensor = at::zeros({400'000});
       while (true) all_reduce(tensor, group, Reason::gradient);
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
     kill(processes[3].id, SIGKILL);
     const auto start = std::chrono::steady_clock::now();
     for (int rank = 0; rank < 3; ++rank) {

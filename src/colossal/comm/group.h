@@ -5,10 +5,8 @@
 // Every collective
 //   - is the same sequence on all ranks of the group (same order, sizes and types);
 //   - returns at once, having moved and booked nothing, in a group of size 1;
-//   - sums in rank order in fp32 (fp64 tensors: fp64; int64: int64), so that all ranks hold the
-//     same bits and two runs give the same bits, whatever the timing; over several hosts with more
-//     than one rank on some, in rank order within each, then in the order of the hosts' first
-//     ranks;
+//   - sums in rank order, host by host (hierarchical_backend.h), in fp32 (fp64 and int64: as such),
+//     so that all ranks hold the same bits and two runs give the same bits, whatever the timing;
 //   - throws CommError, naming rank, axis, operation and reason, when a peer dies or the group's
 //     timeout passes.
 // The *_async forms return at once; calls of one group run in the order in which they were issued,

@@ -15,7 +15,7 @@ namespace {
 // A rank that times out is named by those who wait for it. But it may itself wait for another, in
 // an earlier phase of the call, and should be the first to say so.
 std::chrono::milliseconds grace_of(std::chrono::milliseconds timeout) {
-  return std::min<std::chrono::milliseconds>(timeout / 2, std::chrono::seconds(2));
+  return std::min<std::chrono::milliseconds>(timeout / 4, std::chrono::seconds(2));
 }
 
 at::Tensor view_of(std::byte* memory, int64_t count, at::ScalarType type) {
@@ -308,7 +308,9 @@ void HierarchicalBackend::all_gather(const Call& call, const at::Tensor& full, C
 void HierarchicalBackend::all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                                      const at::Tensor& receive, Counts receive_counts) {
   if (within_) within_first().barrier(call);
+  set_grace(grace_);
   PointToPointBackend::all_to_all(call, send, send_counts, receive, receive_counts);
+  set_grace({});
   if (within_) within_last().barrier(call);
 }
 

@@ -1,4 +1,5 @@
 // Sums over ranks, in rank order whatever the timing: the reason why all ranks hold the same bits.
+// Over several hosts: of the sums of hosts, each in rank order (hierarchical_backend.h).
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <latch>
 #include <numeric>
 #include <thread>
 
@@ -173,6 +174,26 @@ TEST(Hierarchical, ErrorsNameRanksOfTheGroupAndOfTheWorld) {
         }
       },
       std::chrono::seconds(20));
+}
+
+// Rank 0 waits for rank 2, which came later and waits for rank 3.
+TEST(Hierarchical, ATimeoutNamesWhoDidNotArriveAlsoToThoseWhoWaitForAnother) {
+  std::latch others_failed(3);
+  test::run_ranks_on(
+      {"a", "a", "b", "b"},
+      [&](World& world) {
+        const Group group = world.group("dp", {0, 1, 2, 3});
+        if (world.rank() == 3) return others_failed.wait();
+        if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+        try {
+          all_reduce(at::ones({4}), group, Reason::gradient);
+          ADD_FAILURE() << "no CommError";
+        } catch (const CommError& error) {
+          EXPECT_THAT(error.what(), HasSubstr("timed out after 1s: rank 3 did not arrive"));
+        }
+        others_failed.count_down();
+      },
+      std::chrono::seconds(1));
 }
 
 // Wherever it lives, and whoever waits for it.

@@ -2,8 +2,9 @@
 //   comm_benchmark BACKEND[-shared] RANKS SECONDS BYTES...
 // forks RANKS ranks of one thread, joins them with comm::connect(.., BACKEND, ..) and prints for
 // each collective and number of bytes one JSON line. BYTES is the whole buffer (fp32); each figure
-// takes about SECONDS. A call is timed on rank 0, calls follow each other without a pause. With
-// "-shared" buffers are made by comm::shared_empty().
+// takes about SECONDS. A call is timed on rank 0, calls follow each other without a pause. BACKEND
+// "shm+gloo" takes the first half of the ranks and the second for two hosts; with "-shared" buffers
+// are made by comm::shared_empty().
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/shm.h"
 #include "colossal/comm/world.h"
 
 namespace colossal {
@@ -101,11 +103,20 @@ void measure_size(int64_t bytes, const comm::Group& group, const Options& option
           [&] { comm::all_gather(full, counts, group, comm::Reason::parameter); });
 }
 
+std::unique_ptr<comm::World> join(const Options& options, const comm::Rendezvous& rendezvous) {
+  if (options.backend != "shm+gloo") return comm::connect(rendezvous, options.backend, kTimeout);
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    hosts.push_back(2 * rank < options.ranks ? "first" : "second");
+  }
+  return comm::shm_world(rendezvous, comm::open_store(rendezvous, kTimeout), hosts, kTimeout);
+}
+
 void run_rank(const Options& options, int rank, int listening, int port) {
   at::set_num_threads(1);
-  const auto world = comm::connect(
-      {.rank = rank, .size = options.ranks, .port = port, .listen_fd = rank == 0 ? listening : -1},
-      options.backend, kTimeout);
+  const auto world = join(
+      options,
+      {.rank = rank, .size = options.ranks, .port = port, .listen_fd = rank == 0 ? listening : -1});
   std::vector<int> ranks(options.ranks);
   for (int i = 0; i < options.ranks; ++i) ranks[i] = i;
   const comm::Group group = world->group("dp", ranks);

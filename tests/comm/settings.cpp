@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "colossal/comm/group_impl.h"
+#include "colossal/comm/hierarchical_backend.h"
 #include "colossal/comm/local_mail.h"
 
 namespace colossal::comm {
@@ -18,21 +19,23 @@ using Boards = std::map<std::vector<int>, std::shared_ptr<LocalBoard>>;
 // One group of the same ranks, at most.
 class MailWorld final : public World {
  public:
-  MailWorld(int rank, int size, std::chrono::milliseconds timeout, Boards& boards,
+  MailWorld(int rank, const Setting& setting, std::chrono::milliseconds timeout, Boards& boards,
             std::mutex& mutex)
-      : rank_(rank), size_(size), timeout_(timeout), boards_(boards), mutex_(mutex) {}
+      : rank_(rank), setting_(setting), timeout_(timeout), boards_(boards), mutex_(mutex) {}
 
   int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int size() const override { return setting_.size; }
   const char* backend() const override { return "mail"; }
 
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
     const Membership membership = membership_of(*this, axis, ranks);
-    const std::lock_guard lock(mutex_);
-    auto& board = boards_[ranks];
-    if (!board) board = std::make_shared<LocalBoard>(ranks);
-    return make_group(backend(), ledger_, membership, [&] {
-      return std::make_shared<MailBackend>(membership, ledger_, timeout_, board);
+    return make_group(backend(), ledger_, membership, [&]() -> std::shared_ptr<Backend> {
+      Setting of_group{.backend = setting_.backend, .size = membership.size()};
+      if (!setting_.host_letters.empty()) {
+        for (int rank : ranks) of_group.host_letters += setting_.host_letters[rank];
+      }
+      const Hosts hosts = of_group.hosts();
+      return hosts.size() == 1 ? mail(membership) : hierarchical_over_mail(membership, hosts);
     });
   }
 
@@ -46,18 +49,37 @@ class MailWorld final : public World {
   }
 
  private:
+  std::shared_ptr<MailBackend> mail(const Membership& membership) {
+    const std::lock_guard lock(mutex_);
+    auto& board = boards_[membership.ranks];
+    if (!board) board = std::make_shared<LocalBoard>(membership.ranks);
+    return std::make_shared<MailBackend>(membership, ledger_, timeout_, board);
+  }
+
+  std::shared_ptr<Backend> hierarchical_over_mail(const Membership& membership,
+                                                  const Hosts& hosts) {
+    Membership here{.axis = membership.axis, .rank = hosts.place[membership.rank]};
+    for (int member : hosts.members[hosts.host[membership.rank]]) {
+      here.ranks.push_back(membership.ranks[member]);
+    }
+    return std::make_shared<HierarchicalBackend>(membership, ledger_, timeout_, hosts,
+                                                 here.size() > 1 ? mail(here) : nullptr,
+                                                 mail(membership));
+  }
+
   int rank_;
-  int size_;
+  Setting setting_;
   std::chrono::milliseconds timeout_;
   Boards& boards_;
   std::mutex& mutex_;
 };
 
-void run_ranks_over_mail(int ranks, const test::RankBody& body, std::chrono::milliseconds timeout) {
+void run_ranks_over_mail(const Setting& setting, const test::RankBody& body,
+                         std::chrono::milliseconds timeout) {
   Boards boards;
   std::mutex mutex;
-  test::run_ranks(ranks, [&](World& thread) {
-    MailWorld world(thread.rank(), ranks, timeout, boards, mutex);
+  test::run_ranks(setting.size, [&](World& thread) {
+    MailWorld world(thread.rank(), setting, timeout, boards, mutex);
     try {
       body(world);
     } catch (const std::exception& error) {
@@ -70,7 +92,13 @@ void run_ranks_over_mail(int ranks, const test::RankBody& body, std::chrono::mil
 }  // namespace
 
 std::ostream& operator<<(std::ostream& stream, const Setting& setting) {
-  return stream << setting.backend << setting.size;
+  return stream << setting.backend << setting.size << setting.host_letters;
+}
+
+Hosts Setting::hosts() const {
+  std::vector<std::string> identities(size);
+  for (size_t rank = 0; rank < host_letters.size(); ++rank) identities[rank] = host_letters[rank];
+  return Hosts(identities);
 }
 
 void run(const Setting& setting, const Body& body, std::chrono::milliseconds timeout) {
@@ -79,19 +107,24 @@ void run(const Setting& setting, const Body& body, std::chrono::milliseconds tim
     std::iota(all.begin(), all.end(), 0);
     body(world, world.group("dp", all));
   };
-  if (setting.backend == "gloo" || setting.backend == "shm") {
+  if (setting.backend == "shm" && !setting.host_letters.empty()) {
+    std::vector<std::string> hosts;
+    for (char letter : setting.host_letters) hosts.emplace_back(1, letter);
+    test::run_ranks_on(hosts, with_group, timeout);
+  } else if (setting.backend == "gloo" || setting.backend == "shm") {
     test::run_ranks_over(setting.backend, setting.size, with_group, timeout);
   } else if (setting.backend == "mail") {
-    run_ranks_over_mail(setting.size, with_group, timeout);
+    run_ranks_over_mail(setting, with_group, timeout);
   } else {
     test::run_ranks(setting.size, with_group, timeout);
   }
 }
 
 std::vector<Setting> all_settings() {
-  return {{"local", 1}, {"local", 2}, {"local", 3}, {"local", 4}, {"local", 8},
-          {"mail", 2},  {"mail", 3},  {"mail", 4},  {"gloo", 2},  {"gloo", 3},
-          {"shm", 2},   {"shm", 3},   {"shm", 4},   {"shm", 8}};
+  return {{"local", 1},         {"local", 2},      {"local", 3}, {"local", 4}, {"local", 8},
+          {"mail", 2},          {"mail", 3},       {"mail", 4},  {"gloo", 2},  {"gloo", 3},
+          {"shm", 2},           {"shm", 3},        {"shm", 4},   {"shm", 8},   {"mail", 4, "aaab"},
+          {"mail", 5, "abcac"}, {"shm", 4, "abab"}};
 }
 
 at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt) {
@@ -106,25 +139,32 @@ at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt) {
 
 namespace {
 
-at::Tensor compute_sum(int n, int64_t numel, at::ScalarType type, at::ScalarType out_type,
-                       int salt) {
+at::Tensor compute_sum(const Hosts& hosts, int64_t numel, at::ScalarType type,
+                       at::ScalarType out_type, int salt) {
   const bool exact = type == at::kDouble || type == at::kLong;
   const at::ScalarType accumulator = exact ? type : at::kFloat;
-  at::Tensor sum = values(0, numel, type, salt).to(accumulator);
-  for (int rank = 1; rank < n; ++rank) {
-    sum = sum + values(rank, numel, type, salt).to(accumulator);
+  at::Tensor sum;
+  for (const std::vector<int>& members : hosts.members) {
+    at::Tensor of_host;
+    for (int rank : members) {
+      const at::Tensor term = values(rank, numel, type, salt).to(accumulator);
+      of_host = of_host.defined() ? of_host + term : term;
+    }
+    sum = sum.defined() ? sum + of_host : of_host;
   }
   return sum.to(out_type);
 }
 
 }  // namespace
 
-at::Tensor summed(int n, int64_t numel, at::ScalarType type, at::ScalarType out_type, int salt) {
+at::Tensor summed(const Setting& setting, int64_t numel, at::ScalarType type,
+                  at::ScalarType out_type, int salt) {
+  using Key = std::tuple<int, std::string, int64_t, at::ScalarType, at::ScalarType, int>;
   static std::mutex mutex;  // all ranks ask for the same sums
-  static std::map<std::tuple<int, int64_t, at::ScalarType, at::ScalarType, int>, at::Tensor> sums;
+  static std::map<Key, at::Tensor> sums;
   const std::lock_guard lock(mutex);
-  at::Tensor& sum = sums[{n, numel, type, out_type, salt}];
-  if (!sum.defined()) sum = compute_sum(n, numel, type, out_type, salt);
+  at::Tensor& sum = sums[{setting.size, setting.host_letters, numel, type, out_type, salt}];
+  if (!sum.defined()) sum = compute_sum(setting.hosts(), numel, type, out_type, salt);
   return sum;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/comm/hosts.h"
 #include "colossal/comm/world.h"
 #include "tests/support/run_ranks.h"
 
@@ -17,6 +18,11 @@ struct Setting {
   std::string backend;  // "local"; "mail": every collective as messages through memory; "gloo";
                         // "shm"
   int size = 1;
+  // A letter for each rank's host; empty: all are on one. Of "mail" and "shm", which are then what
+  // joins the ranks of a host, and "mail" and "gloo" the hosts.
+  std::string host_letters = "";
+
+  Hosts hosts() const;
 };
 std::ostream& operator<<(std::ostream& stream, const Setting& setting);
 
@@ -30,7 +36,9 @@ std::vector<Setting> all_settings();
 
 // What rank `rank` holds: flat, of no pattern that a wrong offset would leave unnoticed.
 at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt = 0);
-// The sum over ranks [0, n) in rank order, in the accumulation type, rounded once to `out_type`.
-at::Tensor summed(int n, int64_t numel, at::ScalarType type, at::ScalarType out_type, int salt = 0);
+// The sum over all ranks in rank order, first within hosts, in the accumulation type, rounded once
+// to `out_type`.
+at::Tensor summed(const Setting& setting, int64_t numel, at::ScalarType type,
+                  at::ScalarType out_type, int salt = 0);
 
 }  // namespace colossal::comm

@@ -1,23 +1,19 @@
 // Shared memory between real processes: a process that dies is named, and nothing is left behind.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <set>
 
 #include "colossal/base/error.h"
 #include "colossal/comm/shared_memory.h"
-#include "colossal/comm/world.h"
+#include "tests/support/rank_processes.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::comm {
@@ -25,58 +21,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr std::chrono::seconds kTimeout{60};
-
-// A rank in a process of its own. What it returns can be read once it has ended.
-struct Process {
-  pid_t id = -1;
-  int pipe = -1;
-
-  std::string result() const {
-    std::string text;
-    char buffer[1024];
-    for (ssize_t got = 0; (got = read(pipe, buffer, sizeof buffer)) > 0;) text.append(buffer, got);
-    close(pipe);
-    waitpid(id, nullptr, 0);
-    return text;
-  }
-};
-
-using Body = std::function<std::string(const Group&)>;
-
-std::vector<Process> start_ranks(int ranks, const Body& body) {
-  const test::Listener listener = test::listen_on_loopback();
-  std::vector<Process> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    const pid_t id = fork();
-    if (id != 0) {
-      close(ends[1]);
-      processes.push_back({id, ends[0]});
-      continue;
-    }
-    std::string text;
-    try {
-      at::set_num_threads(1);
-      const auto world = connect({.rank = rank,
-                                  .size = ranks,
-                                  .port = listener.port,
-                                  .listen_fd = rank == 0 ? listener.fd : -1},
-                                 "shm", kTimeout);
-      std::vector<int> all(ranks);
-      std::iota(all.begin(), all.end(), 0);
-      text = body(world->group("dp", all));
-    } catch (const std::exception& error) {
-      text = error.what();
-    }
-    [[maybe_unused]] const ssize_t written = write(ends[1], text.data(), text.size());
-    _exit(0);
-  }
-  close(listener.fd);
-  return processes;
-}
 
 std::set<std::string> named_segments() {
   std::set<std::string> names;
@@ -87,7 +31,8 @@ std::set<std::string> named_segments() {
 }
 
 TEST(Shm, ProcessesSumTheSameBits) {
-  for (const Process& process : start_ranks(3, [](const Group& group) {
+  for (const test::RankProcess& process :
+       test::start_ranks({"a", "a", "a"}, [](const Group& group) {
          const at::Tensor tensor = at::arange(1'000'003, at::kFloat).mul_(group.rank() + 1);
          all_reduce(tensor, group, Reason::gradient);
          return std::to_string(tensor.equal(at::arange(1'000'003, at::kFloat).mul_(6)));
@@ -100,14 +45,15 @@ TEST(Shm, ProcessesSumTheSameBits) {
 TEST(Shm, AKilledProcessIsNamedAndNothingIsLeftBehind) {
   const std::set<std::string> before = named_segments();
   const auto run = [](std::chrono::milliseconds delay, bool shared) {
-    const auto processes = start_ranks(3, [&](const Group& group) -> std::string {
-      const at::Tensor tensor =
-          shared ? shared_empty(4'000'000, at::kFloat, group) : at::empty({4'000'000});
-      tensor.fill_(1);
-      barrier(group);
-      if (group.rank() == 1 && delay.count() == 0) raise(SIGKILL);
-      while (true) all_reduce(tensor, group, Reason::gradient);
-    });
+    const auto processes =
+        test::start_ranks({"a", "a", "a"}, [&](const Group& group) -> std::string {
+          const at::Tensor tensor =
+              shared ? shared_empty(4'000'000, at::kFloat, group) : at::empty({4'000'000});
+          tensor.fill_(1);
+          barrier(group);
+          if (group.rank() == 1 && delay.count() == 0) raise(SIGKILL);
+          while (true) all_reduce(tensor, group, Reason::gradient);
+        });
     if (delay.count() > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(500) + delay);
       kill(processes[1].id, SIGKILL);
@@ -132,7 +78,7 @@ TEST(Shm, AKilledProcessIsNamedAndNothingIsLeftBehind) {
 }
 
 TEST(Shm, AKilledProcessIsNamedWhereTensorsAreMade) {
-  const auto processes = start_ranks(2, [](const Group& group) -> std::string {
+  const auto processes = test::start_ranks({"a", "a"}, [](const Group& group) -> std::string {
     if (group.rank() == 1) raise(SIGKILL);
     shared_empty(1'000'000, at::kFloat, group);
     return "made";
@@ -144,7 +90,8 @@ TEST(Shm, AKilledProcessIsNamedWhereTensorsAreMade) {
 }
 
 TEST(Shm, RanksMakeSharedTensorsAlike) {
-  for (const Process& process : start_ranks(2, [](const Group& group) -> std::string {
+  for (const test::RankProcess& process :
+       test::start_ranks({"a", "a"}, [](const Group& group) -> std::string {
          shared_empty(1000 << group.rank(), at::kFloat, group);
          return "made";
        })) {
@@ -178,7 +125,8 @@ int64_t num_open_files() {
 // Reading a peer's memory makes it resident here: that is how its use shows, and its cost.
 TEST(Shm, SharedTensorsAreReadWhereTheyLieAndLeaveNothing) {
   constexpr int64_t kElements = 1 << 20, kBytes = 4 * kElements, kMapped = 2 * kBytes;
-  for (const Process& process : start_ranks(2, [&](const Group& group) -> std::string {
+  for (const test::RankProcess& process :
+       test::start_ranks({"a", "a"}, [&](const Group& group) -> std::string {
          const int64_t files = num_open_files();
          at::Tensor tensor = shared_empty(kElements, at::kFloat, group);
          tensor.fill_(1);

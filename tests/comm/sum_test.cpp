@@ -36,6 +36,8 @@ TEST(SumInRankOrder, EqualsASerialSumBitForBit) {
                               TypeCase{at::kBFloat16, at::kFloat, at::kFloat},
                               TypeCase{at::kHalf, at::kFloat, at::kHalf},
                               TypeCase{at::kHalf, at::kFloat, at::kFloat},
+                              TypeCase{at::kFloat, at::kFloat, at::kBFloat16},
+                              TypeCase{at::kFloat, at::kFloat, at::kHalf},
                               TypeCase{at::kLong, at::kLong, at::kLong}};
   for (const auto& [type, accumulator, out] : kCases) {
     for (int64_t numel : {0, 1, 2047, 2048, 5003}) {
@@ -72,7 +74,8 @@ TEST(SumInRankOrder, RoundsBfloat16AsLibTorchDoes) {
 
 TEST(SumInRankOrder, KnowsWhatItCanAdd) {
   EXPECT_TRUE(can_sum(at::kBFloat16, at::kFloat));
-  EXPECT_FALSE(can_sum(at::kFloat, at::kBFloat16));
+  EXPECT_TRUE(can_sum(at::kFloat, at::kBFloat16));
+  EXPECT_FALSE(can_sum(at::kBFloat16, at::kHalf));
   EXPECT_FALSE(can_sum(at::kDouble, at::kFloat));
   EXPECT_FALSE(can_sum(at::kByte, at::kByte));
 }

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/shm.h"
+#include "colossal/comm/store.h"
 
 namespace colossal::test {
 namespace {
@@ -100,12 +102,18 @@ void run_ranks_over(const std::string& backend, int ranks, const RankBody& body,
                     std::chrono::milliseconds timeout) {
   const Listener listener = listen_on_loopback();
   const auto connect = [&](int rank) {
-    const comm::Rendezvous rendezvous{.rank = rank,
-                                      .size = ranks,
-                                      .port = listener.port,
-                                      .listen_fd = rank == 0 ? listener.fd : -1,
-                                      .prefix = "test"};
-    return comm::connect(rendezvous, backend, timeout);
+    return comm::connect(rendezvous_at(listener, rank, ranks), backend, timeout);
+  };
+  run_threads(ranks, connect, body);
+}
+
+void run_ranks_on(const std::vector<std::string>& hosts, const RankBody& body,
+                  std::chrono::milliseconds timeout) {
+  const Listener listener = listen_on_loopback();
+  const int ranks = static_cast<int>(hosts.size());
+  const auto connect = [&](int rank) {
+    const comm::Rendezvous rendezvous = rendezvous_at(listener, rank, ranks);
+    return comm::shm_world(rendezvous, comm::open_store(rendezvous, timeout), hosts, timeout);
   };
   run_threads(ranks, connect, body);
 }
@@ -124,6 +132,14 @@ Listener listen_on_loopback() {
   COLOSSAL_CHECK(listening, "no listening socket on loopback: errno {}", errno);
   listener.port = ntohs(address.sin_port);
   return listener;
+}
+
+comm::Rendezvous rendezvous_at(const Listener& listener, int rank, int ranks) {
+  return {.rank = rank,
+          .size = ranks,
+          .port = listener.port,
+          .listen_fd = rank == 0 ? listener.fd : -1,
+          .prefix = "test"};
 }
 
 }  // namespace colossal::test

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "colossal/comm/world.h"
 
@@ -24,6 +25,9 @@ void run_ranks(int ranks, const RankBody& body, std::chrono::milliseconds timeou
 // As real processes do: over "gloo" (TCP on loopback) or "shm" (memory that they share).
 void run_ranks_over(const std::string& backend, int ranks, const RankBody& body,
                     std::chrono::milliseconds timeout = kRankTimeout);
+// As processes on several hosts do: rank i is on hosts[i].
+void run_ranks_on(const std::vector<std::string>& hosts, const RankBody& body,
+                  std::chrono::milliseconds timeout = kRankTimeout);
 
 // A socket that listens on a free port of 127.0.0.1: what a launcher hands to rank 0.
 struct Listener {
@@ -31,5 +35,6 @@ struct Listener {
   int port = 0;
 };
 Listener listen_on_loopback();
+comm::Rendezvous rendezvous_at(const Listener& listener, int rank, int ranks);
 
 }  // namespace colossal::test

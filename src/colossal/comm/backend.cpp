@@ -56,11 +56,16 @@ std::string describe_fully(const Call& call) {
 
 std::string name_rank(const Membership& membership, int rank) {
   const int global = membership.ranks[rank];
+  if (!membership.places.empty()) rank = membership.places[rank];
   return global == rank ? fmt::format("rank {}", rank)
                         : fmt::format("rank {} (global {})", rank, global);
 }
 
 std::string describe_caller(const Membership& membership) {
+  if (!membership.places.empty()) {
+    return fmt::format("{} on axis \"{}\"", name_rank(membership, membership.rank),
+                       membership.axis);
+  }
   const int global = membership.ranks[membership.rank];
   const std::string globally = global == membership.rank ? "" : fmt::format(" (global {})", global);
   return fmt::format("rank {} of {} on axis \"{}\"{}", membership.rank, membership.size(),
@@ -78,6 +83,12 @@ std::chrono::milliseconds Deadline::remaining() const {
   using std::chrono::milliseconds;
   const auto left = time_ - std::chrono::steady_clock::now();
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(left));
+}
+
+Deadline Deadline::extended(std::chrono::milliseconds grace) const {
+  Deadline later = *this;
+  later.time_ += grace;
+  return later;
 }
 
 CallFailure Deadline::failure(const std::string& reason) const {

@@ -5,6 +5,7 @@
 //   PointToPointBackend   our own algorithms over sends and receives: Gloo
 //   LocalBackend          ranks as threads, which read each other's memory
 //   ShmBackend            processes of one host, over memory that they share
+//   HierarchicalBackend   processes of several hosts: the last within each, Gloo between them
 //   NcclBackend           the library's collectives
 //   DryBackend            moves nothing
 #pragma once
@@ -30,6 +31,7 @@ class Deadline {
   std::chrono::steady_clock::time_point time() const { return time_; }
   bool passed() const { return std::chrono::steady_clock::now() >= time_; }
   std::chrono::milliseconds remaining() const;  // at least one
+  Deadline extended(std::chrono::milliseconds grace) const;
   // "timed out after 5s: rank 3 did not arrive"
   CallFailure failure(const std::string& reason) const;
 
@@ -73,6 +75,8 @@ class Backend {
   // On the thread that issues a call: makes what it has computed so far readable for whichever
   // thread carries the call out.
   virtual void before_call() {}
+  // From now on calls wait so much longer than the timeout, because a peer may wait itself.
+  void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }
   // Calls wait for nobody: asynchronous ones too are carried out where they are issued.
   virtual bool is_immediate() const { return false; }
   // After a call failed: no later one can succeed, and peers should learn of it soon.
@@ -81,7 +85,7 @@ class Backend {
   virtual void abort(const std::string& why) { close(why); }
 
  protected:
-  Deadline new_deadline() const { return Deadline(timeout_); }
+  Deadline new_deadline() const { return Deadline(timeout_).extended(grace_); }
   void book_wire(const Call& call, int64_t bytes);
   Ledger& ledger() { return *ledger_; }
 
@@ -89,6 +93,7 @@ class Backend {
   Membership membership_;
   std::shared_ptr<Ledger> ledger_;
   std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds grace_{0};
 };
 
 }  // namespace colossal::comm

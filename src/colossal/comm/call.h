@@ -40,6 +40,9 @@ struct Membership {
   std::string axis;
   std::vector<int> ranks;  // global ranks, in group order
   int rank = 0;            // within the group
+  // Of the members of a larger group that are on one host: their ranks there, by which errors name
+  // them. Empty: there is no larger one.
+  std::vector<int> places = {};
 
   int size() const { return static_cast<int>(ranks.size()); }
 };

@@ -83,8 +83,12 @@ void Exchange::wait(std::vector<TransferPointer>& transfers) {
   transfers.clear();
 }
 
-void Exchange::finish() {
+void Exchange::wait_for_sends() {
   wait(sends_);
+}
+
+void Exchange::finish() {
+  wait_for_sends();
   for (Greeting& greeting : outgoing_) {
     if (greeting.transfer) greeting.transfer->wait(deadline_);
   }

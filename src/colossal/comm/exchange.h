@@ -50,7 +50,8 @@ class Exchange {
   void send(const void* memory, int64_t bytes, int to);
   std::vector<TransferPointer> receive(void* memory, int64_t bytes, int from);
   void wait(std::vector<TransferPointer>& transfers);
-  void finish();  // waits for the sends
+  void wait_for_sends();
+  void finish();  // waits for the sends and the headers
 
   int64_t bytes_sent() const { return bytes_sent_; }  // without headers
   Deadline deadline() const { return deadline_; }

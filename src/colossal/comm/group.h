@@ -5,8 +5,8 @@
 // Every collective
 //   - is the same sequence on all ranks of the group (same order, sizes and types);
 //   - returns at once, having moved and booked nothing, in a group of size 1;
-//   - sums in rank order in fp32 (fp64 tensors: fp64; int64: int64), so that all ranks hold the
-//     same bits and two runs give the same bits, whatever the timing;
+//   - sums in rank order, host by host (hierarchical_backend.h), in fp32 (fp64 and int64: as such),
+//     so that all ranks hold the same bits and two runs give the same bits, whatever the timing;
 //   - throws CommError, naming rank, axis, operation and reason, when a peer dies or the group's
 //     timeout passes.
 // The *_async forms return at once; calls of one group run in the order in which they were issued,
@@ -50,7 +50,7 @@ class Group {
   int size() const;
   const std::string& axis() const;
   const std::vector<int>& ranks() const;  // global ranks, in group order
-  const char* backend() const;            // "local", "shm", "gloo", "nccl", "dry"
+  const char* backend() const;            // "local", "shm", "gloo", "shm+gloo", "nccl", "dry"
   at::Device device() const;              // where its tensors must live
   Ledger& ledger() const;
 

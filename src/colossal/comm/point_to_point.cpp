@@ -15,12 +15,6 @@ constexpr int64_t kScratchBytes = int64_t{8} << 20;
 constexpr int64_t kLargestSlab = int64_t{1} << 20;
 constexpr int64_t kSmallestSlab = int64_t{64} << 10;  // wins over kScratchBytes above 64 ranks
 
-// Elements of a slab: the same on all ranks, as it depends on their number only.
-int64_t slab_elements(int ranks, int64_t element_bytes) {
-  const int64_t bytes = std::clamp(kScratchBytes / (2 * (ranks - 1)), kSmallestSlab, kLargestSlab);
-  return bytes / element_bytes;
-}
-
 }  // namespace
 
 Exchange PointToPointBackend::begin(const Call& call) {
@@ -30,6 +24,11 @@ Exchange PointToPointBackend::begin(const Call& call) {
 void PointToPointBackend::end(const Call& call, Exchange& exchange) {
   exchange.finish();
   book_wire(call, exchange.bytes_sent());
+}
+
+int64_t PointToPointBackend::slab_elements(int64_t element_bytes) const {
+  const int64_t bytes = std::clamp(kScratchBytes / (2 * (size() - 1)), kSmallestSlab, kLargestSlab);
+  return bytes / element_bytes;
 }
 
 std::vector<int> PointToPointBackend::peers() const {
@@ -96,7 +95,7 @@ void PointToPointBackend::scatter_and_sum(Exchange& exchange, const at::Tensor& 
                                           at::ScalarType part_type, Counts counts) {
   const int64_t element_bytes = full.element_size();
   const int64_t part_element_bytes = c10::elementSize(part_type);
-  const int64_t slab = slab_elements(size(), element_bytes);
+  const int64_t slab = slab_elements(element_bytes);
   const std::vector<int64_t> offsets = offsets_of(counts);
   const std::byte* full_memory = memory_of(full);
   const int64_t own_count = counts[rank()];
@@ -202,6 +201,7 @@ void PointToPointBackend::all_to_all(const Call& call, const at::Tensor& send, C
 
 void PointToPointBackend::rotate(const Call& call, const at::Tensor& send,
                                  const at::Tensor& receive) {
+  begin_messages();
   const int next = (rank() + 1) % size();
   const int previous = (rank() + size() - 1) % size();
   const auto send_bytes = static_cast<int64_t>(send.nbytes());
@@ -219,6 +219,7 @@ void PointToPointBackend::rotate(const Call& call, const at::Tensor& send,
 // A chain from the root on. Slabs make it a pipeline: a rank passes on the first while the second
 // still travels towards it.
 void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
+  begin_messages();
   const int64_t bytes = static_cast<int64_t>(tensor.nbytes());
   const int next = (rank() + 1) % size();
   const int previous = (rank() + size() - 1) % size();
@@ -244,6 +245,7 @@ void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, 
 }
 
 void PointToPointBackend::send(const Call& call, const at::Tensor& tensor, int to) {
+  begin_messages();
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
   Exchange exchange = begin(call);
   exchange.greet(to, bytes);
@@ -252,6 +254,7 @@ void PointToPointBackend::send(const Call& call, const at::Tensor& tensor, int t
 }
 
 void PointToPointBackend::receive(const Call& call, const at::Tensor& tensor, int from) {
+  begin_messages();
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
   Exchange exchange = begin(call);
   exchange.expect(from, bytes);

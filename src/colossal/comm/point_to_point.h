@@ -28,11 +28,21 @@ class PointToPointBackend : public Backend, protected Transport {
   void receive(const Call& call, const at::Tensor& tensor, int from) override;
   void barrier(const Call& call) override;
 
+  // Before messages that no collective call of the whole group announces; throws CallFailure where
+  // the group has ended.
+  virtual void begin_messages() {}
+  // For algorithms over several backends.
+  Transport& transport() { return *this; }
+
+ protected:
+  void end(const Call& call, Exchange& exchange);
+  // Elements of a slab of a part: the same on all ranks, as it depends on their number only.
+  int64_t slab_elements(int64_t element_bytes) const;
+
  private:
   class PartReceiver;
 
   Exchange begin(const Call& call);
-  void end(const Call& call, Exchange& exchange);
   std::vector<int> peers() const;  // all other ranks, beginning with the next one
   void greet_all(Exchange& exchange, Counts send_counts, Counts receive_counts,
                  int64_t element_bytes);

@@ -8,6 +8,7 @@
 #include "colossal/base/units.h"
 #include "colossal/comm/gloo.h"
 #include "colossal/comm/group_impl.h"
+#include "colossal/comm/hierarchical_backend.h"
 #include "colossal/comm/open_backends.h"
 #include "colossal/comm/shm_backend.h"
 
@@ -22,7 +23,7 @@ class ShmWorld final : public World {
         timeout_(timeout),
         store_(std::move(store)),
         hosts_(std::move(hosts)) {
-    if (!on_one_host(hosts_)) between_hosts_ = gloo_world(rendezvous, store_, timeout, ledger_);
+    if (Hosts(hosts_).size() > 1) between_hosts_ = gloo_world(rendezvous, store_, timeout, ledger_);
   }
 
   int rank() const override { return rank_; }
@@ -31,10 +32,17 @@ class ShmWorld final : public World {
 
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
     const Membership membership = membership_of(*this, axis, ranks);
-    std::vector<std::string> hosts;
-    for (int rank : ranks) hosts.push_back(hosts_[rank]);
-    if (!on_one_host(hosts)) return between_hosts_->group(axis, ranks);
-    return make_group("shm", ledger_, membership, [&] { return make_backend(membership); });
+    std::vector<std::string> identities;
+    for (int rank : ranks) identities.push_back(hosts_[rank]);
+    const Hosts hosts(identities);
+    if (hosts.size() == 1) {
+      return make_group("shm", ledger_, membership, [&] { return make_shm(membership); });
+    }
+    const Group over_gloo = between_hosts_->group(axis, ranks);
+    if (hosts.size() == over_gloo.size()) return over_gloo;
+    return make_group(backend(), ledger_, membership, [&] {
+      return make_hierarchical(membership, hosts, over_gloo.impl().backend);
+    });
   }
 
   void abort(const std::string& why) override {
@@ -43,12 +51,9 @@ class ShmWorld final : public World {
   }
 
  private:
-  static bool on_one_host(const std::vector<std::string>& hosts) {
-    return std::all_of(hosts.begin(), hosts.end(),
-                       [&](const std::string& host) { return host == hosts.front(); });
-  }
-
-  std::shared_ptr<Backend> make_backend(const Membership& membership);
+  std::shared_ptr<ShmBackend> make_shm(const Membership& membership);
+  std::shared_ptr<Backend> make_hierarchical(const Membership& membership, const Hosts& hosts,
+                                             const std::shared_ptr<Backend>& gloo);
 
   int rank_;
   std::chrono::milliseconds timeout_;
@@ -59,7 +64,7 @@ class ShmWorld final : public World {
 };
 
 // The group's first rank makes the memory and says where it is; nobody finds it once all have come.
-std::shared_ptr<Backend> ShmWorld::make_backend(const Membership& membership) {
+std::shared_ptr<ShmBackend> ShmWorld::make_shm(const Membership& membership) {
   const std::string key = "shared/" + backends_.next_name(membership);
   std::shared_ptr<ShmBackend> backend;
   try {
@@ -84,6 +89,17 @@ std::shared_ptr<Backend> ShmWorld::make_backend(const Membership& membership) {
   }
   backends_.add(backend);
   return backend;
+}
+
+std::shared_ptr<Backend> ShmWorld::make_hierarchical(const Membership& membership,
+                                                     const Hosts& hosts,
+                                                     const std::shared_ptr<Backend>& gloo) {
+  Membership here{.axis = membership.axis, .rank = hosts.place[membership.rank]};
+  here.places = hosts.members[hosts.host[membership.rank]];
+  for (int place : here.places) here.ranks.push_back(membership.ranks[place]);
+  return std::make_shared<HierarchicalBackend>(membership, ledger_, timeout_, hosts,
+                                               here.size() > 1 ? make_shm(here) : nullptr,
+                                               std::static_pointer_cast<PointToPointBackend>(gloo));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Ranks as processes: groups whose ranks are all on one host talk through shared memory, others
-// over Gloo.
+// Ranks as processes: groups whose ranks are all on one host talk through shared memory, those with
+// one rank a host over Gloo, others both ways.
 #pragma once
 
 #include <chrono>

@@ -258,28 +258,6 @@ void ShmBackend::all_to_all(const Call& call, const at::Tensor& send, Counts sen
   board_.next_round();
 }
 
-void ShmBackend::rotate(const Call& call, const at::Tensor& send, const at::Tensor& receive) {
-  board_.begin_message();
-  PointToPointBackend::rotate(call, send, receive);
-}
-
-// A chain of messages: the root is done, and may be calls ahead, while the last still waits.
-// Headers tell whether all call the same.
-void ShmBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
-  board_.begin_message();
-  PointToPointBackend::broadcast(call, tensor, root);
-}
-
-void ShmBackend::send(const Call& call, const at::Tensor& tensor, int to) {
-  board_.begin_message();
-  PointToPointBackend::send(call, tensor, to);
-}
-
-void ShmBackend::receive(const Call& call, const at::Tensor& tensor, int from) {
-  board_.begin_message();
-  PointToPointBackend::receive(call, tensor, from);
-}
-
 void ShmBackend::barrier(const Call& call) {
   board_.show(call, {});
   board_.next_phase(new_deadline());

@@ -26,13 +26,10 @@ class ShmBackend final : public PointToPointBackend {
   void all_gather(const Call& call, const at::Tensor& full, Counts counts) override;
   void all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                   const at::Tensor& receive, Counts receive_counts) override;
-  void rotate(const Call& call, const at::Tensor& send, const at::Tensor& receive) override;
-  void broadcast(const Call& call, const at::Tensor& tensor, int root) override;
-  void send(const Call& call, const at::Tensor& tensor, int to) override;
-  void receive(const Call& call, const at::Tensor& tensor, int from) override;
   void barrier(const Call& call) override;
   c10::DataPtr shared_memory(const Call& call) override;
 
+  void begin_messages() override { board_.begin_message(); }
   void close(const std::string& why) override { board_.close(why, /*aborted=*/false); }
   void abort(const std::string& why) override { board_.close(why, /*aborted=*/true); }
 

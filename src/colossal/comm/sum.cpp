@@ -79,6 +79,10 @@ using SumFunction = void (*)(std::span<const void* const>, int64_t, void*);
 SumFunction sum_function(at::ScalarType type, at::ScalarType out_type) {
   using at::ScalarType;
   const bool same = type == out_type;
+  if (type == ScalarType::Float && out_type == ScalarType::BFloat16) {
+    return sum_typed<float, c10::BFloat16>;
+  }
+  if (type == ScalarType::Float && out_type == ScalarType::Half) return sum_typed<float, c10::Half>;
   if (!same && out_type != ScalarType::Float) return nullptr;
   switch (type) {
     case ScalarType::Float:
@@ -97,6 +101,11 @@ SumFunction sum_function(at::ScalarType type, at::ScalarType out_type) {
 }
 
 }  // namespace
+
+at::ScalarType accumulation_type(at::ScalarType type) {
+  const bool is_half = type == at::ScalarType::BFloat16 || type == at::ScalarType::Half;
+  return is_half ? at::ScalarType::Float : type;
+}
 
 bool can_sum(at::ScalarType type, at::ScalarType out_type) {
   return sum_function(type, out_type) != nullptr;

@@ -1,4 +1,5 @@
 // Sums over ranks, in rank order whatever the timing: the reason why all ranks hold the same bits.
+// Over several hosts: of the sums of hosts, each in rank order (hierarchical_backend.h).
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -9,8 +10,11 @@
 namespace colossal::comm {
 
 // Types that can be summed: fp32, fp64, bf16, fp16, int64; results have the same type; for bf16 and
-// fp16 also fp32.
+// fp16 also fp32, and the other way round.
 bool can_sum(at::ScalarType type, at::ScalarType out_type);
+
+// In which sums of a type are made: fp32 for bf16 and fp16, else the type itself.
+at::ScalarType accumulation_type(at::ScalarType type);
 
 // out[i] <- sources[0][i] + sources[1][i] + ..., `count` elements of `type` each. fp32, bf16 and
 // fp16 are added in fp32, fp64 in fp64, int64 in int64, and rounded to `out_type` once, at the end.

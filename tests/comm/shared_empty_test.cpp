@@ -137,7 +137,7 @@ TEST_P(SharedEmpty, AllGather) {
 // All must agree on how they read: where only some can share, or not the same, all copy.
 TEST_P(SharedEmpty, RanksMayGiveOtherTensors) {
   run([&](World&, const Group& group) {
-    const at::Tensor sum = summed(n(), large(), at::kFloat, at::kFloat);
+    const at::Tensor sum = summed(GetParam(), large(), at::kFloat, at::kFloat);
     const at::Tensor plain = values(group.rank(), large(), at::kFloat);
     const at::Tensor one = share(plain, group), other = share(plain, group);
     const std::vector<int64_t> counts = even_counts(large(), n());
@@ -197,9 +197,9 @@ TEST_P(SharedEmpty, GroupsDoNotDisturbEachOther) {
                             all_reduce_async(of_tp, tp, Reason::tensor),
                             all_reduce_async(crossed, dp, Reason::gradient)};
     for (Work& work : works) work.wait();
-    EXPECT_TRUE(at::equal(of_dp, summed(n(), large(), at::kLong, at::kLong, 1)));
-    EXPECT_TRUE(at::equal(of_tp, summed(n(), large(), at::kLong, at::kLong, 2)));
-    EXPECT_TRUE(at::equal(crossed, summed(n(), large(), at::kLong, at::kLong, 3)));
+    EXPECT_TRUE(at::equal(of_dp, summed(GetParam(), large(), at::kLong, at::kLong, 1)));
+    EXPECT_TRUE(at::equal(of_tp, summed(GetParam(), large(), at::kLong, at::kLong, 2)));
+    EXPECT_TRUE(at::equal(crossed, summed(GetParam(), large(), at::kLong, at::kLong, 3)));
   });
 }
 
@@ -216,7 +216,7 @@ TEST_P(SharedEmpty, ManyCallsInFlight) {
     for (int i = kCalls - 1; i >= 0; --i) {
       works[i].wait();
       const int64_t numel = tensors[i].numel();
-      EXPECT_TRUE(at::equal(tensors[i], summed(n(), numel, at::kLong, at::kLong, i % 4)));
+      EXPECT_TRUE(at::equal(tensors[i], summed(GetParam(), numel, at::kLong, at::kLong, i % 4)));
     }
   });
 }

@@ -82,7 +82,7 @@ TEST(BytesOfAStep, EqualTheLaws) {
 // loss does not; the embedding's table is read at both ends. A block that runs again reads all that
 // it read; the last product's weight is then still here for its gradient.
 int64_t gathers_of(const std::string& name, bool blocks_run_again) {
-  const bool needed_backward = name.find("norm") != std::string::npos || !name.ends_with(".bias");
+  const bool needed_backward = !name.ends_with(".bias");
   if (name == "token_embedding.weight") return 2;
   if (name == "position_embedding.weight") return 1;
   const bool again =

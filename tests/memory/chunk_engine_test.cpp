@@ -37,8 +37,6 @@ void backward_of_sum(const nn::ParameterHandle& parameter, double factor) {
   torch::autograd::backward({(parameter.use(scope) * factor).sum()}, {});
 }
 
-// As torch.optim: what nobody used keeps its value and its moments; what one rank used counts, with
-// zeros from the others.
 // Whole weights by name, of all ranks' parts.
 class Weights {
  public:
@@ -269,6 +267,27 @@ TEST_F(NvmeTier, AFileThatEndsIsAnError) {
 TEST_F(NvmeTier, AFolderThatIsNoneIsRefused) {
   options_.tiers.nvme_path = folder_.path() / "missing";
   EXPECT_THROW(ChunkEngine(make_parameters(), context_, *optimizer_, options_), IoError);
+}
+
+// However many chunks there are, only the last few gradients that were written are still in memory.
+TEST_F(NvmeTier, GradientsThatWereWrittenMakeWay) {
+  constexpr int64_t kChunks = 40, kElements = 32'768;
+  nn::ParameterList parameters;
+  for (int64_t i = 0; i < kChunks; ++i) {
+    parameters.emplace_back(std::make_shared<nn::Parameter>(
+        nn::Parameter{.name = fmt::format("weight{}", i), .shape = {kElements}}));
+  }
+  options_.chunk_bytes = 1;
+  options_.window_bytes = 0;
+  ChunkEngine engine(parameters, context_, *optimizer_, options_);
+  engine.initialise(1);
+  engine.begin_step();
+  engine.begin_micro_batch(/*last=*/true);
+  for (const nn::ParameterHandle& parameter : parameters) backward_of_sum(parameter, 1);
+  engine.end_micro_batch();
+  engine.finish_reduction();
+  const int64_t gradients = kChunks * kElements * static_cast<int64_t>(sizeof(double));
+  EXPECT_LT(engine.tier_pools().host_peak_bytes(), gradients / 2);
 }
 
 TEST_F(NvmeTier, LeavesNothingBehindAndGrowsNothing) {

@@ -18,8 +18,6 @@ using Counted = StretchVisit::Counted;
 
 // Blocks that wait to be lent again: as many as there are whole at once, give or take.
 constexpr size_t kFreeBlocks = 3;
-// Stretches of gradients on their way to the disk.
-constexpr size_t kWritesUnderWay = 8;
 
 int64_t alignment_of(const ChunkOptions& options) {
   return alignment_elements(static_cast<int64_t>(c10::elementSize(options.working)));
@@ -264,23 +262,13 @@ void Chunk::keep_sums(bool last) {
       }
     }
     visit.leave();
-    if (tiers_.gradients != Tier::nvme) continue;
-    writes_.push_back(std::move(visit));
-    while (writes_.size() > kWritesUnderWay) {
-      writes_.front().finish();
-      writes_.pop_front();
-    }
+    if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
   }
 }
 
 void Chunk::forget_gradients() {
   reduced_ = false;
   for (SlotState& slot : slots) slot.written = slot.summed = false;
-}
-
-void Chunk::finish_gradient_writes() {
-  for (StretchVisit& write : writes_) write.finish();
-  writes_.clear();
 }
 
 // Summed by stretches wherever they rest: the same bits at every tier.
@@ -323,10 +311,9 @@ void Chunk::finish_weight_gather() {
   whole_weights_->give();
 }
 
-void Chunk::wait_for_everything() {
+void Chunk::wait_for_collectives() {
   reduction_.wait();
   gather_.wait();
-  finish_gradient_writes();
 }
 
 }  // namespace colossal::memory

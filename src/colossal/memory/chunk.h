@@ -55,6 +55,7 @@ struct ChunkMemory {
 
   TierPools pools;
   BlockPool blocks;
+  WritesUnderWay gradient_writes;
 };
 
 class Chunk {
@@ -136,7 +137,6 @@ class Chunk {
   // which are for tables that are too large for that.
   bool reduces_tied_apart() const;
   void forget_gradients();  // at the beginning of a step
-  void finish_gradient_writes();
   // Of this rank's part, after the last reduction.
   double squared_gradient_norm() const;
 
@@ -149,7 +149,7 @@ class Chunk {
   void begin_weight_gather();  // also a part of fetch(), at stage 3
   void finish_weight_gather();
 
-  void wait_for_everything();
+  void wait_for_collectives();
 
  private:
   at::Tensor shard_of_gradients() const {
@@ -179,7 +179,6 @@ class Chunk {
   comm::Work reduction_;
   bool sums_shards_ = false;            // reduction_ is over the ranks of the shards as yet
   bool reduced_ = false;                // gradients() has sums of this step's micro-batches
-  std::deque<StretchVisit> writes_;     // of gradients, under way
   std::optional<double> squared_norm_;  // of gradients that went away
 };
 

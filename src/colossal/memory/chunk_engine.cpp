@@ -90,13 +90,15 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
 }
 
 ChunkEngine::~ChunkEngine() {
-  for (auto& chunk : chunks_) {
-    // A collective must not outlive the buffers that it reads. Its error was for the step to see.
+  // Nothing under way may outlive what it reads. Its error was for the step to see.
+  const auto end = [](const auto& wait) {
     try {
-      chunk->wait_for_everything();
+      wait();
     } catch (const Error&) {
     }
-  }
+  };
+  for (auto& chunk : chunks_) end([&] { chunk->wait_for_collectives(); });
+  end([&] { memory_.gradient_writes.finish(); });
   for (nn::ParameterHandle& parameter : parameters_) {
     parameter->residency = nullptr;
     for (const at::Tensor& leaf : {parameter->tensor, parameter->tied_tensor}) {
@@ -336,8 +338,8 @@ void ChunkEngine::finish_reduction() {
   while (!reducing_.empty()) finish_oldest_reduction();
   for (Chunk* chunk : trained_) {
     if (!chunk->gradients_go_away()) chunk->finish_reduction(/*last=*/true);
-    chunk->finish_gradient_writes();
   }
+  memory_.gradient_writes.finish();
 }
 
 double ChunkEngine::squared_gradient_norm() const {
@@ -420,7 +422,8 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
 }
 
 void ChunkEngine::synchronize() {
-  for (auto& chunk : chunks_) chunk->wait_for_everything();
+  for (auto& chunk : chunks_) chunk->wait_for_collectives();
+  memory_.gradient_writes.finish();
 }
 
 std::vector<int64_t> ChunkEngine::update_counts() const {

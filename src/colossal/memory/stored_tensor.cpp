@@ -10,6 +10,11 @@
 #include "colossal/base/error.h"
 
 namespace colossal::memory {
+namespace {
+
+constexpr size_t kWritesUnderWay = 8;
+
+}  // namespace
 
 StoredTensor::StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind,
                            TierPools& pools)
@@ -215,6 +220,19 @@ void StretchVisit::finish() {
   }
   if (failure.empty()) return;
   throw IoError(fmt::format("nvme tier, {}: {}", memory_kind_name(tensor_->kind_), failure));
+}
+
+void WritesUnderWay::add(StretchVisit write) {
+  writes_.push_back(std::move(write));
+  while (writes_.size() > kWritesUnderWay) {
+    StretchVisit oldest = std::move(writes_.front());
+    writes_.pop_front();
+    oldest.finish();
+  }
+}
+
+void WritesUnderWay::finish() {
+  for (StretchVisit& write : std::exchange(writes_, {})) write.finish();
 }
 
 }  // namespace colossal::memory

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <span>
 #include <vector>
@@ -104,6 +105,18 @@ class StretchVisit {
   at::Tensor staging_;  // on the host, of a tensor on NVMe
   bool arrived_ = true;
   std::vector<io::SwapFile::Transfer> transfers_;
+};
+
+// Stretches on their way to NVMe that nobody waits for yet. Only the last few are: what is written
+// stays in memory until it has been waited for.
+class WritesUnderWay {
+ public:
+  // After leave(). Throws IoError where an earlier one failed, as finish() does.
+  void add(StretchVisit write);
+  void finish();
+
+ private:
+  std::deque<StretchVisit> writes_;
 };
 
 }  // namespace colossal::memory

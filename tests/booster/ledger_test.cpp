@@ -79,12 +79,13 @@ TEST(BytesOfAStep, EqualTheLaws) {
 
 // How often a micro-batch gathers a parameter whose chunk it has to itself, with nothing ahead: for
 // its product, and once more where the gradient needs it. That of a bias, of positions and of the
-// loss does not; the embedding's table is read at both ends. A block that runs again reads all that
-// it read; the last product's weight is then still here for its gradient.
+// loss does not; the embedding's table is read at both ends. The last norm's weight is the first
+// that the backward pass reads, and is still here. A block that runs again reads all that it read;
+// the last product's weight is then still here for its gradient.
 int64_t gathers_of(const std::string& name, bool blocks_run_again) {
   const bool needed_backward = !name.ends_with(".bias");
   if (name == "token_embedding.weight") return 2;
-  if (name == "position_embedding.weight") return 1;
+  if (name == "position_embedding.weight" || name == "final_norm.weight") return 1;
   const bool again =
       blocks_run_again && name.starts_with("blocks.") && !name.ends_with("mlp_down.weight");
   return 1 + (needed_backward ? 1 : 0) + (again ? 1 : 0);
@@ -140,6 +141,7 @@ TEST(BytesOfAStep, OfTablesInBlocksEqualTheLaws) {
       for (const auto& [name, weight] : result.weights) {
         if (name == "token_embedding.weight") continue;
         gathered += 8 * weight.numel() * gathers_of(name, /*blocks_run_again=*/false);
+        if (name == "final_norm.weight") gathered += 8 * weight.numel();  // blocks came between
       }
       const Sent sent = sum_of(result);
       EXPECT_EQ(sent.gradient,

@@ -91,11 +91,11 @@ def dry_run(arguments, system, k, corpus):
                        our_flags(arguments, system, k), RANKS)
 
 
-def largest(fits, start=1):
-    """The largest k >= start that fits, given that smaller ones do; 0 where start does not."""
-    if not fits(start):
+def largest(fits):
+    """The largest k from 1 on that fits, given that smaller ones do; 0 where 1 does not."""
+    if not fits(1):
         return 0
-    good, bad = start, start + 1
+    good, bad = 1, 2
     while fits(bad):
         good, bad = bad, 2 * bad
     while bad - good > 1:

@@ -382,8 +382,8 @@ at::Tensor apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
 
 // Labels counted from the first of the rows that lie in these runs; -1 where they are elsewhere or
 // ignored.
-at::Tensor labels_among(const at::Tensor& labels, const std::vector<Range>& runs) {
-  const at::Tensor ignored = labels.eq(kIgnoredLabel);
+at::Tensor labels_among(const at::Tensor& labels, const at::Tensor& ignored,
+                        const std::vector<Range>& runs) {
   if (runs.size() == 1) return labels_from(labels, ignored, runs.front().begin);
   at::Tensor found = at::full_like(labels, -1);
   int64_t before = 0;
@@ -452,7 +452,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     context->saved_data["logits_bytes"] = logits_bytes;
     at::Tensor result = before.clone();
     const at::Tensor weight = place.all_of(part);
-    const at::Tensor here = labels_among(labels, place.runs(weight));
+    const at::Tensor here = labels_among(labels, labels.eq(kIgnoredLabel), place.runs(weight));
     for_logits(x, weight, logits_bytes, [&](Range tokens, const at::Tensor& logits) {
       const at::Tensor found =
           shard_functions(logits).statistics(logits, here.narrow(0, tokens.begin, tokens.size()));
@@ -476,7 +476,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     const at::Tensor& whole = gradients[0];
     const at::Tensor weight = place.all_of(part);
     const at::Tensor ignored = labels.eq(kIgnoredLabel);
-    const at::Tensor here = labels_among(labels, place.runs(weight));
+    const at::Tensor here = labels_among(labels, ignored, place.runs(weight));
     at::Tensor x_gradient, weight_gradient;
     if (x_needs_gradient) x_gradient = at::empty_like(x);
     if (weight_needs_gradient) {

@@ -138,6 +138,23 @@ TEST(MemoryLedger, GivesAlignedMemory) {
   EXPECT_EQ(ledger.live().total(), 0);
 }
 
+// oneDNN takes its scratch so, counted, and may give it back where nobody counts.
+TEST(MemoryLedger, BareAddressesAreCountedAndReleased) {
+  install_counting_allocators();
+  c10::Allocator* const allocator = c10::GetAllocator(at::kCPU);
+  const MemoryLedger ledger;
+  void* counted = nullptr;
+  void* const uncounted = allocator->raw_allocate(100);
+  {
+    const MemoryScope scope(ledger, at::kCPU);
+    counted = allocator->raw_allocate(1000);
+    allocator->raw_deallocate(uncounted);
+    EXPECT_EQ(ledger.live().total(), 1000);
+  }
+  allocator->raw_deallocate(counted);
+  EXPECT_EQ(ledger.live().total(), 0);
+}
+
 // Of large blocks that are freed one waits for the next of its size; what waits goes back to the
 // system before a block of another size comes, also where a small one lies behind it.
 TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {

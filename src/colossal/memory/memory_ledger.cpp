@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -90,8 +91,52 @@ void count(const CountedBlock& block) {
   block.books->note_peak();
 }
 
+// The blocks behind which the CPU's counted tensors lie, by where these begin. LibTorch's oneDNN asks
+// for memory and gives it back by its address alone, whoever counted meanwhile.
+class BlocksByMemory {
+ public:
+  void add(void* memory, CountedBlock* block) {
+    const std::lock_guard lock(mutex_);
+    blocks_.emplace(memory, block);
+  }
+  // Null where nobody counts it.
+  CountedBlock* find(void* memory) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.find(memory);
+    return found == blocks_.end() ? nullptr : found->second;
+  }
+  CountedBlock* remove(void* memory) {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.extract(memory);
+    return found.empty() ? nullptr : found.mapped();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<void*, CountedBlock*> blocks_;
+};
+
+// As long-lived as the memory it finds.
+BlocksByMemory& blocks_by_memory() {
+  static auto* const blocks = new BlocksByMemory;
+  return *blocks;
+}
+
+c10::DeleterFnPtr release_uncounted = nullptr;  // of the allocator under ours, on the CPU
+
+void release_memory(void* memory) {
+  if (CountedBlock* const block = blocks_by_memory().remove(memory)) {
+    release_block(block);
+  } else {
+    release_uncounted(memory);
+  }
+}
+
 // Null where nobody counts it.
 CountedBlock* block_of(const c10::DataPtr& memory) {
+  if (memory.get_deleter() == release_memory) {
+    return blocks_by_memory().find(memory.get_context());
+  }
   if (memory.get_deleter() != release_block) return nullptr;
   return static_cast<CountedBlock*>(memory.get_context());
 }
@@ -112,29 +157,47 @@ void* memory_behind(CountedBlock* block) {
   return reinterpret_cast<void*>((end + kAlignment - 1) / kAlignment * kAlignment);
 }
 
+// Real memory is its own context, and one function releases it, counted or not: LibTorch's interface
+// of bare addresses (raw_allocate), by which oneDNN takes its scratch, needs both.
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::DeviceType device) : device_(device) {
+  explicit CountingAllocator(c10::DeviceType device)
+      : device_(device), under_(c10::GetAllocator(device)) {
+    if (is_real()) {
+      release_uncounted = under_->raw_deleter();
+      COLOSSAL_CHECK(release_uncounted, "the CPU's allocator has no raw interface");
+    }
     constexpr uint8_t kPriority = 50;
-    under_ = c10::GetAllocator(device);
     c10::SetAllocator(device, this, kPriority);
   }
 
   c10::DataPtr allocate(size_t size) override {
-    if (!counting_books || device_ != counted_device || size == 0) return under_->allocate(size);
-    const bool real = device_ == c10::kCPU;
-    const auto bytes = static_cast<int64_t>(size);
-    CountedBlock* const block =
-        make_block(counting_books, bytes, current_kind, real ? size + c10::gAlignment : 0);
+    if (!counting_books || device_ != counted_device || size == 0) {
+      c10::DataPtr memory = under_->allocate(size);
+      if (is_real()) {
+        COLOSSAL_CHECK(memory.compare_exchange_deleter(release_uncounted, release_memory),
+                       "the CPU's allocator gave memory that its raw deleter does not release");
+      }
+      return memory;
+    }
+    CountedBlock* const block = make_block(counting_books, static_cast<int64_t>(size), current_kind,
+                                           is_real() ? size + c10::gAlignment : 0);
     count(*block);
-    return {real ? memory_behind(block) : nullptr, block, release_block, c10::Device(device_)};
+    if (!is_real()) return {nullptr, block, release_block, c10::Device(device_)};
+    void* const memory = memory_behind(block);
+    blocks_by_memory().add(memory, block);
+    return {memory, memory, release_memory, c10::Device(device_)};
   }
+
+  c10::DeleterFnPtr raw_deleter() const override { return is_real() ? release_memory : nullptr; }
 
   void copy_data(void* to, const void* from, size_t bytes) const override {
     under_->copy_data(to, from, bytes);
   }
 
  private:
+  bool is_real() const { return device_ == c10::kCPU; }
+
   c10::DeviceType device_;
   c10::Allocator* under_;
 };

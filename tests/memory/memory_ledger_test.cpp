@@ -2,8 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <array>
+#include <deque>
+#include <random>
 #include <thread>
+#include <utility>
 
 #include "colossal/base/machine.h"
 #include "colossal/comm/group.h"
@@ -179,6 +184,45 @@ TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
     small.push_back(touched(1000));
     EXPECT_LT(machine::resident_bytes() - before, 66 * kMiB) << size;
   }
+}
+
+// A new block of another size gets the pages of those that wait, not fresh ones to clear.
+TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
+  install_counting_allocators();
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const MemoryLedger ledger;
+  const MemoryScope scope(ledger, at::kCPU);
+  const auto touched = [](int64_t size, int value) {
+    return bytes_on(at::kCPU, size).fill_(value);
+  };
+  // More than the process has had at once; what nobody touches takes nothing.
+  const at::Tensor untouched = bytes_on(at::kCPU, 8192 * kMiB);
+  { const std::array blocks{touched(100 * kMiB, 1), touched(50 * kMiB, 2), touched(70 * kMiB, 3)}; }
+  const auto faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+  };
+  const int64_t before = faults(), resident = machine::resident_bytes();
+  std::mt19937 random(1);
+  std::deque<std::pair<at::Tensor, int>> blocks;
+  int64_t bytes = 0;
+  for (int i = 0; i < 400; ++i) {
+    const auto size = static_cast<int64_t>(4 * kMiB + random() % (40 * kMiB));
+    while (bytes + size > 200 * kMiB) {
+      const auto& [block, value] = blocks[random() % 2];
+      // Nobody else has written there.
+      ASSERT_EQ(block.min().item<int>(), value);
+      ASSERT_EQ(block.max().item<int>(), value);
+      bytes -= block.numel();
+      blocks.erase(blocks.begin() + (&block == &blocks[0].first ? 0 : 1));
+    }
+    blocks.emplace_back(touched(size, i % 100), i % 100);
+    bytes += size;
+    ASSERT_LT(machine::resident_bytes() - resident, 10 * kMiB);
+  }
+  // 9 GiB were touched.
+  EXPECT_LT((faults() - before) * int64_t{4096}, 400 * kMiB);
 }
 
 // Memory that ranks share counts as a rank's own, and a dry run counts the same.

@@ -55,7 +55,7 @@ struct CountedBlock {
   std::shared_ptr<Books> books;
   int64_t bytes;
   MemoryKind kind;
-  size_t mapped;                            // in pages of its own; 0: from the heap
+  bool maps;                                // in pages of its own, not from the heap
   std::unique_ptr<c10::DataPtr> elsewhere;  // what another made: nothing is behind this block then
 };
 
@@ -65,10 +65,10 @@ void release_block(void* context) {
     const std::lock_guard lock(block->books->mutex);
     block->books->change(block->kind, -block->bytes, block->books->now());
   }
-  const size_t mapped = block->mapped;
+  const bool maps = block->maps;
   std::destroy_at(block);
-  if (mapped > 0) {
-    free_pages(context, mapped);
+  if (maps) {
+    free_pages(context);
   } else {
     std::free(context);
   }
@@ -81,8 +81,8 @@ CountedBlock* make_block(std::shared_ptr<Books> books, int64_t bytes, MemoryKind
   const bool maps = size >= kLargeBlock;
   void* const begin = maps ? allocate_pages(size) : std::malloc(size);
   if (!begin) throw std::bad_alloc();
-  return std::construct_at(static_cast<CountedBlock*>(begin), std::move(books), bytes, kind,
-                           maps ? size : 0, nullptr);
+  return std::construct_at(static_cast<CountedBlock*>(begin), std::move(books), bytes, kind, maps,
+                           nullptr);
 }
 
 void count(const CountedBlock& block) {
@@ -91,8 +91,8 @@ void count(const CountedBlock& block) {
   block.books->note_peak();
 }
 
-// The blocks behind which the CPU's counted tensors lie, by where these begin. LibTorch's oneDNN asks
-// for memory and gives it back by its address alone, whoever counted meanwhile.
+// The blocks behind which the CPU's counted tensors lie, by where these begin. LibTorch's oneDNN
+// asks for memory and gives it back by its address alone, whoever counted meanwhile.
 class BlocksByMemory {
  public:
   void add(void* memory, CountedBlock* block) {
@@ -157,8 +157,8 @@ void* memory_behind(CountedBlock* block) {
   return reinterpret_cast<void*>((end + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-// Real memory is its own context, and one function releases it, counted or not: LibTorch's interface
-// of bare addresses (raw_allocate), by which oneDNN takes its scratch, needs both.
+// Real memory is its own context, and one function releases it, counted or not: LibTorch's
+// interface of bare addresses (raw_allocate), by which oneDNN takes its scratch, needs both.
 class CountingAllocator final : public c10::Allocator {
  public:
   explicit CountingAllocator(c10::DeviceType device)

@@ -10,10 +10,11 @@ inline constexpr size_t kLargeBlock = size_t{4} << 20;
 
 // At the beginning of a page. A step asks for the same sizes again and again, and the first touch
 // of a page costs more than the arithmetic that fills it: freed blocks wait for the next of their
-// size, and go back to the system, oldest first, where the process would take more than its blocks
-// did at their peak. (Huge pages, asked for, made training slower: virtual machines clear them
-// slowly.) Throws std::bad_alloc. Thread-safe.
+// size, and where the process would otherwise take more than its blocks did at their peak, the
+// pages of the oldest move into the new block. (Huge pages, asked for, made training slower on some
+// virtual machines, which clear them slowly, and not faster on others.) What is in them is
+// anyone's. Throws std::bad_alloc. Thread-safe.
 void* allocate_pages(size_t bytes);
-void free_pages(void* block, size_t bytes);  // `bytes` as they were asked for
+void free_pages(void* block);
 
 }  // namespace colossal::memory

@@ -85,10 +85,16 @@ class Seeing(EndToEndTest):
             self.assertIn(key, done.stdout)
 
     def test_check(self):
-        done = subprocess.run([COLOSSAL, "check"], capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        def check(*flags):
+            done = subprocess.run([COLOSSAL, "check", *flags], capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        said = check(f"--nvme={self.directory}")
         for word in ("CPU", "bf16", "LibTorch", "gloo", "GFLOP/s"):
-            self.assertIn(word, done.stdout)
+            self.assertIn(word, said)
+        self.assertRegex(said, r"transfers +(io_uring|threads), (direct|buffered)")
+        self.assertIn(f"directory              {self.directory}\n", said)
+        self.assertRegex(check("--nvme=/proc"), "transfers +none: .*/proc")
 
     def test_a_profile_by_layer_and_operator(self):
         self.train(*self.flags(checkpoints=False), "--train.steps=6", "--log.profile=2", ranks=2)

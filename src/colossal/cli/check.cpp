@@ -4,9 +4,13 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <future>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "colossal/base/error.h"
@@ -14,6 +18,8 @@
 #include "colossal/base/units.h"
 #include "colossal/cli/command.h"
 #include "colossal/comm/world.h"
+#include "colossal/io/swap_file.h"
+#include "colossal/io/transfer_memory.h"
 #include "colossal/ops/cpu_features.h"
 #include "colossal/ops/gemm_rate.h"
 
@@ -117,15 +123,51 @@ void print_link_rates() {
   report("threads", comm::local_worlds(2, timeout));
 }
 
+// How the last tier's bytes move there, and how fast: slabs as a chunk's, all under way at once.
+void print_disk(const std::string& directory) {
+  constexpr int64_t kSlab = int64_t{16} << 20, kSlabs = 16;
+  fmt::print("\ndisk, as memory.nvme_path\n");
+  print("directory", std::filesystem::absolute(directory));
+  try {
+    io::SwapFile file(directory, kSlab * kSlabs);
+    print("transfers", file.method());
+    std::vector<io::TransferMemory> slabs;
+    for (int64_t i = 0; i < kSlabs; ++i) {
+      std::ranges::fill(slabs.emplace_back(kSlab).bytes(), static_cast<std::byte>(i + 1));
+    }
+    const auto rate = [&](const auto& begin_transfer) {
+      const Clock::time_point start = Clock::now();
+      std::vector<io::SwapFile::Transfer> under_way;
+      for (int64_t i = 0; i < kSlabs; ++i) {
+        under_way.push_back(begin_transfer(i * kSlab, slabs[i].bytes()));
+      }
+      for (const io::SwapFile::Transfer& transfer : under_way) file.wait(transfer);
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      return fmt::format("{:.2f} GB/s", kSlab * kSlabs / seconds / 1e9);
+    };
+    print("first writes", rate([&](int64_t at, auto slab) { return file.write(at, slab); }));
+    print("writes", rate([&](int64_t at, auto slab) { return file.write(at, slab); }));
+    print("reads", rate([&](int64_t at, auto slab) { return file.read(at, slab); }));
+  } catch (const IoError& error) {
+    print("transfers", fmt::format("none: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 void add_check(CLI::App& app, int&) {
   CLI::App* command = app.add_subcommand(
-      "check", "What this machine is, what works on it, and how fast it multiplies and sends");
-  command->callback([] {
+      "check",
+      "What this machine is, what works on it, and how fast it multiplies, sends and stores");
+  const auto directory = std::make_shared<std::string>(".");
+  command->add_option("--nvme", *directory, "A folder of the disk that would be memory.nvme_path")
+      ->capture_default_str()
+      ->check(CLI::ExistingDirectory);
+  command->callback([directory] {
     print_machine();
     print_gemm_rates();
     print_link_rates();
+    print_disk(*directory);
   });
 }
 

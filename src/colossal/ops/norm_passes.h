@@ -9,6 +9,11 @@
 
 namespace colossal::ops {
 
+// Of the statistics that are kept for the backward pass: a layer norm's two are in x's type, as
+// LibTorch keeps them (docs/activations.md counts their bytes), an RMS norm's in that computed
+// with.
+at::ScalarType norm_statistics_type(const at::Tensor& x, bool centered);
+
 struct RowSums {
   at::Tensor added;  // x + branch, rounded to x's type; undefined without a branch
   at::Tensor sums;   // [rows], of the type computed with

@@ -1,0 +1,33 @@
+// Norms' operators as any_device.h has the others'.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <tuple>
+
+namespace colossal::ops::any_device {
+
+using OptionalTensor = std::optional<at::Tensor>;
+using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
+using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+TwoTensors norm_sums(const at::Tensor& x, const OptionalTensor& branch, const OptionalTensor& mean,
+                     bool squared);
+at::Tensor normalize(const at::Tensor& x, const OptionalTensor& mean, const at::Tensor& inverse,
+                     const at::Tensor& weight, const OptionalTensor& bias);
+FourTensors norm(const at::Tensor& x, const OptionalTensor& branch, const at::Tensor& weight,
+                 const OptionalTensor& bias, bool centered, double epsilon);
+ThreeTensors norm_gradient_sums(const at::Tensor& given_gradient, const at::Tensor& x,
+                                const OptionalTensor& mean, const at::Tensor& inverse,
+                                const at::Tensor& weight);
+at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
+                               const OptionalTensor& mean, const at::Tensor& inverse,
+                               const at::Tensor& weight, const at::Tensor& means,
+                               const OptionalTensor& sum_gradient);
+ThreeTensors norm_backward(const at::Tensor& gradient, const at::Tensor& x,
+                           const OptionalTensor& mean, const at::Tensor& inverse,
+                           const at::Tensor& weight, const OptionalTensor& sum_gradient);
+
+}  // namespace colossal::ops::any_device

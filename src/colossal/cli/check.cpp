@@ -127,7 +127,7 @@ void print_link_rates() {
 void print_disk(const std::string& directory) {
   constexpr int64_t kSlab = int64_t{16} << 20, kSlabs = 16;
   fmt::print("\ndisk, as memory.nvme_path\n");
-  print("directory", std::filesystem::absolute(directory));
+  print("directory", std::filesystem::canonical(directory));
   try {
     io::SwapFile file(directory, kSlab * kSlabs);
     print("transfers", file.method());

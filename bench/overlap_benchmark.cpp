@@ -1,7 +1,7 @@
 // How much of the time that collectives take is hidden under computing: trains two ranks as threads
-// with and without a delay before each collective of a chunk, and prints by how much the step
-// grows.
-//   overlap_benchmark [MILLISECONDS] [STEPS] [ZERO STAGE]
+// with and without a delay before each collective of a chunk, or before each hop of a ring, and
+// prints by how much the step grows.
+//   overlap_benchmark [MILLISECONDS] [STEPS] [ZERO STAGE | ring]
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
 
@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <string>
 #include <thread>
 
 #include "colossal/booster/engine.h"
@@ -23,15 +24,34 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
 constexpr int kRanks = 2;
-constexpr int64_t kSequence = 256, kShare = 4;
 constexpr int64_t kBlocks = 6;
+
+// What is trained, and which calls wait.
+struct Setting {
+  Strategy strategy;
+  int64_t sequence, sequences;  // of a replica's batch
+  const char* calls;            // for people
+
+  int64_t replicas() const { return strategy.dp; }
+};
+
+// "ring", or a ZeRO stage.
+Setting setting_of(const std::string& what) {
+  if (what == "ring") return {{.dp = 1, .sp = kRanks}, 4096, 1, "hops of a ring"};
+  return {{.dp = kRanks, .zero = std::stoi(what)}, 256, 4, "collectives of chunks"};
+}
+
+bool waits(comm::Reason reason) {
+  return reason == comm::Reason::gradient || reason == comm::Reason::parameter ||
+         reason == comm::Reason::sequence;
+}
 
 struct Delay {
   Milliseconds length{0};
   int64_t delayed = 0;  // calls
 };
 
-// Waits, without computing, before what a chunk sends.
+// Waits, without computing, before what a chunk or a ring sends.
 class DelayedBackend final : public comm::Backend {
  public:
   DelayedBackend(comm::Membership membership, std::shared_ptr<comm::Ledger> ledger,
@@ -58,6 +78,7 @@ class DelayedBackend final : public comm::Backend {
     inner().all_to_all(call, send, send_counts, receive, receive_counts);
   }
   void rotate(const comm::Call& call, const at::Tensor& send, const at::Tensor& receive) override {
+    wait(call);
     inner().rotate(call, send, receive);
   }
   void broadcast(const comm::Call& call, const at::Tensor& tensor, int root) override {
@@ -75,7 +96,7 @@ class DelayedBackend final : public comm::Backend {
  private:
   comm::Backend& inner() { return *group_.impl().backend; }
   void wait(const comm::Call& call) {
-    if (call.reason != comm::Reason::gradient && call.reason != comm::Reason::parameter) return;
+    if (!waits(call.reason)) return;
     ++delay_.delayed;
     std::this_thread::sleep_for(delay_.length);
   }
@@ -111,18 +132,20 @@ double median(std::vector<double> values) {
 
 // Blocks of steps with and without the delay, in turn; the first step of each is left out. Rank 0
 // prints.
-void train(comm::World& local, Milliseconds length, int64_t steps, int zero) {
+void train(comm::World& local, Milliseconds length, int64_t steps, const Setting& setting) {
   at::set_num_threads(1);
   Delay delay;
   DelayedWorld world(local, delay);
-  const ParallelContext context(world, Strategy{.dp = kRanks, .zero = zero});
+  const ParallelContext context(world, setting.strategy);
   nn::DenseBuilder build;
-  models::gpt2::Model model(
-      build,
-      {.vocab_size = 512, .n_positions = kSequence, .n_embd = 512, .n_layer = 8, .n_head = 8});
+  models::gpt2::Model model(build, {.vocab_size = 512,
+                                    .n_positions = setting.sequence,
+                                    .n_embd = 512,
+                                    .n_layer = 8,
+                                    .n_head = 8});
   EngineConfig config;
   config.total_steps = kBlocks * (steps + 1);
-  config.global_batch = kRanks * kShare;
+  config.global_batch = setting.replicas() * setting.sequences;
   Engine engine(
       build.parameters(),
       [&](const data::Batch& batch, const nn::StepContext& step) {
@@ -131,10 +154,11 @@ void train(comm::World& local, Milliseconds length, int64_t steps, int zero) {
       context, config);
   engine.chunks().initialise(config.seed);
   data::Batch batch;
-  batch.inputs = at::randint(512, {kShare, kSequence}, at::kLong);
-  batch.labels = at::randint(512, {kShare, kSequence}, at::kLong);
-  batch.sample_ids.resize(kShare);
-  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), world.rank() * kShare);
+  batch.inputs = at::randint(512, {setting.sequences, setting.sequence}, at::kLong);
+  batch.labels = at::randint(512, {setting.sequences, setting.sequence}, at::kLong);
+  batch.sample_ids.resize(setting.sequences);
+  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(),
+            context.coordinate(Axis::dp) * setting.sequences);
 
   std::vector<double> plain, delayed;
   int64_t calls = 0;
@@ -155,10 +179,10 @@ void train(comm::World& local, Milliseconds length, int64_t steps, int zero) {
   const double added = static_cast<double>(calls) * length.count();
   const double growth = median(delayed) - median(plain);
   std::printf(
-      "%lld collectives of chunks, %.0f ms before each: %.0f ms added; the step grows from %.0f to "
+      "%lld %s, %.0f ms before each: %.0f ms added; the step grows from %.0f to "
       "%.0f ms, by %.0f %% of it\n",
-      static_cast<long long>(calls), length.count(), added, median(plain), median(delayed),
-      100 * growth / added);
+      static_cast<long long>(calls), setting.calls, length.count(), added, median(plain),
+      median(delayed), 100 * growth / added);
 }
 
 }  // namespace
@@ -168,9 +192,10 @@ int main(int argc, char** argv) {
   using namespace colossal;
   const Milliseconds length(argc > 1 ? std::stod(argv[1]) : 5.0);
   const int64_t steps = argc > 2 ? std::stoll(argv[2]) : 4;
-  const int zero = argc > 3 ? std::stoi(argv[3]) : 1;
+  const Setting setting = setting_of(argc > 3 ? argv[3] : "1");
   auto worlds = comm::local_worlds(kRanks, std::chrono::hours(1));
   std::vector<std::jthread> threads;
   for (auto& world : worlds)
-    threads.emplace_back([&world, length, steps, zero] { train(*world, length, steps, zero); });
+    threads.emplace_back(
+        [&world, length, steps, setting] { train(*world, length, steps, setting); });
 }

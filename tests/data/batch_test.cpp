@@ -37,6 +37,16 @@ TEST(TokenDataset, ASampleEndsWithTheNextOnesFirstToken) {
   EXPECT_THAT(batch.sample_ids, ElementsAre(50, 51));
 }
 
+TEST(TokenDataset, TellsDocumentsApartWhereAsked) {
+  const TokenDataset joined(counting_corpus(13), 6);
+  EXPECT_FALSE(joined.read(std::vector<int64_t>{0}, std::vector<int64_t>{0}).documents.defined());
+  const std::vector<int32_t> tokens = {1, 9, 2, 3, 9, 9, 4, 5, 6, 7, 8, 9, 1};
+  const TokenDataset dataset(Corpus::from_tokens(tokens), 6, 9);
+  const Batch batch = dataset.read(std::vector<int64_t>{1, 0}, std::vector<int64_t>{0, 1});
+  EXPECT_THAT(values(batch.documents), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2));
+  EXPECT_EQ(batch.documents.sizes(), batch.inputs.sizes());
+}
+
 TEST(TokenDataset, CountsSamplesAsTheContractDoes) {
   EXPECT_EQ(TokenDataset(counting_corpus(12), 4).num_samples(), 2);
   EXPECT_EQ(TokenDataset(counting_corpus(5), 4).num_samples(), 1);

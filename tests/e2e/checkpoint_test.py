@@ -34,6 +34,29 @@ class HuggingFace(EndToEndTest):
                 self.use_folder(folder)
                 self.check_opening(name=config.model_type)
 
+    def test_attention_stays_within_files(self):
+        """transformers computes the same with a mask that hides the other files."""
+        for index, text in enumerate(["def a():\n    return 1\n", "x = 2\n", "", "import os\n" * 9, "y\n"]):
+            (self.directory / f"{index}.txt").write_text(text)
+        files = sorted(self.directory.glob("?.txt"))
+        self.train(*self.flags(), "--train.steps=3", "--precision.compute=fp32", "--parallel.sp=2",
+                   f"--data.validation={self.directory}/?.txt", "--data.separate_documents=true", ranks=2)
+        model = AutoModelForCausalLM.from_pretrained(self.newest())
+        stream = [token for file in files for token in [*file.read_bytes(), 256]][:-1]
+        length = (len(stream) - 1) // 32 * 32
+        rows = torch.tensor(stream[:length]).view(-1, 32)
+        labels = torch.tensor(stream[1:length + 1])
+        ends = (rows == 256).long()
+        documents = ends.cumsum(1) - ends
+        self.assertGreater(documents.max(), 1)
+        sees = (documents[:, None, :, None] == documents[:, None, None, :]).tril()
+        def loss(**mask):
+            with torch.no_grad():
+                return torch.nn.functional.cross_entropy(model(rows, **mask).logits.flatten(0, 1), labels).item()
+        expected = loss(attention_mask=torch.where(sees, 0.0, torch.finfo(torch.float32).min))
+        self.assertAlmostEqual(self.metrics()[3]["validation_loss"], expected, delta=1e-5 * expected)
+        self.assertNotAlmostEqual(loss(), expected, delta=1e-4 * expected)
+
     def check_opening(self, *model, name="run"):
         self.train(*self.flags(name), *model, "--train.steps=3", "--precision.compute=fp32",
                    f"--data.validation={self.toml}", ranks=2)

@@ -76,6 +76,27 @@ TEST(LinearCrossEntropy, EqualsTheUnfusedOperators) {
   }
 }
 
+// No second copy of the vocabulary's gradient is made to scale and round it; several threads would
+// overtake each other. Whoever goes back twice is told.
+TEST(LinearCrossEntropy, GradientsAreRoundedWhereTheyAre) {
+  const int threads = at::get_num_threads();
+  const Problem problem = make_problem(33, 8, 4'003, 0.5);
+  for (const int num_threads : {1, 2}) {
+    at::set_num_threads(num_threads);
+    for (const at::ScalarType type : all_types()) {
+      const Problem given = problem.to(type);
+      const at::Tensor weight = given.weight.detach().requires_grad_();
+      const at::Tensor loss = linear_cross_entropy(given.x, weight, given.labels);
+      const at::Tensor factor = at::full({}, 0.37, loss.options());
+      const at::Tensor gradient = torch::autograd::grad({loss}, {weight}, {factor}, true)[0];
+      const size_t wide = num_threads == 1 && type == at::kBFloat16 ? 2 : 1;
+      EXPECT_EQ(gradient.storage().nbytes(), wide * gradient.nbytes()) << type;
+      EXPECT_THROW(torch::autograd::grad({loss}, {weight}, {factor}), InternalError);
+    }
+  }
+  at::set_num_threads(threads);
+}
+
 // Bytes for the logits of this many tokens.
 int64_t bytes_of_rows(int64_t rows, const Problem& problem, at::ScalarType type) {
   return rows * problem.weight.size(0) * static_cast<int64_t>(c10::elementSize(type));

@@ -160,12 +160,14 @@ int64_t embedding_bytes(const Sizes& s, const Layout& layout) {
          (uses_positions ? s.positions * 8 : 0);
 }
 
-int64_t ends(const Sizes& s, const Layout& layout) {
+int64_t ends(const Sizes& s, const Layout& layout, const Job& job) {
   const int64_t norm = layout.family == "gpt2"
                            ? s.between * (s.hidden_here * s.width + s.statistics)
                            : s.between * (s.hidden_here * s.width + s.wide);
   const int64_t head_gradients = s.tokens * s.hidden * s.width + s.vocabulary * s.hidden * s.wide;
-  return embedding_bytes(s, layout) + norm + head_gradients;
+  const int64_t documents =
+      layout.separate_documents ? job.micro_batch * job.sequence_length * 8 : 0;
+  return embedding_bytes(s, layout) + norm + head_gradients + documents;
 }
 
 Job with_layers(const Layout& layout, int64_t layers) {
@@ -190,7 +192,7 @@ void expect_formulas(const Layout& layout) {
     std::ostringstream name;
     name << layout << ", rank " << rank;
     EXPECT_EQ(three - two, layer) << "a layer: " << name.str();
-    EXPECT_EQ(two - 2 * layer, ends(sizes, layout)) << "the ends: " << name.str();
+    EXPECT_EQ(two - 2 * layer, ends(sizes, layout, job)) << "the ends: " << name.str();
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -222,6 +224,15 @@ TEST(Activations, OfSquaresAndCubesAreThoseOfTheTable) {
       expect_formulas({.family = family, .sp = 3, .tp = 4, .tp_mode = "2d", .compute = compute});
     }
   }
+}
+
+TEST(Activations, OfDocumentsAreThoseOfTheTable) {
+  for (const char* family : {"gpt2", "llama"}) {
+    expect_formulas({.family = family, .compute = "bf16", .separate_documents = true});
+    expect_formulas({.family = family, .sp = 3, .separate_documents = true});
+    expect_formulas({.family = family, .tp = 4, .tp_mode = "2d", .separate_documents = true});
+  }
+  expect_formulas({.sp = 2, .sp_mode = "ulysses", .separate_documents = true});
 }
 
 TEST(SlowActivations, AreThoseOfTheTableInEveryType) {

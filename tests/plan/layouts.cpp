@@ -34,11 +34,12 @@ nlohmann::json model_fields(const Layout& layout) {
 std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   return out << fmt::format(
              "{} dp {} sp {} {} tp {} {}{} zero {} ({}), recompute {}, {} micro-batches, dropout "
-             "{}, {}, gradients {}, table rows {}",
+             "{}, {}, gradients {}, table rows {}{}",
              layout.family, layout.dp, layout.sp, layout.sp_mode, layout.tp, layout.tp_mode,
              layout.tp_sequence ? " tokens shared" : "", layout.zero, layout.accumulate,
              layout.recompute, layout.num_micro_batches, layout.dropout, layout.compute,
-             layout.gradients, layout.table_rows);
+             layout.gradients, layout.table_rows,
+             layout.separate_documents ? ", documents apart" : "");
 }
 
 Job job_of(const Layout& layout) {
@@ -46,6 +47,7 @@ Job job_of(const Layout& layout) {
   config.model.preset = layout.family + "-tiny";
   config.model.overrides = model_fields(layout);
   config.data.sequence_length = layout.large ? 128 : 22;
+  config.data.separate_documents = layout.separate_documents;
   config.parallel.dp = layout.dp;
   config.parallel.sp = layout.sp;
   config.parallel.tp = layout.tp;
@@ -78,6 +80,9 @@ std::vector<data::Batch> real_batches(const Job& job) {
     };
     data::Batch batch{tokens(), tokens(), std::vector<int64_t>(sequences)};
     std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), done);
+    if (job.config.data.separate_documents) {
+      batch.documents = data::number_documents(batch.inputs % 8, 7);
+    }
     batches.push_back(std::move(batch));
   }
   return batches;

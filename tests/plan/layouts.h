@@ -22,6 +22,7 @@ struct Layout {
   std::string compute = "fp32", gradients = "auto";
   memory::Tiers tiers = {};
   int64_t table_rows = 0;
+  bool separate_documents = false;
   bool large = false;  // several MiB of activations; else sizes that divide by nothing convenient
 
   int ranks() const { return dp * sp * tp; }

@@ -150,6 +150,18 @@ std::vector<Layout> all_layouts() {
       }
     }
   }
+  for (const char* family : {"gpt2", "llama"}) {
+    for (Layout layout : std::vector<Layout>{{.num_micro_batches = 4, .compute = "bf16"},
+                                             {.sp = 2},
+                                             {.sp = 3, .compute = "fp64"},
+                                             {.sp = 2, .sp_mode = "ulysses"},
+                                             {.sp = 2, .tp = 2},
+                                             {.tp = 4, .tp_mode = "2d"}}) {
+      layout.family = family;
+      layout.separate_documents = true;
+      layouts.push_back(layout);
+    }
+  }
   add_sharded_and_recomputed(layouts);
   return layouts;
 }
@@ -175,7 +187,8 @@ std::vector<double> settings_of(const Layout& layout) {
                                        : 2.0,
           static_cast<double>(layout.num_micro_batches),
           layout.dropout,
-          static_cast<double>(layout.table_rows)};
+          static_cast<double>(layout.table_rows),
+          layout.separate_documents ? 1.0 : 0.0};
 }
 
 TEST(RecordedStep, IsTheRealOneForEveryPairOfSettings) {

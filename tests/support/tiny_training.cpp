@@ -187,6 +187,9 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
           training.ignored && training.ignored(in_step, position) ? -100 : token(position + 1);
     }
   }
+  if (training.end_of_document) {
+    batch.documents = data::number_documents(batch.inputs, *training.end_of_document);
+  }
   return batch;
 }
 

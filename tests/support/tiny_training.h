@@ -52,6 +52,7 @@ struct TinyTraining {
   double eps = 1e-8;       // of AdamW
   bool one_batch = false;  // every step sees the same samples, in the same order
   at::Tensor tokens;       // [global batch, sequence + 1]: every step sees these; undefined: hashed
+  std::optional<int64_t> end_of_document;     // token; attention stays within documents
   std::map<std::string, at::Tensor> initial;  // weights by our names; empty: from the seed
   // Labels for which this holds are ignored.
   std::function<bool(int64_t sample, int64_t position)> ignored;

@@ -87,6 +87,7 @@ nn::StepContext Engine::context_for(const data::Batch& batch, bool training) {
   context.step = steps_done_;
   context.training = training;
   context.sample_ids = batch.sample_ids;
+  if (batch.documents.defined()) context.documents = batch.documents.to(context_.device());
   if (training) context.block_runner = &activations_;
   return context;
 }

@@ -16,6 +16,8 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
   schema.add("data.tokenizer", &data.tokenizer, "\"bytes\", or the path of a tokenizer.json");
   schema.add("data.sequence_length", &data.sequence_length, "inputs of a sample",
              {.unit = "tokens", .minimum = 1, .unset = "the model's positions, at most 256"});
+  schema.add("data.separate_documents", &data.separate_documents,
+             "attention sees nothing of another file; else all that is before it in its sample");
   schema.add("data.seed", &data.seed, "of the order of samples");
   schema.add("data.cache", &data.cache, "folder that keeps corpora tokenized; empty: in memory");
   schema.add("data.invalid", &data.invalid,

@@ -25,6 +25,7 @@ struct DataConfig {
   std::vector<std::string> validation;
   std::string tokenizer = "bytes";
   std::optional<int64_t> sequence_length;  // unset: the model's positions, at most 256
+  bool separate_documents = false;
   int64_t seed = 0;
   std::string cache;
   data::InvalidFiles invalid = data::InvalidFiles::error;

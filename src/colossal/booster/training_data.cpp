@@ -19,7 +19,9 @@ data::TokenDataset open_dataset(const std::vector<std::string>& files, const cha
   }
   log::info("{}: {} tokens of {} files{}", setting, format_count(corpus.num_tokens()),
             format_count(corpus.num_files()), corpus.from_cache() ? ", tokenized before" : "");
-  return data::TokenDataset(corpus, job.sequence_length);
+  std::optional<int64_t> end_of_document;
+  if (job.config.data.separate_documents) end_of_document = tokenizer.end_of_text();
+  return data::TokenDataset(corpus, job.sequence_length, end_of_document);
 }
 
 }  // namespace
@@ -65,6 +67,7 @@ nlohmann::json TrainingData::state() const {
   return {{"tokens", train_->corpus().num_tokens()},
           {"tokenizer", tokenizer_->fingerprint()},
           {"sequence_length", job_.sequence_length},
+          {"separate_documents", job_.config.data.separate_documents},
           {"global_batch", job_.config.train.global_batch},
           {"seed", job_.config.data.seed}};
 }

@@ -1,6 +1,7 @@
 #include "colossal/data/batch.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
@@ -27,8 +28,23 @@ std::span<int64_t> row(const at::Tensor& tensor, int64_t index) {
 
 }  // namespace
 
-TokenDataset::TokenDataset(Corpus corpus, int64_t sequence_length)
-    : corpus_(std::move(corpus)), sequence_length_(sequence_length) {
+at::Tensor number_documents(const at::Tensor& inputs, int64_t end_of_document) {
+  at::Tensor documents = at::empty_like(inputs);
+  for (int64_t r = 0; r < inputs.size(0); ++r) {
+    int64_t number = 0;
+    for (int64_t i = 0; i < inputs.size(1); ++i) {
+      row(documents, r)[i] = number;
+      if (row(inputs, r)[i] == end_of_document) ++number;
+    }
+  }
+  return documents;
+}
+
+TokenDataset::TokenDataset(Corpus corpus, int64_t sequence_length,
+                           std::optional<int64_t> end_of_document)
+    : corpus_(std::move(corpus)),
+      sequence_length_(sequence_length),
+      end_of_document_(end_of_document) {
   if (sequence_length < 1) {
     throw ConfigError(
         fmt::format("data.sequence_length = {}: 1 or more is needed", sequence_length));
@@ -48,6 +64,7 @@ Batch TokenDataset::read(std::span<const int64_t> samples,
     corpus_.read(begin, row(result.inputs, r));
     corpus_.read(begin + 1, row(result.labels, r));
   }
+  if (end_of_document_) result.documents = number_documents(result.inputs, *end_of_document_);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,14 +18,23 @@ struct Batch {
   // Global number of each sequence, [batch]: the key of its random numbers. In training its
   // position in the run's order, so that a sample draws other masks in another epoch.
   std::vector<int64_t> sample_ids;
+  // The document of each input, [batch, sequence] int64, where attention shall stay within them;
+  // numbers have a meaning within their sequence only. Undefined: a sequence is one document.
+  at::Tensor documents = {};
 };
+
+// Of inputs [batch, sequence]: which document of its sequence each is of, from 0. The token that
+// ends a document belongs to it.
+at::Tensor number_documents(const at::Tensor& inputs, int64_t end_of_document);
 
 // Sample i of a corpus is its tokens [i·S, (i+1)·S]: S inputs and S targets, the last target being
 // the next sample's first token. A copy is a handle to the same tokens.
 class TokenDataset {
  public:
+  // end_of_document: batches tell documents apart, each of which ends with this token.
   // Throws ConfigError when the corpus has no more than `sequence_length` tokens: not one sample.
-  TokenDataset(Corpus corpus, int64_t sequence_length);
+  TokenDataset(Corpus corpus, int64_t sequence_length,
+               std::optional<int64_t> end_of_document = std::nullopt);
 
   int64_t num_samples() const { return (corpus_.num_tokens() - 1) / sequence_length_; }
   int64_t sequence_length() const { return sequence_length_; }
@@ -36,6 +46,7 @@ class TokenDataset {
  private:
   Corpus corpus_;
   int64_t sequence_length_;
+  std::optional<int64_t> end_of_document_;
 };
 
 }  // namespace colossal::data

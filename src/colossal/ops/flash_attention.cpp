@@ -32,9 +32,10 @@ struct NumberedDocuments {
   at::Tensor queries, keys;  // undefined: one document
 
   NumberedDocuments(const AttentionPart& part, at::ScalarType type) {
-    if (!part.query_documents.defined() || part.query_documents.is_meta()) return;
-    queries = at::empty(part.query_documents.sizes(), type);
-    keys = at::empty(part.key_documents.sizes(), type);
+    if (!part.query_documents.defined()) return;
+    queries = at::empty(part.query_documents.sizes(), part.query_documents.options().dtype(type));
+    keys = at::empty(part.key_documents.sizes(), part.key_documents.options().dtype(type));
+    if (part.query_documents.is_meta()) return;
     for (int64_t sample = 0; sample < keys.size(0); ++sample) {
       const at::Tensor of_queries = part.query_documents[sample].contiguous();
       const at::Tensor of_keys = part.key_documents[sample].contiguous();

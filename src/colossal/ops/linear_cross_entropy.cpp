@@ -285,48 +285,55 @@ Results linear_cross_entropy_meta(const at::Tensor& x, const at::Tensor& weight,
                  rows_of_block(x, weight.size(0), logits_bytes), losses_meta);
 }
 
-// x * factor, a tensor of one number, in the given type.
-at::Tensor scaled_cpu(const at::Tensor& x, const at::Tensor& factor, at::ScalarType type) {
-  at::Tensor result = at::empty(x.sizes(), x.options().dtype(type));
-  convert_copy(result.view(-1), x.view(-1), factor.item<double>());
-  return result;
+void scale_copy_cpu(const at::Tensor& to, const at::Tensor& from, const at::Tensor& factor) {
+  convert_copy(to.view(-1), from.view(-1), factor.item<double>());
 }
 
-at::Tensor scaled_any(const at::Tensor& x, const at::Tensor& factor, at::ScalarType type) {
-  return (x.to(compute_type(x.scalar_type())) * factor).to(type);
+void scale_copy_any(const at::Tensor& to, const at::Tensor& from, const at::Tensor& factor) {
+  to.copy_(from.to(compute_type(from.scalar_type())) * factor);
 }
 
-at::Tensor scaled_meta(const at::Tensor& x, const at::Tensor&, at::ScalarType type) {
-  return at::empty(x.sizes(), x.options().dtype(type));
-}
+void scale_copy_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&) {}
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
       "linear_cross_entropy(Tensor x, Tensor weight, Tensor labels, bool x_needs_gradient, "
       "bool weight_needs_gradient, int logits_bytes) -> (Tensor loss, Tensor x_gradient, Tensor "
       "weight_gradient)");
-  m.def("scaled(Tensor x, Tensor factor, ScalarType type) -> Tensor");
+  m.def("scale_copy_(Tensor(a!) to, Tensor from, Tensor factor) -> ()");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("linear_cross_entropy", linear_cross_entropy_cpu);
-  m.impl("scaled", scaled_cpu);
+  m.impl("scale_copy_", scale_copy_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
   m.impl("linear_cross_entropy", linear_cross_entropy_any);
-  m.impl("scaled", scaled_any);
+  m.impl("scale_copy_", scale_copy_any);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("linear_cross_entropy", linear_cross_entropy_meta);
-  m.impl("scaled", scaled_meta);
+  m.impl("scale_copy_", scale_copy_meta);
 }
 
+// Memory for x rounded to `type`: its own where they are written one after the other, since a
+// narrower number then overtakes none that has not been read.
+at::Tensor rounding_place(const at::Tensor& x, at::ScalarType type) {
+  if (x.scalar_type() == type) return x;
+  const bool serial = (x.is_cpu() || x.is_meta()) && at::get_num_threads() == 1;
+  if (!serial) return at::empty(x.sizes(), x.options().dtype(type));
+  return x.view(-1).view(type).narrow(0, 0, x.numel()).view(x.sizes());
+}
+
+// x * factor, a tensor of one number, rounded to `type`, which is x's or narrower. x is spent.
 at::Tensor scaled(const at::Tensor& x, const at::Tensor& factor, at::ScalarType type) {
   if (!x.defined()) return x;
   // On meta the factor is not known, on a GPU asking for it would wait; usually it is not 1.
   const bool is_one = factor.is_cpu() && factor.item<double>() == 1;
   if (is_one && x.scalar_type() == type) return x;
-  static const auto op = find_operator<decltype(scaled_cpu)>("colossal::scaled");
-  return op.call(x, factor, type);
+  static const auto op = find_operator<decltype(scale_copy_cpu)>("colossal::scale_copy_");
+  const at::Tensor result = rounding_place(x, type);
+  op.call(result, x, factor);
+  return result;
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
@@ -350,6 +357,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    COLOSSAL_CHECK(context->saved_data.emplace("spent", true).second,
+                   "linear_cross_entropy has one backward pass: its gradients were made in place");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     return {scaled(saved[0], gradients[0], type),
             scaled(saved[1], gradients[0], type),

@@ -32,6 +32,7 @@ std::vector<data::Batch> recorded_batches(const Job& job) {
     data::Batch& batch = batches.emplace_back(
         meta_tokens(sequences, job), meta_tokens(sequences, job), std::vector<int64_t>(sequences));
     std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), int64_t{0});
+    if (job.config.data.separate_documents) batch.documents = meta_tokens(sequences, job);
   }
   return batches;
 }
@@ -92,7 +93,8 @@ RecordedStep record_step(const Job& job, int rank) {
   const int64_t unrecorded = std::max<int64_t>(0, job.num_micro_batches() - kRecordedMicroBatches);
   at::Tensor unrecorded_tokens;  // which a step holds as well
   RecordedStep step = record_step(job, *world, at::kMeta, [&] {
-    unrecorded_tokens = meta_tokens(2 * unrecorded * job.micro_batch, job);
+    const int64_t tensors = job.config.data.separate_documents ? 3 : 2;
+    unrecorded_tokens = meta_tokens(tensors * unrecorded * job.micro_batch, job);
     return recorded_batches(job);
   });
   step.middle_repeats = 1 + unrecorded;

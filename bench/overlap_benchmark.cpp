@@ -11,11 +11,13 @@
 #include <numeric>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "colossal/booster/engine.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/models/gpt2/model.h"
-#include "colossal/nn/dense_builder.h"
+#include "colossal/models/gpt2/sharding.h"
+#include "colossal/parallel/builder.h"
 
 namespace colossal {
 namespace {
@@ -30,23 +32,25 @@ constexpr int64_t kBlocks = 6;
 struct Setting {
   Strategy strategy;
   int64_t sequence, sequences;  // of a replica's batch
-  const char* calls;            // for people
+  std::vector<comm::Reason> waiting;
+  const char* calls;  // those, for people
 
   int64_t replicas() const { return strategy.dp; }
 };
 
 // "ring", or a ZeRO stage.
 Setting setting_of(const std::string& what) {
-  if (what == "ring") return {{.dp = 1, .sp = kRanks}, 4096, 1, "hops of a ring"};
-  return {{.dp = kRanks, .zero = std::stoi(what)}, 256, 4, "collectives of chunks"};
-}
-
-bool waits(comm::Reason reason) {
-  return reason == comm::Reason::gradient || reason == comm::Reason::parameter ||
-         reason == comm::Reason::sequence;
+  if (what == "ring")
+    return {{.dp = 1, .sp = kRanks}, 4096, 1, {comm::Reason::sequence}, "hops of a ring"};
+  return {{.dp = kRanks, .zero = std::stoi(what)},
+          256,
+          4,
+          {comm::Reason::gradient, comm::Reason::parameter},
+          "collectives of chunks"};
 }
 
 struct Delay {
+  std::vector<comm::Reason> reasons;
   Milliseconds length{0};
   int64_t delayed = 0;  // calls
 };
@@ -96,7 +100,7 @@ class DelayedBackend final : public comm::Backend {
  private:
   comm::Backend& inner() { return *group_.impl().backend; }
   void wait(const comm::Call& call) {
-    if (!waits(call.reason)) return;
+    if (std::ranges::find(delay_.reasons, call.reason) == delay_.reasons.end()) return;
     ++delay_.delayed;
     std::this_thread::sleep_for(delay_.length);
   }
@@ -134,20 +138,18 @@ double median(std::vector<double> values) {
 // prints.
 void train(comm::World& local, Milliseconds length, int64_t steps, const Setting& setting) {
   at::set_num_threads(1);
-  Delay delay;
+  Delay delay{.reasons = setting.waiting};
   DelayedWorld world(local, delay);
   const ParallelContext context(world, setting.strategy);
-  nn::DenseBuilder build;
-  models::gpt2::Model model(build, {.vocab_size = 512,
-                                    .n_positions = setting.sequence,
-                                    .n_embd = 512,
-                                    .n_layer = 8,
-                                    .n_head = 8});
+  const models::gpt2::Config sizes{
+      .vocab_size = 512, .n_positions = setting.sequence, .n_embd = 512, .n_layer = 8, .n_head = 8};
+  const auto build = parallel::make_builder(context, models::gpt2::sharding(sizes));
+  models::gpt2::Model model(*build, sizes);
   EngineConfig config;
   config.total_steps = kBlocks * (steps + 1);
   config.global_batch = setting.replicas() * setting.sequences;
   Engine engine(
-      build.parameters(),
+      build->parameters(),
       [&](const data::Batch& batch, const nn::StepContext& step) {
         return LossSum{model.loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
       },
@@ -165,7 +167,7 @@ void train(comm::World& local, Milliseconds length, int64_t steps, const Setting
   for (int64_t block = 0; block < kBlocks; ++block) {
     const bool is_delayed = block % 2 == 1;
     engine.chunks().synchronize();
-    delay = {.length = is_delayed ? length : Milliseconds(0)};
+    delay.length = is_delayed ? length : Milliseconds(0);
     for (int64_t step = 0; step <= steps; ++step) {
       const int64_t before = delay.delayed;
       const Clock::time_point start = Clock::now();

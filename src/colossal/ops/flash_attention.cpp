@@ -477,7 +477,7 @@ void Flash<Format>::forward(const AttentionResult& result) const {
     for_each_query_block(sample, kv_head, block, [&] {
       begin_sums(block, result, buffers);
       forward_block(block, buffers);
-      const HeadRows to{result.output, sample, block.head};
+      const WrittenHeadRows to{result.output, sample, block.head};
       for (int64_t row = 0; row < block.rows; ++row) {
         const Real maximum = static_cast<const Real*>(buffers.sums.maxima)[row];
         const Real sum = static_cast<const Real*>(buffers.sums.sums)[row];
@@ -573,7 +573,7 @@ void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& ou
             output_gradients.type(), value_size_));
       }
       backward_block(block, buffers);
-      const HeadRows to{gradients.query, sample, block.head};
+      const WrittenHeadRows to{gradients.query, sample, block.head};
       for (int64_t row = 0; row < block.rows; ++row) {
         Real* from = buffers.rows + row * head_size_;
         if (given_.accumulate) {
@@ -583,11 +583,11 @@ void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& ou
         }
       }
     });
+    const WrittenHeadRows of_keys{gradients.key, sample, kv_head};
+    const WrittenHeadRows of_values{gradients.value, sample, kv_head};
     for (int64_t key = 0; key < keys_; ++key) {
-      store_row(buffers.key_gradients + key * buffers.key_stride, {gradients.key, sample, kv_head},
-                key, rule_.scale);
-      store_row(buffers.value_gradients + key * buffers.value_stride,
-                {gradients.value, sample, kv_head}, key, 1);
+      store_row(buffers.key_gradients + key * buffers.key_stride, of_keys, key, rule_.scale);
+      store_row(buffers.value_gradients + key * buffers.value_stride, of_values, key, 1);
     }
   });
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "colossal/ops/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
@@ -54,24 +55,40 @@ class Scratch {
   int64_t used_ = 0;
 };
 
-// One head's rows [sequence, columns] of a tensor [batch, heads, sequence, columns].
-struct HeadRows {
-  const at::Tensor& tensor;
-  int64_t sample, head;
+// One head's rows [sequence, columns] of a tensor [batch, heads, sequence, columns]. Byte: const
+// char, or char of one that is written.
+template <typename Byte>
+class RowsOfHead {
+ public:
+  RowsOfHead(const at::Tensor& tensor, int64_t sample, int64_t head)
+      : row_stride_(tensor.stride(2)),
+        row_bytes_(row_stride_ * tensor.element_size()),
+        type_(element_type(tensor.scalar_type())),
+        rows_(tensor.size(2)),
+        columns_(tensor.size(3)) {
+    if constexpr (std::is_const_v<Byte>) {
+      first_ = static_cast<Byte*>(tensor.const_data_ptr());
+    } else {
+      first_ = static_cast<Byte*>(tensor.mutable_data_ptr());
+    }
+    first_ += (sample * tensor.stride(0) + head * tensor.stride(1)) * tensor.element_size();
+  }
 
-  int64_t offset(int64_t row) const {
-    return sample * tensor.stride(0) + head * tensor.stride(1) + row * tensor.stride(2);
-  }
-  const void* at(int64_t row) const {
-    return static_cast<const char*>(tensor.const_data_ptr()) + offset(row) * tensor.element_size();
-  }
-  void* mutable_at(int64_t row) const {
-    return static_cast<char*>(tensor.mutable_data_ptr()) + offset(row) * tensor.element_size();
-  }
-  ElementType type() const { return element_type(tensor.scalar_type()); }
-  int64_t rows() const { return tensor.size(2); }
-  int64_t columns() const { return tensor.size(3); }
+  auto* at(int64_t row) const { return first_ + row * row_bytes_; }
+  int64_t row_stride() const { return row_stride_; }  // elements
+  ElementType type() const { return type_; }
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+
+ private:
+  Byte* first_;
+  int64_t row_stride_, row_bytes_;
+  ElementType type_;
+  int64_t rows_, columns_;
 };
+
+using HeadRows = RowsOfHead<const char>;
+using WrittenHeadRows = RowsOfHead<char>;
 
 // to [count, columns up to a whole number of lanes] <- rows [begin, begin + count), then zeros.
 template <typename Element>
@@ -89,19 +106,17 @@ void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType t
 }
 
 template <typename Real>
-void store_row(const Real* from, const HeadRows& to, int64_t row, double scale) {
-  kernels::vector_kernels().convert(from, kType<Real>, to.mutable_at(row), to.type(), to.columns(),
-                                    scale);
+void store_row(const Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
+  kernels::vector_kernels().convert(from, kType<Real>, to.at(row), to.type(), to.columns(), scale);
 }
 
 // The same added to what is there; `from` is changed.
 template <typename Real>
-void add_row(Real* from, const HeadRows& to, int64_t row, double scale) {
+void add_row(Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
   for (int64_t column = 0; column < to.columns(); ++column) {
     from[column] *= static_cast<Real>(scale);
   }
-  kernels::vector_kernels().accumulate(from, kType<Real>, to.mutable_at(row), to.type(),
-                                       to.columns());
+  kernels::vector_kernels().accumulate(from, kType<Real>, to.at(row), to.type(), to.columns());
 }
 
 template <typename Real>
@@ -212,7 +227,7 @@ struct Bf16Format {
       if (rows) load_rows(from, 0, from.rows(), ElementType::bfloat16, rows, stride);
       if (transposed) {
         kernels::vector_kernels().transpose_pairs(
-            static_cast<const uint16_t*>(from.at(0)), from.tensor.stride(2), from.rows(),
+            reinterpret_cast<const uint16_t*>(from.at(0)), from.row_stride(), from.rows(),
             from.columns(), reinterpret_cast<uint32_t*>(transposed), transposed_stride / 2);
         // A block of an odd number of keys is multiplied with one more, by zeros.
         for (int64_t column = 0; column < from.columns(); ++column) {

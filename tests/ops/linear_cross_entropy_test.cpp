@@ -1,5 +1,6 @@
 #include "colossal/ops/linear_cross_entropy.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <torch/csrc/autograd/autograd.h>

@@ -34,8 +34,6 @@ struct Setting {
   int64_t sequence, sequences;  // of a replica's batch
   std::vector<comm::Reason> waiting;
   const char* calls;  // those, for people
-
-  int64_t replicas() const { return strategy.dp; }
 };
 
 // "ring", or a ZeRO stage.
@@ -147,7 +145,7 @@ void train(comm::World& local, Milliseconds length, int64_t steps, const Setting
   models::gpt2::Model model(*build, sizes);
   EngineConfig config;
   config.total_steps = kBlocks * (steps + 1);
-  config.global_batch = setting.replicas() * setting.sequences;
+  config.global_batch = setting.strategy.dp * setting.sequences;
   Engine engine(
       build->parameters(),
       [&](const data::Batch& batch, const nn::StepContext& step) {

@@ -160,8 +160,8 @@ TEST(MemoryLedger, BareAddressesAreCountedAndReleased) {
   EXPECT_EQ(ledger.live().total(), 0);
 }
 
-// Of large blocks that are freed one waits for the next of its size; what waits goes back to the
-// system before a block of another size comes, also where a small one lies behind it.
+// Of large blocks that are freed one waits for the next of its size; what waits does not stay
+// beside a block of another size, also where a small one lies behind it.
 TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
   install_counting_allocators();
   constexpr int64_t kMiB = int64_t{1} << 20;

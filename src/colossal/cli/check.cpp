@@ -129,9 +129,9 @@ void print_disk(const std::string& directory) {
   fmt::print("\ndisk, as memory.nvme_path\n");
   print("directory", std::filesystem::canonical(directory));
   try {
+    std::vector<io::TransferMemory> slabs;  // outlive the file, which may still move them
     io::SwapFile file(directory, kSlab * kSlabs);
     print("transfers", file.method());
-    std::vector<io::TransferMemory> slabs;
     for (int64_t i = 0; i < kSlabs; ++i) {
       std::ranges::fill(slabs.emplace_back(kSlab).bytes(), static_cast<std::byte>(i + 1));
     }

@@ -31,10 +31,12 @@ std::span<int64_t> row(const at::Tensor& tensor, int64_t index) {
 at::Tensor number_documents(const at::Tensor& inputs, int64_t end_of_document) {
   at::Tensor documents = at::empty_like(inputs);
   for (int64_t r = 0; r < inputs.size(0); ++r) {
+    const std::span<const int64_t> tokens = row(inputs, r);
+    const std::span<int64_t> numbers = row(documents, r);
     int64_t number = 0;
-    for (int64_t i = 0; i < inputs.size(1); ++i) {
-      row(documents, r)[i] = number;
-      if (row(inputs, r)[i] == end_of_document) ++number;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      numbers[i] = number;
+      if (tokens[i] == end_of_document) ++number;
     }
   }
   return documents;

@@ -19,10 +19,10 @@
 namespace colossal::ops {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
-using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
-using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using any_device::FourTensors;
+using any_device::OptionalTensor;
+using any_device::ThreeTensors;
+using any_device::TwoTensors;
 
 // Rows whose shares of the parameters' gradients are summed one after the other: the same bits for
 // any number of threads.

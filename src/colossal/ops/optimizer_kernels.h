@@ -34,7 +34,8 @@ void adamw(const at::Tensor& master, const at::Tensor& working, const at::Tensor
 // to += from, added in fp32 (fp64 where one of them is).
 void accumulate(const at::Tensor& to, const at::Tensor& from);
 
-// to <- scale * from, in to's type.
+// to <- scale * from, in to's type. With one thread on a CPU `to` may lie where `from` begins, of
+// the same type or a narrower one.
 void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale = 1);
 
 // Sum of squares in fp64, in an order that depends on the length alone.

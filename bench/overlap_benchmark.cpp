@@ -1,22 +1,29 @@
 // How much of the time that collectives take is hidden under computing: trains two ranks as threads
 // with and without a delay before each collective of a chunk, or before each hop of a ring, and
-// prints by how much the step grows.
-//   overlap_benchmark [MILLISECONDS] [STEPS] [ZERO STAGE | ring]
+// prints by how much the step grows. Blocks of two steps with and without the delay take turns, so
+// that a machine that is shared slows both.
+//   overlap_benchmark [MILLISECONDS] [PAIRS OF BLOCKS] [ZERO STAGE | ring] [DIRECTORY]
+// Writes a timeline of steps with the delay to DIRECTORY, which must exist.
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "colossal/booster/engine.h"
+#include "colossal/booster/profiler.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/models/gpt2/model.h"
 #include "colossal/models/gpt2/sharding.h"
+#include "colossal/ops/cpu_features.h"
 #include "colossal/parallel/builder.h"
 
 namespace colossal {
@@ -26,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
 constexpr int kRanks = 2;
-constexpr int64_t kBlocks = 6;
+constexpr int64_t kMeasuredSteps = 2;  // of a block, after one that is not: in it delays change
 
 // What is trained, and which calls wait.
 struct Setting {
@@ -42,7 +49,7 @@ Setting setting_of(const std::string& what) {
     return {{.dp = 1, .sp = kRanks}, 4096, 1, {comm::Reason::sequence}, "hops of a ring"};
   return {{.dp = kRanks, .zero = std::stoi(what)},
           256,
-          4,
+          2,
           {comm::Reason::gradient, comm::Reason::parameter},
           "collectives of chunks"};
 }
@@ -132,19 +139,23 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Blocks of steps with and without the delay, in turn; the first step of each is left out. Rank 0
-// prints.
-void train(comm::World& local, Milliseconds length, int64_t steps, const Setting& setting) {
+// Rank 0 prints.
+void train(comm::World& local, Milliseconds length, int64_t pairs, const Setting& setting,
+           const std::filesystem::path& traces) {
   at::set_num_threads(1);
   Delay delay{.reasons = setting.waiting};
   DelayedWorld world(local, delay);
   const ParallelContext context(world, setting.strategy);
-  const models::gpt2::Config sizes{
-      .vocab_size = 512, .n_positions = setting.sequence, .n_embd = 512, .n_layer = 8, .n_head = 8};
+  const models::gpt2::Config sizes{.vocab_size = 512,
+                                   .n_positions = setting.sequence,
+                                   .n_embd = 768,
+                                   .n_layer = 12,
+                                   .n_head = 12};
   const auto build = parallel::make_builder(context, models::gpt2::sharding(sizes));
   models::gpt2::Model model(*build, sizes);
   EngineConfig config;
-  config.total_steps = kBlocks * (steps + 1);
+  config.total_steps = 2 * pairs * (kMeasuredSteps + 1);
+  config.precision = resolve_precision({}, ops::has_bf16_instructions(), /*micro_batches=*/1);
   config.global_batch = setting.strategy.dp * setting.sequences;
   Engine engine(
       build->parameters(),
@@ -160,29 +171,39 @@ void train(comm::World& local, Milliseconds length, int64_t steps, const Setting
   std::iota(batch.sample_ids.begin(), batch.sample_ids.end(),
             context.coordinate(Axis::dp) * setting.sequences);
 
-  std::vector<double> plain, delayed;
   int64_t calls = 0;
-  for (int64_t block = 0; block < kBlocks; ++block) {
-    const bool is_delayed = block % 2 == 1;
+  const auto block = [&](Milliseconds wait) {  // milliseconds of a step
+    delay.length = wait;
+    engine.step({batch});
+    const Clock::time_point start = Clock::now();
+    for (int64_t step = 0; step < kMeasuredSteps; ++step) engine.step({batch});
+    const Milliseconds time = Clock::now() - start;
     engine.chunks().synchronize();
-    delay.length = is_delayed ? length : Milliseconds(0);
-    for (int64_t step = 0; step <= steps; ++step) {
-      const int64_t before = delay.delayed;
-      const Clock::time_point start = Clock::now();
-      engine.step({batch});
-      if (step > 0)
-        (is_delayed ? delayed : plain).push_back(Milliseconds(Clock::now() - start).count());
-      calls = delay.delayed - before;
-    }
+    calls = std::exchange(delay.delayed, 0) / (kMeasuredSteps + 1);
+    return time.count() / kMeasuredSteps;
+  };
+  std::vector<double> plain, growth;
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    // Which comes first takes turns too.
+    const double early = block(pair % 2 == 0 ? Milliseconds(0) : length);
+    const double late = block(pair % 2 == 0 ? length : Milliseconds(0));
+    plain.push_back(pair % 2 == 0 ? early : late);
+    growth.push_back(pair % 2 == 0 ? late - early : early - late);
+  }
+  if (!traces.empty()) {
+    std::optional<Profiler> profiler;
+    if (world.rank() == 0) profiler.emplace(traces, 0);
+    block(length);
+    if (profiler) profiler->stop(kMeasuredSteps + 1);
   }
   if (world.rank() != 0) return;
   const double added = static_cast<double>(calls) * length.count();
-  const double growth = median(delayed) - median(plain);
   std::printf(
-      "%lld %s, %.0f ms before each: %.0f ms added; the step grows from %.0f to "
-      "%.0f ms, by %.0f %% of it\n",
+      "%lld %s, %.0f ms before each: %.0f ms added to a step of %.0f ms; it grows by %.0f ms, %.0f "
+      "%% "
+      "of what was added (median of %lld pairs)\n",
       static_cast<long long>(calls), setting.calls, length.count(), added, median(plain),
-      median(delayed), 100 * growth / added);
+      median(growth), 100 * median(growth) / added, static_cast<long long>(pairs));
 }
 
 }  // namespace
@@ -191,11 +212,13 @@ void train(comm::World& local, Milliseconds length, int64_t steps, const Setting
 int main(int argc, char** argv) {
   using namespace colossal;
   const Milliseconds length(argc > 1 ? std::stod(argv[1]) : 5.0);
-  const int64_t steps = argc > 2 ? std::stoll(argv[2]) : 4;
+  const int64_t pairs = argc > 2 ? std::stoll(argv[2]) : 15;
   const Setting setting = setting_of(argc > 3 ? argv[3] : "1");
+  const std::filesystem::path traces = argc > 4 ? argv[4] : "";
   auto worlds = comm::local_worlds(kRanks, std::chrono::hours(1));
   std::vector<std::jthread> threads;
   for (auto& world : worlds)
-    threads.emplace_back(
-        [&world, length, steps, setting] { train(*world, length, steps, setting); });
+    threads.emplace_back([&world, length, pairs, setting, traces] {
+      train(*world, length, pairs, setting, traces);
+    });
 }

@@ -402,11 +402,13 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
     }
     Chunk& chunk = *parts[i].chunk;
     reading.front().run(*optimizer_, [&](size_t slot) -> std::optional<optim::UpdateScalars> {
-      if (!used.at(&*chunk.plan.slots[slot].parameter)) return std::nullopt;
-      return optim::UpdateScalars{.learning_rate = update.learning_rate,
-                                  .weight_decay = chunk.plan.decayed ? update.weight_decay : 0,
-                                  .gradient_scale = update.gradient_scale,
-                                  .update = chunk.slots[slot].updates};
+      const nn::Parameter& parameter = *chunk.plan.slots[slot].parameter;
+      if (!used.at(&parameter)) return std::nullopt;
+      return optim::UpdateScalars{
+          .learning_rate = update.learning_rate,
+          .weight_decay = parameter.shape.size() >= 2 ? update.weight_decay : 0,
+          .gradient_scale = update.gradient_scale,
+          .update = chunk.slots[slot].updates};
     });
     writing.push_back(std::move(reading.front()));
     reading.pop_front();

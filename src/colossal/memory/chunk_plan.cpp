@@ -9,12 +9,11 @@ namespace {
 constexpr int64_t kAlignmentBytes = 64;
 
 // What the parameters of a chunk have in common. The same on all ranks, so that these cut alike.
-using Kind = std::tuple<bool, bool, const comm::Group*, int>;
+using Kind = std::tuple<bool, const comm::Group*, int>;
 
 Kind kind_of(const nn::Parameter& parameter) {
-  const bool decayed = parameter.trainable && parameter.shape.size() >= 2;
   const nn::Placement& placement = parameter.placement;
-  return {parameter.trainable, decayed, placement.reduction, placement.num_replicas};
+  return {parameter.trainable, placement.reduction, placement.num_replicas};
 }
 
 }  // namespace
@@ -41,7 +40,6 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t 
       made.placement = parameter->placement;
       made.placement.held.clear();
       made.trainable = std::get<0>(kind);
-      made.decayed = std::get<1>(kind);
       made.first_use = static_cast<int64_t>(index);
     }
     ChunkPlan& chunk = chunks[open[kind]];

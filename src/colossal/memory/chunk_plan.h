@@ -19,7 +19,6 @@ struct ChunkPlan {
   std::vector<Slot> slots;   // in order of use
   int64_t numel = 0;         // of the buffer; slots start at multiples of 64 bytes
   nn::Placement placement;   // of its parameters, but for what they hold: the ranks they share with
-  bool decayed = false;      // optimizer group: with weight decay or without
   bool trainable = true;     // frozen parameters sit apart: no gradient, no state, no traffic
   int64_t first_use = 0;     // index in order of use of the first slot
   int64_t global_numel = 0;  // of its parameters' global tensors: the same on all ranks
@@ -27,8 +26,8 @@ struct ChunkPlan {
 
 // Packs `parameters` (in order of use) into chunks of about `chunk_bytes`. A parameter is never
 // cut; a larger one has a chunk of its own. Parameters of a chunk are reduced over the same ranks.
-// Weight decay is for parameters of two or more dims. `tensor_parts`: ranks over which tensors are
-// cut. All ranks cut chunks alike, also where their parts of tensors are uneven.
+// `tensor_parts`: ranks over which tensors are cut. All ranks cut chunks alike, also where their
+// parts of tensors are uneven.
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t element_bytes,
                                    int64_t chunk_bytes, int tensor_parts);
 

@@ -47,9 +47,7 @@ void StretchUpdate::run(const optim::Optimizer& optimizer, const ScalarsOf& scal
     const Range here = intersect(chunk_.range_of(slot), elements_);
     if (here.empty()) continue;
     const std::optional<optim::UpdateScalars> next = scalars_of(slot);
-    const bool alike =
-        next.has_value() == scalars.has_value() && (!next || next->update == scalars->update);
-    if (!alike) {
+    if (next != scalars) {
       run_slots(optimizer, range, scalars);
       range.begin = range.end = here.begin;
       scalars = next;

@@ -10,7 +10,7 @@
 
 namespace colossal::optim {
 
-// A contiguous run of elements, all of parameters that were updated equally often before.
+// A contiguous run of elements, all of parameters that are updated with the same scalars.
 // All tensors are one-dimensional, contiguous and of equal length.
 struct Piece {
   at::Tensor master;              // fp32 or fp64; what is updated
@@ -24,6 +24,7 @@ struct UpdateScalars {
   double weight_decay = 0;
   double gradient_scale = 1;  // factor on the gradient: mean over tokens, clipping
   int64_t update = 1;         // number of this update for the piece, from 1
+  bool operator==(const UpdateScalars&) const = default;
 };
 
 class Optimizer {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "colossal/comm/group.h"
+#include "colossal/comm/law.h"
 #include "tests/comm/settings.h"
 
 namespace colossal::comm::shared_empty_test {

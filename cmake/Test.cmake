@@ -23,6 +23,11 @@ function(colossal_test folder)
   endif()
   add_test(NAME ${folder} COMMAND ${target} --gtest_filter=-Slow* --gtest_brief=1)
   set_tests_properties(${folder} PROPERTIES LABELS fast TIMEOUT 600 RUN_SERIAL ${ARG_SERIAL})
+  if(COLOSSAL_SANITIZE MATCHES "thread")
+    # With a longer history it knows the stacks of both threads, which suppressions need.
+    set_tests_properties(${folder} PROPERTIES ENVIRONMENT
+      "TSAN_OPTIONS=history_size=7:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.suppressions")
+  endif()
   foreach(source ${ARG_SOURCES})
     file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/${source} slow REGEX "(TEST(_F|_P)?|INSTANTIATE_TEST_SUITE_P)\\(Slow")
     if(slow)

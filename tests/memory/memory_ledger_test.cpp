@@ -280,5 +280,15 @@ TEST(SavedTensors, AreSeenByTheInnermostWatch) {
   EXPECT_TRUE(at::allclose(x.grad(), 2 * at::ones({3}) * std::exp(1.0)));
 }
 
+TEST(SavedTensors, GoWithAGraphThatIsDropped) {
+  const at::Tensor x = at::ones({3}).requires_grad_();
+  const KeptTensorWatch watching([](const at::Tensor&) {});
+  at::Tensor y = x.exp();  // its node keeps its result
+  const c10::weak_intrusive_ptr<c10::StorageImpl> memory(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(y.storage().unsafeGetStorageImpl()));
+  y.reset();
+  EXPECT_TRUE(memory.expired());
+}
+
 }  // namespace
 }  // namespace colossal::memory

@@ -15,7 +15,9 @@ thread_local const KeptTensorWatch::See* watch_of_thread = nullptr;
 
 class Kept final : public SavedTensor {
  public:
-  explicit Kept(const at::Tensor& tensor) : tensor_(tensor) {}
+  // Without its graph: a node that keeps its own result would keep itself, also when nobody comes
+  // back for it.
+  explicit Kept(const at::Tensor& tensor) : tensor_(tensor.tensor_data()) {}
   at::Tensor restore() override { return tensor_; }
 
  private:

@@ -120,11 +120,11 @@ void implement(torch::Library& library) {
 }  // namespace
 
 void register_meta_kernels() {
-  // Lives as long as the process, and so do the registrations.
-  static const torch::Library* const library = [] {
-    auto* const aten = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::Meta,
-                                          __FILE__, __LINE__);
-    implement(*aten);
+  // Its registrations last as long as it does: as those of TORCH_LIBRARY_IMPL, until the process
+  // ends.
+  static const torch::Library library = [] {
+    torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
+    implement(aten);
     return aten;
   }();
   static_cast<void>(library);

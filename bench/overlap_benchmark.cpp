@@ -184,11 +184,11 @@ void train(comm::World& local, Milliseconds length, int64_t pairs, const Setting
   };
   std::vector<double> plain, growth;
   for (int64_t pair = 0; pair < pairs; ++pair) {
-    // Which comes first takes turns too.
-    const double early = block(pair % 2 == 0 ? Milliseconds(0) : length);
-    const double late = block(pair % 2 == 0 ? length : Milliseconds(0));
-    plain.push_back(pair % 2 == 0 ? early : late);
-    growth.push_back(pair % 2 == 0 ? late - early : early - late);
+    const bool plain_first = pair % 2 == 0;  // which comes first takes turns too
+    double delayed = plain_first ? 0 : block(length);
+    plain.push_back(block(Milliseconds(0)));
+    if (plain_first) delayed = block(length);
+    growth.push_back(delayed - plain.back());
   }
   if (!traces.empty()) {
     std::optional<Profiler> profiler;

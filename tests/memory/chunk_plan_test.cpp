@@ -10,7 +10,7 @@ nn::ParameterHandle parameter(std::string name, std::vector<int64_t> shape, bool
       nn::Parameter{.name = std::move(name), .shape = std::move(shape), .trainable = trainable}));
 }
 
-TEST(PlanChunks, KeepsGroupsApartAndOrderWithin) {
+TEST(PlanChunks, KeepsFrozenOnesApartAndOrderWithin) {
   const auto chunks =
       plan_chunks({parameter("a.weight", {4, 4}), parameter("a.bias", {4}),
                    parameter("b.weight", {4, 4}, false), parameter("c.weight", {2, 2})},

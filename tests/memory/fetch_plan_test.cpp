@@ -45,6 +45,20 @@ TEST(FetchPlan, FetchesTwiceWhatIsNotAtTheTurn) {
   EXPECT_THAT(num_fetches(plan_all_at_once({0, 1, 2}), 3), ElementsAre(1, 1, 1));
 }
 
+// What is not used soon goes, what was fetched ahead stays, and nothing comes.
+TEST(FetchPlan, LetsGoOfTheHeadBetweenThePasses) {
+  const FetchPlan plan = plan_fetches({0, 1, 2, kNoUse, 1, 0}, {10, 10, 50}, 30);
+  EXPECT_THAT(plan.steps[1].fetch, ElementsAre(2));
+  EXPECT_THAT(plan.steps[2].release, IsEmpty());  // 1 is here, for the way back
+  EXPECT_EQ(plan.steps[3].chunk, kNoUse);
+  EXPECT_THAT(plan.steps[3].release, ElementsAre(2));
+  EXPECT_THAT(plan.steps[3].fetch, IsEmpty());
+  EXPECT_THAT(plan.steps[4].release, IsEmpty());
+  EXPECT_THAT(plan.steps[4].fetch, ElementsAre(0));
+  // What the backward pass begins with stays.
+  EXPECT_THAT(plan_fetches({0, 1, kNoUse, 1, 0}, {10, 10}, 10).steps[2].release, IsEmpty());
+}
+
 // What the next round uses first comes while the last of this one is used.
 TEST(FetchPlan, RepeatsWithoutAnEnd) {
   const FetchPlan plan = plan_repeated_fetches({0, 1, 2, 3}, {10, 10, 10, 10}, 20);

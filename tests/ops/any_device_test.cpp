@@ -160,22 +160,30 @@ TEST(AnyDevice, AttentionByPartsAgrees) {
 
 // Through the dispatcher, as tensors on a GPU would come.
 TEST(AnyDevice, LinearCrossEntropyAgrees) {
-  using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+  using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
   using Signature =
       Results(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, int64_t);
   static const auto op = find_operator<Signature>("colossal::linear_cross_entropy");
-  const at::Tensor labels = at::tensor({3, -100, 0, 29, -100, 7, 3}, at::kLong);
+  const at::Tensor labels = at::tensor({3, -100, 0, 29, -100, 7, 3, 1, 1, 8, -100, 2}, at::kLong);
   for (const at::ScalarType type : all_types()) {
-    const at::Tensor x = normal({7, 8}, type, 1), weight = normal({30, 8}, type, 2);
-    const int64_t bytes = 4 * 30 * x.element_size();
-    const auto [loss, x_gradient, weight_gradient] = op.call(x, weight, labels, true, true, bytes);
-    const auto [a, b, c] = op.redispatch(c10::DispatchKeySet(c10::DispatchKey::CUDA), x, weight,
-                                         labels, true, true, bytes);
-    expect_near(a, loss, 1e-6);
-    expect_near(b, x_gradient, tolerance_of(type));
-    expect_near(c, weight_gradient, tolerance_of(type));
-    EXPECT_EQ(a.scalar_type(), loss.scalar_type());
-    EXPECT_EQ(c.scalar_type(), weight_gradient.scalar_type());
+    const at::Tensor x = normal({12, 8}, type, 1), weight = normal({30, 8}, type, 2);
+    for (const int64_t tokens : {1, 12}) {
+      const int64_t bytes = tokens * 30 * x.element_size();
+      const bool kept = linear_cross_entropy_keeps_logits(12, 8, 30, type, bytes);
+      EXPECT_EQ(kept, type == at::kBFloat16 && tokens == 12);
+      const auto ours = op.call(x, weight, labels, true, true, bytes);
+      const auto theirs = op.redispatch(c10::DispatchKeySet(c10::DispatchKey::CUDA), x, weight,
+                                        labels, true, true, bytes);
+      const auto& [loss, x_gradient, weight_gradient, logits_gradient] = ours;
+      const auto& [a, b, c, d] = theirs;
+      const at::Tensor& of_weight = kept ? logits_gradient : weight_gradient;
+      const at::Tensor& of_weight_there = kept ? d : c;
+      expect_near(a, loss, 1e-6);
+      expect_near(b, x_gradient, tolerance_of(type));
+      expect_near(of_weight_there, of_weight, tolerance_of(type));
+      EXPECT_EQ(a.scalar_type(), loss.scalar_type());
+      EXPECT_EQ(of_weight_there.scalar_type(), of_weight.scalar_type());
+    }
   }
 }
 

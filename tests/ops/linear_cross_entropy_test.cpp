@@ -77,6 +77,11 @@ TEST(LinearCrossEntropy, EqualsTheUnfusedOperators) {
   }
 }
 
+// Bytes for the logits of this many tokens.
+int64_t bytes_of_rows(int64_t rows, const Problem& problem, at::ScalarType type) {
+  return rows * problem.weight.size(0) * static_cast<int64_t>(c10::elementSize(type));
+}
+
 // No second copy of the vocabulary's gradient is made to scale and round it; several threads would
 // overtake each other. Whoever goes back twice is told.
 TEST(LinearCrossEntropy, GradientsAreRoundedWhereTheyAre) {
@@ -87,7 +92,8 @@ TEST(LinearCrossEntropy, GradientsAreRoundedWhereTheyAre) {
     for (const at::ScalarType type : all_types()) {
       const Problem given = problem.to(type);
       const at::Tensor weight = given.weight.detach().requires_grad_();
-      const at::Tensor loss = linear_cross_entropy(given.x, weight, given.labels);
+      const int64_t bytes = bytes_of_rows(8, problem, type);
+      const at::Tensor loss = linear_cross_entropy(given.x, weight, given.labels, bytes);
       const at::Tensor factor = at::full({}, 0.37, loss.options());
       const at::Tensor gradient = torch::autograd::grad({loss}, {weight}, {factor}, true)[0];
       const size_t wide = num_threads == 1 && type == at::kBFloat16 ? 2 : 1;
@@ -96,11 +102,6 @@ TEST(LinearCrossEntropy, GradientsAreRoundedWhereTheyAre) {
     }
   }
   at::set_num_threads(threads);
-}
-
-// Bytes for the logits of this many tokens.
-int64_t bytes_of_rows(int64_t rows, const Problem& problem, at::ScalarType type) {
-  return rows * problem.weight.size(0) * static_cast<int64_t>(c10::elementSize(type));
 }
 
 TEST(LinearCrossEntropy, BlocksOfTokensAddUp) {
@@ -119,6 +120,32 @@ TEST(LinearCrossEntropy, BlocksOfTokensAddUp) {
   }
 }
 
+// gpt2-124m: a rank's two sequences of 512 tokens, and as many again. Held: a number of 2 bytes for
+// each token and each of the hidden size, or of 2 for each token of a block and of 4 for the
+// latter.
+TEST(LinearCrossEntropy, KeepsLogitsWhereThatTakesLess) {
+  EXPECT_EQ(linear_cross_entropy_rows(1'024, 50'304, at::kBFloat16), 512);
+  EXPECT_TRUE(linear_cross_entropy_keeps_logits(1'024, 768, 50'304, at::kBFloat16));
+  EXPECT_EQ(linear_cross_entropy_rows(2'048, 50'304, at::kBFloat16), 512);
+  EXPECT_FALSE(linear_cross_entropy_keeps_logits(2'048, 768, 50'304, at::kBFloat16));
+  EXPECT_FALSE(linear_cross_entropy_keeps_logits(1'024, 768, 50'304, at::kFloat));
+  EXPECT_FALSE(linear_cross_entropy_keeps_logits(1'024, 768, 50'304, at::kDouble));
+  EXPECT_TRUE(linear_cross_entropy_keeps_logits(1, 8, 5, at::kBFloat16));
+  EXPECT_TRUE(linear_cross_entropy_keeps_logits(0, 8, 5, at::kBFloat16));
+}
+
+// A gradient that the backward pass makes of kept logits is its own memory, no wider than it must
+// be, and made once.
+TEST(LinearCrossEntropy, MakesTheGradientOfKeptLogitsOnce) {
+  const Problem problem = make_problem(33, 8, 4'003, 0.5).to(at::kBFloat16);
+  const at::Tensor weight = problem.weight.detach().requires_grad_();
+  const at::Tensor loss = fused({problem.x, weight, problem.labels});
+  const at::Tensor factor = at::full({}, 0.37, loss.options());
+  const at::Tensor gradient = torch::autograd::grad({loss}, {weight}, {factor}, true)[0];
+  EXPECT_EQ(gradient.storage().nbytes(), gradient.nbytes());
+  EXPECT_THROW(torch::autograd::grad({loss}, {weight}, {factor}), InternalError);
+}
+
 TEST(LinearCrossEntropy, RowsStayWithinTheirBytes) {
   for (const at::ScalarType type : all_types()) {
     for (const int64_t vocabulary : {5, 512, 50'304, 128'256, 1 << 27}) {
@@ -134,25 +161,26 @@ TEST(LinearCrossEntropy, RowsStayWithinTheirBytes) {
 }
 
 // In bf16 the fused gradients are as good as those of the unfused operators: logits, their gradient
-// and the results are rounded in both, the sums over blocks are not.
+// and the results are rounded in both, the sums over blocks are not. Kept logits are the same ones.
 TEST(LinearCrossEntropy, LosesNoPrecisionInBfloat) {
   for (const double spread : {0.02, 0.3}) {
     const Problem problem = make_problem(1'024, 64, 4'003, spread);
-    const int64_t bytes = bytes_of_rows(128, problem, at::kBFloat16);
     const Results exact = differentiate(problem, unfused);
-    const Results ours = differentiate(problem.to(at::kBFloat16), [&](const Problem& p) {
-      return linear_cross_entropy(p.x, p.weight, p.labels, bytes);
-    });
     const Results theirs = differentiate(problem.to(at::kBFloat16), unfused);
     const auto error = [](const at::Tensor& a, const at::Tensor& b) {
       return distance(a, b) / b.norm().item<double>();
     };
-    EXPECT_LE(error(ours.weight_gradient, exact.weight_gradient),
-              1.1 * error(theirs.weight_gradient, exact.weight_gradient));
-    EXPECT_LE(error(ours.x_gradient, exact.x_gradient),
-              1.1 * error(theirs.x_gradient, exact.x_gradient));
-    EXPECT_NEAR(ours.loss.item<double>(), exact.loss.item<double>(),
-                1e-4 * exact.loss.item<double>());
+    for (const int64_t bytes : {kDefaultLogitsBytes, bytes_of_rows(128, problem, at::kBFloat16)}) {
+      const Results ours = differentiate(problem.to(at::kBFloat16), [&](const Problem& p) {
+        return linear_cross_entropy(p.x, p.weight, p.labels, bytes);
+      });
+      EXPECT_LE(error(ours.weight_gradient, exact.weight_gradient),
+                1.1 * error(theirs.weight_gradient, exact.weight_gradient));
+      EXPECT_LE(error(ours.x_gradient, exact.x_gradient),
+                1.1 * error(theirs.x_gradient, exact.x_gradient));
+      EXPECT_NEAR(ours.loss.item<double>(), exact.loss.item<double>(),
+                  1e-4 * exact.loss.item<double>());
+    }
   }
 }
 

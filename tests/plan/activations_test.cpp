@@ -164,10 +164,14 @@ int64_t ends(const Sizes& s, const Layout& layout, const Job& job) {
   const int64_t norm = layout.family == "gpt2"
                            ? s.between * (s.hidden_here * s.width + s.statistics)
                            : s.between * (s.hidden_here * s.width + s.wide);
-  const int64_t head_gradients = s.tokens * s.hidden * s.width + s.vocabulary * s.hidden * s.wide;
+  // In bf16 these few tokens' logits take less than the sum of their gradient in fp32.
+  const bool keeps_logits = s.width < s.wide;
+  const int64_t of_input = s.tokens * s.hidden * s.width;
+  const int64_t head = keeps_logits ? 2 * of_input + s.tokens * s.vocabulary * s.width
+                                    : of_input + s.vocabulary * s.hidden * s.wide;
   const int64_t documents =
       layout.separate_documents ? job.micro_batch * job.sequence_length * 8 : 0;
-  return embedding_bytes(s, layout) + norm + head_gradients + documents;
+  return embedding_bytes(s, layout) + norm + head + documents;
 }
 
 Job with_layers(const Layout& layout, int64_t layers) {

@@ -16,9 +16,6 @@ namespace {
 using Access = StretchVisit::Access;
 using Counted = StretchVisit::Counted;
 
-// Blocks that wait to be lent again: as many as there are whole at once, give or take.
-constexpr size_t kFreeBlocks = 3;
-
 int64_t alignment_of(const ChunkOptions& options) {
   return alignment_elements(static_cast<int64_t>(c10::elementSize(options.working)));
 }
@@ -31,7 +28,7 @@ Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
 }  // namespace
 
 ChunkMemory::ChunkMemory(at::Device device, const std::string& nvme_path)
-    : pools(device, nvme_path), blocks(device, kFreeBlocks) {}
+    : pools(device, nvme_path) {}
 
 Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options, int zero,
              const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory)
@@ -58,8 +55,7 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
   const Range resting = weights_sharded_ ? shard : all;
   if (weights_sharded_ || tiers.parameters != Tier::device) {
     whole_weights_ = std::make_unique<LentTensor>(numel(), options.working, pools.device(),
-                                                  MemoryKind::gathered, memory.blocks);
-    whole_weights_->give();
+                                                  MemoryKind::gathered);
     weights_here_ = whole_weights_->tensor();
     weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, options.working,
                                               MemoryKind::parameters, pools);
@@ -71,8 +67,7 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
 
   if (gradients_sharded_ || tiers.gradients != Tier::device) {
     whole_gradients_ = std::make_unique<LentTensor>(numel(), options.gradient, pools.device(),
-                                                    MemoryKind::gradients, memory.blocks);
-    whole_gradients_->give();
+                                                    MemoryKind::gradients);
     gradients_here_ = whole_gradients_->tensor();
     gradients_ = std::make_unique<StoredTensor>(tiers.gradients, held, options.gradient,
                                                 MemoryKind::gradients, pools);

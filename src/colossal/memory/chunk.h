@@ -13,8 +13,8 @@
 
 #include "colossal/comm/group.h"
 #include "colossal/layout/partition.h"
-#include "colossal/memory/block_pool.h"
 #include "colossal/memory/chunk_plan.h"
+#include "colossal/memory/lent_tensor.h"
 #include "colossal/memory/stored_tensor.h"
 
 namespace colossal::memory {
@@ -54,7 +54,6 @@ struct ChunkMemory {
   ChunkMemory(at::Device device, const std::string& nvme_path);
 
   TierPools pools;
-  BlockPool blocks;
   WritesUnderWay gradient_writes;
 };
 

@@ -28,7 +28,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "colossal/memory/block_pool.h"
 #include "colossal/memory/chunk.h"
 #include "colossal/memory/chunk_fetcher.h"
 #include "colossal/memory/stretch_update.h"

@@ -51,6 +51,8 @@ int64_t ChunkFetcher::inference_peak_bytes() const {
 void ChunkFetcher::plan(const OrderOfUse& order) {
   const std::vector<int64_t> bytes = chunk_bytes();
   std::vector<int> all = order.forward;
+  all.push_back(kNoUse);
+  forward_steps_ = all.size();
   all.insert(all.end(), order.backward.begin(), order.backward.end());
   training_ = plan_fetches(all, bytes, window_bytes_);
   evaluation_ = plan_fetches(order.forward, bytes, window_bytes_);
@@ -76,6 +78,8 @@ void ChunkFetcher::begin_training() {
 
 void ChunkFetcher::begin_backward() {
   in_backward_ = true;
+  if (!running_ || !order_known_) return;
+  while (entered_ < forward_steps_) enter_next_step();
 }
 
 void ChunkFetcher::begin_evaluation() {

@@ -63,6 +63,7 @@ class ChunkFetcher {
   bool any_go_away_ = false, any_on_nvme_ = false;
   bool order_known_ = false, order_asked_ = false;
   FetchPlan training_, evaluation_, inference_;
+  size_t forward_steps_ = 0;  // of training_, what lets go after the last use included
 
   const FetchPlan* running_ = nullptr;  // null: outside of a micro-batch
   size_t entered_ = 0;                  // steps of it

@@ -12,10 +12,10 @@ namespace {
 // the chunk just used can drop out: the others move closer.
 std::vector<int> wanted_at(size_t position, const std::vector<int>& order,
                            const std::vector<int64_t>& bytes, int64_t window_bytes) {
-  std::vector<int> wanted{order[position]};
-  int64_t together = bytes[order[position]];
-  for (size_t next = position + 1; next < order.size(); ++next) {
-    if (std::ranges::find(wanted, order[next]) != wanted.end()) continue;
+  std::vector<int> wanted;
+  int64_t together = 0;
+  for (size_t next = position; next < order.size(); ++next) {
+    if (order[next] == kNoUse || std::ranges::find(wanted, order[next]) != wanted.end()) continue;
     together += bytes[order[next]];
     if (together > window_bytes && wanted.size() > 1) break;
     wanted.push_back(order[next]);
@@ -59,6 +59,10 @@ FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>
     };
     FetchStep& step = plan.steps.emplace_back(order[position]);
     std::ranges::copy_if(here, std::back_inserter(step.release), missing_in(wanted));
+    if (order[position] == kNoUse) {
+      std::erase_if(here, missing_in(wanted));
+      continue;
+    }
     std::ranges::copy_if(wanted, std::back_inserter(step.fetch), missing_in(here));
     here = wanted;
   }

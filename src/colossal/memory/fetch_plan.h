@@ -22,9 +22,13 @@ struct OrderOfUse {
 // Whether `shorter` comes out of `longer` by leaving uses out.
 bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer);
 
+// In an order of use: what came before is used no more. Between the passes, so that the table of a
+// head is not kept until the last layer's weights are used backward.
+inline constexpr int kNoUse = -1;
+
 // What happens before a use: first chunks are let go, then others fetched, in this order.
 struct FetchStep {
-  int chunk = 0;  // that is used
+  int chunk = 0;  // that is used, or kNoUse
   std::vector<int> release;
   std::vector<int> fetch;
 };
@@ -39,7 +43,8 @@ struct FetchPlan {
 };
 
 // At each use the chunk itself is together, and those that are used next, as far as all come to no
-// more than `window_bytes`; the next other one in any case. bytes: of each chunk.
+// more than `window_bytes`; the next other one in any case. At kNoUse chunks are let go only.
+// bytes: of each chunk.
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                        int64_t window_bytes);
 

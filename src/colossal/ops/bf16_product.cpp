@@ -10,6 +10,7 @@
 #include "colossal/ops/bf16_block.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/kernels/vector_kernels.h"
+#include "colossal/ops/optimizer_kernels.h"
 
 namespace colossal::ops {
 namespace {
@@ -54,7 +55,10 @@ class PackedProduct {
     pack_b();
   }
 
-  void compute(Bf16Product product, float* sum, bool add) const;
+  // By blocks of rows: target(begin) is where that from row `begin` on lies, its rows one after the
+  // other; done(begin, rows) is called when it is there.
+  template <typename Target, typename Done>
+  void compute(Bf16Product product, bool add, const Target& target, const Done& done) const;
 
  private:
   void pack_b() {
@@ -77,7 +81,9 @@ class PackedProduct {
   at::Tensor packed_a_, packed_b_;
 };
 
-void PackedProduct::compute(Bf16Product product, float* sum, bool add) const {
+template <typename Target, typename Done>
+void PackedProduct::compute(Bf16Product product, bool add, const Target& target,
+                            const Done& done) const {
   const auto* packed_b = static_cast<const at::BFloat16*>(packed_b_.const_data_ptr());
   at::parallel_for(0, blocks_of(rows_), 1, [&](int64_t first, int64_t last) {
     auto* packed_a = static_cast<uint32_t*>(packed_a_.mutable_data_ptr()) +
@@ -86,11 +92,13 @@ void PackedProduct::compute(Bf16Product product, float* sum, bool add) const {
       const int64_t rows = std::min(kBlock, rows_ - begin);
       kernels::vector_kernels().transpose_pairs(a_ + begin, rows_, depth_, rows, packed_a,
                                                 row_stride_ / 2);
+      float* const block = target(begin);
       for (int64_t column = 0; column < columns_; column += kBlock) {
         product(rows, std::min(kBlock, columns_ - column), 2 * pairs_, row_stride_, kBlock,
                 columns_, add, reinterpret_cast<const at::BFloat16*>(packed_a),
-                packed_b + column / kBlock * pairs_ * kBlock * 2, sum + begin * columns_ + column);
+                packed_b + column / kBlock * pairs_ * kBlock * 2, block + column);
       }
+      done(begin, rows);
     }
     release_bf16_block_product();
   });
@@ -109,7 +117,10 @@ void wide_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& su
 void transposed_product_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
                             bool add) {
   if (const Bf16Product product = bf16_block_product()) {
-    PackedProduct(a, b).compute(product, sum.mutable_data_ptr<float>(), add);
+    float* const data = sum.mutable_data_ptr<float>();
+    PackedProduct(a, b).compute(
+        product, add, [&](int64_t begin) { return data + begin * b.size(1); },
+        [](int64_t, int64_t) {});
   } else {
     wide_product(a, b, sum, add);
   }
@@ -125,14 +136,84 @@ void transposed_product_meta(const at::Tensor& a, const at::Tensor& b, const at:
   }
 }
 
+// A block of rows of the product for each thread, in fp32.
+at::Tensor empty_row_blocks(const at::Tensor& b) {
+  return at::empty({at::get_num_threads(), kBlock, b.size(1)}, b.options().dtype(at::kFloat));
+}
+
+void rounded_packed_product(Bf16Product product, const at::Tensor& a, const at::Tensor& b,
+                            double factor, const at::Tensor& result) {
+  const at::Tensor blocks = empty_row_blocks(b);
+  const int64_t columns = b.size(1);
+  auto* const to = result.mutable_data_ptr<at::BFloat16>();
+  const auto block_here = [&] {
+    return blocks.mutable_data_ptr<float>() + at::get_thread_num() * kBlock * columns;
+  };
+  PackedProduct(a, b).compute(
+      product, /*add=*/false, [&](int64_t) { return block_here(); },
+      [&](int64_t begin, int64_t rows) {
+        kernels::vector_kernels().convert(block_here(), kernels::ElementType::float32,
+                                          to + begin * columns, kernels::ElementType::bfloat16,
+                                          rows * columns, factor);
+      });
+}
+
+// visit(result's rows, their product in fp32), slice after slice.
+template <typename Visit>
+void for_wide_slices(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result,
+                     const Visit& visit) {
+  const int64_t rows = a.size(1);
+  const at::Tensor product =
+      at::empty({std::min(kSlice, rows), b.size(1)}, b.options().dtype(at::kFloat));
+  for (int64_t begin = 0; begin < rows; begin += kSlice) {
+    const int64_t size = std::min(kSlice, rows - begin);
+    const at::Tensor slice = product.narrow(0, 0, size);
+    wide_product(a.narrow(1, begin, size), b, slice, /*add=*/false);
+    visit(result.narrow(0, begin, size), slice);
+  }
+}
+
+at::Tensor empty_rounded(const at::Tensor& a, const at::Tensor& b) {
+  return at::empty({a.size(1), b.size(1)}, b.options());
+}
+
+at::Tensor rounded_transposed_product_cpu(const at::Tensor& a, const at::Tensor& b,
+                                          const at::Tensor& factor) {
+  const auto scale = factor.item<double>();
+  const at::Tensor result = empty_rounded(a, b);
+  if (const Bf16Product product = bf16_block_product()) {
+    rounded_packed_product(product, a, b, scale, result);
+  } else {
+    for_wide_slices(a, b, result, [&](const at::Tensor& to, const at::Tensor& from) {
+      convert_copy(to.view(-1), from.view(-1), scale);
+    });
+  }
+  return result;
+}
+
+at::Tensor rounded_transposed_product_meta(const at::Tensor& a, const at::Tensor& b,
+                                           const at::Tensor&) {
+  const at::Tensor result = empty_rounded(a, b);
+  if (bf16_block_product()) {
+    const at::Tensor blocks = empty_row_blocks(b);
+    const at::Tensor packed_a = empty_packed_a(a), packed_b = empty_packed_b(b);
+  } else {
+    for_wide_slices(a, b, result, [](const at::Tensor&, const at::Tensor&) {});
+  }
+  return result;
+}
+
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def("transposed_product(Tensor a, Tensor b, Tensor(a!) sum, bool add) -> ()");
+  m.def("rounded_transposed_product(Tensor a, Tensor b, Tensor factor) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("transposed_product", transposed_product_cpu);
+  m.impl("rounded_transposed_product", rounded_transposed_product_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("transposed_product", transposed_product_meta);
+  m.impl("rounded_transposed_product", rounded_transposed_product_meta);
 }
 
 }  // namespace
@@ -141,6 +222,13 @@ void transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tens
   static const auto op =
       find_operator<decltype(transposed_product_cpu)>("colossal::transposed_product");
   op.call(a, b, sum, add);
+}
+
+at::Tensor rounded_transposed_product(const at::Tensor& a, const at::Tensor& b,
+                                      const at::Tensor& factor) {
+  static const auto op = find_operator<decltype(rounded_transposed_product_cpu)>(
+      "colossal::rounded_transposed_product");
+  return op.call(a, b, factor);
 }
 
 }  // namespace colossal::ops

@@ -229,20 +229,34 @@ int64_t rows_of_block(const at::Tensor& x, int64_t vocabulary, int64_t logits_by
   return linear_cross_entropy_rows(x.size(0), vocabulary, x.scalar_type(), logits_bytes);
 }
 
-// rows: tokens of a block. The gradients are undefined where they are not asked for. The weight's
-// is in the type in which it is summed, fp32 (fp64): the backward pass rounds it, once, after
-// scaling.
-using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // loss, x's, weight's gradient
+bool keeps_logits(int64_t tokens, int64_t hidden, at::ScalarType type, int64_t rows_of_block) {
+  const auto wide = static_cast<int64_t>(c10::elementSize(compute_type(type)));
+  const auto narrow = static_cast<int64_t>(c10::elementSize(type));
+  // Bytes for a row of the weight: the gradients of its logits and of the row, made from them;
+  // those of a block, and the sum over the blocks.
+  const int64_t kept = (tokens + hidden) * narrow;
+  const int64_t summed = rows_of_block * narrow + hidden * wide;
+  return narrow < wide && kept <= summed;
+}
 
+// Gradients are undefined where they are not asked for. The weight's is in the type in which it is
+// summed, fp32 (fp64): the backward pass rounds it, once, after scaling. Where the logits are kept,
+// theirs takes its place.
+using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;  // loss, gradients of
+                                                                             // x, weight, logits
+
+// rows: tokens of a block.
 Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
                 bool x_needs_gradient, bool weight_needs_gradient, int64_t rows,
                 const LossesOfBlock& losses_of_block) {
   const int64_t tokens = x.size(0), vocabulary = weight.size(0);
   const at::ScalarType wide = compute_type(x.scalar_type());
+  const bool kept = weight_needs_gradient && keeps_logits(tokens, x.size(1), x.scalar_type(), rows);
+  if (kept) rows = tokens;
   at::Tensor loss = at::zeros({}, x.options().dtype(at::kDouble));
   at::Tensor x_gradient, weight_gradient;
   if (x_needs_gradient) x_gradient = at::empty_like(x, at::MemoryFormat::Contiguous);
-  if (weight_needs_gradient) {
+  if (weight_needs_gradient && !kept) {
     weight_gradient = at::empty(weight.sizes(), weight.options().dtype(wide));
     if (tokens == 0) weight_gradient.zero_();
   }
@@ -258,9 +272,10 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
       at::Tensor block_gradient = x_gradient.narrow(0, begin, size);
       at::mm_out(block_gradient, logits, weight);
     }
-    if (weight_needs_gradient) add_weight_gradient(logits, x_block, begin == 0, weight_gradient);
+    if (weight_gradient.defined())
+      add_weight_gradient(logits, x_block, begin == 0, weight_gradient);
   }
-  return {loss.to(wide), x_gradient, weight_gradient};
+  return {loss.to(wide), x_gradient, weight_gradient, kept ? memory : at::Tensor()};
 }
 
 Results linear_cross_entropy_cpu(const at::Tensor& x, const at::Tensor& weight,
@@ -299,7 +314,7 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
       "linear_cross_entropy(Tensor x, Tensor weight, Tensor labels, bool x_needs_gradient, "
       "bool weight_needs_gradient, int logits_bytes) -> (Tensor loss, Tensor x_gradient, Tensor "
-      "weight_gradient)");
+      "weight_gradient, Tensor logits_gradient)");
   m.def("scale_copy_(Tensor(a!) to, Tensor from, Tensor factor) -> ()");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
@@ -336,6 +351,16 @@ at::Tensor scaled(const at::Tensor& x, const at::Tensor& factor, at::ScalarType 
   return result;
 }
 
+// The weight's gradient from that of the logits, for a gradient of the loss.
+at::Tensor weight_gradient_from(const at::Tensor& logits_gradient, const at::Tensor& x,
+                                const at::Tensor& loss_gradient) {
+  if (x.size(0) == 0) return at::zeros({logits_gradient.size(1), x.size(1)}, x.options());
+  if (x.is_cpu() || x.is_meta()) {
+    return rounded_transposed_product(logits_gradient, x, loss_gradient);
+  }
+  return scaled(at::mm(logits_gradient.t(), x), loss_gradient, x.scalar_type());
+}
+
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& labels, bool x_needs_gradient,
@@ -344,24 +369,28 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     static const auto op =
         find_operator<decltype(linear_cross_entropy_cpu)>("colossal::linear_cross_entropy");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    auto [loss, x_gradient, weight_gradient] =
+    auto [loss, x_gradient, weight_gradient, logits_gradient] =
         shard ? colossal::ops::forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
                                        rows_of_block(x, shard->largest, logits_bytes),
                                        losses_of_shard(*shard))
               : op.call(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes);
-    context->save_for_backward({x_gradient, weight_gradient});
+    context->save_for_backward({x_gradient, weight_gradient, logits_gradient,
+                                logits_gradient.defined() ? x : at::Tensor()});
     context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
     return loss;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x_gradient = saved[0], &weight_gradient = saved[1];
+    const at::Tensor &logits_gradient = saved[2], &x = saved[3];
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
     COLOSSAL_CHECK(context->saved_data.emplace("spent", true).second,
                    "linear_cross_entropy has one backward pass: its gradients were made in place");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return {scaled(saved[0], gradients[0], type),
-            scaled(saved[1], gradients[0], type),
+    return {scaled(x_gradient, gradients[0], type),
+            logits_gradient.defined() ? weight_gradient_from(logits_gradient, x, gradients[0])
+                                      : scaled(weight_gradient, gradients[0], type),
             {},
             {},
             {},
@@ -590,6 +619,12 @@ int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::Scalar
   const int64_t even = (tokens + blocks - 1) / blocks;
   const int64_t rounded = (even + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
   return std::min(fitting, rounded);
+}
+
+bool linear_cross_entropy_keeps_logits(int64_t tokens, int64_t hidden, int64_t vocabulary,
+                                       at::ScalarType type, int64_t logits_bytes) {
+  return keeps_logits(tokens, hidden, type,
+                      linear_cross_entropy_rows(tokens, vocabulary, type, logits_bytes));
 }
 
 }  // namespace colossal::ops

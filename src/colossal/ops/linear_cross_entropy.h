@@ -20,7 +20,8 @@ inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;
 // The logits exist for linear_cross_entropy_rows() tokens at a time, and become their own gradient
 // there, so that both gradients are ready when the forward pass ends: three products in all, none
 // repeated (P. Hsu et al., "Liger Kernel", 2024). The backward pass only scales them by the
-// gradient of the sum. The weight's gradient is summed over the blocks in fp32 (fp64).
+// gradient of the sum. The weight's gradient is summed over the blocks in fp32 (fp64); where that
+// sum takes more memory than the logits of all tokens, see linear_cross_entropy_keeps_logits().
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels,
                                 int64_t logits_bytes = kDefaultLogitsBytes);
@@ -46,5 +47,12 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
 // Tokens whose logits are held at once: as many as logits_bytes hold, at least one.
 int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::ScalarType type,
                                   int64_t logits_bytes = kDefaultLogitsBytes);
+
+// Whether the logits of all tokens are held at once, and their gradient kept for the backward pass,
+// which makes the weight's from it, rounded as it comes: in bf16, where that takes no more memory
+// than the block of logits and the weight's gradient in fp32 (few tokens for the hidden size).
+bool linear_cross_entropy_keeps_logits(int64_t tokens, int64_t hidden, int64_t vocabulary,
+                                       at::ScalarType type,
+                                       int64_t logits_bytes = kDefaultLogitsBytes);
 
 }  // namespace colossal::ops

@@ -7,6 +7,7 @@
 
 #include "colossal/base/range.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/linear_cross_entropy.h"
 
 namespace colossal::plan {
 namespace {
@@ -35,9 +36,14 @@ double transposed_product(Arguments arguments) {
   return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(1));
 }
 
+// Where the logits' gradient is kept, the backward pass makes the weight's.
 double linear_cross_entropy(Arguments arguments) {
   const at::Tensor &x = arguments[0].toTensor(), &weight = arguments[1].toTensor();
-  const int products = 1 + (arguments[3].toBool() ? 1 : 0) + (arguments[4].toBool() ? 1 : 0);
+  const bool x_gradient = arguments[3].toBool();
+  const bool weight_gradient = arguments[4].toBool() && !ops::linear_cross_entropy_keeps_logits(
+                                                            x.size(0), x.size(1), weight.size(0),
+                                                            x.scalar_type(), arguments[5].toInt());
+  const int products = 1 + (x_gradient ? 1 : 0) + (weight_gradient ? 1 : 0);
   return 2.0 * products * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
 }
 
@@ -103,6 +109,7 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"aten::baddbmm", product<1>},
       {"aten::linear", linear},
       {"colossal::transposed_product", transposed_product},
+      {"colossal::rounded_transposed_product", transposed_product},
       {"colossal::linear_cross_entropy", linear_cross_entropy},
       {"colossal::attention", attention<false>},
       {"colossal::attention_backward", attention<true>},

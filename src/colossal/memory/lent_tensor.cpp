@@ -1,0 +1,32 @@
+#include "colossal/memory/lent_tensor.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/Allocator.h>
+
+namespace colossal::memory {
+
+LentTensor::LentTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind)
+    : kind_(kind), bytes_(numel * static_cast<int64_t>(c10::elementSize(type))) {
+  const MemoryKindScope scope(kind);
+  tensor_ = at::empty({numel}, at::TensorOptions().dtype(type).device(device));
+  give();
+}
+
+void LentTensor::take() {
+  if (here_) return;
+  const MemoryKindScope scope(kind_);
+  c10::StorageImpl* const storage = tensor_.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(c10::GetAllocator(tensor_.device().type())->allocate(bytes_));
+  storage->set_nbytes(static_cast<size_t>(bytes_));
+  here_ = true;
+}
+
+void LentTensor::give() {
+  if (!here_) return;
+  c10::StorageImpl* const storage = tensor_.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(c10::DataPtr(nullptr, tensor_.device()));
+  storage->set_nbytes(0);
+  here_ = false;
+}
+
+}  // namespace colossal::memory

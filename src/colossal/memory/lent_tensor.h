@@ -1,0 +1,31 @@
+// Whole weights and gradients that come and go with every chunk.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "colossal/memory/memory_ledger.h"
+
+namespace colossal::memory {
+
+// A tensor that has memory only between take() and give(); views of its storage follow it. That the
+// system need not make new pages each time is the allocator's to see to (own_pages.h).
+class LentTensor {
+ public:
+  // Without memory, but views can be made of it.
+  LentTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind);
+
+  const at::Tensor& tensor() const { return tensor_; }
+  bool here() const { return here_; }
+  void take();  // contents are arbitrary; does nothing where it is here
+  void give();
+
+ private:
+  MemoryKind kind_;
+  at::Tensor tensor_;  // [numel]
+  int64_t bytes_;
+  bool here_ = true;
+};
+
+}  // namespace colossal::memory

@@ -1,0 +1,34 @@
+#include "colossal/memory/lent_tensor.h"
+
+#include <gtest/gtest.h>
+
+namespace colossal::memory {
+namespace {
+
+TEST(LentTensor, HasMemoryOnlyWhileItIsHere) {
+  install_counting_allocators();
+  MemoryLedger ledger;
+  const MemoryScope scope{ledger, at::kMeta};
+  LentTensor tensor(1000, at::kByte, at::kMeta, MemoryKind::gathered);
+  EXPECT_FALSE(tensor.here());
+  EXPECT_EQ(ledger.live().total(), 0);
+  for (int i = 0; i < 2; ++i) tensor.take();
+  EXPECT_TRUE(tensor.here());
+  EXPECT_EQ(ledger.live()[MemoryKind::gathered], 1000);
+  EXPECT_EQ(ledger.live().total(), 1000);
+  for (int i = 0; i < 2; ++i) tensor.give();
+  EXPECT_EQ(ledger.live().total(), 0);
+}
+
+TEST(LentTensor, ViewsFollowTheMemory) {
+  LentTensor tensor(8, at::kByte, at::kCPU, MemoryKind::gathered);
+  tensor.take();
+  const at::Tensor view = tensor.tensor().narrow(0, 4, 4);
+  tensor.give();
+  tensor.take();
+  tensor.tensor().fill_(7);
+  EXPECT_EQ(view.sum().item<int64_t>(), 28);
+}
+
+}  // namespace
+}  // namespace colossal::memory

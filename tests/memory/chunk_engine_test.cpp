@@ -166,6 +166,45 @@ TEST(ChunkEngine, NamesTheFirstNonFiniteGradient) {
   EXPECT_EQ(engine.first_non_finite_gradient(), "on_one_rank");
 }
 
+// From the first of a step until the next step begins. One that fills its chunk is taken as it is.
+TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
+  constexpr int64_t kElements = 4096, kBytes = kElements * static_cast<int64_t>(sizeof(double));
+  install_counting_allocators();
+  const auto optimizer = optim::make_optimizer({});
+  test::run_ranks(2, [&](comm::World& world) {
+    for (int zero : {0, 1, 2, 3}) {
+      SCOPED_TRACE(zero);
+      MemoryLedger ledger;
+      const MemoryScope scope{ledger, at::kCPU};
+      const ParallelContext context(world, Strategy{.dp = 2, .zero = zero});
+      nn::ParameterList parameters{nn::ParameterHandle(
+          std::make_shared<nn::Parameter>(nn::Parameter{.name = "table", .shape = {kElements}}))};
+      ChunkOptions options = kFp64;
+      options.window_bytes = 0;
+      ChunkEngine engine(parameters, context, *optimizer, options);
+      engine.initialise(1);
+      for (int step = 0; step < 2; ++step) {
+        engine.begin_step();
+        EXPECT_EQ(ledger.live()[MemoryKind::gradients], 0);
+        engine.begin_micro_batch(true);
+        nn::LayerScope layer("layer");
+        const at::Tensor product = (parameters[0].use(layer) * 2.0).sum();
+        ledger.reset_peak();
+        const int64_t before = ledger.live().total();
+        torch::autograd::backward({product}, {});
+        engine.end_micro_batch();
+        engine.finish_reduction();
+        // The gradient and, sharded, the part of it that is kept; autograd's own is no second one.
+        const int64_t expected = zero >= 2 ? kBytes + kBytes / 2 : kBytes;
+        EXPECT_LT(ledger.at_peak().total() - before, expected + kBytes / 4);
+        EXPECT_EQ(ledger.live()[MemoryKind::gradients], zero >= 2 ? kBytes / 2 : kBytes);
+        engine.update({.learning_rate = 0.1}, {true});
+      }
+      engine.synchronize();
+    }
+  });
+}
+
 TEST(ChunkEngine, StateBytesAreThoseOfTheStage) {
   const auto optimizer = optim::make_optimizer({});
   test::run_ranks(4, [&](comm::World& world) {

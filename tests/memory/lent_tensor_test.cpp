@@ -30,5 +30,24 @@ TEST(LentTensor, ViewsFollowTheMemory) {
   EXPECT_EQ(view.sum().item<int64_t>(), 28);
 }
 
+TEST(LentTensor, TakesTheMemoryOfAnotherOfItsSize) {
+  install_counting_allocators();
+  MemoryLedger ledger;
+  const MemoryScope scope{ledger, at::kCPU};
+  LentTensor tensor(64, at::kByte, at::kCPU, MemoryKind::gradients);
+  const at::Tensor larger = at::full({65}, 3, at::kByte), same = at::full({64}, 7, at::kByte);
+  const void* const memory = same.const_data_ptr();
+  EXPECT_FALSE(tensor.take_from(larger.storage()));
+  EXPECT_TRUE(tensor.take_from(same.storage()));
+  EXPECT_EQ(tensor.tensor().const_data_ptr(), memory);
+  EXPECT_EQ(tensor.tensor().sum().item<int64_t>(), 64 * 7);
+  EXPECT_EQ(same.storage().nbytes(), 0);
+  EXPECT_EQ(ledger.live()[MemoryKind::gradients], 64);
+  EXPECT_EQ(ledger.live()[MemoryKind::other], 65);
+  EXPECT_FALSE(tensor.take_from(at::full({64}, 9, at::kByte).storage())) << "it is here";
+  tensor.give();
+  EXPECT_EQ(ledger.live().total(), 65);
+}
+
 }  // namespace
 }  // namespace colossal::memory

@@ -16,7 +16,7 @@ namespace {
 nlohmann::json model_fields(const Layout& layout) {
   if (layout.family == "gpt2") {
     if (layout.large) {
-      return {{"vocab_size", 500}, {"n_embd", 128}, {"n_layer", 8}, {"n_head", 4}};
+      return {{"vocab_size", 500}, {"n_embd", 128}, {"n_layer", 10}, {"n_head", 4}};
     }
     return {{"vocab_size", 101}, {"n_embd", 72}, {"n_layer", 2}, {"n_head", 6}, {"n_inner", 100}};
   }

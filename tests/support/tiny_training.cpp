@@ -115,7 +115,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   result.tier_traffic[world.rank()] = engine.chunks().tier_traffic();
   engine.chunks().for_each_written_piece([&](const memory::OwnedPiece& piece) {
     collect(result.weights, piece, piece.master());
-    collect(result.gradients, piece, piece.gradient());
+    if (training.steps > 0) collect(result.gradients, piece, piece.gradient());
   });
 }
 

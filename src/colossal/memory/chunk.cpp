@@ -43,15 +43,10 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
       tiers_(tiers),
       state_sharded_(zero >= 1),
       gradients_sharded_(zero >= 2 && ranks.shards.size() > 1),
-      weights_sharded_(zero >= 3 && ranks.shards.size() > 1) {
+      weights_sharded_(zero >= 3 && ranks.shards.size() > 1),
+      gradients_go_away_(gradients_sharded_ || tiers.gradients != Tier::device) {
   TierPools& pools = memory.pools;
   const Range all{0, numel()};
-  const auto whole = [&](at::ScalarType type, MemoryKind kind) {
-    const MemoryKindScope scope(kind);
-    const auto options = at::TensorOptions().dtype(type).device(pools.device());
-    // What no update reads, all of it is loaded or made: the gaps may hold anything.
-    return plan.trainable ? at::zeros({numel()}, options) : at::empty({numel()}, options);
-  };
   const Range resting = weights_sharded_ ? shard : all;
   if (weights_sharded_ || tiers.parameters != Tier::device) {
     whole_weights_ = std::make_unique<LentTensor>(numel(), options.working, pools.device(),
@@ -60,21 +55,32 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
     weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, options.working,
                                               MemoryKind::parameters, pools);
   } else {
-    weights_here_ = whole(options.working, MemoryKind::parameters);
+    const MemoryKindScope scope(MemoryKind::parameters);
+    const auto type = at::TensorOptions().dtype(options.working).device(pools.device());
+    // What no update reads, all of it is loaded or made: the gaps may hold anything.
+    weights_here_ = plan.trainable ? at::zeros({numel()}, type) : at::empty({numel()}, type);
     weights_ = std::make_unique<StoredTensor>(weights_here_, all, MemoryKind::parameters, pools);
   }
   if (!plan.trainable) return;
 
-  if (gradients_sharded_ || tiers.gradients != Tier::device) {
-    whole_gradients_ = std::make_unique<LentTensor>(numel(), options.gradient, pools.device(),
-                                                    MemoryKind::gradients);
-    gradients_here_ = whole_gradients_->tensor();
+  const auto lent_gradients = [&](int64_t size) {
+    return std::make_unique<LentTensor>(size, options.gradient, pools.device(),
+                                        MemoryKind::gradients);
+  };
+  whole_gradients_ = lent_gradients(numel());
+  gradients_here_ = whole_gradients_->tensor();
+  if (tiers.gradients != Tier::device) {
     gradients_ = std::make_unique<StoredTensor>(tiers.gradients, held, options.gradient,
                                                 MemoryKind::gradients, pools);
+  } else if (gradients_go_away_) {
+    kept_gradients_ = lent_gradients(held.size());
+    gradients_ = std::make_unique<StoredTensor>(kept_gradients_->tensor(), held,
+                                                MemoryKind::gradients, pools);
   } else {
-    gradients_here_ = whole(options.gradient, MemoryKind::gradients);
+    whole_gradients_->take();  // no view is made of a part of nothing
     gradients_ = std::make_unique<StoredTensor>(gradients_here_.narrow(0, held.begin, held.size()),
                                                 held, MemoryKind::gradients, pools);
+    whole_gradients_->give();
   }
   // Weights of which ranks update parts, and which rest whole off the device, are made on it.
   if (options.master != options.working || (gathers_updates() && weights_go_away())) {
@@ -174,7 +180,17 @@ void Chunk::end_use() {
 }
 
 void Chunk::take_gradients() {
-  if (whole_gradients_) whole_gradients_->take();
+  whole_gradients_->take();
+}
+
+bool Chunk::adopt_gradient(const at::Tensor& gradient) {
+  // Two that autograd holds, as it calls: the leaf's, and the result that became it.
+  constexpr size_t kOwners = 2;
+  const bool whole = gradient.numel() == numel() && gradient.is_contiguous() &&
+                     gradient.scalar_type() == gradients_here_.scalar_type() &&
+                     gradient.storage_offset() == 0;
+  return whole && gradient.storage().use_count() <= kOwners &&
+         whole_gradients_->take_from(gradient.storage());
 }
 
 void Chunk::zero_missing_gradients() {
@@ -220,7 +236,7 @@ void Chunk::finish_reduction(bool last) {
   continue_reduction();
   reduction_.wait();
   for (SlotState& slot : slots) slot.summed = false;
-  if (!whole_gradients_) return;
+  if (!gradients_go_away_) return;
   keep_sums(last);
   reduced_ = true;
   whole_gradients_->give();
@@ -238,6 +254,7 @@ std::vector<Range> Chunk::sum_stretches() const {
 
 void Chunk::keep_sums(bool last) {
   squared_norm_ = 0;
+  if (kept_gradients_) kept_gradients_->take();
   for (const Range& stretch : sum_stretches()) {
     const at::Tensor sums = gradients_here_.narrow(0, stretch.begin, stretch.size());
     StretchVisit visit(*gradients_, stretch,
@@ -263,12 +280,14 @@ void Chunk::keep_sums(bool last) {
 
 void Chunk::forget_gradients() {
   reduced_ = false;
+  whole_gradients_->give();
+  if (kept_gradients_) kept_gradients_->give();
   for (SlotState& slot : slots) slot.written = slot.summed = false;
 }
 
 // Summed by stretches wherever they rest: the same bits at every tier.
 double Chunk::squared_gradient_norm() const {
-  if (whole_gradients_) return squared_norm_.value_or(0);
+  if (gradients_go_away_) return squared_norm_.value_or(0);
   double sum = 0;
   for (const Range& stretch : sum_stretches()) {
     const Range counted = intersect(stretch, part);

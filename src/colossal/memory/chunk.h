@@ -88,10 +88,12 @@ class Chunk {
   }
   // Whether these are away between uses: sharded, or at rest off the device.
   bool weights_go_away() const { return whole_weights_ != nullptr; }
-  bool gradients_go_away() const { return whole_gradients_ != nullptr; }
+  bool gradients_go_away() const { return gradients_go_away_; }
   const ChunkTiers& tiers() const { return tiers_; }
 
-  // [numel]; with weights or gradients that go away there is memory behind it for a while only.
+  // [numel]; with weights that go away there is memory behind it for a while only. Gradients, also
+  // at rest on the device, have memory from a step's first until the next step begins: none while
+  // activations grow.
   const at::Tensor& whole_weights() const { return weights_here_; }
   const at::Tensor& whole_gradients() const { return gradients_here_; }
 
@@ -127,6 +129,9 @@ class Chunk {
   // in the gaps; their reduction, which leaves sums over ranks, and over earlier ones of this step,
   // in gradients(). Between its beginning and its end the sums of shards go on to their replicas.
   void take_gradients();
+  // `gradient`, whose owner is about to let it go, becomes the whole gradients, where it is all of
+  // them, alone in its memory and the first of the step. False where it is not: to be copied.
+  bool adopt_gradient(const at::Tensor& gradient);
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);
@@ -162,8 +167,11 @@ class Chunk {
   ChunkMemory& memory_;
   ChunkTiers tiers_;
   bool state_sharded_, gradients_sharded_, weights_sharded_;
-  at::Tensor weights_here_, gradients_here_;                     // [numel]
-  std::unique_ptr<LentTensor> whole_weights_, whole_gradients_;  // what of these goes away
+  bool gradients_go_away_;
+  at::Tensor weights_here_, gradients_here_;   // [numel]
+  std::unique_ptr<LentTensor> whole_weights_;  // where they go away
+  std::unique_ptr<LentTensor> whole_gradients_;
+  std::unique_ptr<LentTensor> kept_gradients_;  // sums at rest on the device, of those that go away
   std::unique_ptr<StoredTensor> weights_, own_master_, gradients_;
   std::unique_ptr<StoredTensor> weights_on_device_;  // whole_weights(), while they gather updates
   StoredTensor* master_ = nullptr;

@@ -281,15 +281,17 @@ void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, bool tied, const a
   bool& pending = tied ? state.pending_tied : state.pending;
   COLOSSAL_CHECK(pending, "parameter {} had two gradients of one layer in one backward",
                  place.parameter->name);
-  chunk.take_gradients();
-  // Copying here and dropping autograd's tensor costs one pass less than having autograd add into
-  // a zeroed view, and lets a bf16 gradient accumulate in fp32.
-  const at::Tensor gradient = leaf.grad().contiguous().view(-1);
-  const at::Tensor target = chunk.whole_gradients().narrow(0, place.offset, place.numel);
-  if (state.summed) {
-    ops::accumulate(target, gradient);
-  } else {
-    ops::convert_copy(target, gradient);
+  if (!chunk.adopt_gradient(leaf.grad())) {
+    chunk.take_gradients();
+    // Copying here and dropping autograd's tensor costs one pass less than having autograd add into
+    // a zeroed view, and lets a bf16 gradient accumulate in fp32.
+    const at::Tensor gradient = leaf.grad().contiguous().view(-1);
+    const at::Tensor target = chunk.whole_gradients().narrow(0, place.offset, place.numel);
+    if (state.summed) {
+      ops::accumulate(target, gradient);
+    } else {
+      ops::convert_copy(target, gradient);
+    }
   }
   leaf.mutable_grad().reset();
   state.written = state.summed = true;

@@ -49,7 +49,8 @@ struct OwnedPiece {
   at::Tensor working() const { return chunk->weights().read(in_chunk); }  // in the compute type
   // The working weights where these are their own masters.
   at::Tensor master() const;
-  // Summed over ranks after finish_reduction; a frozen parameter has none.
+  // Summed over ranks, from finish_reduction until the next step begins; a frozen parameter has
+  // none.
   at::Tensor gradient() const;
   // The optimizer's, as it names them.
   size_t num_states() const { return chunk->state().size(); }

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
 
+#include <utility>
+
 namespace colossal::memory {
 
 LentTensor::LentTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind)
@@ -15,8 +17,21 @@ LentTensor::LentTensor(int64_t numel, at::ScalarType type, at::Device device, Me
 void LentTensor::take() {
   if (here_) return;
   const MemoryKindScope scope(kind_);
+  hold(c10::GetAllocator(tensor_.device().type())->allocate(bytes_));
+}
+
+bool LentTensor::take_from(const c10::Storage& storage) {
+  if (here_ || storage.nbytes() != static_cast<size_t>(bytes_)) return false;
+  c10::StorageImpl* const from = storage.unsafeGetStorageImpl();
+  hold(from->set_data_ptr(c10::DataPtr(nullptr, tensor_.device())));
+  from->set_nbytes(0);
+  count_as(tensor_.storage().data_ptr(), kind_);
+  return true;
+}
+
+void LentTensor::hold(c10::DataPtr memory) {
   c10::StorageImpl* const storage = tensor_.storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(c10::GetAllocator(tensor_.device().type())->allocate(bytes_));
+  storage->set_data_ptr_noswap(std::move(memory));
   storage->set_nbytes(static_cast<size_t>(bytes_));
   here_ = true;
 }

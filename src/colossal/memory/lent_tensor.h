@@ -1,4 +1,4 @@
-// Whole weights and gradients that come and go with every chunk.
+// Whole weights, and gradients, that come and go with every chunk.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,9 +19,14 @@ class LentTensor {
   const at::Tensor& tensor() const { return tensor_; }
   bool here() const { return here_; }
   void take();  // contents are arbitrary; does nothing where it is here
+  // Takes the memory of `storage`, with what is in it, and leaves that empty: for an owner who is
+  // about to let it go. False, and nothing is done, where it is here or of another size.
+  bool take_from(const c10::Storage& storage);
   void give();
 
  private:
+  void hold(c10::DataPtr memory);
+
   MemoryKind kind_;
   at::Tensor tensor_;  // [numel]
   int64_t bytes_;

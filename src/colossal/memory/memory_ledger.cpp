@@ -272,6 +272,13 @@ void MemoryLedger::mark(const c10::Storage& storage, MemoryKind kind) {
   if (replaced) recount(*block, kind);
 }
 
+void count_as(const c10::DataPtr& memory, MemoryKind kind) {
+  CountedBlock* const block = block_of(memory);
+  if (!block) return;
+  const std::lock_guard lock(block->books->mutex);
+  recount(*block, kind);
+}
+
 c10::DataPtr counted(c10::DataPtr memory, int64_t bytes) {
   if (!counting_books || memory.device().type() != counted_device) return memory;
   CountedBlock* const block = make_block(counting_books, bytes, current_kind, 0);

@@ -98,6 +98,9 @@ class MemoryKindScope {
   MemoryKind before_;
 };
 
+// Counts a tensor's memory as `kind` from now on. Does nothing where nobody counts it.
+void count_as(const c10::DataPtr& memory, MemoryKind kind);
+
 // `memory`, of `bytes` for a tensor, which another than LibTorch's allocators made, counted until
 // it is released as if this thread had allocated it here.
 c10::DataPtr counted(c10::DataPtr memory, int64_t bytes);

@@ -24,7 +24,7 @@ nlohmann::json model_fields(const Layout& layout) {
     return {{"vocab_size", 500},
             {"hidden_size", 128},
             {"intermediate_size", 384},
-            {"num_hidden_layers", 8}};
+            {"num_hidden_layers", 10}};
   }
   return {{"vocab_size", 101},      {"hidden_size", 36},        {"intermediate_size", 50},
           {"num_hidden_layers", 2}, {"num_attention_heads", 6}, {"num_key_value_heads", 2},

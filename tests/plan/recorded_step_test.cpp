@@ -32,17 +32,28 @@ std::string text_of(const memory::BytesByKind& bytes) {
   return text;
 }
 
-// States must be equal, and the sum within `tolerance`: comm threads release when they come to it.
-void expect_same_peak(const memory::BytesByKind& dry, const memory::BytesByKind& real,
-                      double tolerance) {
+// Of each kind by itself.
+memory::BytesByKind most_of_each(const plan::Recording& recording) {
+  memory::BytesByKind live, most;
+  for (const memory::MemoryChange& change : recording.memory) {
+    live[change.kind] += change.bytes;
+    most[change.kind] = std::max(most[change.kind], live[change.kind]);
+  }
+  return most;
+}
+
+// States must be equal where there is most of them, and the peak of the sum within `tolerance`:
+// comm threads release when they come to it.
+void expect_same_peak(const plan::Recording& dry, const plan::Recording& real, double tolerance) {
   using memory::MemoryKind;
+  const memory::BytesByKind dry_most = most_of_each(dry), real_most = most_of_each(real);
   for (const MemoryKind kind :
        {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer}) {
-    EXPECT_EQ(dry[kind], real[kind]) << memory_kind_name(kind);
+    EXPECT_EQ(dry_most[kind], real_most[kind]) << memory_kind_name(kind);
   }
-  const auto all = static_cast<double>(real.total());
-  EXPECT_NEAR(static_cast<double>(dry.total()), all, tolerance * all)
-      << "dry:" << text_of(dry) << "\nreal:" << text_of(real);
+  const auto all = static_cast<double>(real.at_peak.total());
+  EXPECT_NEAR(static_cast<double>(dry.at_peak.total()), all, tolerance * all)
+      << "dry:" << text_of(dry.at_peak) << "\nreal:" << text_of(real.at_peak);
 }
 
 void expect_same_step(const Layout& layout) {
@@ -63,8 +74,7 @@ void expect_same_step(const Layout& layout) {
     EXPECT_EQ(planned.tier_traffic, found.tier_traffic);
     EXPECT_EQ(planned.at_rest, found.at_rest);
     // Allocations of LibTorch's own kernels count for more in a small model.
-    expect_same_peak(dry.recording.at_peak, real[rank].recording.at_peak,
-                     layout.large ? 0.01 : 0.05);
+    expect_same_peak(dry.recording, real[rank].recording, layout.large ? 0.01 : 0.05);
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -285,14 +295,14 @@ TEST(RecordedStep, KeepsWhatHooksCount) {
   }
 }
 
-// Three micro-batches recorded, the second as often as it stands for, are all of them.
+// Four micro-batches recorded, the second as often as it stands for, are all of them.
 TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
   ops::register_meta_kernels();
-  for (const int zero : {0, 1}) {
+  for (const int zero : {0, 1, 2, 3}) {
     const Job job = job_of({.dp = 2, .sp = 2, .tp = 2, .zero = zero, .num_micro_batches = 7});
-    const RecordedStep three = plan::record_step(job, 5);
-    EXPECT_EQ(three.micro_batches.size(), 3u);
-    EXPECT_EQ(three.middle_repeats, 5);
+    const RecordedStep four = plan::record_step(job, 5);
+    EXPECT_EQ(four.micro_batches.size(), 4u);
+    EXPECT_EQ(four.middle_repeats, 4);
     const auto world = comm::dry_world(5, 8);
     const RecordedStep all = plan::record_step(job, *world, at::kMeta, [&] {
       std::vector<data::Batch> batches = real_batches(job);
@@ -303,7 +313,7 @@ TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
       return batches;
     });
     EXPECT_EQ(all.micro_batches.size(), 7u);
-    const RankPlan scaled = plan_of(three, 5);
+    const RankPlan scaled = plan_of(four, 5);
     RankPlan whole{.rank = 5};
     for (const plan::Operator& op : all.recording.operators) whole.flops += op.flops;
     for (const plan::Collective& call : all.recording.collectives) {
@@ -312,7 +322,7 @@ TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
     EXPECT_EQ(scaled.sent, whole.sent);
     EXPECT_DOUBLE_EQ(scaled.flops, whole.flops);
     EXPECT_EQ(scaled.activation_bytes, plan_of(all, 5).activation_bytes);
-    EXPECT_EQ(three.recording.at_peak.total(), all.recording.at_peak.total());
+    EXPECT_EQ(four.recording.at_peak.total(), all.recording.at_peak.total());
   }
 }
 

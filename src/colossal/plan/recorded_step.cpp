@@ -15,7 +15,7 @@
 namespace colossal::plan {
 namespace {
 
-constexpr int64_t kRecordedMicroBatches = 3;
+constexpr int64_t kRecordedMicroBatches = 4;
 
 at::Tensor meta_tokens(int64_t sequences, const Job& job) {
   return at::empty({sequences, job.sequence_length},

@@ -20,7 +20,9 @@ struct MicroBatchMark {
 
 struct RecordedStep {
   Recording recording;
-  std::vector<MicroBatchMark> micro_batches;  // as recorded: at most three, first, second and last
+  // As recorded, at most four: the first three and the last. The third is the first that begins
+  // with sums of gradients at rest, since those of the first come to rest in the second.
+  std::vector<MicroBatchMark> micro_batches;
   // How many of the step's micro-batches the second one stands for: those between the first, which
   // writes gradients, and the last, which sends them, are alike. 1: for itself.
   int64_t middle_repeats = 1;

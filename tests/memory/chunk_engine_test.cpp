@@ -169,7 +169,7 @@ TEST(ChunkEngine, NamesTheFirstNonFiniteGradient) {
 // From the first of a step until the next step begins. One that fills its chunk is taken as it is.
 TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
   constexpr int64_t kElements = 4096, kBytes = kElements * static_cast<int64_t>(sizeof(double));
-  install_counting_allocators();
+  install_allocators();
   const auto optimizer = optim::make_optimizer({});
   test::run_ranks(2, [&](comm::World& world) {
     for (int zero : {0, 1, 2, 3}) {

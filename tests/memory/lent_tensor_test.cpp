@@ -6,7 +6,7 @@ namespace colossal::memory {
 namespace {
 
 TEST(LentTensor, HasMemoryOnlyWhileItIsHere) {
-  install_counting_allocators();
+  install_allocators();
   MemoryLedger ledger;
   const MemoryScope scope{ledger, at::kMeta};
   LentTensor tensor(1000, at::kByte, at::kMeta, MemoryKind::gathered);
@@ -31,7 +31,7 @@ TEST(LentTensor, ViewsFollowTheMemory) {
 }
 
 TEST(LentTensor, TakesTheMemoryOfAnotherOfItsSize) {
-  install_counting_allocators();
+  install_allocators();
   MemoryLedger ledger;
   const MemoryScope scope{ledger, at::kCPU};
   LentTensor tensor(64, at::kByte, at::kCPU, MemoryKind::gradients);

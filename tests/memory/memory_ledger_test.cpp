@@ -26,7 +26,7 @@ at::Tensor bytes_on(at::DeviceType device, int64_t bytes) {
 
 class MemoryLedgerTest : public testing::TestWithParam<at::DeviceType> {
  protected:
-  MemoryLedgerTest() { install_counting_allocators(); }
+  MemoryLedgerTest() { install_allocators(); }
   at::Tensor bytes(int64_t size) const { return bytes_on(GetParam(), size); }
 };
 
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, MemoryLedgerTest, testing::Values(at::kCPU, at
 
 // Kernels load whole cache lines, and a later tensor may have an earlier one's memory.
 TEST(MemoryLedger, GivesAlignedMemory) {
-  install_counting_allocators();
+  install_allocators();
   MemoryLedger ledger;
   const MemoryScope scope(ledger, at::kCPU);
   for (const int64_t size : {1, 63, 64, 1000, 100'000, 50'000'000}) {
@@ -145,7 +145,7 @@ TEST(MemoryLedger, GivesAlignedMemory) {
 
 // oneDNN takes its scratch so, counted, and may give it back where nobody counts.
 TEST(MemoryLedger, BareAddressesAreCountedAndReleased) {
-  install_counting_allocators();
+  install_allocators();
   c10::Allocator* const allocator = c10::GetAllocator(at::kCPU);
   const MemoryLedger ledger;
   void* counted = nullptr;
@@ -160,10 +160,28 @@ TEST(MemoryLedger, BareAddressesAreCountedAndReleased) {
   EXPECT_EQ(ledger.live().total(), 0);
 }
 
+int64_t page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+// A library's user need not count to be spared new pages for each step's gradients.
+TEST(MemoryLedger, LargeBlocksKeepTheirPagesAlsoWhereNobodyCounts) {
+  install_allocators();
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const void* const freed = bytes_on(at::kCPU, 64 * kMiB).fill_(1).const_data_ptr();
+  const int64_t before = page_faults();
+  const at::Tensor next = bytes_on(at::kCPU, 64 * kMiB).fill_(1);
+  EXPECT_EQ(next.const_data_ptr(), freed);
+  EXPECT_LT(page_faults() - before, 100);
+  count_as(next.storage().data_ptr(), MemoryKind::gradients);
+}
+
 // Of large blocks that are freed one waits for the next of its size; what waits does not stay
 // beside a block of another size, also where a small one lies behind it.
 TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
-  install_counting_allocators();
+  install_allocators();
   constexpr int64_t kMiB = int64_t{1} << 20;
   const MemoryLedger ledger;
   const MemoryScope scope(ledger, at::kCPU);
@@ -188,7 +206,7 @@ TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
 
 // A new block of another size gets the pages of those that wait, not fresh ones to clear.
 TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
-  install_counting_allocators();
+  install_allocators();
   constexpr int64_t kMiB = int64_t{1} << 20;
   const MemoryLedger ledger;
   const MemoryScope scope(ledger, at::kCPU);
@@ -198,12 +216,7 @@ TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
   // More than the process has had at once; what nobody touches takes nothing.
   const at::Tensor untouched = bytes_on(at::kCPU, 8192 * kMiB);
   { const std::array blocks{touched(100 * kMiB, 1), touched(50 * kMiB, 2), touched(70 * kMiB, 3)}; }
-  const auto faults = [] {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_minflt;
-  };
-  const int64_t before = faults(), resident = machine::resident_bytes();
+  const int64_t before = page_faults(), resident = machine::resident_bytes();
   std::mt19937 random(1);
   std::deque<std::pair<at::Tensor, int>> blocks;
   int64_t bytes = 0;
@@ -222,7 +235,7 @@ TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
     ASSERT_LT(machine::resident_bytes() - resident, 10 * kMiB);
   }
   // 9 GiB were touched.
-  EXPECT_LT((faults() - before) * int64_t{4096}, 400 * kMiB);
+  EXPECT_LT((page_faults() - before) * int64_t{4096}, 400 * kMiB);
 }
 
 // Memory that ranks share counts as a rank's own, and a dry run counts the same.

@@ -91,7 +91,7 @@ std::vector<data::Batch> real_batches(const Job& job) {
 }
 
 std::vector<plan::RecordedStep> real_steps(const Job& job) {
-  memory::install_counting_allocators();
+  memory::install_allocators();
   std::vector<plan::RecordedStep> steps(job.strategy.world_size());
   run_ranks(job.strategy.world_size(), [&](comm::World& world) {
     steps[world.rank()] =

@@ -79,7 +79,7 @@ int train_here(const RunArguments& arguments, int ranks) {
 }
 
 int train(const RunArguments& arguments) {
-  memory::install_counting_allocators();  // before there are other threads
+  memory::install_allocators();  // before there are other threads
   if (const auto launch = cluster::read_launch_environment()) {
     return train_launched_and_report(arguments, *launch);
   }

@@ -59,6 +59,8 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
       optimizer_(optimizer),
       options_(options),
       memory_(context.device(), options.tiers.nvme_path) {
+  // Gradients and gathered weights come and go each step; their pages must not, whoever counts.
+  install_allocators();
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(options.working));
   const int tensor_parts = context.strategy().tp;
   std::vector<ChunkPlan> plans =

@@ -59,8 +59,8 @@ struct OwnedPiece {
 
 class ChunkEngine : private nn::Residency {
  public:
-  // Takes over the parameters: gives each its storage. `context` and `optimizer` must outlive this.
-  // `order`: see ChunkFetcher.
+  // Takes over the parameters: gives each its storage. Calls install_allocators(). `context` and
+  // `optimizer` must outlive this. `order`: see ChunkFetcher.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const optim::Optimizer& optimizer, const ChunkOptions& options,
               const std::optional<OrderOfUse>& order = std::nullopt);

@@ -10,7 +10,7 @@
 namespace colossal::memory {
 
 // A tensor that has memory only between take() and give(); views of its storage follow it. That the
-// system need not make new pages each time is the allocator's to see to (own_pages.h).
+// system need not make new pages each time is the allocators' to see to (install_allocators).
 class LentTensor {
  public:
   // Without memory, but views can be made of it.

@@ -9,7 +9,7 @@ MemoryCount::MemoryCount(comm::Ledger& calls, c10::DeviceType device, comm::Call
       watching_([this](const at::Tensor& t) {
         if (t.has_storage()) ledger_.mark(t.storage(), MemoryKind::activations);
       }) {
-  install_counting_allocators();
+  install_allocators();
   calls_.set_listener(this);
 }
 

@@ -48,11 +48,12 @@ thread_local std::shared_ptr<Books> counting_books;
 thread_local c10::DeviceType counted_device = c10::kCPU;
 thread_local MemoryKind current_kind = MemoryKind::other;
 
-// Stands before the memory of a counted tensor, which begins at the next multiple of 64 bytes: one
-// plain block of the system. Asked for aligned memory, glibc before 2.38 passes over free blocks
-// that would just fit, so that a step's peak takes up to a sixth more than its tensors.
-struct CountedBlock {
-  std::shared_ptr<Books> books;
+// Stands before the memory of a tensor that is counted or large, which begins at the next multiple
+// of 64 bytes: one plain block of the system. Asked for aligned memory, glibc before 2.38 passes
+// over free blocks that would just fit, so that a step's peak takes up to a sixth more than its
+// tensors.
+struct Block {
+  std::shared_ptr<Books> books;  // null: nobody counts it
   int64_t bytes;
   MemoryKind kind;
   bool maps;                                // in pages of its own, not from the heap
@@ -60,8 +61,8 @@ struct CountedBlock {
 };
 
 void release_block(void* context) {
-  auto* const block = static_cast<CountedBlock*>(context);
-  {
+  auto* const block = static_cast<Block*>(context);
+  if (block->books) {
     const std::lock_guard lock(block->books->mutex);
     block->books->change(block->kind, -block->bytes, block->books->now());
   }
@@ -75,37 +76,36 @@ void release_block(void* context) {
 }
 
 // Meta tensors have no memory but what counts them.
-CountedBlock* make_block(std::shared_ptr<Books> books, int64_t bytes, MemoryKind kind,
-                         size_t memory) {
-  const size_t size = sizeof(CountedBlock) + memory;
+Block* make_block(std::shared_ptr<Books> books, int64_t bytes, MemoryKind kind, size_t memory) {
+  const size_t size = sizeof(Block) + memory;
   const bool maps = size >= kLargeBlock;
   void* const begin = maps ? allocate_pages(size) : std::malloc(size);
   if (!begin) throw std::bad_alloc();
-  return std::construct_at(static_cast<CountedBlock*>(begin), std::move(books), bytes, kind, maps,
+  return std::construct_at(static_cast<Block*>(begin), std::move(books), bytes, kind, maps,
                            nullptr);
 }
 
-void count(const CountedBlock& block) {
+void count(const Block& block) {
   const std::lock_guard lock(block.books->mutex);
   block.books->change(block.kind, block.bytes, block.books->now());
   block.books->note_peak();
 }
 
-// The blocks behind which the CPU's counted tensors lie, by where these begin. LibTorch's oneDNN
-// asks for memory and gives it back by its address alone, whoever counted meanwhile.
+// The blocks behind which the CPU's tensors lie, by where these begin. LibTorch's oneDNN asks for
+// memory and gives it back by its address alone, whoever counted meanwhile.
 class BlocksByMemory {
  public:
-  void add(void* memory, CountedBlock* block) {
+  void add(void* memory, Block* block) {
     const std::lock_guard lock(mutex_);
     blocks_.emplace(memory, block);
   }
-  // Null where nobody counts it.
-  CountedBlock* find(void* memory) const {
+  // Null where LibTorch's own allocator made it.
+  Block* find(void* memory) const {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(memory);
     return found == blocks_.end() ? nullptr : found->second;
   }
-  CountedBlock* remove(void* memory) {
+  Block* remove(void* memory) {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.extract(memory);
     return found.empty() ? nullptr : found.mapped();
@@ -113,7 +113,7 @@ class BlocksByMemory {
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<void*, CountedBlock*> blocks_;
+  std::unordered_map<void*, Block*> blocks_;
 };
 
 // As long-lived as the memory it finds.
@@ -122,27 +122,27 @@ BlocksByMemory& blocks_by_memory() {
   return *blocks;
 }
 
-c10::DeleterFnPtr release_uncounted = nullptr;  // of the allocator under ours, on the CPU
+c10::DeleterFnPtr release_by_libtorch = nullptr;  // of the allocator under ours, on the CPU
 
 void release_memory(void* memory) {
-  if (CountedBlock* const block = blocks_by_memory().remove(memory)) {
+  if (Block* const block = blocks_by_memory().remove(memory)) {
     release_block(block);
   } else {
-    release_uncounted(memory);
+    release_by_libtorch(memory);
   }
 }
 
-// Null where nobody counts it.
-CountedBlock* block_of(const c10::DataPtr& memory) {
+// Null where LibTorch's own allocator made it.
+Block* block_of(const c10::DataPtr& memory) {
   if (memory.get_deleter() == release_memory) {
     return blocks_by_memory().find(memory.get_context());
   }
   if (memory.get_deleter() != release_block) return nullptr;
-  return static_cast<CountedBlock*>(memory.get_context());
+  return static_cast<Block*>(memory.get_context());
 }
 
 // With the books' mutex held.
-void recount(CountedBlock& block, MemoryKind kind) {
+void recount(Block& block, MemoryKind kind) {
   if (block.kind == kind) return;
   Books& books = *block.books;
   const Books::Time time = books.now();
@@ -151,38 +151,39 @@ void recount(CountedBlock& block, MemoryKind kind) {
   block.kind = kind;
 }
 
-void* memory_behind(CountedBlock* block) {
+void* memory_behind(Block* block) {
   constexpr uintptr_t kAlignment = c10::gAlignment;
   const auto end = reinterpret_cast<uintptr_t>(block + 1);
   return reinterpret_cast<void*>((end + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-// Real memory is its own context, and one function releases it, counted or not: LibTorch's
+// Makes what is counted, and large blocks whether counted or not; leaves the rest to LibTorch's.
+// Real memory is its own context, and one function releases it, whoever made it: LibTorch's
 // interface of bare addresses (raw_allocate), by which oneDNN takes its scratch, needs both.
-class CountingAllocator final : public c10::Allocator {
+class Allocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::DeviceType device)
-      : device_(device), under_(c10::GetAllocator(device)) {
+  explicit Allocator(c10::DeviceType device) : device_(device), under_(c10::GetAllocator(device)) {
     if (is_real()) {
-      release_uncounted = under_->raw_deleter();
-      COLOSSAL_CHECK(release_uncounted, "the CPU's allocator has no raw interface");
+      release_by_libtorch = under_->raw_deleter();
+      COLOSSAL_CHECK(release_by_libtorch, "the CPU's allocator has no raw interface");
     }
     constexpr uint8_t kPriority = 50;
     c10::SetAllocator(device, this, kPriority);
   }
 
   c10::DataPtr allocate(size_t size) override {
-    if (!counting_books || device_ != counted_device || size == 0) {
+    const bool counts = counting_books && device_ == counted_device && size > 0;
+    if (!counts && !(is_real() && size >= kLargeBlock)) {
       c10::DataPtr memory = under_->allocate(size);
       if (is_real()) {
-        COLOSSAL_CHECK(memory.compare_exchange_deleter(release_uncounted, release_memory),
+        COLOSSAL_CHECK(memory.compare_exchange_deleter(release_by_libtorch, release_memory),
                        "the CPU's allocator gave memory that its raw deleter does not release");
       }
       return memory;
     }
-    CountedBlock* const block = make_block(counting_books, static_cast<int64_t>(size), current_kind,
-                                           is_real() ? size + c10::gAlignment : 0);
-    count(*block);
+    Block* const block = make_block(counts ? counting_books : nullptr, static_cast<int64_t>(size),
+                                    current_kind, is_real() ? size + c10::gAlignment : 0);
+    if (counts) count(*block);
     if (!is_real()) return {nullptr, block, release_block, c10::Device(device_)};
     void* const memory = memory_behind(block);
     blocks_by_memory().add(memory, block);
@@ -263,7 +264,7 @@ int64_t MemoryLedger::num_changes() const {
 }
 
 void MemoryLedger::mark(const c10::Storage& storage, MemoryKind kind) {
-  CountedBlock* const block = block_of(storage.data_ptr());
+  Block* const block = block_of(storage.data_ptr());
   if (!block || block->books != books_) return;
   const std::lock_guard lock(books_->mutex);
   const bool replaced =
@@ -273,15 +274,15 @@ void MemoryLedger::mark(const c10::Storage& storage, MemoryKind kind) {
 }
 
 void count_as(const c10::DataPtr& memory, MemoryKind kind) {
-  CountedBlock* const block = block_of(memory);
-  if (!block) return;
+  Block* const block = block_of(memory);
+  if (!block || !block->books) return;
   const std::lock_guard lock(block->books->mutex);
   recount(*block, kind);
 }
 
 c10::DataPtr counted(c10::DataPtr memory, int64_t bytes) {
   if (!counting_books || memory.device().type() != counted_device) return memory;
-  CountedBlock* const block = make_block(counting_books, bytes, current_kind, 0);
+  Block* const block = make_block(counting_books, bytes, current_kind, 0);
   count(*block);
   void* const begin = memory.get();
   const c10::Device device = memory.device();
@@ -307,10 +308,10 @@ MemoryKindScope::~MemoryKindScope() {
   current_kind = before_;
 }
 
-void install_counting_allocators() {
+void install_allocators() {
   // They live as long as the process, as what they have given may.
-  static const auto* const allocators = new std::array<CountingAllocator, 2>{
-      CountingAllocator(c10::kCPU), CountingAllocator(c10::kMeta)};
+  static const auto* const allocators =
+      new std::array<Allocator, 2>{Allocator(c10::kCPU), Allocator(c10::kMeta)};
   static_cast<void>(allocators);
 }
 

@@ -105,9 +105,9 @@ void count_as(const c10::DataPtr& memory, MemoryKind kind);
 // it is released as if this thread had allocated it here.
 c10::DataPtr counted(c10::DataPtr memory, int64_t bytes);
 
-// Puts the counting allocators before LibTorch's own for the CPU and meta. They serve the whole
-// process, hold no state and count only within a MemoryScope. Once, before other threads allocate;
-// later calls do nothing.
-void install_counting_allocators();
+// Puts allocators before LibTorch's own for the CPU and meta. They serve the whole process, count
+// within a MemoryScope, and give large blocks of the CPU's memory pages of their own (own_pages.h),
+// counted or not. Once, before other threads allocate; later calls do nothing.
+void install_allocators();
 
 }  // namespace colossal::memory

@@ -159,7 +159,7 @@ std::vector<int> ranks_to_record(const Job& job) {
 namespace {
 
 std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks) {
-  memory::install_counting_allocators();  // before there are other threads
+  memory::install_allocators();  // before there are other threads
   std::vector<RankPlan> plans(ranks.size());
   std::atomic<size_t> next = 0;
   std::exception_ptr failure;

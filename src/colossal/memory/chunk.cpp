@@ -43,8 +43,7 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
       tiers_(tiers),
       state_sharded_(zero >= 1),
       gradients_sharded_(zero >= 2 && ranks.shards.size() > 1),
-      weights_sharded_(zero >= 3 && ranks.shards.size() > 1),
-      gradients_go_away_(gradients_sharded_ || tiers.gradients != Tier::device) {
+      weights_sharded_(zero >= 3 && ranks.shards.size() > 1) {
   TierPools& pools = memory.pools;
   const Range all{0, numel()};
   const Range resting = weights_sharded_ ? shard : all;
@@ -72,7 +71,7 @@ Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options
   if (tiers.gradients != Tier::device) {
     gradients_ = std::make_unique<StoredTensor>(tiers.gradients, held, options.gradient,
                                                 MemoryKind::gradients, pools);
-  } else if (gradients_go_away_) {
+  } else if (gradients_sharded_) {
     kept_gradients_ = lent_gradients(held.size());
     gradients_ = std::make_unique<StoredTensor>(kept_gradients_->tensor(), held,
                                                 MemoryKind::gradients, pools);
@@ -236,7 +235,7 @@ void Chunk::finish_reduction(bool last) {
   continue_reduction();
   reduction_.wait();
   for (SlotState& slot : slots) slot.summed = false;
-  if (!gradients_go_away_) return;
+  if (!gradients_go_away()) return;
   keep_sums(last);
   reduced_ = true;
   whole_gradients_->give();
@@ -287,7 +286,7 @@ void Chunk::forget_gradients() {
 
 // Summed by stretches wherever they rest: the same bits at every tier.
 double Chunk::squared_gradient_norm() const {
-  if (gradients_go_away_) return squared_norm_.value_or(0);
+  if (gradients_go_away()) return squared_norm_.value_or(0);
   double sum = 0;
   for (const Range& stretch : sum_stretches()) {
     const Range counted = intersect(stretch, part);

@@ -88,7 +88,7 @@ class Chunk {
   }
   // Whether these are away between uses: sharded, or at rest off the device.
   bool weights_go_away() const { return whole_weights_ != nullptr; }
-  bool gradients_go_away() const { return gradients_go_away_; }
+  bool gradients_go_away() const { return gradients_sharded_ || tiers_.gradients != Tier::device; }
   const ChunkTiers& tiers() const { return tiers_; }
 
   // [numel]; with weights that go away there is memory behind it for a while only. Gradients, also
@@ -167,7 +167,6 @@ class Chunk {
   ChunkMemory& memory_;
   ChunkTiers tiers_;
   bool state_sharded_, gradients_sharded_, weights_sharded_;
-  bool gradients_go_away_;
   at::Tensor weights_here_, gradients_here_;   // [numel]
   std::unique_ptr<LentTensor> whole_weights_;  // where they go away
   std::unique_ptr<LentTensor> whole_gradients_;

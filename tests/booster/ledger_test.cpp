@@ -52,7 +52,7 @@ TinyTraining unpadded(int zero, int64_t micro_batch) {
   training.model.vocab_size = 64;
   training.model.n_embd = 24;
   training.model.n_inner = 48;
-  training.zero = zero;
+  training.layout.zero = zero;
   training.micro_batch = micro_batch;
   training.steps = 2;
   return training;
@@ -131,7 +131,7 @@ TEST(BytesOfAStep, OfTablesInBlocksEqualTheLaws) {
       training.order_known = true;
       training.chunk_bytes = 1;
       training.window_bytes = 0;
-      training.table_rows = training.model.vocab_size / kBlocks;
+      training.layout.table_rows = training.model.vocab_size / kBlocks;
       SCOPED_TRACE(fmt::format("{} ranks, stage {}", ranks, zero));
       const TinyResult result = train_tiny(training, ranks);
       const int64_t others = ranks - 1, micro_batches = training.global_batch / ranks;
@@ -159,7 +159,7 @@ TEST(BytesOfAStep, InGroupsOfRanksEqualTheLaws) {
   for (int zero : {1, 2, 3}) {
     for (int shards : {1, 2, 4}) {
       TinyTraining training = unpadded(zero, 0);
-      training.zero_group = shards;
+      training.layout.zero_group = shards;
       training.order_known = true;
       training.chunk_bytes = 1;
       training.window_bytes = 0;

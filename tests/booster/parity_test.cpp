@@ -34,7 +34,7 @@ std::vector<Case> all_cases() {
 TinyTraining training_of(const Case& layout, at::ScalarType type) {
   TinyTraining training;
   training.model = tiny_config(layout.dropout);
-  training.zero = layout.zero;
+  training.layout.zero = layout.zero;
   training.micro_batch = layout.micro_batch;
   training.compute = training.gradient = type;
   training.steps = 50;
@@ -82,7 +82,7 @@ TEST(ParityOfLabels, SomeIgnoredAndAllOfOneRank) {
   };
   const TinyResult reference = train_tiny(training, 1);
   for (int zero : {0, 1}) {
-    training.zero = zero;
+    training.layout.zero = zero;
     expect_same(train_tiny(training, 3), reference, 1e-9, training);  // rank 0 has no label at all
   }
 }

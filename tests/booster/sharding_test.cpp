@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "tests/support/layout_cases.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/tiny_training.h"
 
@@ -18,9 +19,7 @@ constexpr Rest kRests[] = {
     Rest::spread};
 
 struct Case {
-  int ranks;
-  int zero;
-  int zero_group;       // 0: all
+  Strategy layout;
   int64_t micro_batch;  // 0: no accumulation
   bool accumulate_whole;
   bool order_known;
@@ -32,41 +31,36 @@ struct Case {
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  const std::string groups = c.zero_group == 0 ? "" : fmt::format("_groups{}", c.zero_group);
-  return fmt::format("ranks{}_zero{}{}_micro{}{}{}_ahead{}_kept{}_rest{}_dropout{}", c.ranks,
-                     c.zero, groups, c.micro_batch, c.accumulate_whole ? "_whole" : "",
+  return fmt::format("{}_micro{}{}{}_ahead{}_kept{}_rest{}_dropout{}", layout_name(c.layout),
+                     c.micro_batch, c.accumulate_whole ? "_whole" : "",
                      c.order_known ? "_ordered" : "", c.window_bytes, static_cast<int>(c.kept),
                      static_cast<int>(c.rest), c.dropout > 0 ? "on" : "off");
 }
 
-struct Shards {
-  int ranks, zero, zero_group;
-};
-
-std::vector<Shards> all_shards() {
-  std::vector<Shards> all;
-  for (int ranks : {1, 2, 3, 4}) {
-    for (int zero : {0, 1, 2, 3}) all.push_back({ranks, zero, 0});
+std::vector<Strategy> all_layouts() {
+  std::vector<Strategy> all;
+  for (int dp : {1, 2, 3, 4}) {
+    for (int zero : {0, 1, 2, 3}) all.push_back({.dp = dp, .zero = zero});
   }
   for (int zero : {1, 2, 3}) {
-    all.push_back({4, zero, 2});
-    all.push_back({3, zero, 1});
+    all.push_back({.dp = 4, .zero = zero, .zero_group = 2});
+    all.push_back({.dp = 3, .zero = zero, .zero_group = 1});
   }
   return all;
 }
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const auto& [ranks, zero, zero_group] : all_shards()) {
+  for (const Strategy& layout : all_layouts()) {
     for (int64_t micro_batch : {0, 1}) {
       for (bool whole : {false, true}) {
         for (Rest rest : kRests) {
           for (Kept kept : kKept) {
-            if (zero < 2 && whole) continue;
+            if (layout.zero < 2 && whole) continue;
             // What has no part in the rest goes along with it, in turn.
             const size_t turn = cases.size();
-            const bool fetches = zero == 3 || rest != Rest::device;
-            cases.push_back({ranks, zero, zero_group, micro_batch, whole, fetches && turn % 2 == 0,
+            const bool fetches = layout.zero == 3 || rest != Rest::device;
+            cases.push_back({layout, micro_batch, whole, fetches && turn % 2 == 0,
                              turn % 3 == 0 ? 20'000 : 0, kept, rest, turn % 5 == 0 ? 0.2 : 0.0});
           }
         }
@@ -122,8 +116,7 @@ memory::Recompute recompute_of(Kept kept) {
 TinyTraining training_of(const Case& c, at::ScalarType type) {
   TinyTraining training;
   training.model = tiny_config(c.dropout);
-  training.zero = c.zero;
-  training.zero_group = c.zero_group;
+  training.layout = c.layout;
   training.micro_batch = c.micro_batch;
   training.accumulate_whole = c.accumulate_whole;
   training.order_known = c.order_known;
@@ -142,7 +135,7 @@ const TinyResult& serial(double dropout, at::ScalarType type) {
   const auto [found, is_new] = results.try_emplace({dropout, type});
   if (is_new) {
     TinyTraining training =
-        training_of({1, 0, 0, 0, false, false, 0, Kept::everything, Rest::device, dropout}, type);
+        training_of({{}, 0, false, false, 0, Kept::everything, Rest::device, dropout}, type);
     found->second = train_tiny(training, 1);
   }
   return found->second;
@@ -152,8 +145,8 @@ class Sharding : public testing::TestWithParam<Case> {};
 
 TEST_P(Sharding, Fp64EqualsSerial) {
   const TinyTraining training = training_of(GetParam(), at::kDouble);
-  expect_same(train_tiny(training, GetParam().ranks), serial(GetParam().dropout, at::kDouble), 1e-9,
-              training);
+  expect_same(train_tiny(training, GetParam().layout.dp), serial(GetParam().dropout, at::kDouble),
+              1e-9, training);
 }
 
 // In fp32 with the slow tests only.
@@ -161,21 +154,19 @@ class ShardingFp32 : public Sharding {};
 
 TEST_P(ShardingFp32, EqualsSerial) {
   const TinyTraining training = training_of(GetParam(), at::kFloat);
-  expect_same(train_tiny(training, GetParam().ranks), serial(GetParam().dropout, at::kFloat), 1e-4,
-              training);
+  expect_same(train_tiny(training, GetParam().layout.dp), serial(GetParam().dropout, at::kFloat),
+              1e-4, training);
 }
 
 std::vector<double> settings_of(const Case& c) {
-  return {static_cast<double>(c.ranks),
-          static_cast<double>(c.zero),
-          static_cast<double>(c.zero_group),
-          static_cast<double>(c.micro_batch),
-          static_cast<double>(c.accumulate_whole),
-          static_cast<double>(c.order_known),
-          static_cast<double>(c.window_bytes),
-          static_cast<double>(c.kept),
-          static_cast<double>(c.rest),
-          c.dropout};
+  std::vector<double> settings = layout_settings(c.layout);
+  for (const double setting :
+       {static_cast<double>(c.micro_batch), static_cast<double>(c.accumulate_whole),
+        static_cast<double>(c.order_known), static_cast<double>(c.window_bytes),
+        static_cast<double>(c.kept), static_cast<double>(c.rest), c.dropout}) {
+    settings.push_back(setting);
+  }
+  return settings;
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Sharding, testing::ValuesIn(pairwise(all_cases(), settings_of)),
@@ -187,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(SlowLayouts, ShardingFp32,
 // What is computed again has the same bits as what was kept.
 TEST(Recompute, GivesTheSameBits) {
   for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    Case layout{1, 0, 0, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
+    Case layout{{}, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
     const TinyResult kept = train_tiny(training_of(layout, type), 1);
     for (Kept less : kKept) {
       layout.kept = less;
@@ -205,7 +196,7 @@ TEST(Sharding, TiersGiveTheSameBits) {
   const std::pair<int, at::ScalarType> runs[] = {
       {0, at::kFloat}, {1, at::kBFloat16}, {3, at::kBFloat16}};
   for (const auto& [zero, type] : runs) {
-    Case layout{2, zero, 0, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
+    Case layout{{.dp = 2, .zero = zero}, 1, false, false, 0, Kept::everything, Rest::device, 0.2};
     const TinyResult on_device = train_tiny(training_of(layout, type), 2);
     for (Rest rest : kRests) {
       if (rest == Rest::device) continue;
@@ -224,11 +215,11 @@ TEST(Sharding, TiersGiveTheSameBits) {
 // Stage 1's step, once more with gradients and weights in parts: the same sums, of the same terms,
 // in the same order.
 TEST(Sharding, StagesGiveTheSameBits) {
-  const Case layout{3, 1, 0, 0, false, false, 0, Kept::everything, Rest::device, 0.2};
+  const Case layout{{.dp = 3, .zero = 1}, 0, false, false, 0, Kept::everything, Rest::device, 0.2};
   const TinyResult one = train_tiny(training_of(layout, at::kFloat), 3);
   for (int zero : {2, 3}) {
     Case sharded = layout;
-    sharded.zero = zero;
+    sharded.layout.zero = zero;
     const TinyResult result = train_tiny(training_of(sharded, at::kFloat), 3);
     EXPECT_EQ(result.losses, one.losses);
     for (const auto& [name, weight] : one.weights) {

@@ -120,8 +120,7 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
   };
   for (const auto& [ranks, zero, tp] :
        std::vector<Layout>{{1, 0, 1}, {2, 0, 1}, {3, 1, 1}, {4, 1, 1}, {3, 0, 3}}) {
-    training.zero = zero;
-    training.tp = tp;
+    training.layout = {.tp = tp, .zero = zero};
     training.micro_batch = ranks == 3 ? 3 : 0;
     SCOPED_TRACE(fmt::format("{} ranks, tp {}, stage {}", ranks, tp, zero));
     training.steps = oracle.steps;

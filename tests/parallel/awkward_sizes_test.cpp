@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "tests/support/layout_cases.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/tiny_training.h"
 
@@ -15,69 +16,51 @@ namespace {
 constexpr int kMostRanks = 8;
 constexpr int64_t kHeads = 6;
 
-struct Tensor {
-  const char* name;
-  TensorMode mode;
-  int ranks;
-  int depth = 1;
-  bool share_tokens = false;
-  int side = 1;  // ranks that share the heads
-};
-
-constexpr Tensor kTensors[] = {
-    {"whole", TensorMode::one_d, 1},
-    {"1d2", TensorMode::one_d, 2, 1, false, 2},
-    {"1d3", TensorMode::one_d, 3, 1, false, 3},
-    {"1d4", TensorMode::one_d, 4, 1, false, 4},
-    {"1d2tokens", TensorMode::one_d, 2, 1, true, 2},
-    {"1d3tokens", TensorMode::one_d, 3, 1, true, 3},
-    {"1d4tokens", TensorMode::one_d, 4, 1, true, 4},
-    {"2d4", TensorMode::two_d, 4, 1, false, 2},
-    {"2d9", TensorMode::two_d, 9, 1, false, 3},
-    {"2halfd4", TensorMode::two_and_half_d, 4, 1, false, 2},
-    {"2halfd8", TensorMode::two_and_half_d, 8, 2, false, 2},
-    {"3d8", TensorMode::three_d, 8, 1, false, 2},
+constexpr Strategy kTensors[] = {
+    {},
+    {.tp = 2, .tp_sequence = false},
+    {.tp = 3, .tp_sequence = false},
+    {.tp = 4, .tp_sequence = false},
+    {.tp = 2},
+    {.tp = 3},
+    {.tp = 4},
+    {.tp = 4, .tensor_mode = TensorMode::two_d},
+    {.tp = 9, .tensor_mode = TensorMode::two_d},
+    {.tp = 4, .tensor_mode = TensorMode::two_and_half_d},
+    {.tp = 8, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 2},
+    {.tp = 8, .tensor_mode = TensorMode::three_d},
 };
 
 struct Case {
   bool llama;
-  size_t tensor;
-  SequenceMode sequence_mode;
-  int sp;
-  int dp;
-  int zero;
+  Strategy layout;
   double dropout;
-
-  int ranks() const { return kTensors[tensor].ranks * sp * dp; }
 };
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}_{}{}_dp{}_zero{}_dropout{}", c.llama ? "llama" : "gpt2",
-                     kTensors[c.tensor].name,
-                     c.sequence_mode == SequenceMode::ring ? "ring" : "ulysses", c.sp, c.dp, c.zero,
+  return fmt::format("{}_{}_dropout{}", c.llama ? "llama" : "gpt2", layout_name(c.layout),
                      c.dropout > 0 ? "on" : "off");
 }
 
-bool possible(const Case& c) {
-  const Tensor& tensor = kTensors[c.tensor];
-  if (c.ranks() == 1 || (c.ranks() > kMostRanks && c.ranks() > tensor.ranks)) return false;
-  if (c.sequence_mode == SequenceMode::ring) return true;
-  return c.sp > 1 && kHeads / tensor.side >= c.sp;
+bool possible(const Strategy& layout) {
+  const int ranks = layout.world_size();
+  if (ranks == 1 || (ranks > kMostRanks && ranks > layout.tp)) return false;
+  if (layout.sequence_mode == SequenceMode::ring) return true;
+  return layout.sp > 1 && kHeads / layout.head_ranks() >= layout.sp;
 }
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const bool llama : {false, true}) {
-    for (size_t tensor = 0; tensor < std::size(kTensors); ++tensor) {
+    for (Strategy layout : kTensors) {
       for (const SequenceMode sequence_mode : {SequenceMode::ring, SequenceMode::ulysses}) {
-        for (const int sp : {1, 2, 3, 4}) {
-          for (const int dp : {1, 2}) {
-            for (const int zero : {0, 1}) {
-              for (const double dropout : {0.0, 0.2}) {
-                const Case one{llama, tensor, sequence_mode, sp, dp, zero, dropout};
-                if (possible(one)) cases.push_back(one);
-              }
+        layout.sequence_mode = sequence_mode;
+        for (layout.sp = 1; layout.sp <= 4; ++layout.sp) {
+          for (layout.dp = 1; layout.dp <= 2; ++layout.dp) {
+            if (!possible(layout)) continue;
+            for (layout.zero = 0; layout.zero <= 1; ++layout.zero) {
+              for (const double dropout : {0.0, 0.2}) cases.push_back({llama, layout, dropout});
             }
           }
         }
@@ -129,17 +112,10 @@ class AwkwardSizes : public testing::TestWithParam<Case> {
  protected:
   static void expect_serial(at::ScalarType type, double tolerance) {
     const Case& c = GetParam();
-    const Tensor& tensor = kTensors[c.tensor];
     TinyTraining training = training_of(c.llama, c.dropout, type);
-    training.tensor_mode = tensor.mode;
-    training.tp = tensor.ranks;
-    training.tp_depth = tensor.depth;
-    training.tp_sequence = tensor.share_tokens;
-    training.sp = c.sp;
-    training.sequence_mode = c.sequence_mode;
-    training.zero = c.zero;
-    expect_same(train_tiny(training, c.ranks()), serial(c.llama, c.dropout, type), tolerance,
-                training);
+    training.layout = c.layout;
+    expect_same(train_tiny(training, c.layout.world_size()), serial(c.llama, c.dropout, type),
+                tolerance, training);
   }
 };
 
@@ -154,13 +130,10 @@ TEST_P(AwkwardSizesFp32, EqualsSerial) {
 }
 
 std::vector<double> settings_of(const Case& c) {
-  return {static_cast<double>(c.llama),
-          static_cast<double>(c.tensor),
-          static_cast<double>(c.sequence_mode),
-          static_cast<double>(c.sp),
-          static_cast<double>(c.dp),
-          static_cast<double>(c.zero),
-          c.dropout};
+  std::vector<double> settings = layout_settings(c.layout);
+  settings.push_back(static_cast<double>(c.llama));
+  settings.push_back(c.dropout);
+  return settings;
 }
 
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, AwkwardSizes, testing::ValuesIn(all_cases()), name_of);

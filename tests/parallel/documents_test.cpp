@@ -8,25 +8,15 @@
 namespace colossal::test::documents_parity {
 namespace {
 
-struct Case {
-  std::string name;
-  int ranks = 1;
-  std::function<void(TinyTraining&)> lay_out;
-};
-
-std::vector<Case> cases() {
+std::vector<Strategy> layouts() {
   return {
-      {"ring", 3, [](auto& t) { t.sp = 3; }},
-      {"ulysses", 2, [](auto& t) { t.sp = 2, t.sequence_mode = SequenceMode::ulysses; }},
-      {"1d", 2, [](auto& t) { t.tp = 2; }},
-      {"1d and ring", 4, [](auto& t) { t.tp = 2, t.sp = 2; }},
-      {"2d", 4, [](auto& t) { t.tp = 4, t.tensor_mode = TensorMode::two_d; }},
-      {"3d", 8, [](auto& t) { t.tp = 8, t.tensor_mode = TensorMode::three_d; }},
-      {"ZeRO 3, recomputed", 2,
-       [](auto& t) {
-         t.zero = 3, t.order_known = true, t.micro_batch = 4;
-         t.recompute.full_blocks = 2;
-       }},
+      {.sp = 3},
+      {.sp = 2, .sequence_mode = SequenceMode::ulysses},
+      {.tp = 2},
+      {.sp = 2, .tp = 2},
+      {.tp = 4, .tensor_mode = TensorMode::two_d},
+      {.tp = 8, .tensor_mode = TensorMode::three_d},
+      {.dp = 2, .zero = 3},
   };
 }
 
@@ -46,11 +36,16 @@ void expect_parity(const TinyTraining& training) {
   TinyTraining joined = training;
   joined.end_of_document.reset();
   EXPECT_NE(train_tiny(joined, 1).losses, reference.losses);
-  for (const Case& layout : cases()) {
-    SCOPED_TRACE(layout.name);
+  for (const Strategy& layout : layouts()) {
+    SCOPED_TRACE(layout_name(layout));
     TinyTraining parallel = training;
-    layout.lay_out(parallel);
-    expect_same(train_tiny(parallel, layout.ranks), reference, 1e-9, parallel);
+    parallel.layout = layout;
+    if (layout.zero == 3) {
+      parallel.order_known = true;
+      parallel.micro_batch = 4;
+      parallel.recompute.full_blocks = 2;
+    }
+    expect_same(train_tiny(parallel, layout.world_size()), reference, 1e-9, parallel);
   }
 }
 

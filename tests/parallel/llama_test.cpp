@@ -10,34 +10,19 @@
 namespace colossal::test::llama_parity {
 namespace {
 
-struct Case {
-  int tp;
-  bool tp_sequence;
-  int sp;
-  SequenceMode mode;
-  int dp;
-  int zero;
-  int64_t micro_batch;
-  double dropout;
-};
+constexpr int64_t kHeads = 8;
 
-std::string name_of(const testing::TestParamInfo<Case>& info) {
-  return fmt::format("tp{}{}_{}{}_dp{}_zero{}_micro{}_dropout{}", info.param.tp,
-                     info.param.tp_sequence ? "_tokens" : "",
-                     info.param.mode == SequenceMode::ring ? "ring" : "ulysses", info.param.sp,
-                     info.param.dp, info.param.zero, info.param.micro_batch,
-                     info.param.dropout > 0 ? "on" : "off");
-}
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<UnevenCase> all_cases() {
+  std::vector<UnevenCase> cases;
   for (int zero : {0, 1}) {
     for (double dropout : {0.0, 0.2}) {
       const auto add = [&](int tp, bool tp_sequence, int sp, int dp, int64_t micro_batch) {
-        cases.push_back({tp, tp_sequence, sp, SequenceMode::ring, dp, zero, micro_batch, dropout});
+        const Strategy layout{
+            .dp = dp, .sp = sp, .tp = tp, .zero = zero, .tp_sequence = tp_sequence};
+        cases.push_back({layout, micro_batch, dropout, kHeads});
         if (sp == 1) return;
         cases.push_back(cases.back());
-        cases.back().mode = SequenceMode::ulysses;
+        cases.back().layout.sequence_mode = SequenceMode::ulysses;
       };
       for (bool tp_sequence : {false, true}) {
         for (int tp : {2, 3, 4}) add(tp, tp_sequence, 1, 1, 5);
@@ -53,51 +38,24 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-constexpr int64_t kHeads = 8;
-
-TinyTraining training_of(const Case& layout, at::ScalarType type) {
-  TinyTraining training = uneven_llama(kHeads, layout.dropout, type);
-  training.tp = layout.tp;
-  training.tp_sequence = layout.tp_sequence;
-  training.sp = layout.sp;
-  training.sequence_mode = layout.mode;
-  training.zero = layout.zero;
-  training.micro_batch = layout.micro_batch;
-  return training;
-}
-
-class LlamaParity : public testing::TestWithParam<Case> {
- protected:
-  static void expect_serial(at::ScalarType type, double tolerance) {
-    const TinyTraining training = training_of(GetParam(), type);
-    const int ranks = GetParam().tp * GetParam().sp * GetParam().dp;
-    expect_same(train_tiny(training, ranks), serial(GetParam().dropout, type, kHeads), tolerance,
-                training);
-  }
-};
+class LlamaParity : public UnevenParity {};
 
 TEST_P(LlamaParity, Fp64EqualsSerial) {
   expect_serial(at::kDouble, 1e-9);
 }
 
 // In fp32 with the slow tests only.
-class LlamaParityFp32 : public LlamaParity {};
+class LlamaParityFp32 : public UnevenParity {};
 
 TEST_P(LlamaParityFp32, EqualsSerial) {
   expect_serial(at::kFloat, 1e-4);
 }
 
-std::vector<double> settings_of(const Case& c) {
-  return {static_cast<double>(c.tp),          static_cast<double>(c.tp_sequence),
-          static_cast<double>(c.sp),          static_cast<double>(c.mode),
-          static_cast<double>(c.dp),          static_cast<double>(c.zero),
-          static_cast<double>(c.micro_batch), c.dropout};
-}
-
 INSTANTIATE_TEST_SUITE_P(Layouts, LlamaParity,
-                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
-INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, LlamaParity, testing::ValuesIn(all_cases()), name_of);
-INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, LlamaParityFp32, testing::ValuesIn(all_cases()), name_of);
+                         testing::ValuesIn(pairwise(all_cases(), uneven_settings)), uneven_name);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, LlamaParity, testing::ValuesIn(all_cases()), uneven_name);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, LlamaParityFp32, testing::ValuesIn(all_cases()),
+                         uneven_name);
 
 // The working weights are rounded to bf16, at every layout in the same way; sums differ in their
 // order. The loss after some steps is that of fp64 but for such rounding.
@@ -109,9 +67,7 @@ TEST(Llama, Bf16LossesAreNearThoseOfFp64) {
     SCOPED_TRACE(fmt::format("tp {}, sp {}", tp, sp));
     TinyTraining training = uneven_llama(kHeads, 0, at::kBFloat16);
     training.gradient = at::kFloat;
-    training.tp = tp;
-    training.sp = sp;
-    training.sequence_mode = mode;
+    training.layout = {.sp = sp, .tp = tp, .sequence_mode = mode};
     const TinyResult result = train_tiny(training, tp * sp);
     const std::vector<double>& expected = serial(0, at::kDouble, kHeads).losses;
     for (size_t step = 0; step < expected.size(); ++step) {
@@ -143,8 +99,7 @@ TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
     for (const bool tp_sequence : {false, true}) {
       SCOPED_TRACE(fmt::format("tp {}, tp_sequence {}", tp, tp_sequence));
       TinyTraining training = uneven_llama(kHeads, 0, at::kDouble);
-      training.tp = tp;
-      training.tp_sequence = tp_sequence;
+      training.layout = {.tp = tp, .tp_sequence = tp_sequence};
       training.steps = 1;
       auto sent = sent_by_all(train_tiny(training, tp));
       const models::llama::Config& model = *training.llama;
@@ -173,7 +128,7 @@ TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
 TEST(Llama, BytesOfTheRingEqualTheLaw) {
   for (const int sp : {2, 3, 4}) {
     TinyTraining training = uneven_llama(kHeads, 0, at::kDouble);
-    training.sp = sp;
+    training.layout.sp = sp;
     training.steps = 1;
     auto sent = sent_by_all(train_tiny(training, sp));
     const models::llama::Config& model = *training.llama;
@@ -190,8 +145,7 @@ TEST(Llama, BytesOfTheRingEqualTheLaw) {
 TEST(Llama, BytesOfUlyssesEqualTheLaw) {
   for (const int sp : {2, 3, 4}) {
     TinyTraining training = uneven_llama(kHeads, 0, at::kDouble);
-    training.sp = sp;
-    training.sequence_mode = SequenceMode::ulysses;
+    training.layout = {.sp = sp, .sequence_mode = SequenceMode::ulysses};
     training.steps = 1;
     auto sent = sent_by_all(train_tiny(training, sp));
     int64_t heads_sent = 0;

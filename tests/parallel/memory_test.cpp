@@ -10,48 +10,30 @@ namespace {
 
 constexpr int64_t kLlamaHeads = 6;
 
-struct Mesh {
-  const char* name;
-  TensorMode mode = TensorMode::one_d;
-  int tp = 1, depth = 1;
-  bool tp_sequence = false;
-  int sp = 1;
-  SequenceMode sequence_mode = SequenceMode::ring;
-  int dp = 1;
-  int zero_group = 0;  // 0: all
-
-  int ranks() const { return tp * sp * dp; }
-};
-
-constexpr Mesh kMeshes[] = {
-    {.name = "dp3", .dp = 3},
-    {.name = "tp2_dp2", .tp = 2, .dp = 2},
-    {.name = "tp3_tokens_dp2", .tp = 3, .tp_sequence = true, .dp = 2},
-    {.name = "tp4_tokens", .tp = 4, .tp_sequence = true},
-    {.name = "ring3", .sp = 3},
-    {.name = "ring2_dp2", .sp = 2, .dp = 2},
-    {.name = "ulysses2_tp2_tokens",
-     .tp = 2,
-     .tp_sequence = true,
-     .sp = 2,
-     .sequence_mode = SequenceMode::ulysses},
-    {.name = "ring2_tp2_dp2", .tp = 2, .sp = 2, .dp = 2},
-    {.name = "dp4_groups2", .dp = 4, .zero_group = 2},
-    {.name = "ring2_dp3_groups2", .sp = 2, .dp = 3, .zero_group = 2},
-    {.name = "ulysses4_groups2", .sp = 4, .sequence_mode = SequenceMode::ulysses, .zero_group = 2},
-    {.name = "tp3_tokens_dp2_groups1", .tp = 3, .tp_sequence = true, .dp = 2, .zero_group = 1},
-    {.name = "2d4_dp2_groups1", .mode = TensorMode::two_d, .tp = 4, .dp = 2, .zero_group = 1},
-    {.name = "2d4", .mode = TensorMode::two_d, .tp = 4},
-    {.name = "2d4_dp2", .mode = TensorMode::two_d, .tp = 4, .dp = 2},
-    {.name = "2halfd4", .mode = TensorMode::two_and_half_d, .tp = 4},
-    {.name = "2d4_ring2", .mode = TensorMode::two_d, .tp = 4, .sp = 2},
-    {.name = "2halfd8", .mode = TensorMode::two_and_half_d, .tp = 8, .depth = 2},
-    {.name = "2halfd4_ulysses2",
-     .mode = TensorMode::two_and_half_d,
+constexpr Strategy kMeshes[] = {
+    {.dp = 3},
+    {.dp = 2, .tp = 2, .tp_sequence = false},
+    {.dp = 2, .tp = 3},
+    {.tp = 4},
+    {.sp = 3},
+    {.dp = 2, .sp = 2},
+    {.sp = 2, .tp = 2, .sequence_mode = SequenceMode::ulysses},
+    {.dp = 2, .sp = 2, .tp = 2, .tp_sequence = false},
+    {.dp = 4, .zero_group = 2},
+    {.dp = 3, .sp = 2, .zero_group = 2},
+    {.sp = 4, .zero_group = 2, .sequence_mode = SequenceMode::ulysses},
+    {.dp = 2, .tp = 3, .zero_group = 1},
+    {.dp = 2, .tp = 4, .zero_group = 1, .tensor_mode = TensorMode::two_d},
+    {.tp = 4, .tensor_mode = TensorMode::two_d},
+    {.dp = 2, .tp = 4, .tensor_mode = TensorMode::two_d},
+    {.tp = 4, .tensor_mode = TensorMode::two_and_half_d},
+    {.sp = 2, .tp = 4, .tensor_mode = TensorMode::two_d},
+    {.tp = 8, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 2},
+    {.sp = 2,
      .tp = 4,
-     .sp = 2,
+     .tensor_mode = TensorMode::two_and_half_d,
      .sequence_mode = SequenceMode::ulysses},
-    {.name = "3d8", .mode = TensorMode::three_d, .tp = 8},
+    {.tp = 8, .tensor_mode = TensorMode::three_d},
 };
 
 struct Case {
@@ -63,20 +45,26 @@ struct Case {
   bool accumulate_whole;
   double dropout;
   int64_t table_rows;
+
+  Strategy layout() const {
+    Strategy layout = kMeshes[mesh];
+    layout.zero = zero;
+    layout.table_rows = table_rows;
+    return layout;
+  }
 };
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}_zero{}_recompute{}_micro{}{}_dropout{}{}", kMeshes[c.mesh].name,
-                     c.llama ? "llama" : "gpt2", c.zero, c.recompute, c.micro_batch,
-                     c.accumulate_whole ? "_whole" : "", c.dropout > 0 ? "on" : "off",
-                     c.table_rows > 0 ? "_blocks" : "");
+  return fmt::format("{}_{}_recompute{}_micro{}{}_dropout{}", layout_name(c.layout()),
+                     c.llama ? "llama" : "gpt2", c.recompute, c.micro_batch,
+                     c.accumulate_whole ? "_whole" : "", c.dropout > 0 ? "on" : "off");
 }
 
 std::vector<Case> all_cases(int most_ranks = 8) {
   std::vector<Case> cases;
   for (size_t mesh = 0; mesh < std::size(kMeshes); ++mesh) {
-    if (kMeshes[mesh].ranks() > most_ranks) continue;
+    if (kMeshes[mesh].world_size() > most_ranks) continue;
     for (bool llama : {false, true}) {
       for (int zero : {1, 2, 3}) {
         for (int recompute : {0, 1, 2}) {
@@ -102,28 +90,19 @@ class MemoryParity : public testing::TestWithParam<Case> {
  protected:
   static void expect_serial(at::ScalarType type, double tolerance) {
     const Case& c = GetParam();
-    const Mesh& mesh = kMeshes[c.mesh];
     const int64_t llama_heads = c.llama ? kLlamaHeads : 0;
     TinyTraining training =
         c.llama ? uneven_llama(kLlamaHeads, c.dropout, type) : uneven(c.dropout, type);
-    training.tensor_mode = mesh.mode;
-    training.tp = mesh.tp;
-    training.tp_depth = mesh.depth;
-    training.tp_sequence = mesh.tp_sequence;
-    training.sp = mesh.sp;
-    training.sequence_mode = mesh.sequence_mode;
-    training.zero = c.zero;
-    training.zero_group = mesh.zero_group;
+    training.layout = c.layout();
     training.micro_batch = c.micro_batch;
     training.accumulate_whole = c.accumulate_whole;
     training.order_known = c.recompute != 1;
-    training.table_rows = c.table_rows;
     training.chunk_bytes = 12'000;
     training.window_bytes = 12'000;
     training.recompute.selective = c.recompute == 1;
     training.recompute.full_blocks = c.recompute == 2 ? memory::Recompute::kAllBlocks : 0;
-    expect_same(train_tiny(training, mesh.ranks()), serial(c.dropout, type, llama_heads), tolerance,
-                training);
+    expect_same(train_tiny(training, training.layout.world_size()),
+                serial(c.dropout, type, llama_heads), tolerance, training);
   }
 };
 

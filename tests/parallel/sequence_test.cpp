@@ -11,44 +11,30 @@
 namespace colossal::test::sequence_parity {
 namespace {
 
-struct Case {
-  SequenceMode mode;
-  int sp;
-  int tp;
-  bool tp_sequence;
-  int dp;
-  int zero;
-  int64_t micro_batch;
-  double dropout;
-};
-
-const char* mode_name(SequenceMode mode) {
-  return mode == SequenceMode::ring ? "ring" : "ulysses";
-}
-
-std::string name_of(const testing::TestParamInfo<Case>& info) {
-  return fmt::format("{}_sp{}_tp{}{}_dp{}_zero{}_micro{}_dropout{}", mode_name(info.param.mode),
-                     info.param.sp, info.param.tp, info.param.tp_sequence ? "_tokens" : "",
-                     info.param.dp, info.param.zero, info.param.micro_batch,
-                     info.param.dropout > 0 ? "on" : "off");
-}
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<UnevenCase> all_cases() {
+  std::vector<UnevenCase> cases;
   for (const SequenceMode mode : {SequenceMode::ring, SequenceMode::ulysses}) {
     for (int zero : {0, 1}) {
       for (double dropout : {0.0, 0.2}) {
-        for (int sp : {2, 3, 4}) cases.push_back({mode, sp, 1, false, 1, zero, 5, dropout});
-        cases.push_back({mode, 2, 1, false, 2, zero, 0, dropout});
+        const auto add = [&](int sp, int tp, bool tp_sequence, int dp, int64_t micro_batch) {
+          cases.push_back({{.dp = dp,
+                            .sp = sp,
+                            .tp = tp,
+                            .zero = zero,
+                            .tp_sequence = tp_sequence,
+                            .sequence_mode = mode},
+                           micro_batch,
+                           dropout});
+        };
+        for (int sp : {2, 3, 4}) add(sp, 1, false, 1, 5);
+        add(2, 1, false, 2, 0);
         for (const bool tp_sequence : {false, true}) {
-          cases.push_back({mode, 2, 2, tp_sequence, 1, zero, 0, dropout});
-          cases.push_back({mode, 3, 2, tp_sequence, 1, zero, 4, dropout});
-          cases.push_back({mode, 2, 2, tp_sequence, 2, zero, 4, dropout});
-          cases.push_back({mode, 2, 3, tp_sequence, 1, zero, 0, dropout});
+          add(2, 2, tp_sequence, 1, 0);
+          add(3, 2, tp_sequence, 1, 4);
+          add(2, 2, tp_sequence, 2, 4);
+          add(2, 3, tp_sequence, 1, 0);
           // More ranks than Ulysses has heads for.
-          if (mode == SequenceMode::ring) {
-            cases.push_back({mode, 4, 3, tp_sequence, 1, zero, 0, dropout});
-          }
+          if (mode == SequenceMode::ring) add(4, 3, tp_sequence, 1, 0);
         }
       }
     }
@@ -56,49 +42,25 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-TinyTraining training_of(const Case& layout, at::ScalarType type) {
-  TinyTraining training = uneven(layout.dropout, type);
-  training.sequence_mode = layout.mode;
-  training.sp = layout.sp;
-  training.tp = layout.tp;
-  training.tp_sequence = layout.tp_sequence;
-  training.zero = layout.zero;
-  training.micro_batch = layout.micro_batch;
-  return training;
-}
-
-class SequenceParity : public testing::TestWithParam<Case> {
- protected:
-  static int ranks() { return GetParam().sp * GetParam().tp * GetParam().dp; }
-};
+class SequenceParity : public UnevenParity {};
 
 TEST_P(SequenceParity, Fp64EqualsSerial) {
-  const TinyTraining training = training_of(GetParam(), at::kDouble);
-  expect_same(train_tiny(training, ranks()), serial(GetParam().dropout, at::kDouble), 1e-9,
-              training);
+  expect_serial(at::kDouble, 1e-9);
 }
 
 // In fp32 with the slow tests only.
-class SequenceParityFp32 : public SequenceParity {};
+class SequenceParityFp32 : public UnevenParity {};
 
 TEST_P(SequenceParityFp32, EqualsSerial) {
-  const TinyTraining training = training_of(GetParam(), at::kFloat);
-  expect_same(train_tiny(training, ranks()), serial(GetParam().dropout, at::kFloat), 1e-4,
-              training);
-}
-
-std::vector<double> settings_of(const Case& c) {
-  return {static_cast<double>(c.mode),        static_cast<double>(c.sp),
-          static_cast<double>(c.tp),          static_cast<double>(c.tp_sequence),
-          static_cast<double>(c.dp),          static_cast<double>(c.zero),
-          static_cast<double>(c.micro_batch), c.dropout};
+  expect_serial(at::kFloat, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, SequenceParity,
-                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
-INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, SequenceParity, testing::ValuesIn(all_cases()), name_of);
+                         testing::ValuesIn(pairwise(all_cases(), uneven_settings)), uneven_name);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, SequenceParity, testing::ValuesIn(all_cases()),
+                         uneven_name);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, SequenceParityFp32, testing::ValuesIn(all_cases()),
-                         name_of);
+                         uneven_name);
 
 TEST(Sequence, AllLabelsOfOneShareIgnored) {
   TinyTraining training = uneven(0, at::kDouble);
@@ -108,10 +70,9 @@ TEST(Sequence, AllLabelsOfOneShareIgnored) {
     training.ignored = [ring](int64_t, int64_t position) {
       return ring ? position < 3 || position >= 8 : position < 5;
     };
-    training.sp = 1;
+    training.layout.sp = 1;
     const TinyResult reference = train_tiny(training, 1);
-    training.sequence_mode = mode;
-    training.sp = 2;
+    training.layout = {.sp = 2, .sequence_mode = mode};
     expect_same(train_tiny(training, 2), reference, 1e-9, training);
   }
 }
@@ -126,10 +87,10 @@ TEST(Ring, LongSequencesThatDivideByNothing) {
     const TinyResult reference = train_tiny(training, 1);
     for (const int sp : {2, 3, 4}) {
       SCOPED_TRACE(sp);
-      training.sp = sp;
+      training.layout.sp = sp;
       expect_same(train_tiny(training, sp), reference, type == at::kDouble ? 1e-9 : 1e-4, training);
     }
-    training.sp = 1;
+    training.layout.sp = 1;
   }
 }
 
@@ -138,16 +99,16 @@ TEST(Ring, ASequenceOfAsManyPositionsAsRanks) {
   TinyTraining training = uneven(0.2, at::kDouble);
   for (const int64_t sequence : {4, 5, 7}) {
     training.sequence = sequence;
-    training.sp = 1;
+    training.layout.sp = 1;
     const TinyResult reference = train_tiny(training, 1);
-    training.sp = 4;
+    training.layout.sp = 4;
     expect_same(train_tiny(training, 4), reference, 1e-9, training);
   }
 }
 
 TEST(Ring, TwoRunsGiveTheSameBits) {
   TinyTraining training = uneven(0.2, at::kFloat);
-  training.sp = 3;
+  training.layout.sp = 3;
   const TinyResult a = train_tiny(training, 3), b = train_tiny(training, 3);
   EXPECT_EQ(a.losses, b.losses);
   for (const auto& [name, weight] : a.weights) {
@@ -172,8 +133,7 @@ std::vector<int64_t> sent_for_sequences(const TinyResult& result) {
 TEST(Sequence, BytesOfUlyssesEqualTheLaw) {
   for (const int sp : {2, 3}) {  // the heads divide by both, the positions by 2
     TinyTraining training = uneven(0, at::kDouble);
-    training.sequence_mode = SequenceMode::ulysses;
-    training.sp = sp;
+    training.layout = {.sp = sp, .sequence_mode = SequenceMode::ulysses};
     training.steps = 1;
     const std::vector<int64_t> sent = sent_for_sequences(train_tiny(training, sp));
     const models::gpt2::Config& model = training.model;
@@ -197,8 +157,7 @@ TEST(Ring, BytesEqualTheLaw) {
       for (const int tp : {1, 2}) {
         SCOPED_TRACE(fmt::format("{}, sp {}, tp {}", c10::toString(type), sp, tp));
         TinyTraining training = uneven(0, type);
-        training.sp = sp;
-        training.tp = tp;
+        training.layout = {.sp = sp, .tp = tp};
         training.steps = 1;
         training.micro_batch = 5;  // 5, 5 and 2 sequences
         const std::vector<int64_t> sent = sent_for_sequences(train_tiny(training, sp * tp));

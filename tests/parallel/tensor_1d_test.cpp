@@ -8,31 +8,16 @@
 namespace colossal::test::tensor_1d_parity {
 namespace {
 
-struct Case {
-  int tp;
-  bool tp_sequence;
-  int dp;
-  int zero;
-  int64_t micro_batch;
-  double dropout;
-};
-
-std::string name_of(const testing::TestParamInfo<Case>& info) {
-  return fmt::format("tp{}{}_dp{}_zero{}_micro{}_dropout{}", info.param.tp,
-                     info.param.tp_sequence ? "_tokens" : "", info.param.dp, info.param.zero,
-                     info.param.micro_batch, info.param.dropout > 0 ? "on" : "off");
-}
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<UnevenCase> all_cases() {
+  std::vector<UnevenCase> cases;
   for (int tp : {2, 3, 4}) {
     for (bool tp_sequence : {false, true}) {
       for (int zero : {0, 1}) {
         for (double dropout : {0.0, 0.2}) {
-          for (int64_t micro_batch : {0, 5}) {
-            cases.push_back({tp, tp_sequence, 1, zero, micro_batch, dropout});
-          }
-          cases.push_back({tp, tp_sequence, 2, zero, 4, dropout});
+          Strategy layout{.tp = tp, .zero = zero, .tp_sequence = tp_sequence};
+          for (int64_t micro_batch : {0, 5}) cases.push_back({layout, micro_batch, dropout});
+          layout.dp = 2;
+          cases.push_back({layout, 4, dropout});
         }
       }
     }
@@ -40,43 +25,25 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-class Tensor1dParity : public testing::TestWithParam<Case> {};
-
-TinyTraining training_of(const Case& layout, at::ScalarType type) {
-  TinyTraining training = uneven(layout.dropout, type);
-  training.tp = layout.tp;
-  training.tp_sequence = layout.tp_sequence;
-  training.zero = layout.zero;
-  training.micro_batch = layout.micro_batch;
-  return training;
-}
+class Tensor1dParity : public UnevenParity {};
 
 TEST_P(Tensor1dParity, Fp64EqualsSerial) {
-  const TinyTraining training = training_of(GetParam(), at::kDouble);
-  const TinyResult result = train_tiny(training, GetParam().tp * GetParam().dp);
-  expect_same(result, serial(GetParam().dropout, at::kDouble), 1e-9, training);
+  expect_serial(at::kDouble, 1e-9);
 }
 
 // In fp32 with the slow tests only.
-class Tensor1dParityFp32 : public Tensor1dParity {};
+class Tensor1dParityFp32 : public UnevenParity {};
 
 TEST_P(Tensor1dParityFp32, EqualsSerial) {
-  const TinyTraining training = training_of(GetParam(), at::kFloat);
-  const TinyResult result = train_tiny(training, GetParam().tp * GetParam().dp);
-  expect_same(result, serial(GetParam().dropout, at::kFloat), 1e-4, training);
-}
-
-std::vector<double> settings_of(const Case& c) {
-  return {static_cast<double>(c.tp),          static_cast<double>(c.tp_sequence),
-          static_cast<double>(c.dp),          static_cast<double>(c.zero),
-          static_cast<double>(c.micro_batch), c.dropout};
+  expect_serial(at::kFloat, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Tensor1dParity,
-                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
-INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Tensor1dParity, testing::ValuesIn(all_cases()), name_of);
+                         testing::ValuesIn(pairwise(all_cases(), uneven_settings)), uneven_name);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Tensor1dParity, testing::ValuesIn(all_cases()),
+                         uneven_name);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, Tensor1dParityFp32, testing::ValuesIn(all_cases()),
-                         name_of);
+                         uneven_name);
 
 TEST(Tensor1d, LabelsIgnoredInPartAndAtAll) {
   TinyTraining training = uneven(0, at::kDouble);
@@ -85,8 +52,7 @@ TEST(Tensor1d, LabelsIgnoredInPartAndAtAll) {
   };
   const TinyResult reference = train_tiny(training, 1);
   for (const bool tp_sequence : {false, true}) {
-    training.tp = 2;
-    training.tp_sequence = tp_sequence;
+    training.layout = {.tp = 2, .tp_sequence = tp_sequence};
     expect_same(train_tiny(training, 2), reference, 1e-9, training);
   }
 }
@@ -98,8 +64,7 @@ TEST(Tensor1d, BytesEqualTheLaws) {
     for (const bool tp_sequence : {false, true}) {
       SCOPED_TRACE(fmt::format("tp {}, tp_sequence {}", tp, tp_sequence));
       TinyTraining training = uneven(0, at::kDouble);
-      training.tp = tp;
-      training.tp_sequence = tp_sequence;
+      training.layout = {.tp = tp, .tp_sequence = tp_sequence};
       training.steps = 1;
       const TinyResult result = train_tiny(training, tp);
       std::map<comm::Reason, int64_t> sent;

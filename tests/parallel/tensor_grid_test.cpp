@@ -9,42 +9,22 @@
 namespace colossal::test::tensor_grid_parity {
 namespace {
 
-struct Case {
-  bool llama;
-  TensorMode mode;
-  int tp;
-  int depth;
-  int sp;
-  SequenceMode sequence_mode;
-  int dp;
-  int zero;
-  int64_t micro_batch;
-  double dropout;
+constexpr int64_t kLlamaHeads = 6;
 
-  int ranks() const { return tp * sp * dp; }
-};
-
-std::string name_of(const testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
-  const char* mode = c.mode == TensorMode::two_d            ? "2d"
-                     : c.mode == TensorMode::two_and_half_d ? "2halfd"
-                                                            : "3d";
-  return fmt::format("{}_{}_tp{}_depth{}_{}{}_dp{}_zero{}_micro{}_dropout{}",
-                     c.llama ? "llama" : "gpt2", mode, c.tp, c.depth,
-                     c.sequence_mode == SequenceMode::ring ? "ring" : "ulysses", c.sp, c.dp, c.zero,
-                     c.micro_batch, c.dropout > 0 ? "on" : "off");
-}
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (bool llama : {false, true}) {
+// A micro-batch of 5, and the 2 that are then left, do not divide, and leave ranks without a
+// sequence.
+std::vector<UnevenCase> all_cases() {
+  std::vector<UnevenCase> cases;
+  for (const int64_t llama_heads : {int64_t{0}, kLlamaHeads}) {
     for (int zero : {0, 1}) {
       for (double dropout : {0.0, 0.2}) {
         const auto add = [&](TensorMode mode, int tp, int depth, int sp, int dp,
                              int64_t micro_batch) {
+          Strategy layout{
+              .dp = dp, .sp = sp, .tp = tp, .zero = zero, .tensor_mode = mode, .tp_depth = depth};
           for (SequenceMode sequence_mode : {SequenceMode::ring, SequenceMode::ulysses}) {
-            cases.push_back(
-                {llama, mode, tp, depth, sp, sequence_mode, dp, zero, micro_batch, dropout});
+            layout.sequence_mode = sequence_mode;
+            cases.push_back({layout, micro_batch, dropout, llama_heads});
             if (sp == 1) break;
           }
         };
@@ -65,10 +45,6 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-constexpr int64_t kLlamaHeads = 6;
-
-// A micro-batch of 5, and the 2 that are then left, do not divide, and leave ranks without a
-// sequence.
 TinyTraining uneven(bool llama, double dropout, at::ScalarType type) {
   return llama ? uneven_llama(kLlamaHeads, dropout, type) : test::uneven(dropout, type);
 }
@@ -77,51 +53,25 @@ const TinyResult& serial(bool llama, double dropout, at::ScalarType type) {
   return test::serial(dropout, type, llama ? kLlamaHeads : 0);
 }
 
-class TensorGridParity : public testing::TestWithParam<Case> {
- protected:
-  static void expect_serial(at::ScalarType type, double tolerance) {
-    const Case& layout = GetParam();
-    TinyTraining training = uneven(layout.llama, layout.dropout, type);
-    training.tensor_mode = layout.mode;
-    training.tp = layout.tp;
-    training.tp_depth = layout.depth;
-    training.sp = layout.sp;
-    training.sequence_mode = layout.sequence_mode;
-    training.zero = layout.zero;
-    training.micro_batch = layout.micro_batch;
-    expect_same(train_tiny(training, layout.ranks()), serial(layout.llama, layout.dropout, type),
-                tolerance, training);
-  }
-};
+class TensorGridParity : public UnevenParity {};
 
 TEST_P(TensorGridParity, Fp64EqualsSerial) {
   expect_serial(at::kDouble, 1e-9);
 }
 
 // In fp32 with the slow tests only.
-class TensorGridParityFp32 : public TensorGridParity {};
+class TensorGridParityFp32 : public UnevenParity {};
 
 TEST_P(TensorGridParityFp32, EqualsSerial) {
   expect_serial(at::kFloat, 1e-4);
 }
 
-std::vector<double> settings_of(const Case& c) {
-  return {static_cast<double>(c.llama),
-          static_cast<double>(c.mode),
-          static_cast<double>(c.tp),
-          static_cast<double>(c.sp),
-          static_cast<double>(c.dp),
-          static_cast<double>(c.sequence_mode),
-          static_cast<double>(c.zero),
-          static_cast<double>(c.micro_batch),
-          c.dropout};
-}
-
 INSTANTIATE_TEST_SUITE_P(Layouts, TensorGridParity,
-                         testing::ValuesIn(pairwise(all_cases(), settings_of)), name_of);
-INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, TensorGridParity, testing::ValuesIn(all_cases()), name_of);
+                         testing::ValuesIn(pairwise(all_cases(), uneven_settings)), uneven_name);
+INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, TensorGridParity, testing::ValuesIn(all_cases()),
+                         uneven_name);
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, TensorGridParityFp32, testing::ValuesIn(all_cases()),
-                         name_of);
+                         uneven_name);
 
 // All labels of the sequences of one row of ranks are ignored, and then all there are.
 TEST(TensorGrid, LabelsIgnoredInPartAndAtAll) {
@@ -130,10 +80,9 @@ TEST(TensorGrid, LabelsIgnoredInPartAndAtAll) {
     training.ignored = [=](int64_t sample, int64_t) { return sample >= first; };
     const TinyResult reference = train_tiny(training, 1);
     for (const auto& [mode, tp] : {std::pair{TensorMode::two_d, 4}, {TensorMode::three_d, 8}}) {
-      training.tensor_mode = mode;
-      training.tp = tp;
+      training.layout = {.tp = tp, .tensor_mode = mode};
       expect_same(train_tiny(training, tp), reference, 1e-9, training);
-      training.tp = 1;
+      training.layout.tp = 1;
     }
   }
 }
@@ -144,8 +93,7 @@ TEST(TensorGrid, Bf16LossesAreNearThoseOfFp64) {
     for (const auto& [mode, tp] : {std::pair{TensorMode::two_d, 4}, {TensorMode::three_d, 8}}) {
       TinyTraining training = uneven(llama, 0, at::kBFloat16);
       training.gradient = at::kFloat;
-      training.tensor_mode = mode;
-      training.tp = tp;
+      training.layout = {.tp = tp, .tensor_mode = mode};
       const TinyResult result = train_tiny(training, tp);
       const std::vector<double>& expected = serial(llama, 0, at::kDouble).losses;
       for (size_t step = 0; step < expected.size(); ++step) {
@@ -178,7 +126,7 @@ struct Sizes {
 
 Sizes sizes_of(const TinyTraining& training) {
   const int64_t tokens = training.global_batch * training.sequence;
-  const int64_t table_passes = training.table_rows > 0 ? 3 : 2;
+  const int64_t table_passes = training.layout.table_rows > 0 ? 3 : 2;
   if (training.llama) {
     const models::llama::Config& model = *training.llama;
     const int64_t h = model.hidden_size, f = model.intermediate_size, head = model.head_dim;
@@ -294,15 +242,14 @@ TEST(TensorGrid, BytesEqualTheLaws) {
         if (llama && mode.q == 3) continue;  // its two heads of keys would be held twice
         TinyTraining training = uneven(llama, 0, at::kDouble);
         training.global_batch = global_batch;
-        training.tensor_mode = mode.mode;
-        training.tp_depth = mode.depth;
+        training.layout = {.tensor_mode = mode.mode, .tp_depth = mode.depth};
         const bool cube = mode.mode == TensorMode::three_d;
-        training.tp = mode.q * mode.q * (cube ? mode.q : mode.depth);
+        training.layout.tp = mode.q * mode.q * (cube ? mode.q : mode.depth);
         training.steps = 1;
-        training.table_rows = global_batch == 5 ? 3 : 0;  // with the short batch, in blocks
+        training.layout.table_rows = global_batch == 5 ? 3 : 0;  // with the short batch, in blocks
         SCOPED_TRACE(fmt::format("{} q {} depth {} llama {} batch {}", tensor_mode_name(mode.mode),
                                  mode.q, mode.depth, llama, global_batch));
-        const TinyResult result = train_tiny(training, training.tp);
+        const TinyResult result = train_tiny(training, training.layout.tp);
         std::map<comm::Reason, int64_t> sent;
         for (const auto& traffic : result.traffic) {
           for (const auto& [key, bytes] : traffic) {

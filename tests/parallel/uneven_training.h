@@ -1,9 +1,14 @@
 // Trainings whose sizes divide by none of the usual group sizes, and their serial runs.
 #pragma once
 
-#include <map>
-#include <tuple>
+#include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/support/layout_cases.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test {
@@ -59,5 +64,40 @@ inline const TinyResult& serial(double dropout, at::ScalarType type, int64_t lla
   }
   return found->second;
 }
+
+struct UnevenCase {
+  Strategy layout;
+  int64_t micro_batch = 0;  // 0: no accumulation
+  double dropout = 0;
+  int64_t llama_heads = 0;  // 0: the GPT
+};
+
+inline std::string uneven_name(const testing::TestParamInfo<UnevenCase>& info) {
+  const UnevenCase& c = info.param;
+  return fmt::format("{}_{}_micro{}_dropout{}", c.llama_heads > 0 ? "llama" : "gpt2",
+                     layout_name(c.layout), c.micro_batch, c.dropout > 0 ? "on" : "off");
+}
+
+inline std::vector<double> uneven_settings(const UnevenCase& c) {
+  std::vector<double> settings = layout_settings(c.layout);
+  for (const double setting :
+       {static_cast<double>(c.micro_batch), c.dropout, static_cast<double>(c.llama_heads)}) {
+    settings.push_back(setting);
+  }
+  return settings;
+}
+
+class UnevenParity : public testing::TestWithParam<UnevenCase> {
+ protected:
+  static void expect_serial(at::ScalarType type, double tolerance) {
+    const auto& [layout, micro_batch, dropout, llama_heads] = GetParam();
+    TinyTraining training =
+        llama_heads > 0 ? uneven_llama(llama_heads, dropout, type) : uneven(dropout, type);
+    training.layout = layout;
+    training.micro_batch = micro_batch;
+    expect_same(train_tiny(training, layout.world_size()), serial(dropout, type, llama_heads),
+                tolerance, training);
+  }
+};
 
 }  // namespace colossal::test

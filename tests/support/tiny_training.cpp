@@ -151,16 +151,8 @@ std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
 
 Strategy strategy_of(const TinyTraining& training, int ranks) {
   const models::ModelFacts facts = facts_of(training);
-  Strategy strategy{.dp = ranks / (training.sp * training.tp),
-                    .sp = training.sp,
-                    .tp = training.tp,
-                    .zero = training.zero,
-                    .zero_group = training.zero_group,
-                    .tensor_mode = training.tensor_mode,
-                    .tp_depth = training.tp_depth,
-                    .tp_sequence = training.tp_sequence,
-                    .sequence_mode = training.sequence_mode,
-                    .table_rows = training.table_rows};
+  Strategy strategy = training.layout;
+  strategy.dp = ranks / (strategy.sp * strategy.tp);
   strategy.key_value_replicas =
       key_value_replicas(facts.heads, facts.kv_heads, strategy.head_ranks());
   return strategy;

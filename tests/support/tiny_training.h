@@ -27,21 +27,13 @@ models::gpt2::Config tiny_config(double dropout = 0);
 struct TinyTraining {
   models::gpt2::Config model = tiny_config();
   std::optional<models::llama::Config> llama;  // instead of it
-  int zero = 0;
-  int zero_group = 0;
+  Strategy layout;                             // dp is what sp and tp leave of the ranks
   bool accumulate_whole = false;
   memory::Recompute recompute;
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   bool order_known = false;  // by a dry run
   memory::Tiers tiers;
-  int sp = 1;
-  SequenceMode sequence_mode = SequenceMode::ring;
-  int tp = 1;
-  TensorMode tensor_mode = TensorMode::one_d;
-  int tp_depth = 1;
-  bool tp_sequence = true;
-  int64_t table_rows = 0;
   int64_t steps = 3;
   int64_t global_batch = 12;
   int64_t micro_batch = 0;
@@ -72,13 +64,12 @@ models::ModelFacts facts_of(const TinyTraining& training);
 parallel::Sharding sharding_of(const TinyTraining& training);
 std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training, nn::Builder& build);
 
-// dp takes what sp and tp leave of the ranks.
 Strategy strategy_of(const TinyTraining& training, int ranks);
 
 // The samples of a step: tokens and targets by hashing, equal at every layout.
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count);
 
-// Trains on `ranks` ranks as threads: dp replicas of sp x tp ranks.
+// Trains on `ranks` ranks as threads.
 TinyResult train_tiny(const TinyTraining& training, int ranks);
 
 // contract.md's tolerances; `steps` and `learning_rate` scale the weights'.

@@ -1,0 +1,51 @@
+#include "tests/support/layout_cases.h"
+
+#include <fmt/format.h>
+
+namespace colossal::test {
+namespace {
+
+std::string tensor_name(const Strategy& layout) {
+  switch (layout.tensor_mode) {
+    case TensorMode::one_d:
+      return layout.tp == 1
+                 ? std::string()
+                 : fmt::format("tp{}{}_", layout.tp, layout.tp_sequence ? "_tokens" : "");
+    case TensorMode::two_d:
+      return fmt::format("2d{}_", layout.tp);
+    case TensorMode::two_and_half_d:
+      return fmt::format("2halfd{}x{}_", layout.tp, layout.tp_depth);
+    case TensorMode::three_d:
+      return fmt::format("3d{}_", layout.tp);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string layout_name(const Strategy& layout) {
+  std::string name = tensor_name(layout);
+  if (layout.sp > 1) {
+    const bool ring = layout.sequence_mode == SequenceMode::ring;
+    name += fmt::format("{}{}_", ring ? "ring" : "ulysses", layout.sp);
+  }
+  if (layout.dp > 1) name += fmt::format("dp{}_", layout.dp);
+  name += fmt::format("zero{}", layout.zero);
+  if (layout.zero_group > 0) name += fmt::format("_groups{}", layout.zero_group);
+  if (layout.table_rows > 0) name += "_blocks";
+  return name;
+}
+
+std::vector<double> layout_settings(const Strategy& layout) {
+  return {static_cast<double>(layout.dp),
+          static_cast<double>(layout.sp),
+          static_cast<double>(layout.sequence_mode),
+          static_cast<double>(layout.tp),
+          static_cast<double>(layout.tensor_mode),
+          static_cast<double>(layout.tp_sequence),
+          static_cast<double>(layout.zero),
+          static_cast<double>(layout.zero_group),
+          static_cast<double>(layout.table_rows)};
+}
+
+}  // namespace colossal::test

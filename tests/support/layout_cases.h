@@ -1,0 +1,17 @@
+// Layouts as cases of parametrised tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colossal/mesh/strategy.h"
+
+namespace colossal::test {
+
+// "2halfd8x2_ulysses2_dp3_zero1_groups2_blocks": what it has of more than one rank, and its stage.
+std::string layout_name(const Strategy& layout);
+
+// For pairwise().
+std::vector<double> layout_settings(const Strategy& layout);
+
+}  // namespace colossal::test

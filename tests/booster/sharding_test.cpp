@@ -159,14 +159,10 @@ TEST_P(ShardingFp32, EqualsSerial) {
 }
 
 std::vector<double> settings_of(const Case& c) {
-  std::vector<double> settings = layout_settings(c.layout);
-  for (const double setting :
-       {static_cast<double>(c.micro_batch), static_cast<double>(c.accumulate_whole),
-        static_cast<double>(c.order_known), static_cast<double>(c.window_bytes),
-        static_cast<double>(c.kept), static_cast<double>(c.rest), c.dropout}) {
-    settings.push_back(setting);
-  }
-  return settings;
+  return layout_settings(
+      c.layout, {static_cast<double>(c.micro_batch), static_cast<double>(c.accumulate_whole),
+                 static_cast<double>(c.order_known), static_cast<double>(c.window_bytes),
+                 static_cast<double>(c.kept), static_cast<double>(c.rest), c.dropout});
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Sharding, testing::ValuesIn(pairwise(all_cases(), settings_of)),

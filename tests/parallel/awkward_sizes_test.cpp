@@ -130,10 +130,11 @@ TEST_P(AwkwardSizesFp32, EqualsSerial) {
 }
 
 std::vector<double> settings_of(const Case& c) {
-  std::vector<double> settings = layout_settings(c.layout);
-  settings.push_back(static_cast<double>(c.llama));
-  settings.push_back(c.dropout);
-  return settings;
+  // Each of kTensors as a whole occurs with each of the rest.
+  const int tensor =
+      c.layout.tp + 10 * static_cast<int>(c.layout.tensor_mode) + (c.layout.tp_sequence ? 100 : 0);
+  return layout_settings(c.layout,
+                         {static_cast<double>(tensor), static_cast<double>(c.llama), c.dropout});
 }
 
 INSTANTIATE_TEST_SUITE_P(SlowAllLayouts, AwkwardSizes, testing::ValuesIn(all_cases()), name_of);

@@ -91,8 +91,7 @@ class MemoryParity : public testing::TestWithParam<Case> {
   static void expect_serial(at::ScalarType type, double tolerance) {
     const Case& c = GetParam();
     const int64_t llama_heads = c.llama ? kLlamaHeads : 0;
-    TinyTraining training =
-        c.llama ? uneven_llama(kLlamaHeads, c.dropout, type) : uneven(c.dropout, type);
+    TinyTraining training = uneven_of(llama_heads, c.dropout, type);
     training.layout = c.layout();
     training.micro_batch = c.micro_batch;
     training.accumulate_whole = c.accumulate_whole;

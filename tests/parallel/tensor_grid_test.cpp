@@ -46,7 +46,7 @@ std::vector<UnevenCase> all_cases() {
 }
 
 TinyTraining uneven(bool llama, double dropout, at::ScalarType type) {
-  return llama ? uneven_llama(kLlamaHeads, dropout, type) : test::uneven(dropout, type);
+  return uneven_of(llama ? kLlamaHeads : 0, dropout, type);
 }
 
 const TinyResult& serial(bool llama, double dropout, at::ScalarType type) {

@@ -54,13 +54,17 @@ inline TinyTraining uneven_llama(int64_t heads, double dropout, at::ScalarType t
   return training;
 }
 
-// Runs of one rank: of the GPT above with no heads given, of the Llama with so many.
+// The GPT with no heads given, the Llama with so many.
+inline TinyTraining uneven_of(int64_t llama_heads, double dropout, at::ScalarType type) {
+  return llama_heads > 0 ? uneven_llama(llama_heads, dropout, type) : uneven(dropout, type);
+}
+
+// Its runs of one rank.
 inline const TinyResult& serial(double dropout, at::ScalarType type, int64_t llama_heads = 0) {
   static std::map<std::tuple<double, at::ScalarType, int64_t>, TinyResult> results;
   const auto [found, is_new] = results.try_emplace({dropout, type, llama_heads});
   if (is_new) {
-    found->second = train_tiny(
-        llama_heads > 0 ? uneven_llama(llama_heads, dropout, type) : uneven(dropout, type), 1);
+    found->second = train_tiny(uneven_of(llama_heads, dropout, type), 1);
   }
   return found->second;
 }
@@ -79,20 +83,15 @@ inline std::string uneven_name(const testing::TestParamInfo<UnevenCase>& info) {
 }
 
 inline std::vector<double> uneven_settings(const UnevenCase& c) {
-  std::vector<double> settings = layout_settings(c.layout);
-  for (const double setting :
-       {static_cast<double>(c.micro_batch), c.dropout, static_cast<double>(c.llama_heads)}) {
-    settings.push_back(setting);
-  }
-  return settings;
+  return layout_settings(c.layout, {static_cast<double>(c.micro_batch), c.dropout,
+                                    static_cast<double>(c.llama_heads)});
 }
 
 class UnevenParity : public testing::TestWithParam<UnevenCase> {
  protected:
   static void expect_serial(at::ScalarType type, double tolerance) {
     const auto& [layout, micro_batch, dropout, llama_heads] = GetParam();
-    TinyTraining training =
-        llama_heads > 0 ? uneven_llama(llama_heads, dropout, type) : uneven(dropout, type);
+    TinyTraining training = uneven_of(llama_heads, dropout, type);
     training.layout = layout;
     training.micro_batch = micro_batch;
     expect_same(train_tiny(training, layout.world_size()), serial(dropout, type, llama_heads),

@@ -36,16 +36,18 @@ std::string layout_name(const Strategy& layout) {
   return name;
 }
 
-std::vector<double> layout_settings(const Strategy& layout) {
-  return {static_cast<double>(layout.dp),
-          static_cast<double>(layout.sp),
-          static_cast<double>(layout.sequence_mode),
-          static_cast<double>(layout.tp),
-          static_cast<double>(layout.tensor_mode),
-          static_cast<double>(layout.tp_sequence),
-          static_cast<double>(layout.zero),
-          static_cast<double>(layout.zero_group),
-          static_cast<double>(layout.table_rows)};
+std::vector<double> layout_settings(const Strategy& layout, const std::vector<double>& others) {
+  std::vector<double> settings{static_cast<double>(layout.dp),
+                               static_cast<double>(layout.sp),
+                               static_cast<double>(layout.sequence_mode),
+                               static_cast<double>(layout.tp),
+                               static_cast<double>(layout.tensor_mode),
+                               static_cast<double>(layout.tp_sequence),
+                               static_cast<double>(layout.zero),
+                               static_cast<double>(layout.zero_group),
+                               static_cast<double>(layout.table_rows)};
+  settings.insert(settings.end(), others.begin(), others.end());
+  return settings;
 }
 
 }  // namespace colossal::test

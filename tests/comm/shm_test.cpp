@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -10,9 +12,11 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "colossal/base/error.h"
 #include "colossal/comm/shared_memory.h"
+#include "colossal/comm/shm_board.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/run_ranks.h"
 
@@ -166,6 +170,46 @@ TEST(Shm, AWaitSleeps) {
                            1e-9 * static_cast<double>(after.tv_nsec - before.tv_nsec);
     EXPECT_LT(seconds, 0.05);
   });
+}
+
+// A rank writes into all its slots while its peer reads the first, and into none before it is read.
+TEST(Shm, ARankWritesAheadOfItsPeer) {
+  constexpr int64_t kRounds = 5 * ShmBoard::kSlots / 2;
+  std::array<std::atomic<int64_t>, 2> written_by_other{};  // of each call
+  const SharedMemory memory = SharedMemory::create(ShmBoard::bytes_needed(2));
+  const auto run_rank = [&](int rank) {
+    const auto timeout = std::chrono::seconds(20);
+    const Deadline deadline(timeout);
+    ShmBoard board(SharedMemory::open(memory.address()),
+                   {.axis = "dp", .ranks = {0, 1}, .rank = rank}, timeout);
+    const auto number = [](std::byte* slot) -> int64_t& {
+      return *reinterpret_cast<int64_t*>(slot);
+    };
+    for (size_t call = 0; call < 2; ++call) {
+      board.show({.operation = Operation::all_gather}, {});
+      board.stream(
+          kRounds,
+          [&](int64_t round, std::byte* slot) {
+            number(slot) = static_cast<int64_t>(1000 * call) + round;
+            if (rank == 1) ++written_by_other[call];
+          },
+          [&](int64_t round) {
+            if (rank == 0 && round == 0) {
+              const Deadline patience(timeout / 4);
+              while (written_by_other[call] < ShmBoard::kSlots && !patience.passed()) {
+                std::this_thread::yield();
+              }
+              std::this_thread::sleep_for(std::chrono::milliseconds(50));
+              EXPECT_EQ(written_by_other[call], ShmBoard::kSlots);
+            }
+            EXPECT_EQ(number(board.slot(1 - rank)), static_cast<int64_t>(1000 * call) + round);
+          },
+          deadline);
+    }
+  };
+  std::thread other([&] { run_rank(1); });
+  run_rank(0);
+  other.join();
 }
 
 }  // namespace

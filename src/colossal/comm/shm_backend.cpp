@@ -63,12 +63,12 @@ int64_t ShmBackend::Parts::size(int rank, int64_t round, int64_t slice) const {
 }
 
 int64_t ShmBackend::expose_slices(const std::byte* full, const Parts& parts, int64_t round,
-                                  int64_t slice) {
+                                  int64_t slice, std::byte* slot) {
   int64_t exposed = 0;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const int64_t bytes = parts.size(peer, round, slice);
-    copy_bytes(board_.slot(rank()) + peer * slice, full + parts.begin[peer] + round * slice, bytes);
+    copy_bytes(slot + peer * slice, full + parts.begin[peer] + round * slice, bytes);
     exposed += bytes;
   }
   return exposed;
@@ -99,9 +99,10 @@ void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
   const int64_t slice = slice_bytes(size());
   int64_t sent = 0;
   for (int64_t round = 0; round < rounds_for(parts.largest(), slice); ++round) {
-    sent += expose_slices(full, parts, round, slice);
+    std::byte* const slot = board_.own_slot(deadline);
+    sent += expose_slices(full, parts, round, slice, slot);
     board_.next_phase(deadline);
-    std::byte* sum = board_.slot(rank()) + rank() * slice;
+    std::byte* sum = slot + rank() * slice;
     sum_slice(full, parts, round, slice, call.type, sum, call.type);
     sent += (size() - 1) * parts.size(rank(), round, slice);
     board_.next_phase(deadline);
@@ -116,7 +117,7 @@ void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
 
 void ShmBackend::all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline) {
   board_.show(call, {});
-  copy_bytes(board_.slot(rank()), memory, call.bytes);
+  copy_bytes(board_.own_slot(deadline), memory, call.bytes);
   board_.next_phase(deadline);
   std::array<const void*, 2> sources{board_.slot(0), board_.slot(1)};
   sum_in_rank_order(sources, call.bytes / static_cast<int64_t>(c10::elementSize(call.type)),
@@ -136,13 +137,17 @@ void ShmBackend::reduce_scatter(const Call& call, const at::Tensor& full, const 
   const int64_t slice = slice_bytes(size());
   const int64_t slice_elements = slice / full.element_size();
   int64_t sent = 0;
-  for (int64_t round = 0; round < rounds_for(parts.largest(), slice); ++round) {
-    sent += expose_slices(memory_of(full), parts, round, slice);
-    board_.next_phase(deadline);
-    sum_slice(memory_of(full), parts, round, slice, call.type,
-              memory_of(part) + round * slice_elements * part.element_size(), part.scalar_type());
-    board_.next_round();
-  }
+  board_.stream(
+      rounds_for(parts.largest(), slice),
+      [&](int64_t round, std::byte* slot) {
+        sent += expose_slices(memory_of(full), parts, round, slice, slot);
+      },
+      [&](int64_t round) {
+        sum_slice(memory_of(full), parts, round, slice, call.type,
+                  memory_of(part) + round * slice_elements * part.element_size(),
+                  part.scalar_type());
+      },
+      deadline);
   book_wire(call, sent);
 }
 
@@ -156,18 +161,21 @@ void ShmBackend::all_gather(const Call& call, const at::Tensor& full, Counts cou
   constexpr int64_t kSlice = ShmBoard::kSlotBytes;
   std::byte* memory = memory_of(full);
   int64_t sent = 0;
-  for (int64_t round = 0; round < rounds_for(parts.largest(), kSlice); ++round) {
-    const int64_t own_bytes = parts.size(rank(), round, kSlice);
-    copy_bytes(board_.slot(rank()), memory + parts.begin[rank()] + round * kSlice, own_bytes);
-    sent += (size() - 1) * own_bytes;
-    board_.next_phase(deadline);
-    for (int source = 0; source < size(); ++source) {
-      if (source == rank()) continue;
-      copy_bytes(memory + parts.begin[source] + round * kSlice, board_.slot(source),
-                 parts.size(source, round, kSlice));
-    }
-    board_.next_round();
-  }
+  board_.stream(
+      rounds_for(parts.largest(), kSlice),
+      [&](int64_t round, std::byte* slot) {
+        const int64_t own_bytes = parts.size(rank(), round, kSlice);
+        copy_bytes(slot, memory + parts.begin[rank()] + round * kSlice, own_bytes);
+        sent += (size() - 1) * own_bytes;
+      },
+      [&](int64_t round) {
+        for (int source = 0; source < size(); ++source) {
+          if (source == rank()) continue;
+          copy_bytes(memory + parts.begin[source] + round * kSlice, board_.slot(source),
+                     parts.size(source, round, kSlice));
+        }
+      },
+      deadline);
   book_wire(call, sent);
 }
 
@@ -234,7 +242,7 @@ c10::DataPtr ShmBackend::shared_memory(const Call& call) {
     if (rank() == 0) {
       memory.emplace(SharedMemory::create(stride * size()));
       const std::string address = memory->address();
-      std::memcpy(board_.slot(0), address.c_str(), address.size() + 1);
+      std::memcpy(board_.own_slot(deadline), address.c_str(), address.size() + 1);
     }
     board_.next_phase(deadline);
     if (rank() != 0) {

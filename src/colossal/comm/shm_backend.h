@@ -70,7 +70,8 @@ class ShmBackend final : public PointToPointBackend {
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  at::ScalarType type, std::byte* out, at::ScalarType out_type);
   // Copies the slices of the other ranks' parts into this rank's slot, one area each.
-  int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice);
+  int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
+                        std::byte* slot);
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;

@@ -38,13 +38,13 @@ int open_process(int process) {
 
 }  // namespace
 
-// A rank has two rows of counts and two slots, and a ring to each other one.
+// A rank has two rows of counts and its slots, and a ring to each other one.
 ShmBoard::Places::Places(int ranks) {
   const int64_t n = ranks;
   seats = sizeof(Verdict);
   counts = seats + n * sizeof(Seat);
   slots = aligned(counts + n * 2 * n * sizeof(int64_t));
-  rings = slots + n * 2 * kSlotBytes;
+  rings = slots + n * kSlots * kSlotBytes;
   end = rings + n * n * aligned(sizeof(Ring));
 }
 
@@ -61,9 +61,19 @@ int64_t* ShmBoard::counts_of(int rank) const {
   return reinterpret_cast<int64_t*>(memory_.data() + Places(size()).counts) + row * size();
 }
 
-std::byte* ShmBoard::slot(int rank) const {
-  const int64_t number = 2 * rank + static_cast<int64_t>(round_ % 2);
+std::byte* ShmBoard::slot(int rank, uint64_t round) const {
+  const int64_t number = int64_t{rank} * kSlots + static_cast<int64_t>(round % kSlots);
   return memory_.data() + Places(size()).slots + number * kSlotBytes;
+}
+
+std::byte* ShmBoard::own_slot(const Deadline& deadline) {
+  wait_until_all_reach(&Seat::taken, taken_before(round_), deadline);
+  return slot(own());
+}
+
+void ShmBoard::next_round() {
+  seat(own()).taken.raise();
+  ++round_;
 }
 
 ShmBoard::Ring& ShmBoard::ring(int from, int to) const {
@@ -176,30 +186,44 @@ void ShmBoard::next_phase(const Deadline& deadline) {
   if (others_share()) end_phase(deadline);
 }
 
-void ShmBoard::end_phase(const Deadline& deadline) {
+void ShmBoard::raise_phase() {
   seat(own()).phase.raise();
   ++phase_;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (rank != own()) wait_for_phase_of(rank, deadline);
-  }
 }
 
-void ShmBoard::wait_for_phase_of(int rank, const Deadline& deadline) {
-  const auto over = [&] { return has_ended(rank); };
-  Patience patience(cores_to_spare_);
-  while (!over()) {
-    if (patience.turn()) continue;
-    check(rank, over);
-    if (deadline.passed() && !over()) {
-      std::string missing;
-      for (int other = 0; other < size(); ++other) {
-        if (other == own() || has_ended(other)) continue;
-        missing += (missing.empty() ? "" : ", ") + name_rank(membership_, other);
+void ShmBoard::end_phase(const Deadline& deadline) {
+  raise_phase();
+  wait_until_all_reach(&Seat::phase, phase_, deadline);
+}
+
+bool ShmBoard::have_reached(Signal Seat::*signal, uint32_t count) const {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != own() && !has_reached(seat(rank).*signal, count)) return false;
+  }
+  return true;
+}
+
+void ShmBoard::wait_until_all_reach(Signal Seat::*signal, uint32_t count,
+                                    const Deadline& deadline) {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == own()) continue;
+    Signal& of_rank = seat(rank).*signal;
+    const auto over = [&] { return has_reached(of_rank, count); };
+    Patience patience(cores_to_spare_);
+    while (!over()) {
+      if (patience.turn()) continue;
+      check(rank, over);
+      if (deadline.passed() && !over()) {
+        std::string missing;
+        for (int other = 0; other < size(); ++other) {
+          if (other == own() || has_reached(seat(other).*signal, count)) continue;
+          missing += (missing.empty() ? "" : ", ") + name_rank(membership_, other);
+        }
+        fail(deadline.failure(missing + " did not arrive"));
       }
-      fail(deadline.failure(missing + " did not arrive"));
+      const uint32_t seen = of_rank.value();
+      if (!over()) of_rank.sleep(seen, std::min(kNap, deadline.remaining()));
     }
-    const uint32_t seen = seat(rank).phase.value();
-    if (!over()) seat(rank).phase.sleep(seen, std::min(kNap, deadline.remaining()));
   }
 }
 

@@ -1,11 +1,10 @@
 // The memory that the ranks of a group share when all are processes of one host: for each rank a
-// seat, where it shows what it calls and how far it is; two slots, into which it copies what peers
-// are to read; and a ring of messages to each other rank.
+// seat, where it shows what it calls and how far it is; slots, into which it copies what peers are
+// to read; and a ring of messages to each other rank.
 //
 // Ranks take turns by counting phases. A rank ends a phase by raising its `phase`; it may read what
-// peers wrote in a phase once they have ended it. Slots alternate by round (one or two phases):
-// when a rank begins round r, every peer has ended a phase of round r - 1, hence has read all of r
-// - 2.
+// peers wrote in a phase once they have ended it. Each round (one or two phases) has the next slot;
+// a slot is written again once all peers have `taken` what was in it.
 #pragma once
 
 #include <array>
@@ -26,6 +25,7 @@ namespace colossal::comm {
 class ShmBoard {
  public:
   static constexpr int64_t kSlotBytes = int64_t{512} << 10;
+  static constexpr int kSlots = 8;  // of a rank
   static constexpr int64_t kFrameBytes = int64_t{32} << 10;
   static constexpr int kFrames = 8;  // of a ring
 
@@ -66,8 +66,16 @@ class ShmBoard {
   Place place_of(int rank) const;
   bool one_region() const;
   // This round's slot of a rank.
-  std::byte* slot(int rank) const;
-  void next_round() { ++round_; }
+  std::byte* slot(int rank) const { return slot(rank, round_); }
+  // The own one, to be written: waits until peers have taken what was in it.
+  std::byte* own_slot(const Deadline& deadline);
+  void next_round();
+
+  // Rounds of one phase: write(round, own slot), then read(round), from slots. While peers have not
+  // written what is to be read the rank writes ahead, so that threads that have to share their
+  // cores with computing seldom wait for each other.
+  template <typename Write, typename Read>
+  void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
   Ring& ring(int from, int to) const;
   // Tells a peer that a ring has changed.
@@ -93,6 +101,7 @@ class ShmBoard {
   };
   struct Seat {
     alignas(64) Signal phase;
+    Signal taken;  // rounds
     alignas(64) Signal bell;
     alignas(64) std::atomic<uint32_t> presence;
     std::atomic<int32_t> process;
@@ -119,10 +128,15 @@ class ShmBoard {
 
   void take_seat(std::chrono::milliseconds timeout);
   void watch_processes();
-  bool has_ended(int rank) const {
-    return static_cast<int32_t>(seat(rank).phase.value() - phase_) >= 0;
+  std::byte* slot(int rank, uint64_t round) const;
+  static bool has_reached(const Signal& signal, uint32_t count) {
+    return static_cast<int32_t>(signal.value() - count) >= 0;
   }
-  void wait_for_phase_of(int rank, const Deadline& deadline);
+  // Of all peers.
+  bool have_reached(Signal Seat::*signal, uint32_t count) const;
+  void wait_until_all_reach(Signal Seat::*signal, uint32_t count, const Deadline& deadline);
+  static uint32_t taken_before(uint64_t round) { return static_cast<uint32_t>(round) - kSlots + 1; }
+  void raise_phase();
   void end_phase(const Deadline& deadline);
   bool others_share() const;
   void compare_calls();
@@ -150,5 +164,34 @@ class ShmBoard {
   mutable std::mutex mutex_;  // of closed_, which any thread may set
   std::string closed_;
 };
+
+template <typename Write, typename Read>
+void ShmBoard::stream(int64_t rounds, const Write& write, const Read& read,
+                      const Deadline& deadline) {
+  write(0, own_slot(deadline));
+  next_phase(deadline);
+  const uint64_t first_round = round_;
+  const uint32_t first_phase = phase_;
+  int64_t written = 1;
+  const auto write_next = [&] {
+    write(written, slot(own(), first_round + written));
+    ++written;
+    raise_phase();
+  };
+  const auto may_write = [&] {
+    return written < rounds && have_reached(&Seat::taken, taken_before(first_round + written));
+  };
+  for (int64_t round = 0; round < rounds; ++round) {
+    const auto phase = static_cast<uint32_t>(first_phase + round);
+    if (written == round) {
+      wait_until_all_reach(&Seat::taken, taken_before(round_), deadline);
+      write_next();
+    }
+    while (!have_reached(&Seat::phase, phase) && may_write()) write_next();
+    wait_until_all_reach(&Seat::phase, phase, deadline);
+    read(round);
+    next_round();
+  }
+}
 
 }  // namespace colossal::comm

@@ -10,14 +10,17 @@ namespace {
 
 constexpr double kTwiceRoot = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double kCubic = 0.044715;
-// exp() of more would overflow; 1 / (1 + exp(80)) is 0 for all purposes.
-constexpr double kLargestExponent = 80;
+constexpr double kLog2OfE = 1.4426950408889634;
+// 2 to more would overflow; 1 / (1 + 2^115) is 0 for all purposes.
+constexpr double kLargestExponent = 115;
 
 template <typename Real>
-[[gnu::always_inline]] inline Real gelu_gate(Real x) {
-  const Real u = static_cast<Real>(kTwiceRoot) * (x + static_cast<Real>(kCubic) * (x * x * x));
-  const Real largest = static_cast<Real>(kLargestExponent);
-  return Real{1} / (Real{1} + exponential(-u > largest ? largest : -u));
+[[gnu::always_inline]] inline NativeVector<Real> gelu_gate(NativeVector<Real> x) {
+  constexpr double kScale = -kTwiceRoot * kLog2OfE;
+  const Real linear = static_cast<Real>(kScale), cubic = static_cast<Real>(kScale * kCubic);
+  const NativeVector<Real> exponent = x * (linear + cubic * (x * x));
+  const NativeVector<Real> largest = broadcast(static_cast<Real>(kLargestExponent));
+  return Real{1} / (Real{1} + power_of_two(exponent > largest ? largest : exponent));
 }
 
 template <typename Real>
@@ -26,7 +29,11 @@ inline void gelu_new_as(const void* x, void* to, ElementType type, int64_t count
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = smaller(kBlock, count - begin);
     widen_block(x, type, begin, size, block);
-    for (int64_t i = 0; i < size; ++i) block[i] = block[i] * gelu_gate(block[i]);
+    pad_block(block, size, Real{0});
+    for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
+      const NativeVector<Real> value = load_native(block + i);
+      store_native(value * gelu_gate<Real>(value), block + i);
+    }
     narrow_block(block, size, to, type, begin);
   }
 }
@@ -41,18 +48,21 @@ inline void gelu_new_backward_as(const void* gradient, const void* x, void* to, 
                                  int64_t count) {
   alignas(kVectorBytes) Real block[kBlock];
   alignas(kVectorBytes) Real gradient_block[kBlock];
+  const Real one = 1, slope_at_zero = static_cast<Real>(kTwiceRoot);
+  const Real slope_growth = static_cast<Real>(3 * kTwiceRoot * kCubic);
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = smaller(kBlock, count - begin);
     widen_block(x, type, begin, size, block);
     widen_block(gradient, type, begin, size, gradient_block);
-    for (int64_t i = 0; i < size; ++i) {
-      const Real value = block[i];
-      const Real gate = gelu_gate(value);
-      const Real slope = static_cast<Real>(kTwiceRoot) *
-                         (Real{1} + static_cast<Real>(3 * kCubic) * (value * value));
+    pad_block(block, size, Real{0});
+    pad_block(gradient_block, size, Real{0});
+    for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
+      const NativeVector<Real> value = load_native(block + i);
+      const NativeVector<Real> gate = gelu_gate<Real>(value);
+      const NativeVector<Real> slope = slope_at_zero + slope_growth * (value * value);
       // The gate's own derivative vanishes in both tails faster than the slope grows.
-      const Real bend = gate * (Real{1} - gate) * (value * slope);
-      block[i] = gradient_block[i] * (gate + bend);
+      const NativeVector<Real> bend = gate * (one - gate) * (value * slope);
+      store_native(load_native(gradient_block + i) * (gate + bend), block + i);
     }
     narrow_block(block, size, to, type, begin);
   }

@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "colossal/ops/sum_rows.h"
+
 namespace colossal::parallel {
 namespace {
 
@@ -91,8 +93,9 @@ void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
 
 std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const SideBySide& sizes) {
   std::vector<at::Tensor> gradients;
-  visit_outputs(y_gradient, sizes.out_sizes,
-                [&](size_t, const at::Tensor& columns) { gradients.push_back(columns.sum(0)); });
+  visit_outputs(y_gradient, sizes.out_sizes, [&](size_t, const at::Tensor& columns) {
+    gradients.push_back(ops::sum_rows(columns));
+  });
   return gradients;
 }
 

@@ -48,6 +48,42 @@ TEST(FusedLinear, IsItsProductsSideBySideWithTheirGradients) {
   }
 }
 
+// One weight, in the order of either file format; what is frozen has no gradient.
+TEST(FusedLinear, OfOneWeightIsLinear) {
+  for (const at::ScalarType type : all_types()) {
+    for (const bool in_out : {false, true}) {
+      for (const size_t frozen : {0, 1, 2, 3}) {
+        const at::Tensor x = normal({3, 5, 17}, at::kBFloat16, 1).to(type);
+        const at::Tensor stored =
+            normal(in_out ? at::IntArrayRef{17, 7} : at::IntArrayRef{7, 17}, at::kBFloat16, 2)
+                .to(type);
+        const at::Tensor bias = normal({7}, at::kBFloat16, 3).to(type);
+        const at::Tensor g = normal({3, 5, 7}, at::kBFloat16, 4);
+        std::vector<at::Tensor> inputs{x, stored, bias}, wide, trained, wide_trained;
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          wide.push_back(inputs[i].to(at::kDouble, /*non_blocking=*/false, /*copy=*/true));
+          if (i == frozen) continue;
+          trained.push_back(inputs[i].requires_grad_());
+          wide_trained.push_back(wide[i].requires_grad_());
+        }
+        const auto oriented = [&](const at::Tensor& weight) {
+          return in_out ? weight.t() : weight;
+        };
+        const at::Tensor y = fused_linear(x, {{oriented(stored)}, {bias}});
+        const auto gradients = torch::autograd::grad({y}, trained, {g.to(type)});
+        const at::Tensor expected = at::linear(wide[0], oriented(wide[1]), wide[2]);
+        const auto wide_gradients =
+            torch::autograd::grad({expected}, wide_trained, {g.to(at::kDouble)});
+        expect_near(y.detach(), expected.detach(), tolerance_of(type));
+        for (size_t i = 0; i < trained.size(); ++i) {
+          expect_near(gradients[i], wide_gradients[i], tolerance_of(type));
+          EXPECT_TRUE(gradients[i].is_contiguous());
+        }
+      }
+    }
+  }
+}
+
 TEST(FusedLinear, RunsOnMeta) {
   const auto empty = [](at::IntArrayRef sizes) {
     return at::empty(sizes, at::TensorOptions(at::kMeta)).requires_grad_();

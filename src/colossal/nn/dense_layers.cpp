@@ -26,7 +26,9 @@ at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext&) {
   LayerScope scope = scope_of(weight_);
   const at::Tensor weight = weight_.use(scope);
   const at::Tensor oriented = order_ == WeightOrder::out_in ? weight : weight.t();
-  return bias_ ? at::linear(x, oriented, bias_.use(scope)) : at::linear(x, oriented);
+  std::vector<at::Tensor> bias;
+  if (bias_) bias.push_back(bias_.use(scope));
+  return ops::fused_linear(x, {{oriented}, std::move(bias)});
 }
 
 at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext&) {

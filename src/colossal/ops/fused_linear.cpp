@@ -1,11 +1,16 @@
 #include "colossal/ops/fused_linear.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "colossal/base/error.h"
+#include "colossal/ops/cpu_features.h"
+#include "colossal/ops/sum_rows.h"
 
 namespace colossal::ops {
 namespace {
@@ -22,6 +27,27 @@ void visit_columns(const at::Tensor& y, const std::vector<at::Tensor>& weights,
     visit(i, y.narrow(1, begin, weights[i].size(0)));
     begin += weights[i].size(0);
   }
+}
+
+// x weight^T + bias as oneDNN has it, in bf16 on the CPU: at::addmm() would first write the bias
+// into every row, to read it again as the product is added. Empty where LibTorch was built without.
+using BiasedProduct = at::Tensor(const at::Tensor&, const at::Tensor&,
+                                 const std::optional<at::Tensor>&, std::string_view,
+                                 c10::List<std::optional<at::Scalar>>,
+                                 std::optional<std::string_view>);
+
+std::optional<c10::TypedOperatorHandle<BiasedProduct>> find_biased_product() {
+  const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+  if (!found || !has_bf16_instructions()) return std::nullopt;
+  return found->typed<BiasedProduct>();
+}
+
+at::Tensor biased_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  static const auto op = find_biased_product();
+  if (!op || !x.is_cpu() || x.scalar_type() != at::kBFloat16 || x.numel() == 0) {
+    return at::addmm(bias, x, weight.t());
+  }
+  return op->call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
 
 struct FusedLinear : torch::autograd::Function<FusedLinear> {
@@ -42,14 +68,22 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const std::vector<at::Tensor> weights(saved.begin() + 1, saved.end());
+    const bool biases = context->saved_data["biases"].toBool();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const at::Tensor y_gradient = gradients[0].flatten(0, -2);
-    variable_list result{fused_input_gradient(y_gradient, weights).view(saved[0].sizes())};
-    for (const at::Tensor& gradient : fused_weight_gradients(
-             y_gradient, saved[0].flatten(0, -2), weights, context->saved_data["biases"].toBool(),
-             /*transposed=*/false)) {
-      result.push_back(gradient);
+    const at::Tensor x = saved[0].flatten(0, -2), y_gradient = gradients[0].flatten(0, -2);
+    variable_list result(1 + weights.size() * (biases ? 2 : 1));
+    if (context->needs_input_grad(0)) {
+      result[0] = fused_input_gradient(y_gradient, weights).view(saved[0].sizes());
     }
+    visit_columns(y_gradient, weights, [&](size_t i, const at::Tensor& columns) {
+      const size_t of_weight = 1 + i, of_bias = 1 + weights.size() + i;
+      if (context->needs_input_grad(of_weight)) {
+        // In the order of the weight: a copy would follow.
+        const bool transposed = weights[i].stride(1) != 1;
+        result[of_weight] = transposed ? at::mm(x.t(), columns).t() : at::mm(columns.t(), x);
+      }
+      if (biases && context->needs_input_grad(of_bias)) result[of_bias] = sum_rows(columns);
+    });
     return result;
   }
 };
@@ -63,6 +97,9 @@ int64_t FusedWeights::out_features() const {
 }
 
 at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given) {
+  if (given.weights.size() == 1 && !given.biases.empty()) {
+    return biased_product(x, given.weights.front(), given.biases.front());
+  }
   at::Tensor y = at::empty({x.size(0), given.out_features()}, x.options());
   visit_columns(y, given.weights, [&](size_t i, at::Tensor columns) {
     if (given.biases.empty()) {
@@ -93,7 +130,7 @@ std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, con
   std::vector<at::Tensor> of_weights, of_biases;
   visit_columns(y_gradient, weights, [&](size_t, const at::Tensor& columns) {
     of_weights.push_back(transposed ? at::mm(x.t(), columns) : at::mm(columns.t(), x));
-    if (with_biases) of_biases.push_back(columns.sum(0));
+    if (with_biases) of_biases.push_back(sum_rows(columns));
   });
   of_weights.insert(of_weights.end(), of_biases.begin(), of_biases.end());
   return of_weights;

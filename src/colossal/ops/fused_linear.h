@@ -1,4 +1,4 @@
-// Several products of one input, results side by side.
+// Products of one input with one weight or several, results side by side.
 #pragma once
 
 #include <ATen/core/Tensor.h>

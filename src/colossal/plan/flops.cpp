@@ -108,6 +108,7 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"aten::addmm_", product<1>},
       {"aten::baddbmm", product<1>},
       {"aten::linear", linear},
+      {"mkldnn::_linear_pointwise", linear},
       {"colossal::transposed_product", transposed_product},
       {"colossal::rounded_transposed_product", transposed_product},
       {"colossal::linear_cross_entropy", linear_cross_entropy},

@@ -24,7 +24,7 @@ namespace colossal::comm {
 
 class ShmBoard {
  public:
-  static constexpr int64_t kSlotBytes = int64_t{512} << 10;
+  static constexpr int64_t kSlotBytes = int64_t{256} << 10;
   static constexpr int kSlots = 8;  // of a rank
   static constexpr int64_t kFrameBytes = int64_t{32} << 10;
   static constexpr int kFrames = 8;  // of a ring

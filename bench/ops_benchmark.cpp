@@ -21,8 +21,8 @@
 #include <map>
 #include <numeric>
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/ops/attention.h"
-#include "colossal/ops/cpu_features.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/elementwise.h"
 #include "colossal/ops/linear_cross_entropy.h"
@@ -277,7 +277,7 @@ void add_all(at::ScalarType type) {
   add_dropout(8, 256, 256, type);
   add_dropout(2, 512, 768, type);
   // Products in bf16 without instructions for them take minutes.
-  if (type == at::kBFloat16 && !ops::has_bf16_instructions()) return;
+  if (type == at::kBFloat16 && !has_bf16_instructions()) return;
   add_linear_cross_entropy(8 * 256, 256, 512, type);
   add_linear_cross_entropy(2 * 512, 768, 50304, type);
   add_attention({8, 4, 256, 64}, type);

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/booster/engine.h"
 #include "colossal/booster/profiler.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/models/gpt2/model.h"
 #include "colossal/models/gpt2/sharding.h"
-#include "colossal/ops/cpu_features.h"
 #include "colossal/parallel/builder.h"
 
 namespace colossal {
@@ -155,7 +155,7 @@ void train(comm::World& local, Milliseconds length, int64_t pairs, const Setting
   models::gpt2::Model model(*build, sizes);
   EngineConfig config;
   config.total_steps = 2 * pairs * (kMeasuredSteps + 1);
-  config.precision = resolve_precision({}, ops::has_bf16_instructions(), /*micro_batches=*/1);
+  config.precision = resolve_precision({}, has_bf16_instructions(), /*micro_batches=*/1);
   config.global_batch = setting.strategy.dp * setting.sequences;
   Engine engine(
       build->parameters(),

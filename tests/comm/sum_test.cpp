@@ -10,11 +10,13 @@
 namespace colossal::comm {
 namespace {
 
-at::Tensor sum(const std::vector<at::Tensor>& terms, at::ScalarType out_type) {
+at::Tensor sum(const std::vector<at::Tensor>& terms, at::ScalarType out_type,
+               InstructionSet set = widest_instruction_set()) {
   std::vector<const void*> sources;
   for (const at::Tensor& term : terms) sources.push_back(term.const_data_ptr());
   at::Tensor out = at::empty_like(terms[0], at::TensorOptions(out_type));
-  sum_in_rank_order(sources, out.numel(), terms[0].scalar_type(), out.mutable_data_ptr(), out_type);
+  sum_in_rank_order(sources, out.numel(), terms[0].scalar_type(), out.mutable_data_ptr(), out_type,
+                    set);
   return out;
 }
 
@@ -45,8 +47,13 @@ TEST(SumInRankOrder, EqualsASerialSumBitForBit) {
       for (int i = 0; i < 5; ++i) {
         terms.push_back((at::arange(numel, at::kDouble) * (7 + i)).sin().mul(1000).to(type));
       }
-      EXPECT_TRUE(at::equal(sum(terms, out), reference(terms, accumulator, out)))
-          << type << " " << out << " " << numel;
+      const at::Tensor expected = reference(terms, accumulator, out);
+      for (const InstructionSet set :
+           {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
+        if (set > widest_instruction_set()) continue;
+        EXPECT_TRUE(at::equal(sum(terms, out, set), expected))
+            << type << " " << out << " " << numel << " " << name_of(set);
+      }
     }
   }
 }

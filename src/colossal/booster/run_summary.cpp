@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
-#include "colossal/ops/cpu_features.h"
 #include "colossal/report/run_report.h"
 
 namespace colossal {
@@ -100,7 +100,7 @@ void write_report(const Job& job, const ParallelContext& context, double gemm_fl
   page.configuration = settings(job);
   page.machine = {{"host", machine::host_name()},
                   {"CPU", machine::cpu_model_name()},
-                  {"instructions", ops::name_of(ops::widest_instruction_set())},
+                  {"instructions", name_of(widest_instruction_set())},
                   {"cores", std::to_string(machine::available_cores())},
                   {"ranks", std::to_string(context.world().size())},
                   {"backend", context.world().backend()},

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
@@ -20,7 +21,6 @@
 #include "colossal/comm/world.h"
 #include "colossal/io/swap_file.h"
 #include "colossal/io/transfer_memory.h"
-#include "colossal/ops/cpu_features.h"
 #include "colossal/ops/gemm_rate.h"
 
 namespace colossal::cli {
@@ -39,9 +39,9 @@ void print_machine() {
   print("cores", std::to_string(machine::available_cores()));
   print("memory", fmt::format("{}, {} available", format_bytes(machine::total_memory_bytes()),
                               format_bytes(machine::available_memory_bytes())));
-  print("instructions", ops::name_of(ops::widest_instruction_set()));
-  print("bf16 products", ops::has_bf16_instructions() ? "yes: precision.compute = \"auto\" is bf16"
-                                                      : "no: precision.compute = \"auto\" is fp32");
+  print("instructions", name_of(widest_instruction_set()));
+  print("bf16 products", has_bf16_instructions() ? "yes: precision.compute = \"auto\" is bf16"
+                                                 : "no: precision.compute = \"auto\" is fp32");
   print("LibTorch", TORCH_VERSION);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "colossal/base/config_schema.h"
+#include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
@@ -11,7 +12,6 @@
 #include "colossal/comm/world.h"
 #include "colossal/memory/tier_config.h"
 #include "colossal/models/families.h"
-#include "colossal/ops/cpu_features.h"
 #include "colossal/serve/generate.h"
 #include "colossal/serve/inference_model.h"
 #include "colossal/text/streaming_decoder.h"
@@ -75,7 +75,7 @@ void generate(const GenerateArguments& arguments) {
   }
   const auto tokenizer = text::make_tokenizer(arguments.model);
   const c10::Device device = comm::device_alone("auto");
-  const bool in_bf16 = device.is_cuda() || ops::has_bf16_instructions();
+  const bool in_bf16 = device.is_cuda() || has_bf16_instructions();
   const serve::InferenceModel model(specification, {.type = in_bf16 ? at::kBFloat16 : at::kFloat,
                                                     .device = device,
                                                     .tiers = tiers,

@@ -1,9 +1,9 @@
 #include "colossal/cli/run_arguments.h"
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
 #include "colossal/comm/world.h"
-#include "colossal/ops/cpu_features.h"
 
 namespace colossal::cli {
 namespace {
@@ -51,12 +51,11 @@ GivenConfig read_config(const RunArguments& arguments) {
 
 Job resolve(const GivenConfig& given, int ranks, int local_ranks) {
   const bool on_gpus = computes_on_gpus(given.config, local_ranks);
-  Job job =
-      resolve_job(given.config, {.ranks = ranks,
-                                 .local_ranks = local_ranks,
-                                 .cores = machine::available_cores(),
-                                 .memory_bytes = on_gpus ? 0 : machine::total_memory_bytes(),
-                                 .bf16_instructions = on_gpus || ops::has_bf16_instructions()});
+  Job job = resolve_job(given.config, {.ranks = ranks,
+                                       .local_ranks = local_ranks,
+                                       .cores = machine::available_cores(),
+                                       .memory_bytes = on_gpus ? 0 : machine::total_memory_bytes(),
+                                       .bf16_instructions = on_gpus || has_bf16_instructions()});
   job.given_keys = given.keys;
   return job;
 }

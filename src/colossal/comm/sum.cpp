@@ -24,7 +24,7 @@ using Accumulator =
 // bf16 is the upper half of fp32. Written on plain integers, without branches, because the
 // conversions of c10::BFloat16 keep the compiler from using vector instructions.
 template <typename T>
-Accumulator<T> widen(T value) {
+[[gnu::always_inline]] inline Accumulator<T> widen(T value) {
   if constexpr (std::is_same_v<T, c10::BFloat16>) {
     return std::bit_cast<float>(static_cast<uint32_t>(value.x) << 16);
   } else {
@@ -34,7 +34,7 @@ Accumulator<T> widen(T value) {
 
 // Rounds to nearest, ties to even, NaN to the quiet NaN, as c10::BFloat16 does.
 template <typename T>
-T narrow(Accumulator<T> value) {
+[[gnu::always_inline]] inline T narrow(Accumulator<T> value) {
   if constexpr (std::is_same_v<T, c10::BFloat16>) {
     const auto bits = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
@@ -47,22 +47,23 @@ T narrow(Accumulator<T> value) {
 }
 
 template <typename T>
-void load(const T* source, Accumulator<T>* sum, int64_t count) {
+[[gnu::always_inline]] inline void load(const T* source, Accumulator<T>* sum, int64_t count) {
   for (int64_t i = 0; i < count; ++i) sum[i] = widen(source[i]);
 }
 
 template <typename T>
-void add(const T* source, Accumulator<T>* sum, int64_t count) {
+[[gnu::always_inline]] inline void add(const T* source, Accumulator<T>* sum, int64_t count) {
   for (int64_t i = 0; i < count; ++i) sum[i] += widen(source[i]);
 }
 
 template <typename Out>
-void store(const Accumulator<Out>* sum, Out* out, int64_t count) {
+[[gnu::always_inline]] inline void store(const Accumulator<Out>* sum, Out* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) out[i] = narrow<Out>(sum[i]);
 }
 
 template <typename In, typename Out>
-void sum_typed(std::span<const void* const> sources, int64_t count, void* out) {
+[[gnu::always_inline]] inline void sum_typed(std::span<const void* const> sources, int64_t count,
+                                             void* out) {
   alignas(64) Accumulator<In> sum[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t block = std::min(kBlock, count - begin);
@@ -76,25 +77,54 @@ void sum_typed(std::span<const void* const> sources, int64_t count, void* out) {
 
 using SumFunction = void (*)(std::span<const void* const>, int64_t, void*);
 
-SumFunction sum_function(at::ScalarType type, at::ScalarType out_type) {
+#if defined(__x86_64__)
+
+template <typename In, typename Out>
+[[gnu::target("avx2")]] void sum_avx2(std::span<const void* const> sources, int64_t count,
+                                      void* out) {
+  sum_typed<In, Out>(sources, count, out);
+}
+
+template <typename In, typename Out>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void sum_avx512(
+    std::span<const void* const> sources, int64_t count, void* out) {
+  sum_typed<In, Out>(sources, count, out);
+}
+
+#endif
+
+// The same bits from each: there is nothing to contract.
+template <typename In, typename Out>
+SumFunction compiled_for(InstructionSet set) {
+#if defined(__x86_64__)
+  if (set == InstructionSet::avx512) return sum_avx512<In, Out>;
+  if (set == InstructionSet::avx2) return sum_avx2<In, Out>;
+#endif
+  return sum_typed<In, Out>;
+}
+
+SumFunction sum_function(at::ScalarType type, at::ScalarType out_type, InstructionSet set) {
   using at::ScalarType;
   const bool same = type == out_type;
   if (type == ScalarType::Float && out_type == ScalarType::BFloat16) {
-    return sum_typed<float, c10::BFloat16>;
+    return compiled_for<float, c10::BFloat16>(set);
   }
-  if (type == ScalarType::Float && out_type == ScalarType::Half) return sum_typed<float, c10::Half>;
+  if (type == ScalarType::Float && out_type == ScalarType::Half) {
+    return compiled_for<float, c10::Half>(set);
+  }
   if (!same && out_type != ScalarType::Float) return nullptr;
   switch (type) {
     case ScalarType::Float:
-      return sum_typed<float, float>;
+      return compiled_for<float, float>(set);
     case ScalarType::BFloat16:
-      return same ? sum_typed<c10::BFloat16, c10::BFloat16> : sum_typed<c10::BFloat16, float>;
+      return same ? compiled_for<c10::BFloat16, c10::BFloat16>(set)
+                  : compiled_for<c10::BFloat16, float>(set);
     case ScalarType::Half:
-      return same ? sum_typed<c10::Half, c10::Half> : sum_typed<c10::Half, float>;
+      return same ? compiled_for<c10::Half, c10::Half>(set) : compiled_for<c10::Half, float>(set);
     case ScalarType::Double:
-      return same ? sum_typed<double, double> : nullptr;
+      return same ? compiled_for<double, double>(set) : nullptr;
     case ScalarType::Long:
-      return same ? sum_typed<int64_t, int64_t> : nullptr;
+      return same ? compiled_for<int64_t, int64_t>(set) : nullptr;
     default:
       return nullptr;
   }
@@ -108,12 +138,12 @@ at::ScalarType accumulation_type(at::ScalarType type) {
 }
 
 bool can_sum(at::ScalarType type, at::ScalarType out_type) {
-  return sum_function(type, out_type) != nullptr;
+  return sum_function(type, out_type, InstructionSet::baseline) != nullptr;
 }
 
 void sum_in_rank_order(std::span<const void* const> sources, int64_t count, at::ScalarType type,
-                       void* out, at::ScalarType out_type) {
-  const SumFunction sum = sum_function(type, out_type);
+                       void* out, at::ScalarType out_type, InstructionSet set) {
+  const SumFunction sum = sum_function(type, out_type, set);
   COLOSSAL_CHECK(sum, "no sum of {} into {}", c10::toString(type), c10::toString(out_type));
   sum(sources, count, out);
 }

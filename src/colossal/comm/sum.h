@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "colossal/base/cpu_features.h"
+
 namespace colossal::comm {
 
 // Types that can be summed: fp32, fp64, bf16, fp16, int64; results have the same type; for bf16 and
@@ -18,8 +20,10 @@ at::ScalarType accumulation_type(at::ScalarType type);
 
 // out[i] <- sources[0][i] + sources[1][i] + ..., `count` elements of `type` each. fp32, bf16 and
 // fp16 are added in fp32, fp64 in fp64, int64 in int64, and rounded to `out_type` once, at the end.
-// `out` may be one of the sources when the types are equal.
+// `out` may be one of the sources when the types are equal. The same bits with every set of
+// instructions.
 void sum_in_rank_order(std::span<const void* const> sources, int64_t count, at::ScalarType type,
-                       void* out, at::ScalarType out_type);
+                       void* out, at::ScalarType out_type,
+                       InstructionSet set = widest_instruction_set());
 
 }  // namespace colossal::comm

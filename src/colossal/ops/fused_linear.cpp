@@ -8,8 +8,8 @@
 
 #include <optional>
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
-#include "colossal/ops/cpu_features.h"
 #include "colossal/ops/sum_rows.h"
 
 namespace colossal::ops {

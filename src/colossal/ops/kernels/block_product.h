@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "colossal/ops/cpu_features.h"
+#include "colossal/base/cpu_features.h"
 
 namespace colossal::ops::kernels {
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/base/random.h"
-#include "colossal/ops/cpu_features.h"
 
 namespace colossal::ops::kernels {
 

@@ -1,7 +1,7 @@
 // What this machine's CPU offers, as far as a kernel's choice depends on it.
 #pragma once
 
-namespace colossal::ops {
+namespace colossal {
 
 // In order of width. baseline: what the program as a whole is compiled for.
 enum class InstructionSet { baseline, avx2, avx512 };
@@ -16,4 +16,4 @@ const char* name_of(InstructionSet instruction_set);
 bool has_bf16_instructions();
 bool has_amx_bf16();
 
-}  // namespace colossal::ops
+}  // namespace colossal

@@ -1,6 +1,6 @@
-#include "colossal/ops/cpu_features.h"
+#include "colossal/base/cpu_features.h"
 
-namespace colossal::ops {
+namespace colossal {
 
 #if defined(__x86_64__)
 
@@ -47,4 +47,4 @@ const char* name_of(InstructionSet instruction_set) {
   return "baseline";
 }
 
-}  // namespace colossal::ops
+}  // namespace colossal

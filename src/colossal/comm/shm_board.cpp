@@ -206,24 +206,28 @@ bool ShmBoard::have_reached(Signal Seat::*signal, uint32_t count) const {
 void ShmBoard::wait_until_all_reach(Signal Seat::*signal, uint32_t count,
                                     const Deadline& deadline) {
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank == own()) continue;
-    Signal& of_rank = seat(rank).*signal;
-    const auto over = [&] { return has_reached(of_rank, count); };
-    Patience patience(cores_to_spare_);
-    while (!over()) {
-      if (patience.turn()) continue;
-      check(rank, over);
-      if (deadline.passed() && !over()) {
-        std::string missing;
-        for (int other = 0; other < size(); ++other) {
-          if (other == own() || has_reached(seat(other).*signal, count)) continue;
-          missing += (missing.empty() ? "" : ", ") + name_rank(membership_, other);
-        }
-        fail(deadline.failure(missing + " did not arrive"));
+    if (rank != own()) wait_until_reached(rank, signal, count, deadline);
+  }
+}
+
+void ShmBoard::wait_until_reached(int rank, Signal Seat::*signal, uint32_t count,
+                                  const Deadline& deadline) {
+  Signal& of_rank = seat(rank).*signal;
+  const auto over = [&] { return has_reached(of_rank, count); };
+  Patience patience(cores_to_spare_);
+  while (!over()) {
+    if (patience.turn()) continue;
+    check(rank, over);
+    if (deadline.passed() && !over()) {
+      std::string missing;
+      for (int other = 0; other < size(); ++other) {
+        if (other == own() || has_reached(seat(other).*signal, count)) continue;
+        missing += (missing.empty() ? "" : ", ") + name_rank(membership_, other);
       }
-      const uint32_t seen = of_rank.value();
-      if (!over()) of_rank.sleep(seen, std::min(kNap, deadline.remaining()));
+      fail(deadline.failure(missing + " did not arrive"));
     }
+    const uint32_t seen = of_rank.value();
+    if (!over()) of_rank.sleep(seen, std::min(kNap, deadline.remaining()));
   }
 }
 

@@ -135,6 +135,7 @@ class ShmBoard {
   // Of all peers.
   bool have_reached(Signal Seat::*signal, uint32_t count) const;
   void wait_until_all_reach(Signal Seat::*signal, uint32_t count, const Deadline& deadline);
+  void wait_until_reached(int rank, Signal Seat::*signal, uint32_t count, const Deadline& deadline);
   static uint32_t taken_before(uint64_t round) { return static_cast<uint32_t>(round) - kSlots + 1; }
   void raise_phase();
   void end_phase(const Deadline& deadline);

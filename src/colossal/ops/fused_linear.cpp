@@ -50,6 +50,11 @@ at::Tensor biased_product(const at::Tensor& x, const at::Tensor& weight, const a
   return op->call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
 
+// [out, in], or [in, out] where `transposed`.
+at::Tensor weight_gradient(const at::Tensor& columns, const at::Tensor& x, bool transposed) {
+  return transposed ? at::mm(x.t(), columns) : at::mm(columns.t(), x);
+}
+
 struct FusedLinear : torch::autograd::Function<FusedLinear> {
   // Only of an at::TensorList does autograd see the elements.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
@@ -80,7 +85,8 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
       if (context->needs_input_grad(of_weight)) {
         // In the order of the weight: a copy would follow.
         const bool transposed = weights[i].stride(1) != 1;
-        result[of_weight] = transposed ? at::mm(x.t(), columns).t() : at::mm(columns.t(), x);
+        const at::Tensor gradient = weight_gradient(columns, x, transposed);
+        result[of_weight] = transposed ? gradient.t() : gradient;
       }
       if (biases && context->needs_input_grad(of_bias)) result[of_bias] = sum_rows(columns);
     });
@@ -129,7 +135,7 @@ std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, con
                                                bool with_biases, bool transposed) {
   std::vector<at::Tensor> of_weights, of_biases;
   visit_columns(y_gradient, weights, [&](size_t, const at::Tensor& columns) {
-    of_weights.push_back(transposed ? at::mm(x.t(), columns) : at::mm(columns.t(), x));
+    of_weights.push_back(weight_gradient(columns, x, transposed));
     if (with_biases) of_biases.push_back(sum_rows(columns));
   });
   of_weights.insert(of_weights.end(), of_biases.begin(), of_biases.end());

@@ -1,10 +1,11 @@
 #include "colossal/ops/sum_rows.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
+
+#include <algorithm>
 
 #include "colossal/base/error.h"
 #include "colossal/ops/dispatch.h"
@@ -16,14 +17,14 @@ namespace {
 // Columns that a thread sums at a time: they stay in its first cache.
 constexpr int64_t kColumns = 4096;
 
-at::Tensor empty_sums(const at::Tensor& rows) {
+at::Tensor zero_sums(const at::Tensor& rows) {
   return at::zeros({rows.size(1)}, rows.options().dtype(at::kFloat));
 }
 
 // LibTorch's sum of bf16 rows takes several times as long as reading them; this does not.
 at::Tensor sum_rows_cpu(const at::Tensor& rows) {
   if (rows.scalar_type() != at::kBFloat16) return rows.sum(0);
-  const at::Tensor sums = empty_sums(rows);
+  const at::Tensor sums = zero_sums(rows);
   const auto* from = rows.const_data_ptr<at::BFloat16>();
   auto* to = sums.mutable_data_ptr<float>();
   at::parallel_for(0, rows.size(1), kColumns, [&](int64_t begin, int64_t end) {
@@ -46,7 +47,7 @@ at::Tensor sum_rows_any(const at::Tensor& rows) {
 // On meta, what the CPU allocates.
 at::Tensor sum_rows_meta(const at::Tensor& rows) {
   if (rows.scalar_type() != at::kBFloat16) return rows.sum(0);
-  return empty_sums(rows).to(at::kBFloat16);
+  return zero_sums(rows).to(at::kBFloat16);
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {

@@ -5,6 +5,7 @@
 // nothing else. Dense layers use [batch, sequence, features].
 #pragma once
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 
 #include <memory>

@@ -3,232 +3,448 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "colossal/base/error.h"
+#include "colossal/base/range.h"
 #include "colossal/ops/bf16_block.h"
 #include "colossal/ops/dispatch.h"
+#include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/kernels/vector_kernels.h"
-#include "colossal/ops/optimizer_kernels.h"
 
 namespace colossal::ops {
 namespace {
 
-// The kernel multiplies a row-major [m, k] by [k/2, n, 2] ("VNNI": pairs of rows interleaved), so
-// both operands are repacked, in blocks that stay in the cache: b once, a's columns as rows.
-constexpr int64_t kBlock = 64;    // rows and columns of a block of the sum
+// The kernel multiplies rows of a by a panel of b, [k/2, 64, 2] ("VNNI": pairs of rows
+// interleaved), so b is repacked, a group of panels at a time, and a where its rows are not dense.
+// Rows of a and a panel of b are in the second-level cache when they meet.
+constexpr int64_t kPanel = 64;  // columns of b
+constexpr int64_t kGroup = 4;   // panels; more of them would leave the cache before they are used
+constexpr int64_t kMostPacked = 1 << 23;  // numbers of b
+constexpr int64_t kMostRows = 256;        // of a block of a
 constexpr int64_t kPadding = 32;  // of a's packed rows, or a power of two would thrash the cache
-constexpr int64_t kSlice = 4096;  // columns of a that the fp32 form widens at a time
+constexpr int64_t kWholeDepth = 8192;  // beyond this the sums stay in memory, and k is cut:
+constexpr int64_t kDepth = 2048;
+constexpr int64_t kWideRows = 4096;  // of a that the form in fp32 widens at a time
+constexpr int64_t kLine = 64;        // bytes of a cache line
 
-int64_t blocks_of(int64_t size) {
-  return (size + kBlock - 1) / kBlock;
+int64_t rounded_up(int64_t size, int64_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
 }
 
-int64_t packed_row_stride(int64_t depth) {
-  return (depth + 1) / 2 * 2 + kPadding;
-}
+// A matrix whose rows are dense, or its transpose's.
+struct Operand {
+  const uint16_t* data;  // null on meta
+  int64_t rows, columns;
+  int64_t stride;  // of dense rows (columns, where transposed)
+  bool transposed;
 
-at::Tensor empty_packed_b(const at::Tensor& b) {
-  return at::empty({blocks_of(b.size(1)), (b.size(0) + 1) / 2, kBlock},
-                   b.options().dtype(at::kInt));
-}
-
-// A block of a's columns for each thread.
-at::Tensor empty_packed_a(const at::Tensor& a) {
-  return at::empty({at::get_num_threads(), kBlock * packed_row_stride(a.size(0)) / 2},
-                   a.options().dtype(at::kInt));
-}
-
-class PackedProduct {
- public:
-  PackedProduct(const at::Tensor& a, const at::Tensor& b)
-      : a_(static_cast<const uint16_t*>(a.const_data_ptr())),
-        b_(static_cast<const uint16_t*>(b.const_data_ptr())),
-        depth_(a.size(0)),
-        pairs_((depth_ + 1) / 2),
-        rows_(a.size(1)),
-        columns_(b.size(1)),
-        row_stride_(packed_row_stride(depth_)),
-        packed_a_(empty_packed_a(a)),
-        packed_b_(empty_packed_b(b)) {
-    pack_b();
+  const uint16_t* at(int64_t row, int64_t column) const {
+    return data + (transposed ? column * stride + row : row * stride + column);
   }
+};
 
-  // By blocks of rows: target(begin) is where that from row `begin` on lies, its rows one after the
-  // other; done(begin, rows) is called when it is there.
+bool has_dense_rows(const at::Tensor& x) {
+  return x.stride(1) == 1 && (x.stride(0) >= x.size(1) || x.size(0) == 1);
+}
+
+at::Tensor dense_along_one(const at::Tensor& x) {
+  return has_dense_rows(x) || has_dense_rows(x.t()) ? x : x.contiguous();
+}
+
+Operand operand(const at::Tensor& x) {
+  const bool transposed = !has_dense_rows(x);
+  const auto* data = x.is_meta() ? nullptr : static_cast<const uint16_t*>(x.const_data_ptr());
+  return {data, x.size(0), x.size(1), x.stride(transposed ? 1 : 0), transposed};
+}
+
+// Asks for rows of memory that will be read soon: they lie too far apart for the CPU to foresee.
+void prefetch_rows(const uint16_t* rows, int64_t stride, int64_t count, int64_t width) {
+  for (int64_t row = 0; row < count; ++row) {
+    const auto* bytes = reinterpret_cast<const char*>(rows + row * stride);
+    for (int64_t i = 0; i < 2 * width; i += kLine) __builtin_prefetch(bytes + i, 0, 2);
+  }
+}
+
+// Calls visit(first, size) for strips of rows, the next ones already on their way.
+template <typename Visit>
+void for_strips(const uint16_t* rows, int64_t stride, int64_t count, int64_t width, int64_t strip,
+                const Visit& visit) {
+  for (int64_t first = 0; first < count; first += strip) {
+    const int64_t next = first + strip;
+    if (next < count) {
+      prefetch_rows(rows + next * stride, stride, std::min(strip, count - next), width);
+    }
+    visit(first, std::min(strip, count - first));
+  }
+}
+
+// The pairs of any columns, one after the other: where the fast kernels cannot.
+void pack_pairs(const Operand& b, Range depth, int64_t first_column, int64_t columns,
+                uint32_t* to) {
+  for (int64_t k = depth.begin; k < depth.end; k += 2) {
+    for (int64_t column = 0; column < columns; ++column) {
+      const uint32_t low = *b.at(k, first_column + column);
+      const uint32_t high = k + 1 < depth.end ? *b.at(k + 1, first_column + column) : 0;
+      to[(k - depth.begin) / 2 * kPanel + column] = low | high << 16;
+    }
+  }
+}
+
+// b's rows are dense: those of all panels are read together.
+void pack_rows(const Operand& b, Range depth, Range columns, uint32_t* to) {
+  constexpr int64_t kStrip = 16;
+  const int64_t pairs = (depth.size() + 1) / 2, even = depth.size() / 2 * 2;
+  for_strips(b.at(depth.begin, columns.begin), b.stride, even, columns.size(), kStrip,
+             [&](int64_t first, int64_t rows) {
+               for (int64_t column = 0; column < columns.size(); column += kPanel) {
+                 kernels::vector_kernels().interleave_pairs(
+                     b.at(depth.begin + first, columns.begin + column), b.stride, rows,
+                     std::min(kPanel, columns.size() - column),
+                     to + (column * pairs + first / 2 * kPanel), kPanel);
+               }
+             });
+  if (even == depth.size()) return;
+  for (int64_t column = 0; column < columns.size(); column += kPanel) {
+    pack_pairs(b, {depth.begin + even, depth.end}, columns.begin + column,
+               std::min(kPanel, columns.size() - column),
+               to + (column * pairs + even / 2 * kPanel));
+  }
+}
+
+// b's columns are dense, and with them the pairs.
+void pack_columns(const Operand& b, Range depth, Range columns, uint32_t* to) {
+  constexpr int64_t kStrip = 16;
+  const int64_t pairs = (depth.size() + 1) / 2, even = depth.size() / 2 * 2;
+  const uint16_t* data = b.at(depth.begin, columns.begin);
+  const bool pairs_are_words = b.stride % 2 == 0 && reinterpret_cast<uintptr_t>(data) % 4 == 0;
+  for_strips(data, b.stride, columns.size(), depth.size(), kStrip,
+             [&](int64_t first, int64_t size) {
+               uint32_t* const panel = to + first / kPanel * kPanel * pairs + first % kPanel;
+               int64_t packed = 0;
+               if (pairs_are_words) {
+                 kernels::vector_kernels().transpose32(
+                     reinterpret_cast<const uint32_t*>(data + first * b.stride), b.stride / 2, size,
+                     even / 2, panel, kPanel);
+                 packed = even;
+               }
+               pack_pairs(b, {depth.begin + packed, depth.end}, columns.begin + first, size,
+                          panel + packed / 2 * kPanel);
+             });
+}
+
+// Columns of b to panels [k/2, kPanel], one after the other.
+void pack_right(const Operand& b, Range depth, Range columns, uint32_t* to) {
+  (b.transposed ? pack_columns : pack_rows)(b, depth, columns, to);
+}
+
+// Rows of a to dense ones; `to` has an even number of columns, an odd last one is 0.
+void pack_left(const Operand& a, Range rows, Range depth, uint32_t* to, int64_t to_stride) {
+  if (a.transposed) {
+    constexpr int64_t kStrip = 32;
+    for_strips(a.at(rows.begin, depth.begin), a.stride, depth.size(), rows.size(), kStrip,
+               [&](int64_t first, int64_t size) {
+                 kernels::vector_kernels().transpose_pairs(a.at(rows.begin, depth.begin + first),
+                                                           a.stride, size, rows.size(),
+                                                           to + first / 2, to_stride / 2);
+               });
+    return;
+  }
+  for (int64_t row = 0; row < rows.size(); ++row) {
+    auto* const packed = reinterpret_cast<uint16_t*>(to) + row * to_stride;
+    std::copy_n(a.at(rows.begin + row, depth.begin), depth.size(), packed);
+    packed[depth.size()] = 0;
+  }
+}
+
+// Where a block of the product lies, in fp32.
+struct Block {
+  float* data;
+  int64_t stride;
+  Range rows, columns;  // of the product
+};
+
+class BlockProduct {
+ public:
+  // `whole_sums`: the product has memory in fp32, so that k may be cut.
+  BlockProduct(const at::Tensor& a, const at::Tensor& b, bool whole_sums)
+      : a_(operand(a)),
+        b_(operand(b)),
+        depth_(whole_sums && a_.columns > kWholeDepth ? kDepth : a_.columns),
+        row_block_(
+            std::clamp(rounded_up(a_.rows / at::get_num_threads(), kPanel), kPanel, kMostRows)),
+        group_(columns_of_group()),
+        packed_stride_(rounded_up(depth_, 2) + kPadding),
+        packed_a_(at::empty({at::get_num_threads(), packed_rows() * packed_stride_ / 2},
+                            a.options().dtype(at::kInt))),
+        packed_b_(
+            at::empty({group_ / kPanel, (depth_ + 1) / 2, kPanel}, b.options().dtype(at::kInt))) {}
+
+  int64_t row_block() const { return row_block_; }
+
+  // target(rows, columns) is the Block in which the kernel multiplies, done(Block) is called when
+  // it has: for a block of at most row_block() rows and kPanel columns after the other.
   template <typename Target, typename Done>
-  void compute(Bf16Product product, bool add, const Target& target, const Done& done) const;
-
- private:
-  void pack_b() {
-    auto* packed = static_cast<uint32_t*>(packed_b_.mutable_data_ptr());
-    for (int64_t pair = 0; pair < pairs_; ++pair) {
-      const uint16_t* first = b_ + 2 * pair * columns_;
-      const uint16_t* second = 2 * pair + 1 < depth_ ? first + columns_ : nullptr;
-      for (int64_t column = 0; column < columns_; ++column) {
-        const uint32_t high = second ? second[column] : 0;
-        packed[(column / kBlock * pairs_ + pair) * kBlock + column % kBlock] =
-            first[column] | high << 16;
+  void compute(Bf16Product product, bool add, const Target& target, const Done& done) const {
+    for (int64_t k = 0; k < a_.columns; k += depth_) {
+      const Range depth{k, std::min(a_.columns, k + depth_)};
+      for (int64_t column = 0; column < b_.columns; column += group_) {
+        const Range columns{column, std::min(b_.columns, column + group_)};
+        pack(depth, columns);
+        multiply(product, depth, columns, add || k > 0, target, [&](const Block& block) {
+          if (depth.end == a_.columns) done(block);
+        });
       }
     }
   }
 
-  const uint16_t* a_;
-  const uint16_t* b_;
-  int64_t depth_, pairs_, rows_, columns_;
-  int64_t row_stride_;
+ private:
+  bool packs_a(int64_t depth) const { return a_.transposed || depth % 2 != 0; }
+  int64_t packed_rows() const { return packs_a(a_.columns) ? row_block_ : 0; }
+
+  // As many as there may be where a would be packed, or read from memory, for each group again.
+  int64_t columns_of_group() const {
+    const bool few = depth_ == a_.columns && !packs_a(depth_);
+    const int64_t most = few ? 0 : kMostPacked / depth_ / kPanel;
+    return std::min(rounded_up(b_.columns, kPanel), std::max(kGroup, most) * kPanel);
+  }
+
+  void pack(Range depth, Range columns) const {
+    auto* const packed = static_cast<uint32_t*>(packed_b_.mutable_data_ptr());
+    const int64_t panels = (columns.size() + kPanel - 1) / kPanel;
+    const int64_t panel_size = (depth.size() + 1) / 2 * kPanel;
+    at::parallel_for(0, panels, 1, [&](int64_t first, int64_t last) {
+      pack_right(
+          b_, depth,
+          {columns.begin + first * kPanel, std::min(columns.end, columns.begin + last * kPanel)},
+          packed + first * panel_size);
+    });
+  }
+
+  template <typename Target, typename Done>
+  void multiply(Bf16Product product, Range depth, Range columns, bool add, const Target& target,
+                const Done& done) const {
+    const auto* packed_b = static_cast<const at::BFloat16*>(packed_b_.const_data_ptr());
+    const int64_t even_depth = rounded_up(depth.size(), 2);
+    const int64_t blocks = (a_.rows + row_block_ - 1) / row_block_;
+    at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const Range rows{i * row_block_, std::min(a_.rows, (i + 1) * row_block_)};
+        const uint16_t* left = a_.at(rows.begin, depth.begin);
+        int64_t stride = a_.stride;
+        if (packs_a(depth.size())) {
+          auto* const packed = static_cast<uint32_t*>(packed_a_.mutable_data_ptr()) +
+                               at::get_thread_num() * packed_a_.size(1);
+          pack_left(a_, rows, depth, packed, packed_stride_);
+          left = reinterpret_cast<const uint16_t*>(packed);
+          stride = packed_stride_;
+        }
+        for (int64_t column = columns.begin; column < columns.end; column += kPanel) {
+          const Block block = target(rows, Range{column, std::min(columns.end, column + kPanel)});
+          product(rows.size(), block.columns.size(), even_depth, stride, kPanel, block.stride, add,
+                  reinterpret_cast<const at::BFloat16*>(left),
+                  packed_b + (column - columns.begin) * even_depth, block.data);
+          done(block);
+        }
+      }
+      release_bf16_block_product();
+    });
+  }
+
+  Operand a_, b_;
+  int64_t depth_;  // of what is packed at a time
+  int64_t row_block_, group_;
+  int64_t packed_stride_;
   at::Tensor packed_a_, packed_b_;
 };
 
-template <typename Target, typename Done>
-void PackedProduct::compute(Bf16Product product, bool add, const Target& target,
-                            const Done& done) const {
-  const auto* packed_b = static_cast<const at::BFloat16*>(packed_b_.const_data_ptr());
-  at::parallel_for(0, blocks_of(rows_), 1, [&](int64_t first, int64_t last) {
-    auto* packed_a = static_cast<uint32_t*>(packed_a_.mutable_data_ptr()) +
-                     at::get_thread_num() * packed_a_.size(1);
-    for (int64_t begin = first * kBlock; begin < std::min(rows_, last * kBlock); begin += kBlock) {
-      const int64_t rows = std::min(kBlock, rows_ - begin);
-      kernels::vector_kernels().transpose_pairs(a_ + begin, rows_, depth_, rows, packed_a,
-                                                row_stride_ / 2);
-      float* const block = target(begin);
-      for (int64_t column = 0; column < columns_; column += kBlock) {
-        product(rows, std::min(kBlock, columns_ - column), 2 * pairs_, row_stride_, kBlock,
-                columns_, add, reinterpret_cast<const at::BFloat16*>(packed_a),
-                packed_b + column / kBlock * pairs_ * kBlock * 2, block + column);
-      }
-      done(begin, rows);
-    }
-    release_bf16_block_product();
-  });
-}
-
 void wide_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
   const at::Tensor wide_b = b.to(at::kFloat);
-  for (int64_t begin = 0; begin < a.size(1); begin += kSlice) {
-    const int64_t size = std::min(kSlice, a.size(1) - begin);
+  for (int64_t begin = 0; begin < a.size(0); begin += kWideRows) {
+    const int64_t size = std::min(kWideRows, a.size(0) - begin);
     at::Tensor slice = sum.narrow(0, begin, size);
-    const at::Tensor wide_a = a.narrow(1, begin, size).to(at::kFloat);
-    add ? slice.addmm_(wide_a.t(), wide_b) : at::mm_out(slice, wide_a.t(), wide_b);
+    const at::Tensor wide_a = a.narrow(0, begin, size).to(at::kFloat);
+    add ? slice.addmm_(wide_a, wide_b) : at::mm_out(slice, wide_a, wide_b);
   }
 }
 
-void transposed_product_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
-                            bool add) {
-  if (const Bf16Product product = bf16_block_product()) {
-    float* const data = sum.mutable_data_ptr<float>();
-    PackedProduct(a, b).compute(
-        product, add, [&](int64_t begin) { return data + begin * b.size(1); },
-        [](int64_t, int64_t) {});
+// The kernel into memory in fp32; done(Block) as blocks are complete.
+template <typename Done>
+void product_into(const at::Tensor& sum, Bf16Product product, const BlockProduct& blocks, bool add,
+                  const Done& done) {
+  auto* const data = sum.mutable_data_ptr<float>();
+  const int64_t stride = sum.size(1);
+  blocks.compute(
+      product, add,
+      [&](Range rows, Range columns) {
+        return Block{data + rows.begin * stride + columns.begin, stride, rows, columns};
+      },
+      done);
+}
+
+bool is_empty(const at::Tensor& a, const at::Tensor& sum) {
+  return sum.numel() == 0 || a.size(1) == 0;
+}
+
+void summed_product_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
+  if (is_empty(a, sum)) {
+    if (!add) sum.zero_();
+  } else if (const Bf16Product product = bf16_block_product()) {
+    const at::Tensor left = dense_along_one(a), right = dense_along_one(b);
+    product_into(sum, product, BlockProduct(left, right, /*whole_sums=*/true), add,
+                 [](const Block&) {});
   } else {
     wide_product(a, b, sum, add);
   }
 }
 
 // On meta, what the CPU allocates.
-void transposed_product_meta(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
-                             bool add) {
+void summed_product_meta(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+                         bool add) {
+  if (is_empty(a, sum)) return;
   if (bf16_block_product()) {
-    const at::Tensor packed_a = empty_packed_a(a), packed_b = empty_packed_b(b);
+    const at::Tensor left = dense_along_one(a), right = dense_along_one(b);
+    const BlockProduct blocks(left, right, /*whole_sums=*/true);
   } else {
     wide_product(a, b, sum, add);
   }
 }
 
-// A block of rows of the product for each thread, in fp32.
-at::Tensor empty_row_blocks(const at::Tensor& b) {
-  return at::empty({at::get_num_threads(), kBlock, b.size(1)}, b.options().dtype(at::kFloat));
+// What a block becomes.
+struct Rounding {
+  const uint16_t* bias;  // null: none
+  float factor;
+  uint16_t* to;
+  int64_t to_stride;
+
+  void write(const Block& block) const {
+    const int64_t column = block.columns.begin;
+    kernels::vector_kernels().round_block(block.data, block.stride, block.rows.size(),
+                                          block.columns.size(), bias ? bias + column : nullptr,
+                                          factor, to + block.rows.begin * to_stride + column,
+                                          to_stride);
+  }
+
+  // Its lines are fetched to be written while it is multiplied.
+  void expect(Range rows, Range columns) const {
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      const auto* bytes = reinterpret_cast<const char*>(to + row * to_stride + columns.begin);
+      for (int64_t i = 0; i < 2 * columns.size(); i += kLine) __builtin_prefetch(bytes + i, 1, 2);
+    }
+  }
+};
+
+Rounding rounding(const at::Tensor& to, const std::optional<at::Tensor>& bias,
+                  const std::optional<at::Tensor>& factor) {
+  return {bias ? static_cast<const uint16_t*>(bias->const_data_ptr()) : nullptr,
+          factor ? factor->item<float>() : 1.0F, static_cast<uint16_t*>(to.mutable_data_ptr()),
+          to.stride(0)};
 }
 
-void rounded_packed_product(Bf16Product product, const at::Tensor& a, const at::Tensor& b,
-                            double factor, const at::Tensor& result) {
-  const at::Tensor blocks = empty_row_blocks(b);
-  const int64_t columns = b.size(1);
-  auto* const to = result.mutable_data_ptr<at::BFloat16>();
-  const auto block_here = [&] {
-    return blocks.mutable_data_ptr<float>() + at::get_thread_num() * kBlock * columns;
+// A block in fp32 for each thread.
+at::Tensor empty_blocks(const at::Tensor& a, int64_t row_block) {
+  return at::empty({at::get_num_threads(), row_block, kPanel}, a.options().dtype(at::kFloat));
+}
+
+at::Tensor empty_sum(const at::Tensor& a, const at::Tensor& b) {
+  return at::empty({a.size(0), b.size(1)}, a.options().dtype(at::kFloat));
+}
+
+void rounded_block_product(Bf16Product product, const at::Tensor& a, const at::Tensor& b,
+                           const Rounding& rounding) {
+  const auto write = [&](const Block& block) { rounding.write(block); };
+  if (a.size(1) > kWholeDepth) {
+    const at::Tensor sum = empty_sum(a, b);
+    product_into(sum, product, BlockProduct(a, b, /*whole_sums=*/true), /*add=*/false, write);
+    return;
+  }
+  const BlockProduct blocks(a, b, /*whole_sums=*/false);
+  const at::Tensor memory = empty_blocks(a, blocks.row_block());
+  const auto target = [&](Range rows, Range columns) {
+    rounding.expect(rows, columns);
+    return Block{memory.mutable_data_ptr<float>() + at::get_thread_num() * memory.stride(0), kPanel,
+                 rows, columns};
   };
-  PackedProduct(a, b).compute(
-      product, /*add=*/false, [&](int64_t) { return block_here(); },
-      [&](int64_t begin, int64_t rows) {
-        kernels::vector_kernels().convert(block_here(), kernels::ElementType::float32,
-                                          to + begin * columns, kernels::ElementType::bfloat16,
-                                          rows * columns, factor);
-      });
+  blocks.compute(product, /*add=*/false, target, write);
 }
 
-// visit(result's rows, their product in fp32), slice after slice.
+// visit(rows, their product in fp32), slice after slice.
 template <typename Visit>
-void for_wide_slices(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result,
-                     const Visit& visit) {
-  const int64_t rows = a.size(1);
-  const at::Tensor product =
-      at::empty({std::min(kSlice, rows), b.size(1)}, b.options().dtype(at::kFloat));
-  for (int64_t begin = 0; begin < rows; begin += kSlice) {
-    const int64_t size = std::min(kSlice, rows - begin);
-    const at::Tensor slice = product.narrow(0, 0, size);
-    wide_product(a.narrow(1, begin, size), b, slice, /*add=*/false);
-    visit(result.narrow(0, begin, size), slice);
+void for_wide_slices(const at::Tensor& a, const at::Tensor& b, const Visit& visit) {
+  const at::Tensor sum = empty_sum(a.narrow(0, 0, std::min(kWideRows, a.size(0))), b);
+  for (int64_t begin = 0; begin < a.size(0); begin += kWideRows) {
+    const int64_t size = std::min(kWideRows, a.size(0) - begin);
+    const at::Tensor slice = sum.narrow(0, 0, size);
+    wide_product(a.narrow(0, begin, size), b, slice, /*add=*/false);
+    visit(Range{begin, begin + size}, slice);
   }
 }
 
-at::Tensor empty_rounded(const at::Tensor& a, const at::Tensor& b) {
-  return at::empty({a.size(1), b.size(1)}, b.options());
-}
-
-at::Tensor rounded_transposed_product_cpu(const at::Tensor& a, const at::Tensor& b,
-                                          const at::Tensor& factor) {
-  const auto scale = factor.item<double>();
-  const at::Tensor result = empty_rounded(a, b);
-  if (const Bf16Product product = bf16_block_product()) {
-    rounded_packed_product(product, a, b, scale, result);
+void rounded_product_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
+                         const std::optional<at::Tensor>& bias,
+                         const std::optional<at::Tensor>& factor) {
+  COLOSSAL_CHECK(to.stride(1) == 1 || to.size(1) <= 1, "the result's rows are not dense");
+  const Rounding given = rounding(to, bias, factor);
+  const Bf16Product product = bf16_block_product();
+  if (is_empty(a, to)) {
+    const at::Tensor zeros = at::zeros({1, to.size(1)}, a.options().dtype(at::kFloat));
+    for (int64_t row = 0; row < to.size(0); ++row) {
+      given.write({zeros.mutable_data_ptr<float>(), to.size(1), {row, row + 1}, {0, to.size(1)}});
+    }
+  } else if (product) {
+    rounded_block_product(product, dense_along_one(a), dense_along_one(b), given);
   } else {
-    for_wide_slices(a, b, result, [&](const at::Tensor& to, const at::Tensor& from) {
-      convert_copy(to.view(-1), from.view(-1), scale);
+    for_wide_slices(a, b, [&](Range rows, const at::Tensor& slice) {
+      given.write({slice.mutable_data_ptr<float>(), to.size(1), rows, {0, to.size(1)}});
     });
   }
-  return result;
 }
 
-at::Tensor rounded_transposed_product_meta(const at::Tensor& a, const at::Tensor& b,
-                                           const at::Tensor&) {
-  const at::Tensor result = empty_rounded(a, b);
-  if (bf16_block_product()) {
-    const at::Tensor blocks = empty_row_blocks(b);
-    const at::Tensor packed_a = empty_packed_a(a), packed_b = empty_packed_b(b);
-  } else {
-    for_wide_slices(a, b, result, [](const at::Tensor&, const at::Tensor&) {});
+void rounded_product_meta(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
+                          const std::optional<at::Tensor>&, const std::optional<at::Tensor>&) {
+  if (is_empty(a, to)) return;
+  if (!bf16_block_product()) {
+    for_wide_slices(a, b, [](Range, const at::Tensor&) {});
+    return;
   }
-  return result;
+  const at::Tensor left = dense_along_one(a), right = dense_along_one(b);
+  const bool deep = a.size(1) > kWholeDepth;
+  const BlockProduct blocks(left, right, deep);
+  const at::Tensor memory = deep ? empty_sum(a, b) : empty_blocks(a, blocks.row_block());
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
-  m.def("transposed_product(Tensor a, Tensor b, Tensor(a!) sum, bool add) -> ()");
-  m.def("rounded_transposed_product(Tensor a, Tensor b, Tensor factor) -> Tensor");
+  m.def("summed_product(Tensor a, Tensor b, Tensor(a!) sum, bool add) -> ()");
+  m.def("rounded_product(Tensor a, Tensor b, Tensor(a!) to, Tensor? bias, Tensor? factor) -> ()");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
-  m.impl("transposed_product", transposed_product_cpu);
-  m.impl("rounded_transposed_product", rounded_transposed_product_cpu);
+  m.impl("summed_product", summed_product_cpu);
+  m.impl("rounded_product", rounded_product_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
-  m.impl("transposed_product", transposed_product_meta);
-  m.impl("rounded_transposed_product", rounded_transposed_product_meta);
+  m.impl("summed_product", summed_product_meta);
+  m.impl("rounded_product", rounded_product_meta);
+}
+
+std::optional<at::Tensor> if_defined(const at::Tensor& x) {
+  return x.defined() ? std::optional(x) : std::nullopt;
 }
 
 }  // namespace
 
-void transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
-  static const auto op =
-      find_operator<decltype(transposed_product_cpu)>("colossal::transposed_product");
+void summed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add) {
+  static const auto op = find_operator<decltype(summed_product_cpu)>("colossal::summed_product");
   op.call(a, b, sum, add);
 }
 
-at::Tensor rounded_transposed_product(const at::Tensor& a, const at::Tensor& b,
-                                      const at::Tensor& factor) {
-  static const auto op = find_operator<decltype(rounded_transposed_product_cpu)>(
-      "colossal::rounded_transposed_product");
-  return op.call(a, b, factor);
+void rounded_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
+                     const at::Tensor& bias, const at::Tensor& factor) {
+  static const auto op = find_operator<decltype(rounded_product_cpu)>("colossal::rounded_product");
+  op.call(a, b, to, if_defined(bias), if_defined(factor));
 }
 
 }  // namespace colossal::ops

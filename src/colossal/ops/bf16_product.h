@@ -1,19 +1,22 @@
-// Products of bf16 matrices whose result is added or scaled in fp32, which LibTorch's operators
-// cannot do: they round each product to bf16.
+// Products of bf16 matrices on the CPU, in blocks that stay in its caches: summed in fp32, where
+// LibTorch's operators round each product to bf16, and faster than those where the CPU multiplies
+// bf16 vectors. Operators, with rules for meta. The same bits for any number of threads.
+//
+// a [m, k] and b [k, n], each dense along one dimension or else copied. They use LibTorch's block
+// kernel where it has been seen to work, else fp32 products.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace colossal::ops {
 
-// sum [m, n] fp32 <- a^T b, with `add` sum + a^T b; a [k, m] and b [k, n] bf16. All dense, on the
-// CPU or meta. The same bits for any number of threads. Uses bf16 instructions where LibTorch's
-// block kernel has been seen to work, else fp32 products. An operator, with a rule for meta.
-void transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add);
+// sum [m, n] fp32, dense <- a b, with `add` sum + a b.
+void summed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add);
 
-// factor * a^T b, rounded to bf16 once, where that product would be made: it is never whole in
-// fp32. factor: one number, on the CPU or meta.
-at::Tensor rounded_transposed_product(const at::Tensor& a, const at::Tensor& b,
-                                      const at::Tensor& factor);
+// to [m, n] bf16, dense along n <- factor * a b + bias, rounded once, block by block: it is whole
+// in fp32 only where k is very large (a vocabulary). bias [n]: undefined for none; factor: one
+// number.
+void rounded_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
+                     const at::Tensor& bias = {}, const at::Tensor& factor = {});
 
 }  // namespace colossal::ops

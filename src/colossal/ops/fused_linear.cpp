@@ -1,15 +1,10 @@
 #include "colossal/ops/fused_linear.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <optional>
-
-#include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
+#include "colossal/ops/product.h"
 #include "colossal/ops/sum_rows.h"
 
 namespace colossal::ops {
@@ -29,30 +24,9 @@ void visit_columns(const at::Tensor& y, const std::vector<at::Tensor>& weights,
   }
 }
 
-// x weight^T + bias as oneDNN has it, in bf16 on the CPU: at::addmm() would first write the bias
-// into every row, to read it again as the product is added. Empty where LibTorch was built without.
-using BiasedProduct = at::Tensor(const at::Tensor&, const at::Tensor&,
-                                 const std::optional<at::Tensor>&, std::string_view,
-                                 c10::List<std::optional<at::Scalar>>,
-                                 std::optional<std::string_view>);
-
-std::optional<c10::TypedOperatorHandle<BiasedProduct>> find_biased_product() {
-  const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
-  if (!found || !has_bf16_instructions()) return std::nullopt;
-  return found->typed<BiasedProduct>();
-}
-
-at::Tensor biased_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  static const auto op = find_biased_product();
-  if (!op || !x.is_cpu() || x.scalar_type() != at::kBFloat16 || x.numel() == 0) {
-    return at::addmm(bias, x, weight.t());
-  }
-  return op->call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
-}
-
 // [out, in], or [in, out] where `transposed`.
 at::Tensor weight_gradient(const at::Tensor& columns, const at::Tensor& x, bool transposed) {
-  return transposed ? at::mm(x.t(), columns) : at::mm(columns.t(), x);
+  return transposed ? product(x.t(), columns) : product(columns.t(), x);
 }
 
 struct FusedLinear : torch::autograd::Function<FusedLinear> {
@@ -103,16 +77,10 @@ int64_t FusedWeights::out_features() const {
 }
 
 at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given) {
-  if (given.weights.size() == 1 && !given.biases.empty()) {
-    return biased_product(x, given.weights.front(), given.biases.front());
-  }
   at::Tensor y = at::empty({x.size(0), given.out_features()}, x.options());
-  visit_columns(y, given.weights, [&](size_t i, at::Tensor columns) {
-    if (given.biases.empty()) {
-      at::mm_out(columns, x, given.weights[i].t());
-    } else {
-      at::addmm_out(columns, given.biases[i], x, given.weights[i].t());
-    }
+  visit_columns(y, given.weights, [&](size_t i, const at::Tensor& columns) {
+    product_out(columns, x, given.weights[i].t(),
+                given.biases.empty() ? at::Tensor() : given.biases[i]);
   });
   return y;
 }
@@ -124,7 +92,7 @@ at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
     if (result.defined()) {
       result.addmm_(columns, weights[i]);
     } else {
-      result = at::mm(columns, weights[i]);
+      result = product(columns, weights[i]);
     }
   });
   return result;

@@ -24,6 +24,7 @@
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/optimizer_kernels.h"
+#include "colossal/ops/product.h"
 #include "colossal/ops/row_blocks.h"
 
 namespace colossal::ops {
@@ -210,7 +211,7 @@ void add_weight_gradient(const at::Tensor& logits_gradient, const at::Tensor& x,
   if (x.scalar_type() == sum.scalar_type()) {
     first ? at::mm_out(sum, logits_gradient.t(), x) : sum.addmm_(logits_gradient.t(), x);
   } else if (x.is_cpu() || x.is_meta()) {
-    transposed_product(logits_gradient, x, sum, !first);
+    summed_product(logits_gradient.t(), x, sum, !first);
   } else {
     const at::Tensor product = at::mm(logits_gradient.t(), x);
     first ? sum.copy_(product) : sum.add_(product);
@@ -265,12 +266,11 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
     const int64_t size = std::min(rows, tokens - begin);
     const at::Tensor x_block = x.narrow(0, begin, size);
     at::Tensor logits = memory.narrow(0, 0, size);
-    at::mm_out(logits, x_block, weight.t());
+    product_out(logits, x_block, weight.t());
     loss += losses_of_block(logits, labels.narrow(0, begin, size),
                             x_needs_gradient || weight_needs_gradient);
     if (x_needs_gradient) {
-      at::Tensor block_gradient = x_gradient.narrow(0, begin, size);
-      at::mm_out(block_gradient, logits, weight);
+      product_out(x_gradient.narrow(0, begin, size), logits, weight);
     }
     if (weight_gradient.defined())
       add_weight_gradient(logits, x_block, begin == 0, weight_gradient);
@@ -356,7 +356,9 @@ at::Tensor weight_gradient_from(const at::Tensor& logits_gradient, const at::Ten
                                 const at::Tensor& loss_gradient) {
   if (x.size(0) == 0) return at::zeros({logits_gradient.size(1), x.size(1)}, x.options());
   if (x.is_cpu() || x.is_meta()) {
-    return rounded_transposed_product(logits_gradient, x, loss_gradient);
+    const at::Tensor result = at::empty({logits_gradient.size(1), x.size(1)}, x.options());
+    rounded_product(logits_gradient.t(), x, result, /*bias=*/{}, loss_gradient);
+    return result;
   }
   return scaled(at::mm(logits_gradient.t(), x), loss_gradient, x.scalar_type());
 }
@@ -469,7 +471,7 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, int64_t logits_by
   for (int64_t begin = 0; begin < x.size(0); begin += rows) {
     const int64_t size = std::min(rows, x.size(0) - begin);
     at::Tensor logits = memory.narrow(0, 0, size);
-    at::mm_out(logits, x.narrow(0, begin, size), weight.t());
+    product_out(logits, x.narrow(0, begin, size), weight.t());
     visit({begin, begin + size}, logits);
   }
 }
@@ -526,8 +528,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       };
       shard_functions(logits).to_gradient(logits, of(here), of(ignored), of(whole, 1));
       if (x_needs_gradient) {
-        at::Tensor block_gradient = of(x_gradient);
-        at::mm_out(block_gradient, logits, weight);
+        product_out(of(x_gradient), logits, weight);
       }
       if (weight_needs_gradient) {
         add_weight_gradient(logits, of(x), tokens.begin == 0, weight_gradient);

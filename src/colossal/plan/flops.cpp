@@ -30,12 +30,6 @@ double linear(Arguments arguments) {
   return 2.0 * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
 }
 
-// a [k, m], b [k, n]
-double transposed_product(Arguments arguments) {
-  const at::Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
-  return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(1));
-}
-
 // Where the logits' gradient is kept, the backward pass makes the weight's.
 double linear_cross_entropy(Arguments arguments) {
   const at::Tensor &x = arguments[0].toTensor(), &weight = arguments[1].toTensor();
@@ -108,9 +102,8 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"aten::addmm_", product<1>},
       {"aten::baddbmm", product<1>},
       {"aten::linear", linear},
-      {"mkldnn::_linear_pointwise", linear},
-      {"colossal::transposed_product", transposed_product},
-      {"colossal::rounded_transposed_product", transposed_product},
+      {"colossal::summed_product", product<0>},
+      {"colossal::rounded_product", product<0>},
       {"colossal::linear_cross_entropy", linear_cross_entropy},
       {"colossal::attention", attention<false>},
       {"colossal::attention_backward", attention<true>},

@@ -1,8 +1,9 @@
-// Repacking for products of bf16 matrices.
+// Repacking for products of bf16 matrices, and what becomes of their sums.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
 #include "colossal/ops/kernels/exchange.h"
+#include "colossal/ops/kernels/native_vector.h"
 
 namespace colossal::ops::kernels {
 namespace {
@@ -61,6 +62,31 @@ inline void transpose_pairs(const uint16_t* from, int64_t from_stride, int64_t r
                  to + whole_columns * to_stride, to_stride);
   transpose_edge(from + whole_rows * from_stride, from_stride, rows - whole_rows, columns,
                  to + whole_rows / 2, to_stride);
+}
+
+template <bool with_bias>
+inline void round_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns,
+                       const uint16_t* bias, float factor, uint16_t* to, int64_t to_stride) {
+  constexpr int64_t kLanes = Native<float>::kLanes;
+  const int64_t whole = columns - columns % kLanes;
+  for (int64_t row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+    for (int64_t column = 0; column < whole; column += kLanes) {
+      NativeVector<float> value = load_native(from + column) * factor;
+      if constexpr (with_bias) value += load_halves(bias + column);
+      store_halves(rounded_bits(value), to + column);
+    }
+    for (int64_t column = whole; column < columns; ++column) {
+      float value = from[column] * factor;
+      if constexpr (with_bias) value += from_bfloat16(bias[column]);
+      to[column] = round_to_bfloat16(value);
+    }
+  }
+}
+
+inline void round_block(const float* from, int64_t from_stride, int64_t rows, int64_t columns,
+                        const uint16_t* bias, float factor, uint16_t* to, int64_t to_stride) {
+  (bias ? round_rows<true> : round_rows<false>)(from, from_stride, rows, columns, bias, factor, to,
+                                                to_stride);
 }
 
 }  // namespace

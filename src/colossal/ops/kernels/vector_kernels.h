@@ -186,6 +186,9 @@ struct VectorKernels {
   // bits; a row beyond the last counts as zeros. Strides in elements.
   void (*transpose_pairs)(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                           uint32_t* to, int64_t to_stride);
+  // to = from * factor + bias [columns], in bf16; bias null: none.
+  void (*round_block)(const float* from, int64_t from_stride, int64_t rows, int64_t columns,
+                      const uint16_t* bias, float factor, uint16_t* to, int64_t to_stride);
 };
 
 // One for each instruction set; null where the build or this CPU has none such.

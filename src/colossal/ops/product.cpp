@@ -1,0 +1,41 @@
+#include "colossal/ops/product.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+
+#include "colossal/base/cpu_features.h"
+#include "colossal/ops/bf16_block.h"
+#include "colossal/ops/bf16_product.h"
+
+namespace colossal::ops {
+namespace {
+
+// Repacking b costs as much as multiplying it with some tens of rows.
+constexpr int64_t kFewRows = 128;
+
+// AMX tiles multiply so fast that it is LibTorch's choice of blocks that has been measured there.
+bool is_faster_in_blocks(const at::Tensor& a) {
+  return (a.is_cpu() || a.is_meta()) && a.scalar_type() == at::kBFloat16 && a.size(0) >= kFewRows &&
+         bf16_block_product() && !has_amx_bf16();
+}
+
+}  // namespace
+
+at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  at::Tensor result = at::empty({a.size(0), b.size(1)}, a.options());
+  product_out(result, a, b, bias);
+  return result;
+}
+
+void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  if (is_faster_in_blocks(a)) {
+    rounded_product(a, b, to, bias);
+  } else if (bias.defined()) {
+    at::addmm_out(to, bias, a, b);
+  } else {
+    at::mm_out(to, a, b);
+  }
+}
+
+}  // namespace colossal::ops

@@ -481,8 +481,8 @@ void Flash<Format>::forward(const AttentionResult& result) const {
       for (int64_t row = 0; row < block.rows; ++row) {
         const Real maximum = static_cast<const Real*>(buffers.sums.maxima)[row];
         const Real sum = static_cast<const Real*>(buffers.sums.sums)[row];
-        store_row(buffers.rows + row * buffers.row_stride, to, block.begin + row,
-                  sum == 0 ? 0 : 1.0 / sum);
+        store_rows(buffers.rows + row * buffers.row_stride, buffers.row_stride, to,
+                   block.begin + row, 1, sum == 0 ? 0 : 1.0 / sum);
         logsumexp_at(result.logsumexp, block, row) =
             static_cast<Real>(maximum * std::numbers::ln2 + std::log(static_cast<double>(sum)));
       }
@@ -574,21 +574,18 @@ void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& ou
       }
       backward_block(block, buffers);
       const WrittenHeadRows to{gradients.query, sample, block.head};
+      if (!given_.accumulate) {
+        store_rows(buffers.rows, head_size_, to, block.begin, block.rows, rule_.scale);
+        return;
+      }
       for (int64_t row = 0; row < block.rows; ++row) {
-        Real* from = buffers.rows + row * head_size_;
-        if (given_.accumulate) {
-          add_row(from, to, block.begin + row, rule_.scale);
-        } else {
-          store_row(from, to, block.begin + row, rule_.scale);
-        }
+        add_row(buffers.rows + row * head_size_, to, block.begin + row, rule_.scale);
       }
     });
     const WrittenHeadRows of_keys{gradients.key, sample, kv_head};
     const WrittenHeadRows of_values{gradients.value, sample, kv_head};
-    for (int64_t key = 0; key < keys_; ++key) {
-      store_row(buffers.key_gradients + key * buffers.key_stride, of_keys, key, rule_.scale);
-      store_row(buffers.value_gradients + key * buffers.value_stride, of_values, key, 1);
-    }
+    store_rows(buffers.key_gradients, buffers.key_stride, of_keys, 0, keys_, rule_.scale);
+    store_rows(buffers.value_gradients, buffers.value_stride, of_values, 0, keys_, 1);
   });
 }
 

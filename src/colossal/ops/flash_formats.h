@@ -105,12 +105,26 @@ void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType t
   }
 }
 
+// Rows [begin, begin + count) <- scale * from.
 template <typename Real>
-void store_row(const Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
-  kernels::vector_kernels().convert(from, kType<Real>, to.at(row), to.type(), to.columns(), scale);
+void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to, int64_t begin,
+                int64_t count, double scale) {
+  const kernels::VectorKernels& kernels = kernels::vector_kernels();
+  if constexpr (sizeof(Real) == 4) {
+    if (to.type() == ElementType::bfloat16) {
+      kernels.round_block(from, from_stride, count, to.columns(), nullptr,
+                          static_cast<float>(scale), reinterpret_cast<uint16_t*>(to.at(begin)),
+                          to.row_stride());
+      return;
+    }
+  }
+  for (int64_t row = 0; row < count; ++row) {
+    kernels.convert(from + row * from_stride, kType<Real>, to.at(begin + row), to.type(),
+                    to.columns(), scale);
+  }
 }
 
-// The same added to what is there; `from` is changed.
+// One row, added to what is there; `from` is changed.
 template <typename Real>
 void add_row(Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
   for (int64_t column = 0; column < to.columns(); ++column) {

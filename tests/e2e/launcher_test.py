@@ -98,9 +98,7 @@ class TwoHosts(EndToEndTest):
     def test_a_rank_that_dies_is_named_on_both(self):
         launchers = [self.start(host, *self.flags("hosts", checkpoints=False), "--train.steps=100000")
                      for host in self.hosts]
-        log = self.directory / "hosts" / "metrics.jsonl"
-        while not log.exists() or not log.read_text():
-            time.sleep(0.05)
+        wait_for_a_step(launchers[0], self.directory / "hosts")
         victim = next(pid for pid in ranks_of(launchers[1].pid) if variable(pid, "RANK") == "3")
         start = time.monotonic()
         os.kill(victim, signal.SIGKILL)
@@ -115,9 +113,7 @@ class Deaths(EndToEndTest):
     def start(self):
         process = subprocess.Popen(self.command(*self.flags(), "--train.steps=100000", ranks=3),
                                    stderr=subprocess.PIPE, text=True, start_new_session=True)
-        log = self.directory / "run" / "metrics.jsonl"
-        while not log.exists() or not log.read_text():
-            time.sleep(0.05)
+        wait_for_a_step(process, self.directory / "run")
         return process
 
     def test_a_killed_rank_ends_the_job_and_is_named(self):
@@ -158,14 +154,21 @@ class Deaths(EndToEndTest):
         process = subprocess.Popen(self.command(*self.flags(), "--train.steps=100000",
                                                 "--parallel.timeout=2s", ranks=2),
                                    stderr=subprocess.PIPE, text=True)
-        log = self.directory / "run" / "metrics.jsonl"
-        while not log.exists() or not log.read_text():
-            time.sleep(0.05)
+        wait_for_a_step(process, self.directory / "run")
         victim = next(pid for pid in ranks_of(process.pid) if variable(pid, "RANK") == "1")
         os.kill(victim, signal.SIGSTOP)
         error = process.communicate(timeout=30)[1]
         self.assertEqual(process.returncode, 3, error)
         self.assertRegex(error, r"rank 0 of 2 on axis \"dp\": .*timed out.*rank 1")
+
+
+def wait_for_a_step(launcher, directory):
+    """Until the job has logged a step; fails with what it says if it ends before."""
+    log = directory / "metrics.jsonl"
+    while not log.exists() or not log.read_text():
+        if launcher.poll() is not None:
+            raise AssertionError(f"ended before a step: {launcher.communicate()[1]}")
+        time.sleep(0.05)
 
 
 def ranks_of(launcher):

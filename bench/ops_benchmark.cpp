@@ -25,6 +25,7 @@
 #include "colossal/ops/attention.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/elementwise.h"
+#include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/norm.h"
 #include "colossal/ops/optimizer_kernels.h"
@@ -217,6 +218,21 @@ void add_dropout(int64_t batch, int64_t sequence, int64_t channels, at::ScalarTy
   add_differentiated(fmt::format("dropout/{}x{}x{}", batch, sequence, channels), type, make);
 }
 
+// y = x w^T + bias, and the gradients of all three.
+void add_linear(int64_t tokens, int64_t in, int64_t out, at::ScalarType type) {
+  const auto make = [=](Whose whose, at::ScalarType type) {
+    const Tensor x = leaf(random_values({tokens, in}), type);
+    const Tensor weight = leaf(random_values({out, in}) * 0.02, type);
+    const Tensor bias = leaf(random_values({out}), type);
+    const auto forward = [=]() -> std::vector<Tensor> {
+      if (whose == Whose::ours) return {ops::fused_linear(x, {{weight}, {bias}})};
+      return {at::linear(x, weight, bias)};
+    };
+    return Problem{{x, weight, bias}, forward, {random_values({tokens, out}).to(type)}};
+  };
+  add_differentiated(fmt::format("linear/{}x{}x{}", tokens, in, out), type, make);
+}
+
 void add_linear_cross_entropy(int64_t tokens, int64_t hidden, int64_t vocabulary,
                               at::ScalarType type) {
   const auto make = [=](Whose whose, at::ScalarType type) {
@@ -278,6 +294,11 @@ void add_all(at::ScalarType type) {
   add_dropout(2, 512, 768, type);
   // Products in bf16 without instructions for them take minutes.
   if (type == at::kBFloat16 && !has_bf16_instructions()) return;
+  for (const auto& [tokens, hidden] : {std::pair<int64_t, int64_t>{8 * 256, 256}, {2 * 512, 768}}) {
+    add_linear(tokens, hidden, 3 * hidden, type);
+    add_linear(tokens, hidden, 4 * hidden, type);
+    add_linear(tokens, 4 * hidden, hidden, type);
+  }
   add_linear_cross_entropy(8 * 256, 256, 512, type);
   add_linear_cross_entropy(2 * 512, 768, 50304, type);
   add_attention({8, 4, 256, 64}, type);

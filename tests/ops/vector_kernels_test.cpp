@@ -1,6 +1,7 @@
 // Every instruction set gives the same bits, and the right ones.
 #include "colossal/ops/kernels/vector_kernels.h"
 
+#include <c10/util/BFloat16.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -266,6 +267,34 @@ TEST(VectorKernels, PairsOfRowsAreTransposed) {
       }
       kernels->transpose_pairs(from.data(), from_stride, rows, columns, to.data(), to_stride);
       EXPECT_EQ(to, expected) << rows << " " << columns;
+    }
+  }
+}
+
+// Scaled, then biased, then rounded, each once; nothing is written between the rows.
+TEST(VectorKernels, BlocksAreRoundedWithFactorAndBias) {
+  constexpr int64_t kRows = 3;
+  constexpr float kFactor = 0.375F;
+  for (const int64_t columns : {1, 15, 16, 31, 64, 67}) {
+    const int64_t from_stride = columns + 5, to_stride = columns + 3;
+    const auto from = numbers<float>(kRows * from_stride, 1);
+    std::vector<at::BFloat16> bias;
+    for (const float value : numbers<float>(columns, 2)) bias.emplace_back(value);
+    for (const bool biased : {false, true}) {
+      std::vector<uint16_t> expected(kRows * to_stride, 77);
+      for (int64_t row = 0; row < kRows; ++row) {
+        for (int64_t column = 0; column < columns; ++column) {
+          const float scaled = from[row * from_stride + column] * kFactor;
+          const float added = biased ? scaled + static_cast<float>(bias[column]) : scaled;
+          expected[row * to_stride + column] = at::BFloat16(added).x;
+        }
+      }
+      for (const VectorKernels* kernels : variants()) {
+        std::vector<uint16_t> to(expected.size(), 77);
+        kernels->round_block(from.data(), from_stride, kRows, columns,
+                             biased ? &bias[0].x : nullptr, kFactor, to.data(), to_stride);
+        EXPECT_EQ(to, expected) << columns << " " << biased;
+      }
     }
   }
 }

@@ -29,6 +29,10 @@ TEST(Flops, OfProducts) {
   const at::Tensor a = meta({3, 5}), b = meta({5, 7});
   EXPECT_EQ(plan::operator_flops("aten::mm", std::vector<c10::IValue>{a, b}), 2 * 3 * 5 * 7);
   EXPECT_EQ(plan::operator_flops("aten::addmm", std::vector<c10::IValue>{b, a, b}), 2 * 3 * 5 * 7);
+  for (const char* name : {"colossal::summed_product", "colossal::rounded_product"}) {
+    EXPECT_EQ(plan::operator_flops(name, std::vector<c10::IValue>{a, b, meta({3, 7})}),
+              2 * 3 * 5 * 7);
+  }
   EXPECT_EQ(
       plan::operator_flops("aten::bmm", std::vector<c10::IValue>{meta({2, 3, 5}), meta({2, 5, 7})}),
       2 * 2 * 3 * 5 * 7);

@@ -23,10 +23,6 @@ using kernels::AttentionSums;
 
 constexpr int64_t kRows = 128;  // queries of a block
 
-// Keys of a block. On the causal diagonal a format may take fewer (kDiagonalKeys), which is less
-// work that is masked. Both are multiples of 32, the keys of a word of dropout's bits.
-constexpr int64_t kKeys = 64;
-
 // The documents of queries and of keys as numbers, equal where these are, small enough for a float.
 struct NumberedDocuments {
   at::Tensor queries, keys;  // undefined: one document
@@ -77,6 +73,24 @@ struct PositionRun {
   Range positions;
 };
 
+// Blocks end at multiples of their size in the sequence, wherever a run begins: each draws from one
+// group of random words.
+int64_t keys_from(int64_t position, int64_t end, int64_t size) {
+  return std::min(end - position, size - position % size);
+}
+
+std::vector<KeyRows> blocks_of(const std::vector<PositionRun>& runs) {
+  std::vector<KeyRows> blocks;
+  for (const auto& [row, positions] : runs) {
+    for (int64_t position = positions.begin; position < positions.end;) {
+      const int64_t count = keys_from(position, positions.end, kKeys);
+      blocks.push_back({row + position - positions.begin, count});
+      position += count;
+    }
+  }
+  return blocks;
+}
+
 std::vector<PositionRun> runs_of(const std::vector<Range>& positions) {
   std::vector<PositionRun> runs;
   int64_t row = 0;
@@ -85,6 +99,14 @@ std::vector<PositionRun> runs_of(const std::vector<Range>& positions) {
     row += range.size();
   }
   return runs;
+}
+
+// Numbers that will be added to: those of a long sequence are not in the core's cache, and a
+// product asks for its sums only when it has them.
+template <typename Real>
+void fetch_ahead(const Real* numbers, int64_t count) {
+  constexpr int64_t kLine = kAlignment / sizeof(Real);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(numbers + i, 1, 2);
 }
 
 template <typename Real>
@@ -114,6 +136,7 @@ class Flash {
         dropout_(dropout_rule(given.rule.dropout)),
         query_runs_(runs_of(given.part.query_positions)),
         key_runs_(runs_of(given.part.key_positions)),
+        key_blocks_(blocks_of(key_runs_)),
         documents_(given.part, c10::CppTypeToScalarType<Real>::value),
         kv_heads_(given.part.key.size(1)),
         group_(given.part.query.size(1) / kv_heads_),
@@ -154,9 +177,10 @@ class Flash {
     int64_t lanes() const { return round_up(rows, kLanes); }
   };
 
-  // Keys of rows [row, row + count) for the lanes [first, lanes) of a block of queries.
+  // Keys of rows [row, row + count), in the index-th of the key blocks, for the lanes [first,
+  // lanes) of a block of queries.
   struct KeyBlock {
-    int64_t row, position, count, first;
+    int64_t row, index, position, count, first;
     bool masked;
   };
 
@@ -171,8 +195,8 @@ class Flash {
     Real* rows;  // the outputs, a row for each query
 
     Forward(Scratch& scratch, const Flash& flash)
-        : keys(scratch, flash.given_.part.key, true, false),
-          values(scratch, flash.given_.part.value, false, true),
+        : keys(scratch, flash.given_.part.key, flash.key_blocks_, true, false),
+          values(scratch, flash.given_.part.value, flash.key_blocks_, false, true),
           queries(scratch, flash.rows_, flash.head_size_, flash.stride_, false),
           block(scratch, flash),
           scores(scratch.take<Real>(kKeys * flash.stride_)),
@@ -199,8 +223,8 @@ class Flash {
     Real* value_gradients;
 
     Backward(Scratch& scratch, const Flash& flash)
-        : keys(scratch, flash.given_.part.key, true, true),
-          values(scratch, flash.given_.part.value, true, false),
+        : keys(scratch, flash.given_.part.key, flash.key_blocks_, true, true),
+          values(scratch, flash.given_.part.value, flash.key_blocks_, true, false),
           queries(scratch, flash.rows_, flash.head_size_, flash.stride_, true),
           output_gradients(scratch, flash.rows_, flash.value_size_, flash.stride_, true),
           block(scratch, flash),
@@ -288,6 +312,7 @@ class Flash {
   Format format_;
   kernels::DropoutRule dropout_;
   std::vector<PositionRun> query_runs_, key_runs_;
+  std::vector<KeyRows> key_blocks_;
   int64_t first_key_ = std::numeric_limits<int64_t>::max(), end_of_keys_ = 0;  // positions
   NumberedDocuments documents_;                                                // Real
   int64_t kv_heads_, group_, keys_, head_size_, value_size_;
@@ -368,15 +393,15 @@ template <typename Run>
 void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) const {
   const int64_t seen_by_any = end_of_seen(block);
   const int64_t seen_by_all = rule_.causal ? block.first_position + 1 : end_of_keys_;
+  int64_t index = 0;  // of the block that holds position 0, were it in the run
   for (const PositionRun& of_run : key_runs_) {
+    index -= of_run.positions.begin / kKeys;
     const int64_t end = std::min(of_run.positions.end, seen_by_any);
     KeyBlock keys{.position = of_run.positions.begin};
     for (; keys.position < end; keys.position += keys.count) {
       const bool diagonal = keys.position + kKeys > seen_by_all && seen_by_all < seen_by_any;
-      // Blocks end at multiples of their size in the sequence, wherever a run begins: each draws
-      // from one group of random words.
-      const int64_t size = diagonal ? Format::kDiagonalKeys : kKeys;
-      keys.count = std::min(end - keys.position, size - keys.position % size);
+      keys.count = keys_from(keys.position, end, diagonal ? Format::kDiagonalKeys : kKeys);
+      keys.index = index + keys.position / kKeys;
       keys.row = of_run.row + keys.position - of_run.positions.begin;
       keys.masked = keys.position + keys.count > seen_by_all;
       // Lanes before the one that stands at the first key see nothing.
@@ -390,6 +415,7 @@ void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) 
       }
       run(keys);
     }
+    index += at::divup(of_run.positions.end, kKeys);
   }
 }
 
@@ -462,8 +488,9 @@ void Flash<Format>::forward_block(const QueryBlock& block, Forward& buffers) con
                                                       of_lanes, pairs);
     const auto* probabilities = reinterpret_cast<const Element*>(
         pairs ? static_cast<const void*>(pairs) : buffers.scores + first);
-    format_.multiply(value_size_, lanes, keys.count, buffers.values.left_transposed(keys.row),
-                     probabilities, stride_, outputs + first, stride_, true);
+    format_.multiply(value_size_, lanes, keys.count,
+                     buffers.values.left_transposed(keys.row, keys.index), probabilities, stride_,
+                     outputs + first, stride_, true);
   });
   transpose(outputs, stride_, value_size_, block.rows, buffers.rows, buffers.row_stride);
 }
@@ -521,6 +548,10 @@ void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers) c
   std::fill_n(buffers.query_gradients, head_size_ * stride_, Real{0});
   for_each_key_block(block, [&](const KeyBlock& keys) {
     const int64_t first = keys.first, lanes = block.lanes() - first;
+    Real* key_gradients = buffers.key_gradients + keys.row * buffers.key_stride;
+    Real* value_gradients = buffers.value_gradients + keys.row * buffers.value_stride;
+    fetch_ahead(key_gradients, keys.count * buffers.key_stride);
+    fetch_ahead(value_gradients, keys.count * buffers.value_stride);
     format_.multiply(keys.count, lanes, head_size_, buffers.keys.left(keys.row),
                      queries.right_transposed + first * kPair, queries.transposed_stride,
                      buffers.scores + first, stride_, false);
@@ -532,15 +563,13 @@ void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers) c
         compute_gradients(describe(block, keys, buffers.scores), first, buffers);
     format_.multiply(keys.count, round_up(value_size_, kLanes), lanes, {probabilities, stride_, 1},
                      output_gradients.right + first * output_gradients.right_stride,
-                     output_gradients.right_stride,
-                     buffers.value_gradients + keys.row * buffers.value_stride,
-                     buffers.value_stride, true);
+                     output_gradients.right_stride, value_gradients, buffers.value_stride, true);
     format_.multiply(keys.count, round_up(head_size_, kLanes), lanes, {gradients, stride_, 1},
                      queries.right + first * queries.right_stride, queries.right_stride,
-                     buffers.key_gradients + keys.row * buffers.key_stride, buffers.key_stride,
-                     true);
-    format_.multiply(head_size_, lanes, keys.count, buffers.keys.left_transposed(keys.row),
-                     right_gradients, stride_, buffers.query_gradients + first, stride_, true);
+                     key_gradients, buffers.key_stride, true);
+    format_.multiply(head_size_, lanes, keys.count,
+                     buffers.keys.left_transposed(keys.row, keys.index), right_gradients, stride_,
+                     buffers.query_gradients + first, stride_, true);
   });
   transpose(buffers.query_gradients, stride_, head_size_, block.rows, buffers.rows, head_size_);
 }

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
+#include <vector>
 
 #include "colossal/ops/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
@@ -19,6 +21,15 @@ using kernels::Matrix;
 
 inline constexpr int64_t kLanes = kernels::kAttentionLanes;
 inline constexpr int64_t kAlignment = 64;  // bytes
+
+// Keys of a block. On the causal diagonal a format may take fewer (kDiagonalKeys), which is less
+// work that is masked. Both are multiples of 32, the keys of a word of dropout's bits.
+inline constexpr int64_t kKeys = 64;
+
+// Rows of a tensor that are a block of keys.
+struct KeyRows {
+  int64_t row, count;
+};
 
 template <typename Real>
 inline constexpr ElementType kType = sizeof(Real) == 8 ? ElementType::float64
@@ -149,7 +160,9 @@ void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t colu
 // How operands of products lie in memory. A format has
 //   Element, Sum  the types of operands and of results
 //   kPair         rows of a right operand that are interleaved: it is [depth / kPair, n, kPair]
-//   Keys          a head's keys or values as left operands
+//   Keys          a head's keys or values as left operands: of a key and those after it, or
+//   transposed
+//                 of a block that begins with a key
 //   Queries       a block of queries, or of what has their shape, as right operands, the columns
 //                 filled up with zeros to whole lanes
 //   multiply      c [m, n] <- (add ? c : 0) + a [m, k] b [k, n]
@@ -178,13 +191,15 @@ struct WideFormat {
     int64_t stride;
     Real* rows;
 
-    Keys(Scratch& scratch, const at::Tensor& tensor, bool, bool)
+    Keys(Scratch& scratch, const at::Tensor& tensor, const std::vector<KeyRows>&, bool, bool)
         : stride(stride_for<Real>(tensor.size(3))),
           rows(scratch.take<Real>(tensor.size(2) * stride)) {}
 
     void load(const HeadRows& from) { load_rows(from, 0, from.rows(), kType<Real>, rows, stride); }
     Matrix<Real> left(int64_t key) const { return {rows + key * stride, stride, 1}; }
-    Matrix<Real> left_transposed(int64_t key) const { return {rows + key * stride, 1, stride}; }
+    Matrix<Real> left_transposed(int64_t key, int64_t) const {
+      return {rows + key * stride, 1, stride};
+    }
   };
 
   struct Queries {
@@ -225,33 +240,38 @@ struct Bf16Format {
 
   explicit Bf16Format(const FlashAttention& problem) : block_product(problem.bf16_product) {}
 
+  // Transposed by blocks, each without gaps: rows as long as the sequence would lie in a page each.
   struct Keys {
-    int64_t stride, transposed_stride;
+    const std::vector<KeyRows>& blocks;
+    int64_t stride, block_size;
     uint16_t* rows;
     uint16_t* transposed;
 
-    Keys(Scratch& scratch, const at::Tensor& tensor, bool needs_rows, bool needs_transposed)
-        : stride(stride_for<uint16_t>(tensor.size(3))),
-          transposed_stride(stride_for<uint16_t>(tensor.size(2) + 1)),
+    Keys(Scratch& scratch, const at::Tensor& tensor, const std::vector<KeyRows>& blocks_,
+         bool needs_rows, bool needs_transposed)
+        : blocks(blocks_),
+          stride(stride_for<uint16_t>(tensor.size(3))),
+          block_size(tensor.size(3) * kKeys),
           rows(needs_rows ? scratch.take<uint16_t>(tensor.size(2) * stride) : nullptr),
-          transposed(needs_transposed ? scratch.take<uint16_t>(tensor.size(3) * transposed_stride)
+          transposed(needs_transposed ? scratch.take<uint16_t>(std::ssize(blocks) * block_size)
                                       : nullptr) {}
 
     void load(const HeadRows& from) {
       if (rows) load_rows(from, 0, from.rows(), ElementType::bfloat16, rows, stride);
-      if (transposed) {
+      if (!transposed) return;
+      uint16_t* to = transposed;
+      for (const KeyRows& block : blocks) {
         kernels::vector_kernels().transpose_pairs(
-            reinterpret_cast<const uint16_t*>(from.at(0)), from.row_stride(), from.rows(),
-            from.columns(), reinterpret_cast<uint32_t*>(transposed), transposed_stride / 2);
+            reinterpret_cast<const uint16_t*>(from.at(block.row)), from.row_stride(), block.count,
+            from.columns(), reinterpret_cast<uint32_t*>(to), kKeys / 2);
         // A block of an odd number of keys is multiplied with one more, by zeros.
-        for (int64_t column = 0; column < from.columns(); ++column) {
-          transposed[column * transposed_stride + from.rows()] = 0;
-        }
+        for (int64_t i = block.count; block.count % 2 == 1 && i < block_size; i += kKeys) to[i] = 0;
+        to += block_size;
       }
     }
     Matrix<uint16_t> left(int64_t key) const { return {rows + key * stride, stride, 1}; }
-    Matrix<uint16_t> left_transposed(int64_t key) const {
-      return {transposed + key, transposed_stride, 1};
+    Matrix<uint16_t> left_transposed(int64_t, int64_t block) const {
+      return {transposed + block * block_size, kKeys, 1};
     }
   };
 

@@ -69,9 +69,10 @@ class ShmBackend final : public PointToPointBackend {
   // Sums this rank's slice of its part over all ranks: peers' from their slots.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  at::ScalarType type, std::byte* out, at::ScalarType out_type);
+  using Copy = void (*)(std::byte* to, const std::byte* from, int64_t bytes);
   // Copies the slices of the other ranks' parts into this rank's slot, one area each.
   int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
-                        std::byte* slot);
+                        std::byte* slot, Copy copy);
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;

@@ -3,7 +3,7 @@
 // prints by how much the step grows. Blocks of two steps with and without the delay take turns, so
 // that a machine that is shared slows both.
 //   overlap_benchmark [MILLISECONDS] [PAIRS OF BLOCKS] [ZERO STAGE | ring] [DIRECTORY]
-// Writes a timeline of steps with the delay to DIRECTORY, which must exist.
+// Writes a timeline of steps with the delay to DIRECTORY.
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
 
@@ -215,6 +215,8 @@ int main(int argc, char** argv) {
   const int64_t pairs = argc > 2 ? std::stoll(argv[2]) : 15;
   const Setting setting = setting_of(argc > 3 ? argv[3] : "1");
   const std::filesystem::path traces = argc > 4 ? argv[4] : "";
+  // Before the run, not after it: a directory that cannot be made should not cost the measurement.
+  if (!traces.empty()) std::filesystem::create_directories(traces);
   auto worlds = comm::local_worlds(kRanks, std::chrono::hours(1));
   std::vector<std::jthread> threads;
   for (auto& world : worlds)

@@ -3,20 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/comm/shared_memory.h"
 #include "colossal/comm/shm_board.h"
+#include "colossal/comm/slot_copy.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/run_ranks.h"
 
@@ -193,7 +197,7 @@ TEST(Shm, ARankWritesAheadOfItsPeer) {
             number(slot) = static_cast<int64_t>(1000 * call) + round;
             if (rank == 1) ++written_by_other[call];
           },
-          [&](int64_t round) {
+          [&](int64_t round, const ShmBoard::Slots& slots) {
             if (rank == 0 && round == 0) {
               const Deadline patience(timeout / 4);
               while (written_by_other[call] < ShmBoard::kSlots && !patience.passed()) {
@@ -202,7 +206,7 @@ TEST(Shm, ARankWritesAheadOfItsPeer) {
               std::this_thread::sleep_for(std::chrono::milliseconds(50));
               EXPECT_EQ(written_by_other[call], ShmBoard::kSlots);
             }
-            EXPECT_EQ(number(board.slot(1 - rank)), static_cast<int64_t>(1000 * call) + round);
+            EXPECT_EQ(number(slots[1 - rank]), static_cast<int64_t>(1000 * call) + round);
           },
           deadline);
     }
@@ -210,6 +214,73 @@ TEST(Shm, ARankWritesAheadOfItsPeer) {
   std::thread other([&] { run_rank(1); });
   run_rank(0);
   other.join();
+}
+
+// Each phase of a round sees what all ranks did in the one before, whichever rank lags, and a rank
+// that is done with a round goes on to the next but one.
+TEST(Shm, RoundsOfTwoPhasesOverlap) {
+  constexpr int kRanks = 3;
+  constexpr int64_t kRounds = 3 * ShmBoard::kSlots + 1;
+  struct Cell {
+    int64_t written, reduced;
+  };
+  std::atomic<int64_t> written_ahead = 0;
+  const SharedMemory memory = SharedMemory::create(ShmBoard::bytes_needed(kRanks));
+  const auto run_rank = [&](int rank) {
+    const auto timeout = std::chrono::seconds(20);
+    ShmBoard board(SharedMemory::open(memory.address()),
+                   {.axis = "dp", .ranks = {0, 1, 2}, .rank = rank}, timeout);
+    const auto cell = [](std::byte* slot) -> Cell& { return *reinterpret_cast<Cell*>(slot); };
+    const auto value = [](int64_t round, int of) { return 100 * (round + 1) + of; };
+    for (const int64_t rounds : {kRounds, int64_t{1}, int64_t{2}}) {
+      int64_t written = 0;
+      board.show({.operation = Operation::all_reduce}, {});
+      board.stream_reduced(
+          rounds,
+          [&](int64_t round, std::byte* slot) {
+            EXPECT_EQ(round, written++);
+            cell(slot) = {.written = value(round, rank), .reduced = 0};
+          },
+          [&](int64_t round, const ShmBoard::Slots& slots) {
+            if (round % kRanks == rank) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            written_ahead = std::max<int64_t>(written_ahead, written - round);
+            for (int source = 0; source < kRanks; ++source) {
+              EXPECT_EQ(cell(slots[source]).written, value(round, source));
+              cell(slots[rank]).reduced += cell(slots[source]).written;
+            }
+          },
+          [&](int64_t round, const ShmBoard::Slots& slots) {
+            for (int source = 0; source < kRanks; ++source) {
+              EXPECT_EQ(cell(slots[source]).reduced, 3 * value(round, 1));
+            }
+          },
+          Deadline(timeout));
+      EXPECT_EQ(written, rounds);
+    }
+  };
+  std::vector<std::jthread> others;
+  for (int rank = 1; rank < kRanks; ++rank) others.emplace_back([&, rank] { run_rank(rank); });
+  run_rank(0);
+  others.clear();
+  EXPECT_EQ(written_ahead, 2);
+}
+
+// Through the caches, and past them after a slow one, which is any or none here.
+TEST(Shm, CopiesIntoSlotsKeepTheirBytes) {
+  constexpr size_t kBytes = 200'000;
+  std::vector<std::byte> from(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) from[i] = static_cast<std::byte>(i * 7 % 251 + 1);
+  alignas(64) static std::array<std::byte, kBytes> to;
+  for (const double slow : {0.0, 1e18}) {
+    SlotCopy copy(slow);
+    copy(to.data(), from.data(), kBytes - 1);
+    for (const int64_t bytes : {0, 1, 63, 32'767, 32'768, 32'775, 100'001, 199'999}) {
+      to.fill(std::byte{0});
+      copy(to.data(), from.data() + 1, bytes);
+      EXPECT_EQ(std::memcmp(to.data(), from.data() + 1, bytes), 0) << bytes;
+      EXPECT_EQ(to[bytes], std::byte{0}) << bytes;
+    }
+  }
 }
 
 }  // namespace

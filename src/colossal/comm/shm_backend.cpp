@@ -1,9 +1,5 @@
 #include "colossal/comm/shm_backend.h"
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -19,8 +15,6 @@ namespace {
 // for the same bytes.
 constexpr int64_t kAtOnceBytes = int64_t{64} << 10;
 constexpr int64_t kAreaAlignment = 64;
-// From here on an all-reduce fills slots past the caches; less is with peers sooner through them.
-constexpr int64_t kStreamedBytes = int64_t{32} << 10;
 // Up to this, copies into slots cost less than the further phase after which peers have read.
 constexpr int64_t kCopiedBytes = int64_t{256} << 10;
 // Of each part of an all-reduce over shared memory, between two phases.
@@ -37,23 +31,6 @@ int64_t rounds_for(int64_t largest_part, int64_t slice) {
 
 void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
-}
-
-// Into a slot. Peers' caches still hold what was in it, and a core gets such lines back one after
-// the other, at a few GB/s where the peers run far away: stores past the caches need not ask.
-void copy_past_caches(std::byte* to, const std::byte* from, int64_t bytes) {
-#if defined(__x86_64__)
-  if (bytes >= kStreamedBytes) {
-    const int64_t streamed = bytes / kAreaAlignment * kAreaAlignment;
-    auto* lines = reinterpret_cast<__m128i*>(to);
-    const auto* source = reinterpret_cast<const __m128i*>(from);
-    const auto* const end = source + streamed / static_cast<int64_t>(sizeof(__m128i));
-    for (; source != end; ++source, ++lines) _mm_stream_si128(lines, _mm_loadu_si128(source));
-    _mm_sfence();
-    to += streamed, from += streamed, bytes -= streamed;
-  }
-#endif
-  copy_bytes(to, from, bytes);
 }
 
 }  // namespace
@@ -86,23 +63,24 @@ int64_t ShmBackend::Parts::size(int rank, int64_t round, int64_t slice) const {
 }
 
 int64_t ShmBackend::expose_slices(const std::byte* full, const Parts& parts, int64_t round,
-                                  int64_t slice, std::byte* slot, Copy copy) {
+                                  int64_t slice, std::byte* slot) {
   int64_t exposed = 0;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const int64_t bytes = parts.size(peer, round, slice);
-    copy(slot + peer * slice, full + parts.begin[peer] + round * slice, bytes);
+    copy_into_slot_(slot + peer * slice, full + parts.begin[peer] + round * slice, bytes);
     exposed += bytes;
   }
   return exposed;
 }
 
 void ShmBackend::sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
-                           at::ScalarType type, std::byte* out, at::ScalarType out_type) {
+                           const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
+                           at::ScalarType out_type) {
   std::vector<const void*> sources(size());
   for (int source = 0; source < size(); ++source) {
     sources[source] = source == rank() ? full + parts.begin[rank()] + round * slice
-                                       : board_.slot(source) + rank() * slice;
+                                       : slots[source] + rank() * slice;
   }
   sum_in_rank_order(sources, parts.size(rank(), round, slice) / parts.element_bytes, type, out,
                     out_type);
@@ -121,28 +99,32 @@ void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
   }
   const int64_t slice = slice_bytes(size());
   int64_t sent = 0;
-  for (int64_t round = 0; round < rounds_for(parts.largest(), slice); ++round) {
-    std::byte* const slot = board_.own_slot(deadline);
-    sent += expose_slices(full, parts, round, slice, slot, copy_past_caches);
-    board_.next_phase(deadline);
-    std::byte* sum = full + parts.begin[rank()] + round * slice;
-    sum_slice(full, parts, round, slice, call.type, sum, call.type);
-    copy_past_caches(slot + rank() * slice, sum, parts.size(rank(), round, slice));
-    sent += (size() - 1) * parts.size(rank(), round, slice);
-    board_.next_phase(deadline);
-    for (int source = 0; source < size(); ++source) {
-      if (source == rank()) continue;
-      copy_bytes(full + parts.begin[source] + round * slice, board_.slot(source) + source * slice,
-                 parts.size(source, round, slice));
-    }
-    board_.next_round();
-  }
+  board_.stream_reduced(
+      rounds_for(parts.largest(), slice),
+      [&](int64_t round, std::byte* slot) {
+        sent += expose_slices(full, parts, round, slice, slot);
+      },
+      [&](int64_t round, const ShmBoard::Slots& slots) {
+        std::byte* sum = full + parts.begin[rank()] + round * slice;
+        const int64_t bytes = parts.size(rank(), round, slice);
+        sum_slice(full, parts, round, slice, slots, call.type, sum, call.type);
+        copy_into_slot_(slots[rank()] + rank() * slice, sum, bytes);
+        sent += (size() - 1) * bytes;
+      },
+      [&](int64_t round, const ShmBoard::Slots& slots) {
+        for (int source = 0; source < size(); ++source) {
+          if (source == rank()) continue;
+          copy_bytes(full + parts.begin[source] + round * slice, slots[source] + source * slice,
+                     parts.size(source, round, slice));
+        }
+      },
+      deadline);
   book_wire(call, sent);
 }
 
 void ShmBackend::all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline) {
   board_.show(call, {});
-  copy_past_caches(board_.own_slot(deadline), memory, call.bytes);
+  copy_into_slot_(board_.own_slot(deadline), memory, call.bytes);
   board_.next_phase(deadline);
   std::array<const void*, 2> sources{board_.slot(0), board_.slot(1)};
   sum_in_rank_order(sources, call.bytes / static_cast<int64_t>(c10::elementSize(call.type)),
@@ -165,10 +147,10 @@ void ShmBackend::reduce_scatter(const Call& call, const at::Tensor& full, const 
   board_.stream(
       rounds_for(parts.largest(), slice),
       [&](int64_t round, std::byte* slot) {
-        sent += expose_slices(memory_of(full), parts, round, slice, slot, copy_bytes);
+        sent += expose_slices(memory_of(full), parts, round, slice, slot);
       },
-      [&](int64_t round) {
-        sum_slice(memory_of(full), parts, round, slice, call.type,
+      [&](int64_t round, const ShmBoard::Slots& slots) {
+        sum_slice(memory_of(full), parts, round, slice, slots, call.type,
                   memory_of(part) + round * slice_elements * part.element_size(),
                   part.scalar_type());
       },
@@ -190,13 +172,13 @@ void ShmBackend::all_gather(const Call& call, const at::Tensor& full, Counts cou
       rounds_for(parts.largest(), kSlice),
       [&](int64_t round, std::byte* slot) {
         const int64_t own_bytes = parts.size(rank(), round, kSlice);
-        copy_bytes(slot, memory + parts.begin[rank()] + round * kSlice, own_bytes);
+        copy_into_slot_(slot, memory + parts.begin[rank()] + round * kSlice, own_bytes);
         sent += (size() - 1) * own_bytes;
       },
-      [&](int64_t round) {
+      [&](int64_t round, const ShmBoard::Slots& slots) {
         for (int source = 0; source < size(); ++source) {
           if (source == rank()) continue;
-          copy_bytes(memory + parts.begin[source] + round * kSlice, board_.slot(source),
+          copy_bytes(memory + parts.begin[source] + round * kSlice, slots[source],
                      parts.size(source, round, kSlice));
         }
       },

@@ -10,6 +10,7 @@
 #include "colossal/comm/point_to_point.h"
 #include "colossal/comm/shared_regions.h"
 #include "colossal/comm/shm_board.h"
+#include "colossal/comm/slot_copy.h"
 
 namespace colossal::comm {
 
@@ -68,11 +69,11 @@ class ShmBackend final : public PointToPointBackend {
 
   // Sums this rank's slice of its part over all ranks: peers' from their slots.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
-                 at::ScalarType type, std::byte* out, at::ScalarType out_type);
-  using Copy = void (*)(std::byte* to, const std::byte* from, int64_t bytes);
+                 const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
+                 at::ScalarType out_type);
   // Copies the slices of the other ranks' parts into this rank's slot, one area each.
   int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
-                        std::byte* slot, Copy copy);
+                        std::byte* slot);
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;
@@ -82,6 +83,7 @@ class ShmBackend final : public PointToPointBackend {
   bool move_in(int peer);
 
   ShmBoard board_;
+  SlotCopy copy_into_slot_;
   std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
   std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
 };

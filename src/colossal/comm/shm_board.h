@@ -71,11 +71,29 @@ class ShmBoard {
   std::byte* own_slot(const Deadline& deadline);
   void next_round();
 
-  // Rounds of one phase: write(round, own slot), then read(round), from slots. While peers have not
+  // The slots of one round, by rank.
+  class Slots {
+   public:
+    Slots(const ShmBoard& board, uint64_t round) : board_(board), round_(round) {}
+    std::byte* operator[](int rank) const { return board_.slot(rank, round_); }
+
+   private:
+    const ShmBoard& board_;
+    uint64_t round_;
+  };
+
+  // Rounds of one phase: write(round, own slot), then read(round, slots). While peers have not
   // written what is to be read the rank writes ahead, so that threads that have to share their
   // cores with computing seldom wait for each other.
   template <typename Write, typename Read>
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
+
+  // Rounds of two: write(round, own slot); once all have, reduce(round, slots), which may write
+  // into the own one; once all have, read(round, slots). While peers reduce a round the rank reads
+  // the one before and writes the next but one.
+  template <typename Write, typename Reduce, typename Read>
+  void stream_reduced(int64_t rounds, const Write& write, const Reduce& reduce, const Read& read,
+                      const Deadline& deadline);
 
   Ring& ring(int from, int to) const;
   // Tells a peer that a ring has changed.
@@ -190,9 +208,35 @@ void ShmBoard::stream(int64_t rounds, const Write& write, const Read& read,
     }
     while (!have_reached(&Seat::phase, phase) && may_write()) write_next();
     wait_until_all_reach(&Seat::phase, phase, deadline);
-    read(round);
+    read(round, Slots(*this, round_));
     next_round();
   }
+}
+
+template <typename Write, typename Reduce, typename Read>
+void ShmBoard::stream_reduced(int64_t rounds, const Write& write, const Reduce& reduce,
+                              const Read& read, const Deadline& deadline) {
+  const uint64_t first_round = round_;
+  const auto write_round = [&](int64_t round) {
+    if (round >= rounds) return;
+    wait_until_all_reach(&Seat::taken, taken_before(first_round + round), deadline);
+    write(round, slot(own(), first_round + round));
+  };
+  const auto read_round = [&](int64_t round) {
+    read(round, Slots(*this, first_round + round));
+    next_round();
+  };
+  write_round(0);
+  write_round(1);
+  next_phase(deadline);
+  for (int64_t round = 0; round < rounds; ++round) {
+    reduce(round, Slots(*this, first_round + round));
+    raise_phase();
+    if (round > 0) read_round(round - 1);
+    write_round(round + 2);
+    wait_until_all_reach(&Seat::phase, phase_, deadline);
+  }
+  read_round(rounds - 1);
 }
 
 }  // namespace colossal::comm

@@ -5,6 +5,7 @@
 // COLOSSAL_BENCH_THREADS sets another number.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/gelu.h>
@@ -14,6 +15,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/silu.h>
 #include <benchmark/benchmark.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -29,6 +31,7 @@
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/norm.h"
 #include "colossal/ops/optimizer_kernels.h"
+#include "colossal/ops/rotary.h"
 
 namespace colossal {
 namespace {
@@ -161,6 +164,39 @@ void add_gelu(int64_t rows, int64_t features, at::ScalarType type) {
   add_differentiated(fmt::format("gelu/{}x{}", rows, features), type, make);
 }
 
+void add_swiglu(int64_t rows, int64_t features, at::ScalarType type) {
+  const auto make = [=](Whose whose, at::ScalarType type) {
+    const Tensor x = leaf(random_values({rows, 2 * features}), type);
+    const auto forward = [=]() -> std::vector<Tensor> {
+      if (whose == Whose::ours) return {ops::swiglu(x)};
+      const auto parts = x.chunk(2, -1);
+      return {at::silu(parts[0]) * parts[1]};
+    };
+    return Problem{{x}, forward, {random_values({rows, features}).to(type)}};
+  };
+  add_differentiated(fmt::format("swiglu/{}x{}", rows, features), type, make);
+}
+
+// All heads turned, [batch, sequence, heads, head_size]; LibTorch as transformers' Llama does it,
+// from tables that are there. Ours makes them, in each direction.
+void add_rotary(const AttentionShape& shape, at::ScalarType type) {
+  const auto make = [=](Whose whose, at::ScalarType type) {
+    const std::vector<int64_t> sizes{shape.batch, shape.sequence, shape.heads, shape.head_size};
+    const Tensor x = leaf(random_values(sizes), type);
+    const Tensor positions = at::arange(shape.sequence);
+    const Tensor frequencies = ops::rotary_frequencies({.base = 1e4}, shape.head_size);
+    const Tensor angles = (positions.unsqueeze(-1) * frequencies).repeat({1, 2}).unsqueeze(1);
+    const Tensor cosines = angles.cos().to(type), sines = angles.sin().to(type);
+    const auto forward = [=]() -> std::vector<Tensor> {
+      if (whose == Whose::ours) return {ops::rotary(x, positions, frequencies, shape.heads)};
+      const auto halves = x.chunk(2, -1);
+      return {x * cosines + at::cat({-halves[1], halves[0]}, -1) * sines};
+    };
+    return Problem{{x}, forward, {random_values(sizes).to(type)}};
+  };
+  add_differentiated("rotary/" + text(shape), type, make);
+}
+
 enum class NormKind { layer, rms };
 
 // The norm of x, or, with a branch, of its sum with x, which the
@@ -284,6 +320,10 @@ void add_all(at::ScalarType type) {
   // Of a rank's batch at the reference sizes: [8, 256, 256] and [2, 512, 768].
   add_gelu(8 * 256, 4 * 256, type);
   add_gelu(2 * 512, 4 * 768, type);
+  add_swiglu(8 * 256, 4 * 256, type);
+  add_swiglu(2 * 512, 4 * 768, type);
+  add_rotary({8, 4, 256, 64}, type);
+  add_rotary({2, 12, 512, 64}, type);
   for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
     for (const bool with_branch : {false, true}) {
       add_norm(kind, with_branch, 8 * 256, 256, type);

@@ -9,6 +9,7 @@
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/optimizer_kernels.h"
+#include "colossal/ops/rotary.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {
@@ -55,6 +56,18 @@ TEST(AnyDevice, OptimizerPassesAgree) {
   EXPECT_TRUE(any_device::all_finite(ours[0]));
   ours[0][7] = NAN;
   EXPECT_FALSE(any_device::all_finite(ours[0]));
+}
+
+TEST(AnyDevice, RotaryAgrees) {
+  const at::Tensor frequencies = rotary_frequencies({.base = 100}, 6), positions = at::arange(5);
+  static const auto op = find_operator<decltype(any_device::rotary)>("colossal::rotary");
+  for (const at::ScalarType type : all_types()) {
+    const at::Tensor x = normal({2, 5, 4, 6}, type, 1);
+    for (const bool inverse : {false, true}) {
+      expect_near(any_device::rotary(x, positions, frequencies, 3, inverse),
+                  op.call(x, positions, frequencies, 3, inverse), tolerance_of(type));
+    }
+  }
 }
 
 TEST(AnyDevice, AttentionAgrees) {

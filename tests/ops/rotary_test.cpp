@@ -38,13 +38,27 @@ TEST(Rotary, TurnsPairsOfChannelsByTheirPosition) {
   }
 }
 
+TEST(Rotary, IsTheSameFromAViewOfMore) {
+  const at::Tensor frequencies = rotary_frequencies({.base = 100}, 6);
+  const at::Tensor positions = at::tensor({3, 0, 17, 4, 1000}, at::kLong);
+  const at::Tensor wide = normal({2, 5, 9, 6}, at::kFloat, 1);
+  const at::Tensor view = wide.narrow(2, 2, 4);
+  EXPECT_TRUE(at::equal(rotary(view, positions, frequencies, 3),
+                        rotary(view.contiguous(), positions, frequencies, 3)));
+}
+
 TEST(Rotary, RunsOnMeta) {
-  const at::Tensor x = at::empty({2, 5, 4, 6}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
-  const at::Tensor positions = at::arange(5, at::TensorOptions(at::kMeta).dtype(at::kLong));
-  const at::Tensor y = rotary(x, positions, rotary_frequencies({.base = 100}, 6), 3);
-  EXPECT_TRUE(y.is_meta());
-  EXPECT_EQ(y.sizes(), x.sizes());
-  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  const at::Tensor frequencies = rotary_frequencies({.base = 100}, 6);
+  for (const at::ScalarType type : all_types()) {
+    const auto run = [&](at::Device device) {
+      const at::Tensor x = normal({2, 5, 4, 6}, type, 1).to(device).requires_grad_();
+      const at::Tensor positions = at::arange(5, at::TensorOptions(device).dtype(at::kLong));
+      const at::Tensor y = rotary(x, positions, frequencies, 3);
+      return std::vector{y, torch::autograd::grad({y}, {x}, {at::ones_like(y)})[0]};
+    };
+    const auto dry = run(at::kMeta), real = run(at::kCPU);
+    for (size_t i = 0; i < real.size(); ++i) expect_same_shape(dry[i], real[i]);
+  }
 }
 
 TEST(RotaryFrequencies, AreThoseOfThePaperOrScaled) {

@@ -146,6 +146,18 @@ TEST(VectorKernels, SwigluAgreesBitForBit) {
   });
 }
 
+TEST(VectorKernels, RotaryAgreesBitForBit) {
+  constexpr int64_t kHeads = 3, kHalf = 521;
+  const auto x = numbers<float>(kHeads * 2 * kHalf, 8), cosines = numbers<float>(kHalf, 9),
+             sines = numbers<float>(kHalf, 10);
+  expect_equal_bits([&](const VectorKernels& kernels) {
+    std::vector<float> results(x.size());
+    kernels.rotate(x.data(), cosines.data(), sines.data(), results.data(), ElementType::float32,
+                   kHeads, kHalf);
+    return results;
+  });
+}
+
 template <typename Number>
 void expect_norms_equal(ElementType type, const std::vector<Number>& x,
                         const std::vector<Number>& branch, const std::vector<Number>& weight,

@@ -63,6 +63,24 @@ at::Tensor dropout(const at::Tensor& x, double probability, int64_t key, at::Int
   return (x.to(type) * factors.to(x.device())).to(x.scalar_type()).contiguous();
 }
 
+at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
+                  int64_t rotated_heads, bool inverse) {
+  // [sequence, 1, head_size / 2]
+  const at::Tensor angles = (positions.unsqueeze(-1) * frequencies).unsqueeze(1);
+  const at::Tensor cosines = angles.cos().to(x.scalar_type());
+  const at::Tensor sines = angles.sin().mul_(inverse ? -1 : 1).to(x.scalar_type());
+  at::Tensor y = at::empty_like(x, at::MemoryFormat::Contiguous);
+  const int64_t half = x.size(3) / 2, others = x.size(2) - rotated_heads;
+  const auto part = [&](const at::Tensor& t, int64_t begin) {
+    return t.narrow(2, 0, rotated_heads).narrow(3, begin, half);
+  };
+  at::Tensor first = part(y, 0), second = part(y, half);
+  at::mul_out(first, part(x, 0), cosines).addcmul_(part(x, half), sines, -1);
+  at::mul_out(second, part(x, half), cosines).addcmul_(part(x, 0), sines);
+  y.narrow(2, rotated_heads, others).copy_(x.narrow(2, rotated_heads, others));
+  return y;
+}
+
 namespace {
 
 constexpr int64_t kScoreBytes = int64_t{256} << 20;

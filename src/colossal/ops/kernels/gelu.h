@@ -3,24 +3,19 @@
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
-#include "colossal/ops/kernels/exponential.h"
+#include "colossal/ops/kernels/sigmoid.h"
 
 namespace colossal::ops::kernels {
 namespace {
 
 constexpr double kTwiceRoot = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double kCubic = 0.044715;
-constexpr double kLog2OfE = 1.4426950408889634;
-// 2 to more would overflow; 1 / (1 + 2^115) is 0 for all purposes.
-constexpr double kLargestExponent = 115;
 
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> gelu_gate(NativeVector<Real> x) {
   constexpr double kScale = -kTwiceRoot * kLog2OfE;
   const Real linear = static_cast<Real>(kScale), cubic = static_cast<Real>(kScale * kCubic);
-  const NativeVector<Real> exponent = x * (linear + cubic * (x * x));
-  const NativeVector<Real> largest = broadcast(static_cast<Real>(kLargestExponent));
-  return Real{1} / (Real{1} + power_of_two(exponent > largest ? largest : exponent));
+  return sigmoid_of_power<Real>(x * (linear + cubic * (x * x)));
 }
 
 template <typename Real>

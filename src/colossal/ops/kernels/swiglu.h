@@ -3,15 +3,14 @@
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
-#include "colossal/ops/kernels/exponential.h"
+#include "colossal/ops/kernels/sigmoid.h"
 
 namespace colossal::ops::kernels {
 namespace {
 
 template <typename Real>
-[[gnu::always_inline]] inline Real sigmoid(Real x) {
-  const Real largest = sizeof(Real) == 8 ? 700 : 80;  // of what exponential() takes
-  return Real{1} / (Real{1} + exponential(-x > largest ? largest : -x));
+[[gnu::always_inline]] inline NativeVector<Real> sigmoid(NativeVector<Real> x) {
+  return sigmoid_of_power<Real>(static_cast<Real>(-kLog2OfE) * x);
 }
 
 template <typename Real>
@@ -22,7 +21,12 @@ inline void swiglu_as(const void* gate, const void* up, void* to, ElementType ty
     const int64_t size = smaller(kBlock, count - begin);
     widen_block(gate, type, begin, size, gates);
     widen_block(up, type, begin, size, ups);
-    for (int64_t i = 0; i < size; ++i) gates[i] = gates[i] * sigmoid(gates[i]) * ups[i];
+    pad_block(gates, size, Real{0});
+    pad_block(ups, size, Real{0});
+    for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
+      const NativeVector<Real> x = load_native(gates + i);
+      store_native(x * sigmoid<Real>(x) * load_native(ups + i), gates + i);
+    }
     narrow_block(gates, size, to, type, begin);
   }
 }
@@ -43,11 +47,17 @@ inline void swiglu_backward_as(const void* gradient, const void* gate, const voi
     widen_block(gradient, type, begin, size, gradients);
     widen_block(gate, type, begin, size, gates);
     widen_block(up, type, begin, size, ups);
-    for (int64_t i = 0; i < size; ++i) {
-      const Real open = sigmoid(gates[i]);
-      const Real silu = gates[i] * open;
-      gates[i] = gradients[i] * ups[i] * (open + silu * (Real{1} - open));
-      ups[i] = gradients[i] * silu;
+    pad_block(gradients, size, Real{0});
+    pad_block(gates, size, Real{0});
+    pad_block(ups, size, Real{0});
+    for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
+      const NativeVector<Real> x = load_native(gates + i);
+      const NativeVector<Real> out = load_native(gradients + i);
+      const NativeVector<Real> open = sigmoid<Real>(x);
+      const NativeVector<Real> silu = x * open;
+      const NativeVector<Real> slope = open + silu * (Real{1} - open);
+      store_native(out * load_native(ups + i) * slope, gates + i);
+      store_native(out * silu, ups + i);
     }
     narrow_block(gates, size, gate_gradient, type, begin);
     narrow_block(ups, size, up_gradient, type, begin);

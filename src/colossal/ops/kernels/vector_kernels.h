@@ -135,6 +135,12 @@ struct VectorKernels {
   void (*swiglu_backward)(const void* gradient, const void* gate, const void* up,
                           void* gate_gradient, void* up_gradient, ElementType type, int64_t count);
 
+  // Heads [heads, 2 half] of one position, turned: with cosine c and sine s of channel i < half,
+  // to[i] = c x[i] - s x[half + i], to[half + i] = c x[half + i] + s x[i]. cosines and sines [half]
+  // in the type computed with.
+  void (*rotate)(const void* x, const void* cosines, const void* sines, void* to, ElementType type,
+                 int64_t heads, int64_t half);
+
   // to[i] = x[i] + branch[i]; returns the sum of these, as they were rounded.
   double (*add_row)(const void* x, const void* branch, void* to, ElementType type, int64_t count);
   double (*sum_row)(const void* x, ElementType type, int64_t count);

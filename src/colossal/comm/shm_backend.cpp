@@ -40,7 +40,8 @@ ShmBackend::ShmBackend(Membership membership, std::shared_ptr<Ledger> ledger,
     : PointToPointBackend(membership, std::move(ledger), timeout),
       board_(std::move(memory), std::move(membership), timeout),
       outgoing_(size()),
-      incoming_(size()) {}
+      incoming_(size()),
+      slot_copies_(size()) {}
 
 ShmBackend::~ShmBackend() = default;
 
@@ -68,7 +69,7 @@ int64_t ShmBackend::expose_slices(const std::byte* full, const Parts& parts, int
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const int64_t bytes = parts.size(peer, round, slice);
-    copy_into_slot_(slot + peer * slice, full + parts.begin[peer] + round * slice, bytes);
+    slot_copies_[peer](slot + peer * slice, full + parts.begin[peer] + round * slice, bytes);
     exposed += bytes;
   }
   return exposed;
@@ -108,7 +109,7 @@ void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
         std::byte* sum = full + parts.begin[rank()] + round * slice;
         const int64_t bytes = parts.size(rank(), round, slice);
         sum_slice(full, parts, round, slice, slots, call.type, sum, call.type);
-        copy_into_slot_(slots[rank()] + rank() * slice, sum, bytes);
+        slot_copies_[rank()](slots[rank()] + rank() * slice, sum, bytes);
         sent += (size() - 1) * bytes;
       },
       [&](int64_t round, const ShmBoard::Slots& slots) {
@@ -124,7 +125,7 @@ void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
 
 void ShmBackend::all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline) {
   board_.show(call, {});
-  copy_into_slot_(board_.own_slot(deadline), memory, call.bytes);
+  slot_copies_[rank()](board_.own_slot(deadline), memory, call.bytes);
   board_.next_phase(deadline);
   std::array<const void*, 2> sources{board_.slot(0), board_.slot(1)};
   sum_in_rank_order(sources, call.bytes / static_cast<int64_t>(c10::elementSize(call.type)),
@@ -172,7 +173,7 @@ void ShmBackend::all_gather(const Call& call, const at::Tensor& full, Counts cou
       rounds_for(parts.largest(), kSlice),
       [&](int64_t round, std::byte* slot) {
         const int64_t own_bytes = parts.size(rank(), round, kSlice);
-        copy_into_slot_(slot, memory + parts.begin[rank()] + round * kSlice, own_bytes);
+        slot_copies_[rank()](slot, memory + parts.begin[rank()] + round * kSlice, own_bytes);
         sent += (size() - 1) * own_bytes;
       },
       [&](int64_t round, const ShmBoard::Slots& slots) {

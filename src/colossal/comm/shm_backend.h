@@ -83,9 +83,10 @@ class ShmBackend final : public PointToPointBackend {
   bool move_in(int peer);
 
   ShmBoard board_;
-  SlotCopy copy_into_slot_;
   std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
   std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
+  // By who reads: a peer, some of which may be near and others far; the own rank's: all peers.
+  std::vector<SlotCopy> slot_copies_;
 };
 
 }  // namespace colossal::comm

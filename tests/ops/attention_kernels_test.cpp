@@ -6,6 +6,7 @@
 #include <numbers>
 #include <vector>
 
+#include "colossal/ops/kernels/attention_passes.h"
 #include "colossal/ops/kernels/block_product.h"
 #include "tests/ops/kernel_variants.h"
 
@@ -202,6 +203,71 @@ TEST(AttentionKernels, GradientsAreThoseOfTheFormulaAndAgreeBitForBit) {
       expect_backward_right<double>(masked, dropout, 1e-14);
     }
   }
+}
+
+// Where the CPU has them: against those in fp32, to half a unit in the last place of bf16.
+TEST(AttentionKernels, NativeBf16PassesAreThoseOfTheFormula) {
+  using B = Block<float>;
+  const AttentionPasses* native = native_bf16_attention_passes();
+  if (!native) return;
+  VectorKernels kernels = *variants()[0];
+  kernels.attention_probabilities = native->probabilities;
+  kernels.attention_gradients = native->gradients;
+  const auto gradients = numbers<float>(B::kKeys * B::kStride, 3);
+  const auto deltas = numbers<float>(B::kStride, 4);
+  const std::vector<float> logsumexps(B::kStride, 20);
+  const auto expect_rounded = [](double half, double wide) {
+    EXPECT_NEAR(half, wide, std::abs(wide) * 0x1.02p-8);
+  };
+  for (const bool masked : {false, true}) {
+    for (const bool dropout : {false, true}) {
+      const B given(masked, dropout);
+      const Forward<float> found = run_forward(kernels, given, true);
+      const Forward<float> wide = run_forward(*variants()[0], given, false);
+      expect_same_bits(found.maxima, wide.maxima);
+      std::vector<float> scores = given.scores, wide_scores = scores, wide_gradients = gradients;
+      std::vector<uint16_t> probabilities(B::kKeys * B::kStride), halves(B::kKeys * B::kStride);
+      std::vector<uint32_t> pairs((B::kKeys + 1) / 2 * B::kStride);
+      const AttentionHalves to{probabilities.data(), halves.data(), pairs.data()};
+      AttentionBlock block = given.block;
+      block.scores = scores.data();
+      native->gradients(block, const_cast<float*>(gradients.data()), logsumexps.data(),
+                        deltas.data(), &to);
+      block.scores = wide_scores.data();
+      variants()[0]->attention_gradients(block, wide_gradients.data(), logsumexps.data(),
+                                         deltas.data(), nullptr);
+      for (int64_t lane = 0; lane < B::kLanes; ++lane) {
+        EXPECT_NEAR(found.sums[lane], wide.sums[lane], 1e-5 * wide.sums[lane]);
+        for (int64_t key = 0; key < B::kKeys + 1; ++key) {
+          const int64_t place = key * B::kStride + lane, pair = key / 2 * B::kStride + lane;
+          const int shift = key % 2 * 16;
+          const uint32_t gradient = pairs[pair] >> shift & 0xFFFF;
+          const uint32_t probability = found.pairs[pair] >> shift & 0xFFFF;
+          if (key == B::kKeys) {
+            EXPECT_EQ(gradient | probability, 0U);
+            continue;
+          }
+          EXPECT_EQ(gradient, halves[place]);
+          expect_rounded(from_half(gradient), wide_gradients[place]);
+          expect_rounded(from_half(probabilities[place]), wide_scores[place]);
+          expect_rounded(from_half(probability), wide.scores[place]);
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionKernels, NativeBf16PassesKeepWhatIsNotANumber) {
+  const AttentionPasses* native = native_bf16_attention_passes();
+  if (!native) return;
+  Block<float> given(false, false);
+  given.scores[3] = NAN;
+  VectorKernels kernels = *variants()[0];
+  kernels.attention_probabilities = native->probabilities;
+  const Forward<float> found = run_forward(kernels, given, true);
+  EXPECT_TRUE(std::isnan(found.sums[3]));
+  EXPECT_TRUE(std::isnan(from_half(found.pairs[3] & 0xFFFF)));
+  EXPECT_FALSE(std::isnan(found.sums[4]));
 }
 
 TEST(AttentionKernels, KeptBitsAreThoseOfTheRandomWords) {

@@ -15,5 +15,6 @@ const char* name_of(InstructionSet instruction_set);
 // bf16 is slower than in fp32.
 bool has_bf16_instructions();
 bool has_amx_bf16();
+bool has_avx512_bf16();  // and avx512
 
 }  // namespace colossal

@@ -484,8 +484,7 @@ void Flash<Format>::forward_block(const QueryBlock& block, Forward& buffers) con
                      buffers.queries.transposed_stride, buffers.scores + first, stride_, false);
     const AttentionSums of_lanes{maxima + first, sums + first, outputs + first, value_size_};
     uint32_t* pairs = buffers.pairs ? buffers.pairs + first : nullptr;
-    kernels::vector_kernels().attention_probabilities(describe(block, keys, buffers.scores),
-                                                      of_lanes, pairs);
+    format_.passes.probabilities(describe(block, keys, buffers.scores), of_lanes, pairs);
     const auto* probabilities = reinterpret_cast<const Element*>(
         pairs ? static_cast<const void*>(pairs) : buffers.scores + first);
     format_.multiply(value_size_, lanes, keys.count,
@@ -527,9 +526,8 @@ auto Flash<Format>::compute_gradients(const AttentionBlock& described, int64_t f
     halves.gradients += first;
     halves.gradient_pairs += first;
   }
-  kernels::vector_kernels().attention_gradients(described, gradients, buffers.logsumexps + first,
-                                                buffers.deltas + first,
-                                                Format::kPair == 2 ? &halves : nullptr);
+  format_.passes.gradients(described, gradients, buffers.logsumexps + first, buffers.deltas + first,
+                           Format::kPair == 2 ? &halves : nullptr);
   if constexpr (Format::kPair == 2) {
     return {halves.probabilities, halves.gradients,
             reinterpret_cast<const Element*>(halves.gradient_pairs)};

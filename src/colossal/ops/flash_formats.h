@@ -12,6 +12,7 @@
 
 #include "colossal/ops/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/kernels/attention_passes.h"
 #include "colossal/ops/kernels/block_product.h"
 
 namespace colossal::ops::flash {
@@ -165,6 +166,7 @@ void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t colu
 //                 of a block that begins with a key
 //   Queries       a block of queries, or of what has their shape, as right operands, the columns
 //                 filled up with zeros to whole lanes
+//   passes        what is done to a block of scores between products
 //   multiply      c [m, n] <- (add ? c : 0) + a [m, k] b [k, n]
 
 // fp32 and fp64, also of bf16 numbers widened.
@@ -176,6 +178,8 @@ struct WideFormat {
   static constexpr int64_t kDiagonalKeys = 32;
 
   kernels::BlockProduct<Real> block_product;
+  kernels::AttentionPasses passes{kernels::vector_kernels().attention_probabilities,
+                                  kernels::vector_kernels().attention_gradients};
 
   explicit WideFormat(const FlashAttention&) {
     if constexpr (sizeof(Real) == 8) {
@@ -237,6 +241,7 @@ struct Bf16Format {
   static constexpr int64_t kDiagonalKeys = 64;
 
   Bf16Product block_product;
+  kernels::AttentionPasses passes = kernels::bf16_attention_passes();
 
   explicit Bf16Format(const FlashAttention& problem) : block_product(problem.bf16_product) {}
 

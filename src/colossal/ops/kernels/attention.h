@@ -110,30 +110,56 @@ inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sum
   }
 }
 
+// The running softmax of the lanes [lane, lane + Native<Real>::kLanes).
+template <typename Real>
+class LaneSums {
+ public:
+  typedef NativeVector<Real> Lanes;
+
+  LaneSums(const AttentionSums& sums, int64_t lane)
+      : sums_(sums),
+        lane_(lane),
+        maxima_(static_cast<Real*>(sums.maxima) + lane),
+        totals_(static_cast<Real*>(sums.sums) + lane) {}
+
+  Lanes total() const { return load_native(totals_); }
+  void set_total(const Lanes& total) const { store_native<Real>(total, totals_); }
+
+  // Raises the maxima to the block's scores; returns what probabilities subtract from these.
+  template <typename Block>
+  [[gnu::always_inline]] Lanes take_scores(const Block& lanes, const AttentionBlock& block) const {
+    const Lanes lowest = broadcast(-static_cast<Real>(__builtin_inf()));
+    Lanes top = lowest;
+    for (int64_t key = 0; key < block.keys; ++key) {
+      const Lanes scores = lanes.scores(key);
+      top = scores > top ? scores : top;
+    }
+    if (any_above<Real>(top, load_native(maxima_) + Real{kMaximumSlack})) {
+      raise_maxima<Real>(top, sums_, lane_, block.stride);
+    }
+    // A lane that has seen nothing has the maximum -infinity, which must not meet itself.
+    const Lanes maximum = load_native(maxima_);
+    return maximum == lowest ? Lanes{} : maximum;
+  }
+
+ private:
+  const AttentionSums& sums_;
+  int64_t lane_;
+  Real* maxima_;
+  Real* totals_;
+};
+
 template <typename Real, bool kMasked, bool kDropout, bool kPairs>
 inline void attention_probabilities_as(const AttentionBlock& block, const AttentionSums& sums,
                                        uint32_t* pairs) {
   typedef NativeVector<Real> Lanes;
-  const Lanes lowest = broadcast(-static_cast<Real>(__builtin_inf()));
   for (int64_t lane = 0; lane < block.lanes; lane += Native<Real>::kLanes) {
     const LaneBlock<Real, kMasked, kDropout> lanes(block, lane);
-    Real* maxima = static_cast<Real*>(sums.maxima) + lane;
-    Real* totals = static_cast<Real*>(sums.sums) + lane;
-    Lanes top = lowest;
-    for (int64_t key = 0; key < block.keys; ++key) {
-      const Lanes scores = lanes.scores(key);
-      store_native<Real>(scores, lanes.at(key));
-      top = scores > top ? scores : top;
-    }
-    if (any_above<Real>(top, load_native(maxima) + Real{kMaximumSlack})) {
-      raise_maxima<Real>(top, sums, lane, block.stride);
-    }
-    // A lane that has seen nothing has the maximum -infinity, which must not meet itself.
-    const Lanes maximum = load_native(maxima);
-    const Lanes shift = maximum == lowest ? Lanes{} : maximum;
-    Lanes total = load_native(totals);
+    const LaneSums<Real> of_lanes(sums, lane);
+    const Lanes shift = of_lanes.take_scores(lanes, block);
+    Lanes total = of_lanes.total();
     const auto probability = [&](int64_t key) {
-      const Lanes p = power_of_two(load_native(lanes.at(key)) - shift);
+      const Lanes p = power_of_two(lanes.scores(key) - shift);
       total += p;
       return lanes.drop(p, key);
     };
@@ -153,7 +179,7 @@ inline void attention_probabilities_as(const AttentionBlock& block, const Attent
         store_native<Real>(probability(key), lanes.at(key));
       }
     }
-    store_native<Real>(total, totals);
+    of_lanes.set_total(total);
   }
 }
 

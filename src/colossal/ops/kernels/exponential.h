@@ -56,18 +56,22 @@ namespace {
   return x < -708.0 ? 0.0 : series * power;
 }
 
-// 2^x over vectors. x = n + f, |f| <= 1/2; 2^f by the polynomial whose relative error is the least.
+// 2^f for |f| <= 1/2, by the polynomial whose relative error is the least.
+[[gnu::always_inline]] inline NativeVector<float> power_series(NativeVector<float> f) {
+  NativeVector<float> series = 0x1.5c08e6p-10F * f + 0x1.3d0c52p-7F;
+  series = series * f + 0x1.c6b6e4p-5F;
+  series = series * f + 0x1.ebf918p-3F;
+  series = series * f + 0x1.62e428p-1F;
+  return series * f + 0x1.000002p+0F;
+}
+
+// 2^x over vectors. x = n + f, |f| <= 1/2; 2^x = 2^n 2^f.
 // Results below the smallest normal number become 0, NaN stays NaN. x must not exceed 127 (float)
 // or 1023 (double). Relative error below 2e-7.
 [[gnu::always_inline]] inline NativeVector<float> power_of_two(NativeVector<float> x) {
   const float rounder = 0x1.8p23F;
   const NativeVector<float> shifted = x + rounder;
-  const NativeVector<float> f = x - (shifted - rounder);
-  NativeVector<float> series = 0x1.5c08e6p-10F * f + 0x1.3d0c52p-7F;
-  series = series * f + 0x1.c6b6e4p-5F;
-  series = series * f + 0x1.ebf918p-3F;
-  series = series * f + 0x1.62e428p-1F;
-  series = series * f + 0x1.000002p+0F;
+  const NativeVector<float> series = power_series(x - (shifted - rounder));
   typedef NativeVector<uint32_t> Bits;
   const Bits exponent = (Bits)shifted - (__builtin_bit_cast(uint32_t, rounder) - 127);
   const NativeVector<float> power = (NativeVector<float>)(exponent << 23);

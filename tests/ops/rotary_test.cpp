@@ -57,7 +57,11 @@ TEST(Rotary, RunsOnMeta) {
       return std::vector{y, torch::autograd::grad({y}, {x}, {at::ones_like(y)})[0]};
     };
     const auto dry = run(at::kMeta), real = run(at::kCPU);
-    for (size_t i = 0; i < real.size(); ++i) expect_same_shape(dry[i], real[i]);
+    for (size_t i = 0; i < real.size(); ++i) {
+      EXPECT_TRUE(dry[i].is_meta());
+      expect_same_shape(dry[i], real[i]);
+      EXPECT_EQ(dry[i].scalar_type(), type);
+    }
   }
 }
 

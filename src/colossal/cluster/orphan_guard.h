@@ -17,7 +17,7 @@ class OrphanGuard {
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;
 
-  void add(pid_t group);
+  void add(pid_t group);     // no more than a system call, so a forked child may tell of itself
   void remove(pid_t group);  // before its number can come to mean another
 
  private:

@@ -51,6 +51,7 @@ struct ChildStart {
   char* const* arguments;
   char* const* environment;
   pid_t launcher;
+  OrphanGuard* guard;
   int error_fd;
   int store_fd;
   int failure_fd;  // takes errno when the program cannot be started; closed when it is
@@ -59,6 +60,9 @@ struct ChildStart {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(1);  // it died before prctl: no signal will come
+    // Not the launcher, which may be killed when the program has started others but before it said
+    // so.
+    guard->add(getpid());
     // A process group in the background would otherwise stop when it writes to some terminals.
     std::signal(SIGTTOU, SIG_IGN);
     sigset_t none;
@@ -88,8 +92,13 @@ RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard) : guard
   std::vector<std::string> environment = environment_with(variables);
   const std::vector<char*> argv = null_terminated(arguments);
   const std::vector<char*> envp = null_terminated(environment);
-  const ChildStart child{argv.data(),           envp.data(),          getpid(),
-                         error.write_end.get(), command.store_socket, start.write_end.get()};
+  const ChildStart child{.arguments = argv.data(),
+                         .environment = envp.data(),
+                         .launcher = getpid(),
+                         .guard = guard_,
+                         .error_fd = error.write_end.get(),
+                         .store_fd = command.store_socket,
+                         .failure_fd = start.write_end.get()};
 
   pid_ = fork();
   if (pid_ == 0) child();
@@ -100,11 +109,11 @@ RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard) : guard
   start.write_end.close();
   int reason = 0;
   if (read(start.read_end.get(), &reason, sizeof reason) == sizeof reason) {
+    guard_->remove(pid_);
     waitpid(pid_, nullptr, 0);
     throw ConfigError(
         fmt::format("cannot start program '{}': {}", command.program, strerror(reason)));
   }
-  guard_->add(pid_);
   who_ = fmt::format("rank {} (pid {}, host {})", command.rank, pid_, command.host);
   error_pipe_ = std::move(error.read_end);
   fcntl(error_pipe_.get(), F_SETFL, O_NONBLOCK);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -18,9 +19,9 @@
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/peer_writer.h"
 #include "colossal/comm/shared_memory.h"
 #include "colossal/comm/shm_board.h"
-#include "colossal/comm/slot_copy.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/run_ranks.h"
 
@@ -46,6 +47,24 @@ TEST(Shm, ProcessesSumTheSameBits) {
          return std::to_string(tensor.equal(at::arange(1'000'003, at::kFloat).mul_(6)));
        })) {
     EXPECT_EQ(process.result(), "1");
+  }
+}
+
+// As many calls as it takes until sums and copies go both through the caches and past them.
+TEST(Shm, SumsInSharedMemoryAreTheSameBitsEachTime) {
+  for (const test::RankProcess& process :
+       test::start_ranks({"a", "a", "a"}, [](const Group& group) {
+         const at::Tensor tensor = shared_empty(300'007, at::kFloat, group);
+         const at::Tensor start = at::arange(300'007, at::kFloat);
+         int wrong = 0;
+         for (int call = 0; call < 40; ++call) {
+           tensor.copy_(start).mul_(group.rank() + 1);
+           all_reduce(tensor, group, Reason::gradient);
+           wrong += !tensor.equal(start * 6);
+         }
+         return std::to_string(wrong) + " wrong";
+       })) {
+    EXPECT_EQ(process.result(), "0 wrong");
   }
 }
 
@@ -265,22 +284,54 @@ TEST(Shm, RoundsOfTwoPhasesOverlap) {
   EXPECT_EQ(written_ahead, 2);
 }
 
-// Through the caches, and past them after a slow one, which is any or none here.
-TEST(Shm, CopiesIntoSlotsKeepTheirBytes) {
+// Through the caches and past them, whichever the writer chooses.
+TEST(Shm, WritesForPeersKeepTheirBytes) {
   constexpr size_t kBytes = 200'000;
   std::vector<std::byte> from(kBytes);
   for (size_t i = 0; i < kBytes; ++i) from[i] = static_cast<std::byte>(i * 7 % 251 + 1);
   alignas(64) static std::array<std::byte, kBytes> to;
-  for (const double slow : {0.0, 1e18}) {
-    SlotCopy copy(slow);
-    copy(to.data(), from.data(), kBytes - 1);
-    for (const int64_t bytes : {0, 1, 63, 32'767, 32'768, 32'775, 100'001, 199'999}) {
-      to.fill(std::byte{0});
-      copy(to.data(), from.data() + 1, bytes);
-      EXPECT_EQ(std::memcmp(to.data(), from.data() + 1, bytes), 0) << bytes;
-      EXPECT_EQ(to[bytes], std::byte{0}) << bytes;
+  PeerWriter writer;
+  const auto copy = [&](std::byte* out, const std::byte* in, int64_t bytes) {
+    writer.copy(out, in, bytes);
+  };
+  for (const std::function<void(std::byte*, const std::byte*, int64_t)>& write :
+       {std::function(copy), std::function(copy_past_caches)}) {
+    for (const int64_t bytes : {0, 1, 15, 63, 4'095, 4'096, 32'775, 100'001, 199'990}) {
+      for (const int misaligned : {0, 1, 9}) {
+        to.fill(std::byte{0});
+        write(to.data() + misaligned, from.data() + 1, bytes);
+        EXPECT_EQ(std::memcmp(to.data() + misaligned, from.data() + 1, bytes), 0) << bytes;
+        EXPECT_EQ(to[misaligned + bytes], std::byte{0}) << bytes;
+        EXPECT_EQ(to[(misaligned + kBytes - 1) % kBytes], std::byte{0}) << bytes;
+      }
     }
   }
+}
+
+// Of 1,000 writes of a size, how many go past the caches, where they take 20 us.
+int writes_past_caches(double slow, std::chrono::microseconds through_caches) {
+  const auto spend = [](std::chrono::microseconds time) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() < begin + time) continue;
+  };
+  PeerWriter writer(slow);
+  int past_caches = 0;
+  for (int i = 0; i < 1000; ++i) {
+    writer.write(
+        1 << 20, [&] { spend(through_caches); },
+        [&] {
+          spend(std::chrono::microseconds(20));
+          ++past_caches;
+        });
+  }
+  return past_caches;
+}
+
+TEST(Shm, WritesGoPastTheCachesWhileThoseThroughThemAreSlow) {
+  EXPECT_EQ(writes_past_caches(1e6, std::chrono::microseconds(0)), 32)
+      << "to know how fast those are";
+  // After the first 32 slow ones 256 of every 257.
+  EXPECT_EQ(writes_past_caches(4, std::chrono::microseconds(200)), 1000 - 32 - 3);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "colossal/comm/shm_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -19,6 +20,8 @@ constexpr int64_t kAreaAlignment = 64;
 constexpr int64_t kCopiedBytes = int64_t{256} << 10;
 // Of each part of an all-reduce over shared memory, between two phases.
 constexpr int64_t kPieceBytes = int64_t{512} << 10;
+// Of sums that are made in the first-level cache and then copied.
+constexpr int64_t kSumBytes = int64_t{16} << 10;
 
 // What a round moves of each rank's part when all parts must fit into one slot side by side.
 int64_t slice_bytes(int ranks) {
@@ -41,7 +44,7 @@ ShmBackend::ShmBackend(Membership membership, std::shared_ptr<Ledger> ledger,
       board_(std::move(memory), std::move(membership), timeout),
       outgoing_(size()),
       incoming_(size()),
-      slot_copies_(size()) {}
+      writers_(size()) {}
 
 ShmBackend::~ShmBackend() = default;
 
@@ -69,7 +72,7 @@ int64_t ShmBackend::expose_slices(const std::byte* full, const Parts& parts, int
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const int64_t bytes = parts.size(peer, round, slice);
-    slot_copies_[peer](slot + peer * slice, full + parts.begin[peer] + round * slice, bytes);
+    writers_[peer].copy(slot + peer * slice, full + parts.begin[peer] + round * slice, bytes);
     exposed += bytes;
   }
   return exposed;
@@ -109,7 +112,7 @@ void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
         std::byte* sum = full + parts.begin[rank()] + round * slice;
         const int64_t bytes = parts.size(rank(), round, slice);
         sum_slice(full, parts, round, slice, slots, call.type, sum, call.type);
-        slot_copies_[rank()](slots[rank()] + rank() * slice, sum, bytes);
+        writers_[rank()].copy(slots[rank()] + rank() * slice, sum, bytes);
         sent += (size() - 1) * bytes;
       },
       [&](int64_t round, const ShmBoard::Slots& slots) {
@@ -125,7 +128,7 @@ void ShmBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
 
 void ShmBackend::all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline) {
   board_.show(call, {});
-  slot_copies_[rank()](board_.own_slot(deadline), memory, call.bytes);
+  writers_[rank()].copy(board_.own_slot(deadline), memory, call.bytes);
   board_.next_phase(deadline);
   std::array<const void*, 2> sources{board_.slot(0), board_.slot(1)};
   sum_in_rank_order(sources, call.bytes / static_cast<int64_t>(c10::elementSize(call.type)),
@@ -173,7 +176,7 @@ void ShmBackend::all_gather(const Call& call, const at::Tensor& full, Counts cou
       rounds_for(parts.largest(), kSlice),
       [&](int64_t round, std::byte* slot) {
         const int64_t own_bytes = parts.size(rank(), round, kSlice);
-        slot_copies_[rank()](slot, memory + parts.begin[rank()] + round * kSlice, own_bytes);
+        writers_[rank()].copy(slot, memory + parts.begin[rank()] + round * kSlice, own_bytes);
         sent += (size() - 1) * own_bytes;
       },
       [&](int64_t round, const ShmBoard::Slots& slots) {
@@ -201,22 +204,35 @@ std::vector<std::byte*> ShmBackend::announce(const Call& call, Counts counts,
   return memory;
 }
 
-// By pieces, so that peers copy sums that are still in a cache.
+// By pieces, so that peers copy sums that are still in a cache. What is written, peers have read:
+// in the round before, or as an operand.
 void ShmBackend::all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                                    at::ScalarType type, const Deadline& deadline) {
   std::vector<const void*> sources(size());
+  alignas(64) std::array<std::byte, kSumBytes> sum;
   for (int64_t round = 0; round < rounds_for(parts.largest(), kPieceBytes); ++round) {
     const auto place = [&](int owner, int part) {
       return memory[owner] + parts.begin[part] + round * kPieceBytes;
     };
-    for (int source = 0; source < size(); ++source) sources[source] = place(source, rank());
-    sum_in_rank_order(sources, parts.size(rank(), round, kPieceBytes) / parts.element_bytes, type,
-                      place(rank(), rank()), type);
+    const int64_t own_bytes = parts.size(rank(), round, kPieceBytes);
+    const auto sum_into = [&](std::byte* out, int64_t begin, int64_t bytes) {
+      for (int peer = 0; peer < size(); ++peer) sources[peer] = place(peer, rank()) + begin;
+      sum_in_rank_order(sources, bytes / parts.element_bytes, type, out, type);
+    };
+    sum_writer_.write(
+        own_bytes, [&] { sum_into(place(rank(), rank()), 0, own_bytes); },
+        [&] {
+          for (int64_t begin = 0; begin < own_bytes; begin += kSumBytes) {
+            const int64_t bytes = std::min(kSumBytes, own_bytes - begin);
+            sum_into(sum.data(), begin, bytes);
+            copy_past_caches(place(rank(), rank()) + begin, sum.data(), bytes);
+          }
+        });
     board_.next_phase(deadline);
     for (int source = 0; source < size(); ++source) {
       if (source == rank()) continue;
-      copy_bytes(place(rank(), source), place(source, source),
-                 parts.size(source, round, kPieceBytes));
+      copy_writer_.copy(place(rank(), source), place(source, source),
+                        parts.size(source, round, kPieceBytes));
     }
   }
   board_.next_phase(deadline);  // from here on nobody reads what is this rank's
@@ -346,7 +362,7 @@ bool ShmBackend::move_out(int peer) {
     frame.kind = static_cast<int64_t>(message.kind);
     frame.message_bytes = message.bytes;
     frame.piece_bytes = std::min(ShmBoard::kFrameBytes, message.bytes - message.moved);
-    copy_bytes(frame.data, message.memory + message.moved, frame.piece_bytes);
+    writers_[peer].copy(frame.data, message.memory + message.moved, frame.piece_bytes);
     message.moved += frame.piece_bytes;
     ring.sent.store(++sent, std::memory_order_release);
     if (message.moved < message.bytes) continue;

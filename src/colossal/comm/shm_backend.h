@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "colossal/comm/peer_writer.h"
 #include "colossal/comm/point_to_point.h"
 #include "colossal/comm/shared_regions.h"
 #include "colossal/comm/shm_board.h"
-#include "colossal/comm/slot_copy.h"
 
 namespace colossal::comm {
 
@@ -86,7 +86,9 @@ class ShmBackend final : public PointToPointBackend {
   std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
   std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
   // By who reads: a peer, some of which may be near and others far; the own rank's: all peers.
-  std::vector<SlotCopy> slot_copies_;
+  std::vector<PeerWriter> writers_;
+  // Within shared memory, where a write also reads what is far.
+  PeerWriter sum_writer_{2}, copy_writer_{2};
 };
 
 }  // namespace colossal::comm

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -12,30 +10,21 @@
 #include <vector>
 
 #include "colossal/text/tokenizer.h"
+#include "tests/support/temporary_directory.h"
 
 namespace colossal::data {
 
+// With paths as the strings that the functions tested take.
 class TextFolder {
  public:
-  TextFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "corpus-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TextFolder() { std::filesystem::remove_all(path_); }
-  TextFolder(const TextFolder&) = delete;
-  TextFolder& operator=(const TextFolder&) = delete;
-
-  std::string operator/(std::string_view name) const { return (path_ / name).string(); }
+  std::string operator/(std::string_view name) const { return (directory_ / name).string(); }
 
   std::string write(std::string_view name, std::string_view content) const {
-    const std::filesystem::path path = path_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << content;
-    return path.string();
+    return directory_.write(name, content);
   }
 
  private:
-  std::filesystem::path path_;
+  test::TemporaryDirectory directory_;
 };
 
 inline std::string read_file(const std::filesystem::path& path) {

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace colossal::test {
@@ -32,7 +34,15 @@ class TemporaryDirectory {
   }
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+
+  // Makes a file and the folders that it lies in. Its path.
+  std::string write(std::string_view name, std::string_view content) const {
+    const std::filesystem::path path = path_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << content;
+    return path.string();
+  }
 
  private:
   std::filesystem::path path_;

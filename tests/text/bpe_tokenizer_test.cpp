@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/text/scratch_folder.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/text/small_tokenizer.h"
 
 namespace colossal::text {
@@ -22,7 +22,7 @@ class BpeTokenizerTest : public testing::Test {
   std::unique_ptr<Tokenizer> load(const json& definition) {
     return make_tokenizer(folder_.write("tokenizer.json", definition.dump()));
   }
-  ScratchFolder folder_;
+  test::TemporaryDirectory folder_;
 };
 
 constexpr int32_t kHello = 259, kWorld = 264, kEndOfText = 265;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/text/scratch_folder.h"
+#include "tests/support/temporary_directory.h"
 
 namespace colossal::text {
 namespace {
@@ -32,7 +32,7 @@ TEST(BytesTokenizer, DecodesNothingForWhatIsNoToken) {
 }
 
 TEST(BytesTokenizer, ItsFilesGiveTheSameTokens) {
-  const ScratchFolder folder;
+  const test::TemporaryDirectory folder;
   for (const auto& [name, content] : BytesTokenizer().files()) folder.write(name, content);
   for (const auto& path : {folder.path(), folder.path() / "tokenizer.json"}) {
     const auto read_back = make_tokenizer(path.string());

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "colossal/text/tokenizer.h"
-#include "tests/text/scratch_folder.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/text/small_tokenizer.h"
 
 namespace colossal::text {
@@ -113,7 +113,7 @@ class HostileFile : public testing::Test {
       return false;
     }
   }
-  ScratchFolder folder_;
+  test::TemporaryDirectory folder_;
   std::mt19937 random_{20240607};
 };
 

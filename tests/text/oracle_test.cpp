@@ -8,7 +8,7 @@
 
 #include "colossal/text/byte_alphabet.h"
 #include "colossal/text/tokenizer.h"
-#include "tests/text/scratch_folder.h"
+#include "tests/support/temporary_directory.h"
 
 namespace colossal::text {
 namespace {
@@ -94,7 +94,7 @@ class Oracle {
     EXPECT_GT(num_texts, 100);
   }
 
-  ScratchFolder folder_;
+  test::TemporaryDirectory folder_;
   int status_ = 0;
 };
 

@@ -34,15 +34,17 @@ class PeerWriter {
   struct Pace {
     int past_caches = kFirstPastCaches;  // writes yet to go past the caches
     double past_caches_rate = 0;         // the best so far, bytes a second
-    int slow_in_a_row = 0;
+    int slow = 0;                        // slow writes less fast ones, from 0 to kSlow
   };
   // Smaller ones are too short to be timed.
   static constexpr int64_t kTimedBytes = int64_t{4} << 10;
   // Enough to know their rate, though memory is touched for the first time.
   static constexpr int kFirstPastCaches = 32;
-  // Some are when a rank loses its core.
-  static constexpr int kSlowInARow = 32;
-  // After so many; then one decides. A peer that has come nearer is found after some tens of MiB.
+  // Some are when a rank loses its core; and between a far peer's slow ones some are fast, most of
+  // them after writes past the caches.
+  static constexpr int kSlow = 32;
+  // After so many slow ones, and after each one more. A peer that has come nearer is found after
+  // some tens of MiB.
   static constexpr int kPastCaches = 256;
 
   // Bytes a second.
@@ -69,11 +71,11 @@ void PeerWriter::write(int64_t bytes, const ThroughCaches& through_caches,
   if (pace.past_caches > 0) {
     --pace.past_caches;
     pace.past_caches_rate = std::max(pace.past_caches_rate, rate_of(bytes, past_caches));
-  } else if (rate_of(bytes, through_caches) * slow_ >= pace.past_caches_rate) {
-    pace.slow_in_a_row = 0;
-  } else if (++pace.slow_in_a_row >= kSlowInARow) {
-    pace.past_caches = kPastCaches;
+    return;
   }
+  const bool slow = rate_of(bytes, through_caches) * slow_ < pace.past_caches_rate;
+  pace.slow = std::clamp(pace.slow + (slow ? 1 : -1), 0, kSlow);
+  if (pace.slow == kSlow) pace.past_caches = kPastCaches;
 }
 
 }  // namespace colossal::comm

@@ -36,7 +36,7 @@ class Hosts : public testing::Test {
   }
 
   void expect_no_process_left() {
-    EXPECT_TRUE(comes_true([&] { return processes_with(word_).empty(); }, kAllGone));
+    EXPECT_TRUE(comes_true([&] { return processes_with(word_).empty(); }, 1s));
   }
 
   const int port_;

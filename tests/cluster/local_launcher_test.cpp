@@ -31,7 +31,7 @@ class LocalLauncher : public testing::Test {
   }
 
   void expect_no_process_left() {
-    EXPECT_TRUE(comes_true([&] { return processes_with(word_).empty(); }, kAllGone))
+    EXPECT_TRUE(comes_true([&] { return processes_with(word_).empty(); }, 1s))
         << processes_with(word_).size() << " are left";
   }
 

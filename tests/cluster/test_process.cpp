@@ -29,6 +29,8 @@ std::string read_text(const fs::path& path) {
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   for (const auto& [name, value] : options.variables) setenv(name.c_str(), value.c_str(), 1);
+  // Tests in the background of a shell's script ignore it, and so would this program.
+  std::signal(SIGINT, SIG_DFL);
   execvp(argv[0], argv.data());
   _exit(126);
 }

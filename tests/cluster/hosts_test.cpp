@@ -35,10 +35,6 @@ class Hosts : public testing::Test {
            behaviour + std::vector<std::string>{word_};
   }
 
-  void expect_no_process_left() {
-    EXPECT_TRUE(comes_true([&] { return processes_with(word_).empty(); }, 1s));
-  }
-
   const int port_;
   const std::string word_ = unique_word();
 };
@@ -69,7 +65,7 @@ TEST_F(Hosts, a_dead_rank_is_named_on_every_host) {
                     dead == 0 ? 1 : 2);
     EXPECT_THAT(a.output(), ContainsRegex(named));
     EXPECT_THAT(b.output(), ContainsRegex(named));
-    expect_no_process_left();
+    expect_no_process_with(word_);
   }
 }
 
@@ -101,7 +97,7 @@ TEST_F(Hosts, a_lost_host_is_named_on_the_others) {
     EXPECT_EQ(stays.wait(kAllGone), 3);
     EXPECT_THAT(stays.output(), HasSubstr(fmt::format("host 127.0.0.{} (ranks {} to {}) was lost",
                                                       lost + 1, 2 * lost, 2 * lost + 1)));
-    expect_no_process_left();
+    expect_no_process_with(word_);
   }
 }
 
@@ -144,7 +140,7 @@ TEST_F(Hosts, waiting_for_hosts_can_be_interrupted) {
     std::this_thread::sleep_for(100ms);
     kill(launcher_process.pid(), SIGINT);
     EXPECT_GT(launcher_process.wait(2s), 0);
-    expect_no_process_left();
+    expect_no_process_with(word_);
   }
 }
 

@@ -30,11 +30,6 @@ class LocalLauncher : public testing::Test {
     return arguments;
   }
 
-  void expect_no_process_left() {
-    EXPECT_TRUE(comes_true([&] { return processes_with(word_).empty(); }, 1s))
-        << processes_with(word_).size() << " are left";
-  }
-
   int lines_with(const std::string& output, const std::string& text) {
     std::istringstream lines(output);
     int found = 0;
@@ -70,21 +65,21 @@ TEST_F(LocalLauncher, names_a_killed_rank_and_exits_3) {
               ContainsRegex("error: rank 1 \\(pid [0-9]+, host .+\\) was killed by signal 9 "
                             "\\(SIGKILL\\)"));
   EXPECT_EQ(lines_with(launcher.output(), "rank"), 1) << "the others only followed";
-  expect_no_process_left();
+  expect_no_process_with(word_);
 }
 
 TEST_F(LocalLauncher, ends_ranks_that_notice_nothing_and_ignore_sigterm) {
   TestProcess launcher(launch(3, {"kill-among-deaf", "2", "6"}));
   EXPECT_EQ(launcher.wait(kAllGone), 3);
   EXPECT_THAT(launcher.output(), ContainsRegex("rank 2 .* was killed by signal 6 \\(SIGABRT\\)"));
-  expect_no_process_left();
+  expect_no_process_with(word_);
 }
 
 TEST_F(LocalLauncher, names_a_rank_that_fails_alone_with_its_message_and_keeps_its_code) {
   TestProcess launcher(launch(2, {"exit-one", "1", "1"}));
   EXPECT_EQ(launcher.wait(kAllGone), 1);
   EXPECT_THAT(launcher.output(), ContainsRegex("rank 1 .* exited with code 1: the disk is full"));
-  expect_no_process_left();
+  expect_no_process_with(word_);
 }
 
 TEST_F(LocalLauncher, says_once_what_all_ranks_found_wrong) {
@@ -114,7 +109,7 @@ TEST_F(LocalLauncher, control_c_lets_the_ranks_save_once) {
   EXPECT_EQ(launcher.wait(), 0);
   EXPECT_THAT(launcher.output(), HasSubstr("SIGINT: the ranks finish their step and save"));
   EXPECT_EQ(lines_with(launcher.output(), "saved"), 2);
-  expect_no_process_left();
+  expect_no_process_with(word_);
 }
 
 TEST_F(LocalLauncher, a_second_control_c_kills) {
@@ -125,7 +120,7 @@ TEST_F(LocalLauncher, a_second_control_c_kills) {
   EXPECT_EQ(launcher.wait(100ms), -1) << "it waits for them to save";
   launcher.type("\x03");
   EXPECT_EQ(launcher.wait(kAllGone), 128 + SIGINT);
-  expect_no_process_left();
+  expect_no_process_with(word_);
 }
 
 TEST_F(LocalLauncher, a_terminal_that_goes_away_leaves_no_process) {
@@ -135,7 +130,7 @@ TEST_F(LocalLauncher, a_terminal_that_goes_away_leaves_no_process) {
     kill(launcher.pid(), SIGHUP);
     EXPECT_EQ(launcher.wait(), 0);
   }
-  expect_no_process_left();
+  expect_no_process_with(word_);
 }
 
 TEST_F(LocalLauncher, sigterm_ends_a_program_that_knows_nothing_of_it) {
@@ -145,7 +140,7 @@ TEST_F(LocalLauncher, sigterm_ends_a_program_that_knows_nothing_of_it) {
   kill(launcher.pid(), SIGTERM);
   EXPECT_EQ(launcher.wait(kAllGone), 128 + SIGTERM);
   EXPECT_THAT(launcher.output(), Not(HasSubstr("error")));
-  expect_no_process_left();
+  expect_no_process_with(word_);
 }
 
 TEST_F(LocalLauncher, control_z_stops_the_ranks_and_they_go_on) {
@@ -189,7 +184,7 @@ TEST_F(LocalLauncher, kill_9_of_the_launcher_leaves_no_process) {
     ASSERT_TRUE(launcher.writes("sleeps", 2));
     kill(launcher.pid(), SIGKILL);
     EXPECT_EQ(launcher.wait(), 1000 + SIGKILL);
-    expect_no_process_left();
+    expect_no_process_with(word_);
   }
 }
 
@@ -198,7 +193,7 @@ TEST_F(LocalLauncher, what_a_rank_started_ends_with_the_rank) {
   TestProcess launcher(
       {rank_program(), "run", "-n", "1", "--", "sh", "-c", forgotten + " sleep 0.1"});
   EXPECT_EQ(launcher.wait(), 0);
-  expect_no_process_left();
+  expect_no_process_with(word_);
 }
 
 TEST_F(LocalLauncher, ranks_read_nothing_from_the_terminal) {

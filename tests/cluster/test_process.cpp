@@ -29,7 +29,7 @@ std::string read_text(const fs::path& path) {
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   for (const auto& [name, value] : options.variables) setenv(name.c_str(), value.c_str(), 1);
-  // Tests in the background of a shell's script ignore it, and so would this program.
+  // Tests in the background of a shell's script ignore SIGINT, and so would this program.
   std::signal(SIGINT, SIG_DFL);
   execvp(argv[0], argv.data());
   _exit(126);
@@ -52,6 +52,11 @@ std::vector<pid_t> processes_with(const std::string& word) {
     }
   }
   return found;
+}
+
+void expect_no_process_with(const std::string& word) {
+  EXPECT_TRUE(comes_true([&] { return processes_with(word).empty(); }, 1s))
+      << processes_with(word).size() << " are left";
 }
 
 TestProcess::TestProcess(std::vector<std::string> arguments) : TestProcess(arguments, Options{}) {}

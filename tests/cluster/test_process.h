@@ -35,6 +35,9 @@ bool comes_true(Condition condition, std::chrono::milliseconds timeout) {
   return true;
 }
 
+// Fails the test when one is still there after a second.
+void expect_no_process_with(const std::string& word);
+
 class TestProcess {
  public:
   struct Options {

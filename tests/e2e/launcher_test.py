@@ -131,7 +131,7 @@ class Deaths(EndToEndTest):
             shutil.rmtree(self.directory / "run")
 
     def test_ctrl_c_saves_and_leaves_no_process(self):
-        # Tests in the background of a shell's script ignore it, and so would what they start.
+        # Tests in the background of a shell's script ignore SIGINT, and so would what they start.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         process = self.start()
         ranks = ranks_of(process.pid)

@@ -132,7 +132,12 @@ void train_and_save(memory::ChunkEngine& engine, const ParallelContext& context,
     engine.finish_reduction();
     engine.update({.learning_rate = 0.01}, std::vector<bool>(engine.parameters().size(), true));
   }
-  save(directory, 3, 2, engine, context, description());
+  RunFolder folder(directory, 2, "auto", context);
+  save(folder, 3, engine, context, description());
+}
+
+fs::path newest(const fs::path& directory, const ParallelContext& context) {
+  return RunFolder(directory, 2, "must", context).start().value();
 }
 
 void expect_equal(const Contents& found, const Contents& expected) {
@@ -163,9 +168,8 @@ TEST(Checkpoint, LoadsAtEveryLayout) {
       SCOPED_TRACE(fmt::format("saved at dp {} stage {} tp {}, loaded at dp {} stage {} tp {}",
                                saved.dp, saved.zero, saved.tp, loaded.dp, loaded.zero, loaded.tp));
       const Contents found = with_engine(loaded, [&](auto& engine, const auto& context) {
-        const auto newest = find_newest(directory.path(), context);
-        ASSERT_TRUE(newest.has_value());
-        EXPECT_EQ(load(*newest, engine, description()).at("step"), 3);
+        const fs::path found = newest(directory.path(), context);
+        EXPECT_EQ(load(found, engine, description()).at("step"), 3);
         EXPECT_EQ(engine.update_counts(), (std::vector<int64_t>{3, 3, 3, 3}));
       });
       expect_equal(found, expected);
@@ -245,11 +249,16 @@ TEST(Checkpoint, OfATableInBlocksHasTheBytesOfTheWholeOnes) {
   with_engine({2, 1, 2}, save_to(whole.path()));
   with_engine({.dp = 2, .zero = 1, .tp = 2, .table_rows = 3}, save_to(in_blocks.path()));
   for (const char* file : {"model-00001-of-00001.safetensors", "model.safetensors.index.json",
-                           "training_state/optimizer.safetensors", "training_state/state.json"}) {
+                           "training_state/optimizer.safetensors"}) {
     const std::string expected = content_of(whole.path() / "step-000003" / file);
     EXPECT_FALSE(expected.empty()) << file;
     EXPECT_EQ(content_of(in_blocks.path() / "step-000003" / file), expected) << file;
   }
+  nlohmann::json expected = read_state(whole.path() / "step-000003");
+  nlohmann::json found = read_state(in_blocks.path() / "step-000003");
+  EXPECT_NE(found.at("run"), expected.at("run"));
+  found["run"] = expected["run"];
+  EXPECT_EQ(found, expected);
 }
 
 // However strided the pieces, a tensor is written in one range a rank at most.
@@ -275,7 +284,7 @@ TEST(Checkpoint, MastersBecomeTheWeightsOfARunInFp32) {
   });
   const Contents fp32 =
       with_engine({1, 0, 1, at::kFloat, at::kFloat}, [&](auto& engine, const auto& context) {
-        load(*find_newest(directory.path(), context), engine, description());
+        load(newest(directory.path(), context), engine, description());
       });
   for (const auto& [name, tensor] : fp32) {
     if (name.starts_with("working")) {
@@ -288,7 +297,8 @@ TEST(Checkpoint, ADamagedOneIsPassedOver) {
   test::TemporaryDirectory directory;
   with_engine({2, 1}, [&](auto& engine, const auto& context) {
     train_and_save(engine, context, directory.path());
-    save(directory.path(), 4, 2, engine, context, description());
+    RunFolder folder(directory.path(), 2, "auto", context);
+    save(folder, 4, engine, context, description());
     comm::barrier(context.world_group());
     if (context.rank() == 0) {
       std::fstream file(directory.path() / "step-000004" / "training_state/optimizer.safetensors",
@@ -297,7 +307,7 @@ TEST(Checkpoint, ADamagedOneIsPassedOver) {
       file.put('\x7f');
     }
     comm::barrier(context.world_group());
-    EXPECT_EQ(find_newest(directory.path(), context)->filename(), "step-000003");
+    EXPECT_EQ(newest(directory.path(), context).filename(), "step-000003");
   });
 }
 
@@ -305,8 +315,8 @@ TEST(Checkpoint, KeepsTheNewest) {
   test::TemporaryDirectory directory;
   with_engine({1, 0}, [&](auto& engine, const auto& context) {
     engine.initialise(1);
-    for (int64_t step : {1, 2, 3, 4})
-      save(directory.path(), step, 2, engine, context, description());
+    RunFolder folder(directory.path(), 2, "auto", context);
+    for (int64_t step : {1, 2, 3, 4}) save(folder, step, engine, context, description());
   });
   EXPECT_FALSE(fs::exists(directory.path() / "step-000002"));
   EXPECT_TRUE(fs::exists(directory.path() / "step-000003"));
@@ -320,7 +330,7 @@ TEST(Checkpoint, AnotherModelIsRefusedByItsFields) {
     nlohmann::json other = kConfig;
     other["n_embd"] = 16;
     try {
-      load(*find_newest(directory.path(), context), engine, description(other));
+      load(newest(directory.path(), context), engine, description(other));
       FAIL() << "accepted";
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("n_embd = 16 here, 8 there"));
@@ -338,13 +348,58 @@ TEST(Checkpoint, AFailedSaveFailsOnAllRanksAndLeavesOlderOnes) {
     if (context.rank() == 0) std::ofstream(obstacle) << "a file where the folder should be";
     comm::barrier(context.world_group());
     try {
-      save(directory.path(), 7, 2, engine, context, description());
+      RunFolder folder(directory.path(), 2, "auto", context);
+      save(folder, 7, engine, context, description());
       ADD_FAILURE() << "saved over " << obstacle;
     } catch (const IoError& error) {
       EXPECT_THAT(error.what(), HasSubstr("rank 0"));
       EXPECT_THAT(error.what(), HasSubstr("step-000007"));
     }
-    EXPECT_EQ(find_newest(directory.path(), context)->filename(), "step-000003");
+    EXPECT_EQ(newest(directory.path(), context).filename(), "step-000003");
+  });
+}
+
+// Weights that one rank has, of which one element is not a number.
+void spoil(memory::ChunkEngine& engine, const ParallelContext& context) {
+  engine.initialise(4);
+  if (context.rank() == 0) engine.load(*engine.parameters().front(), 5, at::full({1}, NAN));
+}
+
+TEST(Checkpoint, WeightsThatAreNotFiniteAreNotSaved) {
+  for (const Layout& layout : std::vector<Layout>{{1, 0}, {2, 1}, {2, 3}, {1, 0, 2}}) {
+    test::TemporaryDirectory directory;
+    with_engine(layout, [&](auto& engine, const auto& context) {
+      train_and_save(engine, context, directory.path());
+      spoil(engine, context);
+      RunFolder folder(directory.path(), 2, "auto", context);
+      try {
+        save(folder, 4, engine, context, description());
+        ADD_FAILURE() << "saved";
+      } catch (const IoError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("table\" holds numbers that are not finite"));
+      }
+      EXPECT_EQ(newest(directory.path(), context).filename(), "step-000003");
+    });
+  }
+}
+
+TEST(Checkpoint, WeightsThatAreNotFiniteAreNotLoaded) {
+  test::TemporaryDirectory directory;
+  with_engine({.dp = 1, .zero = 0, .working = at::kFloat}, [&](auto& engine, const auto& context) {
+    train_and_save(engine, context, directory.path());
+    const fs::path checkpoint = directory.path() / "step-000003";
+    std::fstream file(checkpoint / "model-00001-of-00001.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-4, std::ios::end);
+    file.write("\xff\xff\xff\x7f", 4);
+    file.close();
+    try {
+      load(checkpoint, engine, description());
+      ADD_FAILURE() << "loaded";
+    } catch (const IoError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("safetensors: the weights \"model."));
+      EXPECT_THAT(error.what(), HasSubstr("not finite"));
+    }
   });
 }
 

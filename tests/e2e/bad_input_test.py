@@ -1,5 +1,6 @@
 """Bad input gets a clear error that names what was asked, what was found and what would work."""
 import json
+import os
 import shutil
 import struct
 import subprocess
@@ -8,7 +9,7 @@ import unittest
 import torch
 from safetensors.torch import save_file
 
-from harness import COLOSSAL, CORPUS, EndToEndTest
+from harness import COLOSSAL, CORPUS, SHIM, EndToEndTest
 
 
 def safetensors(header, data=b""):
@@ -96,9 +97,11 @@ class Refusals(EndToEndTest):
         self.refuse("/proc/colossal", flags=["--log.directory=/proc/colossal"], code=1)
 
     def test_a_last_save_that_fails(self):
-        log = self.train(*self.flags(checkpoints=False), "--train.steps=1",
-                         "--checkpoint.directory=/proc/colossal", expect=1)
-        self.assertIn("/proc/colossal", log)
+        environment = {**os.environ, "LD_PRELOAD": str(SHIM), "COLOSSAL_FAULT_PATH": "step-000001",
+                       "COLOSSAL_FAULTS": "fsync:1+=EIO"}
+        log = self.train(*self.flags(), "--train.steps=1", expect=1, env=environment)
+        self.assertIn("Input/output error", log)
+        self.assertIn("the last checkpoint was not saved", log)
 
     def test_another_models_checkpoint(self):
         self.train(*self.flags(), "--train.steps=1")

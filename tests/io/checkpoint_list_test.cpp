@@ -81,15 +81,37 @@ TEST_F(CheckpointListTest, StaleTemporariesGoButNotThoseInUse) {
   remove_stale_temporaries(folder_ / "missing");
 }
 
+bool all_count(const Checkpoint&) {
+  return true;
+}
+
 TEST_F(CheckpointListTest, PruneKeepsTheNewest) {
   for (const int64_t step : {1, 2, 3, 10, 20}) make(checkpoint_name(step));
   make("other");
-  prune(folder_.path(), 9);
+  prune(folder_.path(), 9, all_count);
   EXPECT_EQ(steps().size(), 5U);
-  prune(folder_.path(), 2);
+  prune(folder_.path(), 2, all_count);
   EXPECT_THAT(steps(), ElementsAre(10, 20));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 3);
-  EXPECT_THROW(prune(folder_.path(), 0), InternalError);
+  EXPECT_THROW(prune(folder_.path(), 0, all_count), InternalError);
+}
+
+TEST_F(CheckpointListTest, WhatDoesNotCountForPruningStays) {
+  for (const int64_t step : {1, 2, 3, 10, 20, 30}) make(checkpoint_name(step));
+  prune(folder_.path(), 2,
+        [](const Checkpoint& checkpoint) { return checkpoint.step != 1 && checkpoint.step != 30; });
+  EXPECT_THAT(steps(), ElementsAre(1, 10, 20, 30));
+}
+
+TEST_F(CheckpointListTest, WhatIsSetAsideIsNoCheckpointAnyMore) {
+  for (const char* aside : {"step-000004.aside", "step-000004.aside-2", "step-000004.aside-3"}) {
+    make("step-000004");
+    EXPECT_EQ(set_aside(folder_ / "step-000004"), folder_ / aside);
+    EXPECT_TRUE(fs::exists(folder_ / aside / "config.json"));
+  }
+  EXPECT_THAT(steps(), IsEmpty());
+  remove_stale_temporaries(folder_.path());
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 3);
 }
 
 }  // namespace

@@ -136,15 +136,20 @@ void describe_train(ConfigSchema& schema, TrainConfig& train) {
 }
 
 void describe_output(ConfigSchema& schema, RunConfig& config) {
-  schema.add("checkpoint.directory", &config.checkpoint.directory,
-             "where checkpoints go; empty: none are written");
+  schema.add(
+      "checkpoint.directory", &config.checkpoint.directory,
+      "where checkpoints go: a folder of this run alone, which all hosts share; empty: none are "
+      "written");
   schema.add("checkpoint.every", &config.checkpoint.every,
              "between checkpoints; 0: only at the end", {.unit = "steps", .minimum = 0});
-  schema.add("checkpoint.keep", &config.checkpoint.keep, "newest checkpoints that stay",
+  schema.add("checkpoint.keep", &config.checkpoint.keep,
+             "newest whole checkpoints of the run that stay; damaged ones neither count nor go",
              {.minimum = 1});
-  schema.add("checkpoint.resume", &config.checkpoint.resume,
-             "from the newest checkpoint in the directory: if there is one, never, or else fail",
-             {.choices = {"auto", "never", "must"}});
+  schema.add(
+      "checkpoint.resume", &config.checkpoint.resume,
+      "from the newest whole checkpoint in the directory: if there is one, never (a directory "
+      "that holds any is refused), or else fail",
+      {.choices = {"auto", "never", "must"}});
   schema.add("log.directory", &config.log.directory,
              "where metrics.jsonl, report.html and events go; empty: none are written");
   schema.add("log.every", &config.log.every, "between progress lines where there is no terminal",

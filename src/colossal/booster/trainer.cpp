@@ -3,6 +3,7 @@
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/order_recording.h"
+#include "colossal/booster/run_folders.h"
 #include "colossal/booster/run_monitor.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/checkpoint/checkpoint.h"
@@ -20,20 +21,6 @@ LossFunction language_model_loss(models::LanguageModel& model) {
     // The corpus ignores no label.
     return LossSum{model.loss_sum(batch.inputs, batch.labels, context), batch.labels.numel()};
   };
-}
-
-// The checkpoint that this run goes on from, if any.
-std::optional<std::filesystem::path> find_start(const Job& job, const ParallelContext& context) {
-  const CheckpointConfig& config = job.config.checkpoint;
-  if (config.directory.empty() || config.resume == "never") return std::nullopt;
-  const auto found = checkpoint::find_newest(config.directory, context);
-  if (!found && config.resume == "must") {
-    throw ConfigError(
-        fmt::format("checkpoint.resume = \"must\", but {} holds no whole checkpoint; use \"auto\" "
-                    "to start anew",
-                    config.directory));
-  }
-  return found;
 }
 
 nlohmann::json describe(const Precision& precision) {
@@ -103,10 +90,11 @@ Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& 
 class Trainer {
  public:
   Trainer(const Job& job, const ParallelContext& context, const TrainingHooks& hooks,
-          const std::optional<std::filesystem::path>& start)
+          RunFolders& folders)
       : job_(job),
         hooks_(hooks),
         context_(context),
+        checkpoints_(folders.checkpoints()),
         data_(job, context_),
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
@@ -114,7 +102,7 @@ class Trainer {
         engine_(build_->parameters(), language_model_loss(*model_), context_,
                 ordered_engine_config(job, context_.rank())),
         monitor_(job, context_, engine_, data_, memory_) {
-    if (start) {
+    if (const auto start = folders.start()) {
       resume(*start);
     } else if (!job_.model.weights.empty()) {
       load_weights();
@@ -125,6 +113,7 @@ class Trainer {
 
   TrainingSummary run() {
     monitor_.start(engine_.steps_done());
+    if (engine_.steps_done() >= job_.config.train.steps) tell_done();
     data::BatchLoader loader = data_.training_loader(engine_.steps_done());
     while (engine_.steps_done() < job_.config.train.steps && !summary_.stopped) {
       step(loader);
@@ -148,6 +137,11 @@ class Trainer {
     log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
   }
 
+  void tell_done() const {
+    log::info("nothing to do: {} has {} steps, train.steps = {}", checkpoints_->start()->string(),
+              engine_.steps_done(), job_.config.train.steps);
+  }
+
   void step(data::BatchLoader& loader) {
     if (save_ && save_->done()) finish_save();
     monitor_.begin_step();
@@ -158,7 +152,7 @@ class Trainer {
         if (save_) save_->wait_until_read();
       });
     } catch (const NonFiniteError&) {
-      if (!job_.config.checkpoint.directory.empty()) save();
+      if (summary_.steps > 0) save_last();
       throw;
     }
     summary_.steps = result.step;
@@ -172,12 +166,12 @@ class Trainer {
     }
     monitor_.end_step(result, validation_loss);
     const int64_t save_every = job_.config.checkpoint.every;
-    if (!last && save_every > 0 && result.step % save_every == 0) start_save();
+    if (!last && checkpoints_ && save_every > 0 && result.step % save_every == 0) start_save();
   }
 
   void finish() {
     const bool moved = summary_.steps > 0;
-    if (moved && !job_.config.checkpoint.directory.empty()) save();
+    if (moved) save_last();
     if (!moved) summary_.steps = engine_.steps_done();
     monitor_.finish();
   }
@@ -196,27 +190,31 @@ class Trainer {
   void start_save() {
     finish_save();
     monitor_.flush();
-    save_.emplace(job_.config.checkpoint.directory, engine_.steps_done(),
-                  job_.config.checkpoint.keep, engine_.chunks(), context_, description());
+    save_.emplace(*checkpoints_, engine_.steps_done(), engine_.chunks(), context_, description());
     saved_step_ = engine_.steps_done();
   }
 
-  // A save that fails is told, and training goes on.
+  // A save that fails is told, once, and training goes on.
   void finish_save() {
     if (!save_) return;
     try {
       log::info("saved {}", save_->finish().string());
       summary_.saved = true;
     } catch (const IoError& error) {
-      log::error("checkpoint of step {} failed, older ones are intact: {}", saved_step_,
-                 error.what());
+      if (context_.rank() == 0) {
+        log::error("checkpoint of step {} failed, older ones are intact: {}", saved_step_,
+                   error.what());
+      }
       summary_.saved = false;
+      saved_step_ = 0;
     }
     save_.reset();
   }
 
-  void save() {
-    start_save();
+  // What stands now, where it does not yet.
+  void save_last() {
+    if (!checkpoints_) return;
+    if (saved_step_ != engine_.steps_done()) start_save();
     finish_save();
   }
 
@@ -247,6 +245,7 @@ class Trainer {
   const Job& job_;
   const TrainingHooks& hooks_;
   const ParallelContext& context_;
+  checkpoint::RunFolder* checkpoints_;  // null: the run keeps none
   TrainingData data_;
   StepMemory memory_;  // before the model, which it counts
   std::unique_ptr<nn::Builder> build_;
@@ -255,16 +254,18 @@ class Trainer {
   RunMonitor monitor_;
   TrainingSummary summary_;
   std::optional<checkpoint::Save> save_;  // under way
-  int64_t saved_step_ = 0;
+  int64_t saved_step_ = 0;                // or about to be; 0: none
 };
 
 }  // namespace
 
 TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks) {
   const ParallelContext context(world, job.strategy);
-  const auto start = find_start(job, context);
-  const Job settled = settle_memory(settle_precision(job, context, start), context, hooks);
-  return Trainer(settled, context, hooks, start).run();
+  RunFolders folders(job, context);
+  const Job settled =
+      settle_memory(settle_precision(job, context, folders.start()), context, hooks);
+  prove_swap_folder(settled, context);
+  return Trainer(settled, context, hooks, folders).run();
 }
 
 }  // namespace colossal

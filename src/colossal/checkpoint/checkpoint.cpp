@@ -13,6 +13,7 @@
 #include "colossal/checkpoint/together.h"
 #include "colossal/io/checkpoint_directory.h"
 #include "colossal/io/json.h"
+#include "colossal/ops/optimizer_kernels.h"
 
 namespace colossal::checkpoint {
 namespace {
@@ -20,9 +21,10 @@ namespace {
 constexpr int64_t kShardBytes = int64_t{4} << 30;
 
 // Rank 0's part of the beginning: the folder, every file at its full size, headers, small files.
-io::DirectoryWriter create(const std::filesystem::path& path, const FilePlan& plan,
-                           const Description& description) {
-  io::remove_stale_temporaries(path.parent_path());
+io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
+                           const FilePlan& plan, const Description& description) {
+  io::remove_stale_temporaries(folder.directory());
+  folder.make_way_for(path);
   io::DirectoryWriter writer = io::DirectoryWriter::create(path);
   for (const FilePlan::PlannedFile& file : plan.files()) {
     writer.create_file(file.name, file.plan.file_bytes);
@@ -50,6 +52,7 @@ void write_tensor(io::DirectoryWriter& writer, const FilePlan& plan, const std::
 struct Kinds {
   std::vector<std::string> names;
   std::vector<at::ScalarType> types;
+  size_t weights = 1;  // of the kinds, the first: weights and masters
 
   Kinds(const nn::Parameter& parameter, const memory::ChunkEngine& chunks, const NameOf& name_of) {
     const memory::ChunkOptions& options = chunks.options();
@@ -57,6 +60,7 @@ struct Kinds {
     if (!parameter.trainable) return;
     if (options.master != options.working) {
       add(FilePlan::master_name(parameter.name), options.master);
+      weights = 2;
     }
     for (const std::string& state : chunks.optimizer().state_names()) {
       add(FilePlan::state_name(state, parameter.name), options.master);
@@ -78,6 +82,14 @@ struct Kinds {
     types.push_back(type);
   }
 };
+
+void refuse_non_finite(const std::string& name, const at::Tensor& values) {
+  if (ops::all_finite(values)) return;
+  throw IoError(
+      fmt::format("the tensor \"{}\" holds numbers that are not finite, which no checkpoint may "
+                  "hold",
+                  name));
+}
 
 // For each parameter whether its pieces lie strided on any rank: the same answer on all.
 std::vector<bool> find_strided(const memory::ChunkEngine& chunks, const comm::Group& group) {
@@ -105,6 +117,7 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
       if (failure) return;
       try {
         for (size_t kind = 0; kind < values.size(); ++kind) {
+          if (kind < kinds.weights) refuse_non_finite(kinds.names[kind], values[kind]);
           write_tensor(writer, plan, kinds.names[kind], begin, values[kind]);
         }
       } catch (...) {
@@ -136,10 +149,9 @@ void check_model(const std::filesystem::path& checkpoint, const nlohmann::json& 
                                value.dump(), other.dump());
   }
   if (!differences.empty()) {
-    throw ConfigError(fmt::format(
-        "{} is a checkpoint of another model ({}); use another checkpoint.directory, or "
-        "checkpoint.resume = \"never\"",
-        checkpoint.string(), differences));
+    throw ConfigError(
+        fmt::format("{} is a checkpoint of another model ({}); use another checkpoint.directory",
+                    checkpoint.string(), differences));
   }
 }
 
@@ -155,7 +167,7 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
     }
     read_tensor(states, *entry, *parameter, chunks.kept_weights(*parameter),
                 [&](int64_t begin, const at::Tensor& values) {
-                  chunks.store_weights(*parameter, begin, values);
+                  store_finite_weights(states, *entry, *parameter, begin, values, chunks);
                 });
   }
   read_weights(checkpoint, without_master, chunks, name_of);
@@ -182,17 +194,16 @@ void load_state(const io::SafetensorsReader& states, memory::ChunkEngine& chunks
 
 }  // namespace
 
-Save::Save(const std::filesystem::path& directory, int64_t step, int64_t keep,
-           const memory::ChunkEngine& chunks, const ParallelContext& context,
-           Description description)
-    : directory_(directory),
-      path_(directory / io::checkpoint_name(step)),
-      keep_(keep),
+Save::Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
+           const ParallelContext& context, Description description)
+    : folder_(folder),
+      path_(folder.directory() / io::checkpoint_name(step)),
       chunks_(chunks),
       group_(context.background_group()),
       description_(std::move(description)),
       all_read_(read_.get_future()) {
   // Of now: the next update changes them.
+  description_.state["run"] = folder.run();
   description_.state["optimizer"] = chunks.optimizer().name();
   description_.state["update_counts"] = chunks.update_counts();
   end_ = std::async(std::launch::async, [this] {
@@ -229,11 +240,10 @@ std::filesystem::path Save::run() {
   const FilePlan plan(chunks_, description_.hugging_face_name, kShardBytes);
   std::optional<io::DirectoryWriter> writer;
   // A failure anywhere below throws on every rank; rank 0's writer then discards what it made.
-  const std::string temporary = together(group_, [&]() -> std::string {
-                                  if (group_.rank() != 0) return "";
-                                  writer.emplace(create(path_, plan, description_));
-                                  return writer->temporary_path().string();
-                                }).front();
+  const std::string temporary = on_first_rank(group_, [&] {
+    writer.emplace(create(folder_, path_, plan, description_));
+    return writer->temporary_path().string();
+  });
   // By itself: a rank that cannot must not keep the others waiting in the exchanges that follow.
   together(group_, [&]() -> std::string {
     if (group_.rank() != 0) writer.emplace(io::DirectoryWriter::join(temporary));
@@ -245,40 +255,19 @@ std::filesystem::path Save::run() {
     writer->sync();
     return writer->written().to_json();
   });
-  together(group_, [&]() -> std::string {
-    if (group_.rank() != 0) return "";
+  on_first_rank(group_, [&]() -> std::string {
     io::Manifest manifest;
     for (const std::string& part : written) manifest.add(io::Manifest::parse(part, "a rank"));
     writer->publish(std::move(manifest));
-    io::prune(directory_, keep_);
+    folder_.add_saved(path_);
     return "";
   });
   return path_;
 }
 
-std::filesystem::path save(const std::filesystem::path& directory, int64_t step, int64_t keep,
-                           const memory::ChunkEngine& chunks, const ParallelContext& context,
-                           const Description& description) {
-  return Save(directory, step, keep, chunks, context, description).finish();
-}
-
-std::optional<std::filesystem::path> find_newest(const std::filesystem::path& directory,
-                                                 const ParallelContext& context) {
-  const comm::Group& world = context.world_group();
-  const std::string found =
-      together(world, [&]() -> std::string {
-        if (world.rank() != 0) return "";
-        io::remove_stale_temporaries(directory);
-        std::vector<io::Checkpoint> all = io::list_checkpoints(directory);
-        for (auto it = all.rbegin(); it != all.rend(); ++it) {
-          const auto damage = io::verify_directory(it->path);
-          if (damage.empty()) return it->path.string();
-          log::warn("{} is damaged and passed over: {}", it->path.string(), damage.front().what);
-        }
-        return "";
-      }).front();
-  if (found.empty()) return std::nullopt;
-  return found;
+std::filesystem::path save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
+                           const ParallelContext& context, const Description& description) {
+  return Save(folder, step, chunks, context, description).finish();
 }
 
 nlohmann::json read_state(const std::filesystem::path& checkpoint) {

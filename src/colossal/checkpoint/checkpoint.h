@@ -5,7 +5,7 @@
 //     config.json, tokenizer files, model-0000I-of-0000N.safetensors, model.safetensors.index.json
 //     training_state/optimizer.safetensors   "master.NAME" (where it is not the weight itself) and
 //                                            "STATE.NAME" for each of the optimizer's states
-//     training_state/state.json              step, counts, random-number and data position ...
+//     training_state/state.json              run, step, counts, random-number and data position ...
 //     manifest.json                          sizes and checksums, written last
 //
 // Each rank writes, and reads, only the byte ranges that it owns.
@@ -16,11 +16,11 @@
 #include <future>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "colossal/checkpoint/run_folder.h"
 #include "colossal/checkpoint/weights.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
@@ -37,14 +37,15 @@ struct Description {
 
 // A save of DIRECTORY/step-NNNNNN that goes on while the ranks train. It copies no tensor: forward
 // and backward leave weights and state as they are, so only the next update waits, until this
-// rank's tensors are in the files; syncing and publishing go on under it. Keeps the newest `keep`.
+// rank's tensors are in the files; syncing and publishing go on under it. Then removes what of the
+// folder it replaces.
 //
-// All ranks start and finish the same saves, one after the other; `chunks` and `context` must
-// outlive it.
+// All ranks start and finish the same saves, one after the other; `folder`, which is the save's
+// until then, `chunks` and `context` must outlive it.
 class Save {
  public:
-  Save(const std::filesystem::path& directory, int64_t step, int64_t keep,
-       const memory::ChunkEngine& chunks, const ParallelContext& context, Description description);
+  Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
+       const ParallelContext& context, Description description);
   ~Save();  // waits for the end
   Save(const Save&) = delete;
   Save& operator=(const Save&) = delete;
@@ -53,16 +54,16 @@ class Save {
   void wait_until_read();
   bool done() const;
   // Waits for the end and gives the checkpoint's path. Throws the same IoError on all ranks when
-  // any of them failed: nothing of it is left then, older ones are intact.
+  // any of them failed: nothing of it is left then, older ones are intact. Weights that are not
+  // finite are such a failure: no checkpoint holds any.
   std::filesystem::path finish();
 
  private:
   std::filesystem::path run();
   void let_go();  // this rank's tensors may change
 
-  std::filesystem::path directory_;
+  RunFolder& folder_;
   std::filesystem::path path_;
-  int64_t keep_;
   const memory::ChunkEngine& chunks_;
   const comm::Group& group_;
   Description description_;
@@ -73,21 +74,15 @@ class Save {
 };
 
 // The same, all at once.
-std::filesystem::path save(const std::filesystem::path& directory, int64_t step, int64_t keep,
-                           const memory::ChunkEngine& chunks, const ParallelContext& context,
-                           const Description& description);
-
-// The newest checkpoint that is whole; warns of each that is not, naming what is wrong with it.
-// Rank 0 looks, all ranks get the answer. Collective.
-std::optional<std::filesystem::path> find_newest(const std::filesystem::path& directory,
-                                                 const ParallelContext& context);
+std::filesystem::path save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
+                           const ParallelContext& context, const Description& description);
 
 // state.json of a checkpoint.
 nlohmann::json read_state(const std::filesystem::path& checkpoint);
 
 // Weights, masters, moments and counts into `chunks`; returns state.json. Each rank reads for
 // itself. Throws ConfigError when the checkpoint is of another model (naming the fields that
-// differ) or another optimizer.
+// differ) or another optimizer, IoError where a weight is not finite.
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description);
 

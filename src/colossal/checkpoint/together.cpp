@@ -1,5 +1,7 @@
 #include "colossal/checkpoint/together.h"
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 
 namespace colossal::checkpoint {
@@ -7,15 +9,64 @@ namespace {
 
 constexpr char kDone = '+';
 constexpr char kFailed = '-';
+constexpr char kMisconfigured = '!';
+
+constexpr size_t kMostRanksNamed = 8;
 
 std::string attempt(const std::function<std::string()>& work) {
   try {
     return kDone + work();
   } catch (const CommError&) {
     throw;
+  } catch (const ConfigError& error) {
+    return kMisconfigured + std::string(error.what());
   } catch (const std::exception& error) {
     return kFailed + std::string(error.what());
   }
+}
+
+struct Failure {
+  std::string reason;
+  std::vector<size_t> ranks;
+};
+
+std::vector<Failure> gather_failures(const std::vector<std::string>& outcomes) {
+  std::vector<Failure> failures;
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (outcomes[rank].front() == kDone) continue;
+    const std::string reason = outcomes[rank].substr(1);
+    auto same = std::ranges::find(failures, reason, &Failure::reason);
+    if (same == failures.end()) same = failures.insert(same, {reason, {}});
+    same->ranks.push_back(rank);
+  }
+  return failures;
+}
+
+// "rank 1: ", "ranks 0, 1: ", "all 4 ranks: "; nothing for a rank that is alone.
+std::string who(const std::vector<size_t>& failed, size_t ranks) {
+  if (ranks == 1) return "";
+  if (failed.size() == ranks) return fmt::format("all {} ranks: ", ranks);
+  if (failed.size() == 1) return fmt::format("rank {}: ", failed.front());
+  const size_t named = std::min(failed.size(), kMostRanksNamed);
+  std::string text =
+      fmt::format("ranks {}", fmt::join(failed.begin(), failed.begin() + named, ", "));
+  if (failed.size() > named) text += fmt::format(" and {} more", failed.size() - named);
+  return text + ": ";
+}
+
+[[noreturn]] void raise(const std::vector<Failure>& failures,
+                        const std::vector<std::string>& outcomes) {
+  const bool misconfigured = std::ranges::none_of(
+      outcomes, [](const std::string& outcome) { return outcome.front() == kFailed; });
+  // A mistake in the settings is the job's, and no rank's.
+  if (misconfigured && failures.size() == 1) throw ConfigError(failures.front().reason);
+  std::string text;
+  for (const Failure& failure : failures) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : "; ", who(failure.ranks, outcomes.size()),
+                        failure.reason);
+  }
+  if (misconfigured) throw ConfigError(text);
+  throw IoError(text);
 }
 
 }  // namespace
@@ -24,17 +75,14 @@ std::vector<std::string> together(const comm::Group& group,
                                   const std::function<std::string()>& work) {
   std::vector<std::string> outcomes =
       comm::gather_bytes(attempt(work), group, comm::Reason::checkpoint);
-  std::string failures;
-  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
-    const char mark = outcomes[rank].front();
-    outcomes[rank].erase(0, 1);
-    if (mark == kDone) continue;
-    if (!failures.empty()) failures += "; ";
-    failures +=
-        outcomes.size() > 1 ? fmt::format("rank {}: {}", rank, outcomes[rank]) : outcomes[rank];
-  }
-  if (!failures.empty()) throw IoError(failures);
+  const std::vector<Failure> failures = gather_failures(outcomes);
+  if (!failures.empty()) raise(failures, outcomes);
+  for (std::string& outcome : outcomes) outcome.erase(0, 1);
   return outcomes;
+}
+
+std::string on_first_rank(const comm::Group& group, const std::function<std::string()>& work) {
+  return together(group, [&] { return group.rank() == 0 ? work() : std::string(); }).front();
 }
 
 }  // namespace colossal::checkpoint

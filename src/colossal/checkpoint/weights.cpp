@@ -1,5 +1,8 @@
 #include "colossal/checkpoint/weights.h"
 
+#include <ATen/ops/all.h>
+#include <ATen/ops/isfinite.h>
+
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/slabs.h"
 #include "colossal/checkpoint/tensor_bytes.h"
@@ -42,6 +45,18 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
   }
 }
 
+void store_finite_weights(const io::SafetensorsReader& file, const io::TensorEntry& entry,
+                          const nn::Parameter& parameter, int64_t begin, const at::Tensor& values,
+                          memory::ChunkEngine& chunks) {
+  if (!at::isfinite(values).all().item<bool>()) {
+    throw IoError(
+        fmt::format("{}: the weights \"{}\" hold numbers that are not finite; nothing can be "
+                    "computed from them",
+                    file.path().string(), entry.name));
+  }
+  chunks.store_weights(parameter, begin, values);
+}
+
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
                   memory::ChunkEngine& chunks, const NameOf& name_of) {
   const io::TensorDirectory directory(folder);
@@ -49,7 +64,7 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
     const auto [file, entry] = find(directory, name_of(parameter->name));
     read_tensor(*file, *entry, *parameter, chunks.kept_weights(*parameter),
                 [&](int64_t begin, const at::Tensor& values) {
-                  chunks.store_weights(*parameter, begin, values);
+                  store_finite_weights(*file, *entry, *parameter, begin, values, chunks);
                 });
   }
 }

@@ -19,7 +19,8 @@ using NameOf = std::function<std::string(const std::string& parameter)>;
 
 // Weights of a folder for `parameters`, which are among those of `chunks`. Names are tried as given
 // and without their first part ("transformer."), as bare models are saved. Throws ConfigError
-// naming a tensor that is missing or of another shape.
+// naming a tensor that is missing or of another shape, IoError naming one that holds numbers which
+// are not finite.
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
                   memory::ChunkEngine& chunks, const NameOf& name_of);
 
@@ -30,5 +31,11 @@ using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 // ConfigError where its shape is not the parameter's.
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
                  const nn::Parameter& parameter, Range here, const TakeValues& take);
+
+// Gives values of a tensor in a file to `chunks`: elements of the parameter as they lie here, from
+// `begin` on. Throws IoError where a number among them is not finite.
+void store_finite_weights(const io::SafetensorsReader& file, const io::TensorEntry& entry,
+                          const nn::Parameter& parameter, int64_t begin, const at::Tensor& values,
+                          memory::ChunkEngine& chunks);
 
 }  // namespace colossal::checkpoint

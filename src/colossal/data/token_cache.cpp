@@ -2,7 +2,6 @@
 
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -65,15 +64,6 @@ uint64_t content_checksum(std::span<const std::byte> mapped) {
   return XXH3_64bits_digest(checksum.get());
 }
 
-// Whether the file still has the name by which it was opened: its last writer may have renamed or
-// removed it while we waited for the lock.
-bool is_same_file(const io::File& file) {
-  struct stat opened {};
-  struct stat named {};
-  return ::fstat(file.descriptor(), &opened) == 0 && ::stat(file.path().c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
 void lock(const io::File& file) {
   while (::flock(file.descriptor(), LOCK_EX) != 0) {
     if (errno == EINTR) continue;
@@ -86,7 +76,8 @@ io::File open_locked(const fs::path& path) {
   for (;;) {
     io::File file = io::File::open_or_create(path);
     lock(file);
-    if (!is_same_file(file)) continue;
+    // Its last writer may have renamed or removed it while we waited for the lock.
+    if (!file.has_its_name()) continue;
     file.reserve(0);
     return file;
   }

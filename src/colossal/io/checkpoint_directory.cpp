@@ -19,16 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Their names are brought to the disk: a checkpoint in a folder that a power cut takes is lost too.
-void make_folders(const fs::path& path) {
-  if (path_exists(path)) return;
-  make_folders(path.parent_path());
-  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
-    raise_io_error(path, "create the folder", errno);
-  }
-  sync_directory(path.parent_path());
-}
-
 bool is_replaceable(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(fs::symlink_status(path, error)) &&

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -81,7 +82,13 @@ struct Damage {
   int64_t offset = 0;  // of the first range or byte concerned
   std::string what;    // a sentence with path, offset and what was found
 };
-std::vector<Damage> verify_directory(const std::filesystem::path& path);  // empty: all is well
+enum class Verify {
+  contents,  // reads every byte
+  sizes,     // reads files of up to 1 MiB alone, and looks at the sizes of the others
+};
+// Empty: all is well.
+std::vector<Damage> verify_directory(const std::filesystem::path& path,
+                                     Verify how = Verify::contents);
 
 std::string checkpoint_name(int64_t step);  // 100: "step-000100"
 
@@ -96,8 +103,14 @@ std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 // that a living writer holds stay.
 void remove_stale_temporaries(const std::filesystem::path& folder);
 
-// Removes all but the `keep` newest. Each loses its name first, so that a half-removed one is never
-// taken for a checkpoint.
-void prune(const std::filesystem::path& folder, int64_t keep);
+// Of the checkpoints that `counts`, removes all but the `keep` newest; the others stay, whatever
+// their steps. Each loses its name first, so that a half-removed one is never taken for a
+// checkpoint.
+void prune(const std::filesystem::path& folder, int64_t keep,
+           const std::function<bool(const Checkpoint&)>& counts);
+
+// Gives the directory a name beside its own that is no checkpoint's, "step-000100.aside", and
+// returns it.
+std::filesystem::path set_aside(const std::filesystem::path& checkpoint);
 
 }  // namespace colossal::io

@@ -155,6 +155,13 @@ int64_t File::size() const {
   return status.st_size;
 }
 
+bool File::has_its_name() const {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(descriptor_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 void File::read_at(std::span<std::byte> destination, int64_t offset) const {
   size_t done = 0;
   while (done < destination.size()) {
@@ -238,6 +245,16 @@ bool path_exists(const std::filesystem::path& path) {
   if (::lstat(path.c_str(), &status) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
   raise_io_error(path, "look", errno);
+}
+
+void make_folders(const std::filesystem::path& path) {
+  const auto full = std::filesystem::absolute(path).lexically_normal();
+  if (path_exists(full)) return;
+  make_folders(full.parent_path());
+  if (::mkdir(full.c_str(), 0777) != 0 && errno != EEXIST) {
+    raise_io_error(full, "create the folder", errno);
+  }
+  sync_directory(full.parent_path());
 }
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -35,6 +35,8 @@ class File {
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return descriptor_; }
   int64_t size() const;
+  // Whether it still has the name by which it was opened; others may have removed or replaced it.
+  bool has_its_name() const;
 
   // All of `destination`, or IoError: a file that ends earlier is an error.
   void read_at(std::span<std::byte> destination, int64_t offset) const;
@@ -61,6 +63,9 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 
 // Whether anything stands at `path`, a link that leads nowhere included.
 bool path_exists(const std::filesystem::path& path);
+// A folder and those above it, as far as they are missing. Their names are brought to the disk:
+// what is saved in a folder that a power cut takes is lost too.
+void make_folders(const std::filesystem::path& path);
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 // With all that is in it; does not follow links.
 void remove_tree(const std::filesystem::path& path);

@@ -1,0 +1,81 @@
+#include "colossal/booster/run_folders.h"
+
+#include "colossal/base/log.h"
+#include "colossal/checkpoint/together.h"
+#include "colossal/checkpoint/write_proof.h"
+
+namespace colossal {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of tokens that another host or user has made may be one that is only read.
+bool makes_cache(const std::string& cache) {
+  std::error_code ignored;
+  return !cache.empty() && !fs::exists(cache, ignored);
+}
+
+}  // namespace
+
+RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
+  const CheckpointConfig& config = job.config.checkpoint;
+  const LogConfig& logs = job.config.log;
+  const comm::Group& all = context.world_group();
+  checkpoint::on_first_rank(all, [&] {
+    lock("checkpoint.directory", config.directory);
+    lock("log.directory", logs.directory);
+    return "";
+  });
+  // Profiles are written by all ranks, the other logs by rank 0, which holds a lock there.
+  checkpoint::prove_folder("log.directory", logs.directory,
+                           !logs.directory.empty() && logs.profile > 0, all);
+  checkpoint::prove_folder("data.cache", job.config.data.cache, makes_cache(job.config.data.cache),
+                           all);
+  if (config.directory.empty()) {
+    if (context.rank() == 0) {
+      log::warn(
+          "checkpoint.directory is empty: this run keeps nothing of what it trains; set it to the "
+          "folder in which checkpoints are to be kept");
+    }
+    return;
+  }
+  checkpoint::prove_shared_folder("checkpoint.directory", config.directory, all);
+  checkpoints_.emplace(config.directory, config.keep, config.resume, context);
+}
+
+std::optional<fs::path> RunFolders::start() const {
+  return checkpoints_ ? checkpoints_->start() : std::nullopt;
+}
+
+void RunFolders::lock(const char* setting, const std::string& folder) {
+  if (folder.empty()) return;
+  try {
+    io::make_folders(folder);
+    // Two settings may name one folder.
+    for (const fs::path& locked : locked_) {
+      if (fs::equivalent(locked, folder)) return;
+    }
+    locks_.push_back(std::make_unique<io::FolderLock>(folder));
+    locked_.push_back(folder);
+  } catch (const io::FolderInUse& error) {
+    throw ConfigError(fmt::format(
+        "{} = \"{}\": {}, and a folder is one run's at a time; wait for its end, or use "
+        "another {}",
+        setting, folder, error.what(), setting));
+  } catch (const IoError& error) {
+    throw IoError(fmt::format("{} = \"{}\" cannot be written: {}", setting, folder, error.what()));
+  }
+  if (!locks_.back()->holds()) {
+    log::warn(
+        "{} = \"{}\" lies on a file system without locks: see to it that no other run uses it at "
+        "the same time",
+        setting, folder);
+  }
+}
+
+void prove_swap_folder(const Job& job, const ParallelContext& context) {
+  checkpoint::prove_folder("memory.nvme_path", job.tiers.nvme_path,
+                           job.tiers.uses(memory::Tier::nvme), context.world_group());
+}
+
+}  // namespace colossal

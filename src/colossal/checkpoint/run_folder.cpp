@@ -1,0 +1,145 @@
+#include "colossal/checkpoint/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/checkpoint/checkpoint.h"
+#include "colossal/checkpoint/together.h"
+#include "colossal/io/checkpoint_directory.h"
+
+namespace colossal::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string draw_run_id() {
+  std::random_device random;
+  std::string id;
+  for (int word = 0; word < 4; ++word) id += fmt::format("{:08x}", random());
+  return id;
+}
+
+// "" for a checkpoint that does not say.
+std::string run_of(const fs::path& checkpoint) {
+  return read_state(checkpoint).value("run", "");
+}
+
+std::string names_of(const std::vector<io::Checkpoint>& checkpoints) {
+  std::string names;
+  for (const io::Checkpoint& checkpoint : checkpoints) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", io::checkpoint_name(checkpoint.step));
+  }
+  return names;
+}
+
+void refuse_to_begin_anew(const fs::path& directory,
+                          const std::vector<io::Checkpoint>& checkpoints) {
+  if (checkpoints.empty()) return;
+  throw ConfigError(
+      fmt::format("checkpoint.resume = \"never\" begins a new run, but {} holds checkpoints of "
+                  "another one ({}); use another checkpoint.directory, or checkpoint.resume = "
+                  "\"auto\" to go on with that run",
+                  directory.string(), names_of(checkpoints)));
+}
+
+void refuse_none_whole(const fs::path& directory, const std::vector<io::Checkpoint>& checkpoints) {
+  throw IoError(
+      fmt::format("{}: no checkpoint is whole ({}; see the warnings above), so the run cannot go "
+                  "on; bring one back from a copy, or, to begin anew, move them away or use "
+                  "another checkpoint.directory",
+                  directory.string(), names_of(checkpoints)));
+}
+
+// `newest`: of each run, its newest checkpoint.
+void refuse_several_runs(const fs::path& directory,
+                         const std::map<std::string, std::string>& newest) {
+  if (newest.size() < 2) return;
+  std::string found;
+  for (const auto& [run, name] : newest) {
+    found += fmt::format("{}{} of run {}", found.empty() ? "" : ", ", name, run);
+  }
+  throw ConfigError(
+      fmt::format("{} holds checkpoints of {} runs ({}); a folder is one run's: move those of the "
+                  "others away, or use another checkpoint.directory",
+                  directory.string(), newest.size(), found));
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path directory, int64_t keep, const std::string& resume,
+                     const ParallelContext& context)
+    : directory_(std::move(directory)), keep_(keep) {
+  const std::string answer = on_first_rank(context.world_group(), [&] {
+    look(resume);
+    return nlohmann::json::array({run_, start_ ? start_->string() : ""}).dump();
+  });
+  const nlohmann::json found = nlohmann::json::parse(answer);
+  run_ = found.at(0);
+  if (const std::string start = found.at(1); !start.empty()) start_ = start;
+}
+
+void RunFolder::look(const std::string& resume) {
+  if (resume == "never") refuse_to_begin_anew(directory_, io::list_checkpoints(directory_));
+  io::remove_stale_temporaries(directory_);
+  const std::vector<io::Checkpoint> all = io::list_checkpoints(directory_);
+  std::map<std::string, std::string> newest_of_run;
+  for (auto it = all.rbegin(); it != all.rend(); ++it) {
+    const io::Verify how = start_ ? io::Verify::sizes : io::Verify::contents;
+    const auto damage = io::verify_directory(it->path, how);
+    const std::string name = it->path.filename();
+    if (!damage.empty()) {
+      damaged_.insert(name);
+      log::warn("{} is damaged and passed over: {}", it->path.string(), damage.front().what);
+      continue;
+    }
+    const std::string run = run_of(it->path);
+    if (!run.empty()) newest_of_run.try_emplace(run, name);
+    if (start_) continue;
+    start_ = it->path;
+    run_ = run;
+    whole_.insert(name);
+  }
+  if (!start_ && !all.empty()) refuse_none_whole(directory_, all);
+  if (!start_ && resume == "must") {
+    throw ConfigError(
+        fmt::format("checkpoint.resume = \"must\", but {} holds no whole checkpoint; use \"auto\" "
+                    "to start anew",
+                    directory_.string()));
+  }
+  refuse_several_runs(directory_, newest_of_run);
+  if (run_.empty()) run_ = draw_run_id();
+}
+
+bool RunFolder::counts(const fs::path& checkpoint) const {
+  return !damaged_.contains(checkpoint.filename()) &&
+         io::verify_directory(checkpoint, io::Verify::sizes).empty() && run_of(checkpoint) == run_;
+}
+
+void RunFolder::make_way_for(const fs::path& checkpoint) {
+  std::error_code ignored;
+  // DirectoryWriter replaces an empty folder, and refuses a file.
+  if (!fs::is_directory(checkpoint, ignored) || fs::is_empty(checkpoint, ignored)) return;
+  if (whole_.contains(checkpoint.filename()) && counts(checkpoint)) return;
+  const fs::path aside = io::set_aside(checkpoint);
+  log::warn("{} is damaged or not of this run, and stays as {}", checkpoint.string(),
+            aside.string());
+}
+
+void RunFolder::add_saved(const fs::path& checkpoint) {
+  whole_.insert(checkpoint.filename());
+  damaged_.erase(checkpoint.filename());
+  try {
+    io::prune(directory_, keep_,
+              [this](const io::Checkpoint& found) { return counts(found.path); });
+  } catch (const IoError& error) {
+    log::warn("older checkpoints stay: {}", error.what());
+  }
+}
+
+}  // namespace colossal::checkpoint

@@ -1,7 +1,8 @@
 #include "colossal/booster/metrics.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -10,6 +11,8 @@
 
 namespace colossal {
 namespace {
+
+constexpr int64_t kLongestLine = int64_t{1} << 20;  // bytes, far more than a step has
 
 nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
   nlohmann::ordered_json line = {
@@ -76,18 +79,35 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
   return scalars;
 }
 
+// After a crash or on a full disk the last line may be torn, as no reader of JSON lines takes it.
+void end_last_line(report::OutputFile& file) {
+  std::ifstream reader(file.path(), std::ios::binary);
+  const int64_t read = std::min(file.size(), kLongestLine);
+  std::string end(static_cast<size_t>(read), '\0');
+  reader.seekg(-read, std::ios::end);
+  reader.read(end.data(), read);
+  const std::string line = end.substr(end.rfind('\n') + 1);
+  if (!reader || line.empty()) return;
+  if (nlohmann::json::accept(line) || std::ssize(line) == kLongestLine) {
+    file.write("\n");
+    return;
+  }
+  log::warn("{} ended in the middle of a line, which is removed", file.path().string());
+  file.cut_to(file.size() - std::ssize(line));
+}
+
 }  // namespace
 
 MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard) {
   if (directory.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  path_ = directory / "metrics.jsonl";
-  file_.open(path_, std::ios::app);
-  if (!file_) {
+  try {
+    file_.emplace(directory / "metrics.jsonl", report::OutputFile::Mode::append);
+    end_last_line(*file_);
+  } catch (const IoError& failure) {
     throw IoError(
-        fmt::format("cannot write {}: {}; log.directory must be a folder that can be written",
-                    path_.string(), std::strerror(errno)));
+        fmt::format("{}; log.directory must be a folder that can be written", failure.what()));
   }
   if (tensorboard) events_ = std::make_unique<report::TensorBoardWriter>(directory);
 }
@@ -95,24 +115,14 @@ MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard)
 MetricsLog::~MetricsLog() = default;
 
 void MetricsLog::write(const report::StepMetrics& metrics) {
-  if (path_.empty()) return;
-  file_ << to_json(metrics).dump() << '\n' << std::flush;
-  if (!file_) {
-    complain(std::strerror(errno));
-    file_.clear();
-  }
-  if (!events_) return;
+  if (!file_) return;
   try {
-    events_->write_scalars(metrics.step, to_scalars(metrics));
+    file_->write(to_json(metrics).dump() + '\n');
+    if (events_) events_->write_scalars(metrics.step, to_scalars(metrics));
   } catch (const IoError& error) {
-    complain(error.what());
+    if (!complained_) log::warn("training goes on, but metrics are lost: {}", error.what());
+    complained_ = true;
   }
-}
-
-void MetricsLog::complain(const std::string& reason) {
-  if (complained_) return;
-  complained_ = true;
-  log::warn("training goes on, but metrics are lost: cannot write {}: {}", path_.string(), reason);
 }
 
 }  // namespace colossal

@@ -2,18 +2,20 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "colossal/report/metrics_log.h"
+#include "colossal/report/output_file.h"
 #include "colossal/report/tensorboard.h"
 
 namespace colossal {
 
 class MetricsLog {
  public:
-  // Appends to what a run before left. An empty directory: nothing is written. Throws IoError.
+  // Appends to what a run before left; a last line that it did not finish goes. An empty directory:
+  // nothing is written. Throws IoError.
   MetricsLog(const std::filesystem::path& directory, bool tensorboard);
   ~MetricsLog();
 
@@ -22,11 +24,8 @@ class MetricsLog {
   void write(const report::StepMetrics& metrics);
 
  private:
-  void complain(const std::string& reason);
-
   bool complained_ = false;
-  std::filesystem::path path_;
-  std::ofstream file_;
+  std::optional<report::OutputFile> file_;
   std::unique_ptr<report::TensorBoardWriter> events_;
 };
 

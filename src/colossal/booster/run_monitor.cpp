@@ -72,8 +72,10 @@ void RunMonitor::start(int64_t steps_done) {
   moved_before_ = engine_.chunks().tier_traffic();
   if (!writes_) return;
   log::info("{}", describe_run(job_, context_, engine_, gemm_flops_));
-  progress_ =
-      std::make_unique<ProgressLine>("training", steps_done, job_.config.train.steps, "steps");
+  const int64_t steps = job_.config.train.steps;
+  if (steps_done < steps) {
+    progress_ = std::make_unique<ProgressLine>("training", steps_done, steps, "steps");
+  }
 }
 
 // From the third step on, when memory has been touched and what is made once is made.
@@ -84,9 +86,13 @@ void RunMonitor::profile() {
   if (steps == 0 || job_.config.log.directory.empty()) return;
   if (done == 0) profiler_ = std::make_unique<Profiler>(job_.config.log.directory, context_.rank());
   if (done != steps || !profiler_) return;
-  const std::string tables = profiler_->stop(steps);
+  try {
+    const std::string tables = profiler_->stop(steps);
+    if (writes_) log::info("profile of {}", tables);
+  } catch (const IoError& error) {
+    log::warn("training goes on, but its profile is lost: {}", error.what());
+  }
   profiler_.reset();
-  if (writes_) log::info("profile of {}", tables);
 }
 
 void RunMonitor::begin_step() {
@@ -237,7 +243,7 @@ void RunMonitor::finish() {
   flush();
   profile();
   if (!writes_) return;
-  progress_->finish();
+  if (progress_) progress_->finish();
   if (job_.config.log.report && !job_.config.log.directory.empty()) {
     write_report(job_, context_, gemm_flops_, memory_.second_step());
   }

@@ -1,6 +1,7 @@
 #include "colossal/report/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,9 +22,11 @@ namespace {
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
-  const int how = mode == Mode::truncate ? O_TRUNC : O_EXCL;
+  const int how = mode == Mode::truncate ? O_TRUNC : mode == Mode::exclusive ? O_EXCL : 0;
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | how, 0666);
   if (descriptor_ < 0) raise_io_error("create", path_);
+  struct stat status {};
+  if (::fstat(descriptor_, &status) == 0) size_ = status.st_size;
 }
 
 OutputFile::~OutputFile() {
@@ -44,6 +47,11 @@ void OutputFile::write(std::string_view bytes) {
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   size_ += whole;
+}
+
+void OutputFile::cut_to(int64_t size) {
+  if (::ftruncate(descriptor_, size) != 0) raise_io_error("shorten", path_);
+  size_ = size;
 }
 
 void OutputFile::sync() {

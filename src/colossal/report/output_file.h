@@ -13,6 +13,7 @@ class OutputFile {
   enum class Mode {
     truncate,   // replaces an existing file
     exclusive,  // an existing file is an error
+    append,     // goes on after what an existing file holds
   };
 
   // Throws IoError, naming the path and the system's reason, as all members do.
@@ -24,10 +25,12 @@ class OutputFile {
   // All of the bytes or, on a full disk, none: a part that got there is taken back, so that a later
   // write goes on where the last whole one ended.
   void write(std::string_view bytes);
-  void sync();   // to the device
+  void cut_to(int64_t size);  // drops what lies behind
+  void sync();                // to the device
   void close();  // what the file system reports only now is thrown, which the destructor cannot
 
   const std::filesystem::path& path() const { return path_; }
+  int64_t size() const { return size_; }  // of the file
 
  private:
   std::filesystem::path path_;

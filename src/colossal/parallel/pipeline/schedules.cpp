@@ -1,0 +1,100 @@
+#include "colossal/parallel/pipeline/schedules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "colossal/base/error.h"
+#include "colossal/base/nearest.h"
+#include "colossal/parallel/pipeline/communication.h"
+#include "colossal/parallel/pipeline/schedule_functions.h"
+
+namespace colossal::parallel::pipeline {
+namespace {
+
+constexpr int kAny = std::numeric_limits<int>::max();
+
+constexpr BuiltInSchedule kSchedules[] = {
+    {"1f1b", one_forward_one_backward, 1, 1, 1,
+     "the usual choice: as many micro-batches in flight as ranks, few messages"},
+    {"gpipe", gpipe, 1, 1, 1, "the simplest: the bubble of 1f1b, with all micro-batches in flight"},
+    {"interleaved", interleaved, 2, kAny, 2,
+     "a bubble divided by the chunks, for as many times the messages and some more memory"},
+    {"zb-h1", zero_bubble_h1, 1, 1, 1, "a third of the bubble of 1f1b for the same activations"},
+    {"zb-h2", zero_bubble_h2, 1, 1, 1, "no bubble, for twice the activations of 1f1b"},
+    {"zb-v", zero_bubble_v, 2, 2, 2,
+     "no bubble for the activations of 1f1b, evenly over the ranks, and twice the messages"},
+    {"v-half", v_half, 2, 2, 2,
+     "half the activations of 1f1b, evenly over the ranks, with half its bubble"},
+    {"v-min", v_min, 2, 2, 2,
+     "a third of the activations of 1f1b, evenly over the ranks, with two thirds of its bubble"},
+    {"dualpipe-v", dual_pipe_v, 2, 2, 2,
+     "forwards and backwards in pairs that a device may run at the same time, and a small bubble"},
+};
+
+const BuiltInSchedule& schedule_named(std::string_view name) {
+  std::vector<std::string> names;
+  for (const BuiltInSchedule& one : kSchedules) {
+    if (one.name == name) return one;
+    names.emplace_back(one.name);
+  }
+  throw ConfigError(fmt::format(
+      "parallel.pp_schedule = \"{}\": there is no such schedule; did you mean \"{}\"? There are {}",
+      name, nearest(name, names), fmt::join(names, ", ")));
+}
+
+void refuse_size_below_1(std::string_view what, int size) {
+  if (size < 1)
+    throw ConfigError(fmt::format("a pipeline has no {} {}; use 1 or more", size, what));
+}
+
+void check_chunks(const BuiltInSchedule& schedule, int chunks) {
+  if (chunks >= schedule.minimum_chunks && chunks <= schedule.maximum_chunks) return;
+  const bool fixed = schedule.minimum_chunks == schedule.maximum_chunks;
+  throw ConfigError(fmt::format(
+      "parallel.pp_chunks = {}: the schedule \"{}\" has {}{} stage{} a rank; use pp_chunks = {}{}",
+      chunks, schedule.name, schedule.minimum_chunks, fixed ? "" : " or more",
+      schedule.minimum_chunks == 1 ? "" : "s", schedule.default_chunks,
+      fixed && schedule.maximum_chunks == 1 ? ", or pp_schedule = \"interleaved\"" : ""));
+}
+
+}  // namespace
+
+std::span<const BuiltInSchedule> schedules() {
+  return kSchedules;
+}
+
+Schedule make_schedule(std::string_view name, const PipelineShape& shape, const Costs& costs) {
+  const BuiltInSchedule& built_in = schedule_named(name);
+  refuse_size_below_1("ranks", shape.num_ranks);
+  refuse_size_below_1("micro-batches", shape.num_micro_batches);
+  refuse_size_below_1("buffers", shape.buffers);
+  check_chunks(built_in, shape.chunks);
+  const size_t stages = static_cast<size_t>(shape.num_ranks) * shape.chunks;
+  COLOSSAL_CHECK(costs.stages.empty() || costs.stages.size() == stages, "costs of {} stages for {}",
+                 costs.stages.size(), stages);
+  COLOSSAL_CHECK(costs.messages.empty() || costs.messages.size() == stages - 1,
+                 "costs of {} boundaries for {} stages", costs.messages.size(), stages);
+  Schedule schedule = built_in.order(shape, costs);
+  schedule.name = name;
+  return with_communication(std::move(schedule), shape.buffers);
+}
+
+Schedule empty_schedule(const PipelineShape& shape, std::vector<int> rank_of_stage) {
+  Schedule schedule;
+  schedule.num_micro_batches = shape.num_micro_batches;
+  schedule.rank_of_stage = std::move(rank_of_stage);
+  schedule.actions.resize(shape.num_ranks);
+  return schedule;
+}
+
+Schedule first_micro_batches(Schedule schedule, int num_micro_batches) {
+  schedule.num_micro_batches = num_micro_batches;
+  for (std::vector<Action>& actions : schedule.actions) {
+    std::erase_if(actions, [&](const Action& one) { return one.micro_batch >= num_micro_batches; });
+  }
+  return schedule;
+}
+
+}  // namespace colossal::parallel::pipeline

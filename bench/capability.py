@@ -133,12 +133,12 @@ def search_ours(arguments, system, corpus):
     """(largest by dry runs, largest trained, its bytes)"""
     # What a process takes beside its tensors, measured at the smallest size.
     smallest = our_step(arguments, system, 1, corpus)
-    budget = (arguments.budget << 20) - device_bytes(smallest) + smallest["memory_counted_bytes"]
+    budget = (arguments.budget << 20) - device_bytes(smallest) + smallest["memory_at_peak"]
     plans = {}
 
     def fits(k):
         plans[k] = dry_run(arguments, system, k, corpus)
-        return plans[k]["memory_peak_bytes"] <= budget
+        return plans[k]["memory_at_peak"] <= budget
 
     found = largest(fits)
     trained = largest(lambda k: k <= found and holds(arguments, plans.get(k) or dry_run(arguments, system, k, corpus)))

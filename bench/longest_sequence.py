@@ -46,7 +46,7 @@ def main():
         step = lines[-1]
         states = sum(step["memory_by_kind"][kind] for kind in STATES)
         table.add(ranks, mode, f"{int(tokens):,}", share, dry,
-                  f"{(step['memory_counted_bytes'] - states) / MIB:.1f}",
+                  f"{(step['memory_at_peak'] - states) / MIB:.1f}",
                   f"{(step['memory_peak_bytes'] - step['memory_base_bytes'] - states) / MIB:.1f}",
                   f"{step['step_seconds']:.0f}")
         print(" | ".join(table.rows[-1]), file=sys.stderr, flush=True)

@@ -28,6 +28,11 @@ class Plan(EndToEndTest):
             for step in (2, 3):
                 self.assertEqual(plan["bytes_sent"], metrics[step]["bytes_sent"], layout)
                 self.assertEqual(plan["tokens"], metrics[step]["tokens"])
+            # The same keys for the same things: of tensors, not of the process.
+            self.assertEqual(plan["memory_by_kind"].keys(), metrics[3]["memory_by_kind"].keys())
+            self.assertEqual(plan["memory_at_peak"], sum(plan["memory_by_kind"].values()))
+            self.assertLess(abs(plan["memory_at_peak"] / metrics[3]["memory_at_peak"] - 1), 0.1, layout)
+            self.assertNotIn("memory_peak_bytes", plan)
 
     def test_bytes_between_tiers(self):
         flags = [*self.flags(checkpoints=False), "--train.micro_batch=2", "--precision.compute=bf16",

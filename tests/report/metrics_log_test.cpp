@@ -33,7 +33,7 @@ TEST(ReadMetrics, AllKeys) {
       R"( "learning_rate": 3e-4,)"
       R"( "tokens": 8192, "tokens_per_second": 1e4, "step_seconds": 0.8192,)"
       R"( "model_flops_utilization": 0.5, "memory_peak_bytes": 1000000, "device_peak_bytes": 7,)"
-      R"( "memory_by_kind": {"activations": 5, "other": 1}, "memory_counted_bytes": 6,)"
+      R"( "memory_by_kind": {"activations": 5, "other": 1}, "memory_at_peak": 6,)"
       R"( "memory_base_bytes": 9, "host_bytes": 12,)"
       R"( "tier_bytes": {"host": {"optimizer": {"to": 3, "from": 4}}},)"
       R"( "bytes_sent": {"dp": 64, "dp+sp": 3}, "skipped": true, "unheard_of": [{}]})"
@@ -52,7 +52,7 @@ TEST(ReadMetrics, AllKeys) {
   EXPECT_EQ(step.memory_peak_bytes, 1e6);
   EXPECT_EQ(step.device_peak_bytes, 7);
   EXPECT_THAT(step.memory_by_kind, ElementsAre(Pair("activations", 5), Pair("other", 1)));
-  EXPECT_EQ(step.memory_counted_bytes, 6);
+  EXPECT_EQ(step.memory_at_peak, 6);
   EXPECT_EQ(step.memory_base_bytes, 9);
   ASSERT_EQ(step.tiers.size(), 1u);
   EXPECT_EQ(step.tiers.at("host").at_rest, 12);

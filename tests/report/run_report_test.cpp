@@ -37,7 +37,7 @@ std::vector<StepMetrics> plausible_metrics(int num_steps) {
     one.model_flops_utilization = 0.41 * 0.72 / one.step_seconds;
     one.memory_peak_bytes = 6.1e8 + 5e7 * std::min(1.0, step / 30.0);
     one.memory_by_kind = {{"activations", 300.0 * (1 << 20)}, {"parameters", 100.0 * (1 << 20)}};
-    one.memory_counted_bytes = 400.0 * (1 << 20) + (step == 7 ? 1 : 0);
+    one.memory_at_peak = 400.0 * (1 << 20) + (step == 7 ? 1 : 0);
     one.memory_base_bytes = 110.0 * (1 << 20);
     one.tiers["host"] = {.at_rest = 64.0 * (1 << 20),
                          .moved = {{"gradients", {.to = 32.0 * (1 << 20), .from = 0}}}};

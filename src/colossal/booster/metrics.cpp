@@ -28,7 +28,7 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
       {"bytes_sent", nlohmann::ordered_json::object()},
       {"skipped", metrics.skipped}};
   if (!metrics.memory_by_kind.empty()) {
-    line["memory_counted_bytes"] = static_cast<int64_t>(metrics.memory_counted_bytes);
+    line["memory_at_peak"] = static_cast<int64_t>(metrics.memory_at_peak);
     line["memory_base_bytes"] = static_cast<int64_t>(metrics.memory_base_bytes);
   }
   for (const auto& [kind, bytes] : metrics.memory_by_kind) {
@@ -103,6 +103,10 @@ MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard)
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   try {
+    if (error) {
+      throw IoError(
+          fmt::format("cannot make the folder {}: {}", directory.string(), error.message()));
+    }
     file_.emplace(directory / "metrics.jsonl", report::OutputFile::Mode::append);
     end_last_line(*file_);
   } catch (const IoError& failure) {

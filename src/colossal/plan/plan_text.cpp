@@ -188,15 +188,15 @@ nlohmann::ordered_json to_json(const RankPlan& rank) {
   nlohmann::ordered_json json{{"rank", rank.rank},
                               {"parameters", rank.parameters},
                               {"flops", rank.flops},
-                              {"memory_peak_bytes", rank.memory_peak_bytes()},
-                              {"memory_at_peak", nlohmann::ordered_json::object()},
+                              {"memory_by_kind", nlohmann::ordered_json::object()},
+                              {"memory_at_peak", rank.memory_peak_bytes()},
                               {"activation_bytes", rank.activation_bytes},
                               {"bytes_sent", nlohmann::ordered_json::object()},
                               {"partners", nlohmann::ordered_json::object()},
                               {"all_partners", rank.all_partners},
                               {"training_partners", rank.training_partners}};
   for (const MemoryKind kind : kKinds) {
-    json["memory_at_peak"][memory_kind_name(kind)] = rank.memory_at_peak[kind];
+    json["memory_by_kind"][memory_kind_name(kind)] = rank.memory_at_peak[kind];
   }
   for (const auto& [key, bytes] : rank.sent) {
     json["bytes_sent"][key.axis][reason_name(key.reason)] = bytes;
@@ -256,8 +256,8 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
       {"ranks", job.strategy.world_size()},
       {"strategy", to_json(job.strategy)},
       {"tokens", job.config.train.global_batch * job.sequence_length},
-      {"memory_peak_bytes", fullest.memory_peak_bytes()},
-      {"memory_at_peak", to_json(fullest)["memory_at_peak"]},
+      {"memory_by_kind", to_json(fullest)["memory_by_kind"]},
+      {"memory_at_peak", fullest.memory_peak_bytes()},
       {"bytes_sent", nlohmann::ordered_json::object()},
       {"bytes_sent_by_reason", nlohmann::ordered_json::object()},
       {"parameters", largest(plan, [](const RankPlan& r) { return r.parameters; })},
@@ -277,7 +277,7 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
         largest(plan, [&](const RankPlan& r) { return sent_for(r, reason); });
   }
   for (const auto& [name, cost] : costs) {
-    json["recompute"][name] = {{"memory_peak_bytes", cost.memory_peak_bytes()},
+    json["recompute"][name] = {{"memory_at_peak", cost.memory_peak_bytes()},
                                {"flops", cost.flops},
                                {"bytes_sent", cost.bytes_sent()}};
   }

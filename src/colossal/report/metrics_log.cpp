@@ -87,7 +87,7 @@ StepMetrics metrics_of(const json& object) {
   metrics.memory_peak_bytes = number_or_missing(object, "memory_peak_bytes");
   metrics.device_peak_bytes = number_or_missing(object, "device_peak_bytes");
   metrics.memory_by_kind = numbers_by_name(object, "memory_by_kind");
-  metrics.memory_counted_bytes = number_or_missing(object, "memory_counted_bytes");
+  metrics.memory_at_peak = number_or_missing(object, "memory_at_peak");
   metrics.memory_base_bytes = number_or_missing(object, "memory_base_bytes");
   metrics.tiers = tiers_of(object);
   metrics.bytes_sent = numbers_by_name(object, "bytes_sent");

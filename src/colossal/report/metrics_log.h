@@ -39,7 +39,7 @@ struct StepMetrics {
   // Of the rank whose tensors took most when they took most: kind to bytes, their sum, and what was
   // resident before the model.
   std::map<std::string, double> memory_by_kind = {};
-  double memory_counted_bytes = kMissing;
+  double memory_at_peak = kMissing;
   double memory_base_bytes = kMissing;
   std::map<std::string, TierMetrics> tiers = {};  // "host", "nvme", where they are used
   std::map<std::string, double> bytes_sent = {};  // mesh axis to bytes, largest over ranks

@@ -176,7 +176,7 @@ std::string summary(const Metrics& metrics) {
 // What the tensors of the fullest rank at the fullest step were, the largest first.
 std::vector<Fact> memory_at_peak(const Metrics& metrics) {
   const auto counted = [](const StepMetrics& step) {
-    return step.memory_by_kind.empty() ? 0 : step.memory_counted_bytes;
+    return step.memory_by_kind.empty() ? 0 : step.memory_at_peak;
   };
   const auto fullest = std::ranges::max_element(metrics, {}, counted);
   if (fullest == metrics.end() || counted(*fullest) == 0) return {};
@@ -189,12 +189,11 @@ std::vector<Fact> memory_at_peak(const Metrics& metrics) {
   for (const auto& [bytes, kind] : kinds) {
     facts.push_back(
         {kind, fmt::format("{}, {}", format_quantity(bytes, kBytes),
-                           format_quantity(bytes / fullest->memory_counted_bytes, kPercent))});
+                           format_quantity(bytes / fullest->memory_at_peak, kPercent))});
   }
-  facts.push_back(
-      {"tensors in all",
-       fmt::format("{} at step {}", format_quantity(fullest->memory_counted_bytes, kBytes),
-                   fullest->step)});
+  facts.push_back({"tensors in all",
+                   fmt::format("{} at step {}", format_quantity(fullest->memory_at_peak, kBytes),
+                               fullest->step)});
   facts.push_back(
       {"resident before the model", format_quantity(fullest->memory_base_bytes, kBytes)});
   facts.push_back({"resident at most", format_quantity(fullest->memory_peak_bytes, kBytes)});

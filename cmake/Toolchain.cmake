@@ -35,6 +35,8 @@ target_compile_options(colossal_flags INTERFACE -fPIC -Wall -Wextra -Wnon-virtua
 # No garbage collection within the compiler: a tenth less time.
 target_compile_options(colossal_flags INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=4000000>)
+# A hash of the code, by which the ranks of a job know that all run the same (base/build_id.h).
+target_link_options(colossal_flags INTERFACE -Wl,--build-id)
 target_include_directories(colossal_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
 find_program(MOLD mold)

@@ -49,6 +49,19 @@ class CorpusFiles : public ::testing::Test {
   TextFolder folder_;
 };
 
+TEST_F(CorpusFiles, HasAFingerprintOfItsTokensAndBorders) {
+  const std::string usual = open(options("")).fingerprint();
+  EXPECT_EQ(open(options()).fingerprint(), usual);
+  const Corpus cached = open(options());
+  EXPECT_TRUE(cached.from_cache());
+  EXPECT_EQ(cached.fingerprint(), usual);
+  folder_.write("text/b", "uw");  // as many tokens
+  EXPECT_NE(open(options("")).fingerprint(), usual);
+  folder_.write("text/a", "xy");  // the same letters, cut elsewhere
+  folder_.write("text/b", "zuv");
+  EXPECT_NE(open(options("")).fingerprint(), usual);
+}
+
 TEST_F(CorpusFiles, IsTheSameFromMemoryFromItsFirstAndFromItsSecondOpening) {
   for (const int32_t vocabulary : {257, 100'000}) {
     const LetterTokenizer tokenizer(vocabulary);

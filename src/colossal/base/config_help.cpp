@@ -92,6 +92,7 @@ std::vector<ConfigSchema::HelpRow> ConfigSchema::help_rows(const std::string& se
       help.push_back(fmt::format("one of {}", fmt::join(key.type.choices, ", ")));
     }
     if (!key.type.limits.empty()) help.push_back(key.type.limits);
+    if (key.options.per_rank) help.push_back("may differ by rank");
     rows.push_back({key.name.substr(section.size() + 1), type, display(key, key.default_value),
                     fmt::format("{}", fmt::join(help, "; "))});
   }

@@ -138,7 +138,7 @@ std::vector<ConfigSchema::Value> ConfigSchema::values() const {
   for (const std::string& section : sections_) {
     for (const Key& key : keys_) {
       if (section_of(key.name) == section) {
-        values.push_back({key.name, display(key, key.show()), key.source});
+        values.push_back({key.name, display(key, key.show()), key.source, key.options.per_rank});
       }
     }
     const auto open = open_sections_.find(section);

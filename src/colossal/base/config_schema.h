@@ -41,6 +41,7 @@ class ConfigSchema {
     std::string key;
     std::string text;  // as TOML
     ConfigSource source;
+    bool per_rank = false;
   };
 
   // key: "section.name".

@@ -50,6 +50,20 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
 }
 
+// Digits that did not become a number, being too many.
+bool spells_integer(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789_") == text.npos;
+}
+
+[[noreturn]] void refuse_beyond_64_bits(const KeyOptions& options) {
+  using Limits = std::numeric_limits<int64_t>;
+  throw BadValue(
+      fmt::format("must be between {} and {}",
+                  options.minimum ? show_number(*options.minimum) : std::to_string(Limits::min()),
+                  options.maximum ? show_number(*options.maximum) : std::to_string(Limits::max())));
+}
+
 }  // namespace
 
 json toml_or_text(std::string_view text) {
@@ -86,6 +100,7 @@ TypeDescription ConfigType<int64_t>::describe(const KeyOptions& options) {
 }
 
 int64_t ConfigType<int64_t>::read(const json& found, const KeyOptions& options) {
+  if (found.is_string() && spells_integer(found.get<std::string>())) refuse_beyond_64_bits(options);
   if (!found.is_number_integer()) throw WrongType();
   const auto value = found.get<int64_t>();
   check_limits(static_cast<double>(value), options, show_number);

@@ -37,6 +37,9 @@ struct KeyOptions {
   std::optional<double> maximum = {};
   std::vector<std::string> choices = {};  // the words that a text may be
   std::string unset = "auto";             // how an std::optional without a value is written
+  // The ranks of a job may be given different values: of a path, of what a host has, or of what one
+  // rank alone does.
+  bool per_rank = false;
 };
 
 struct TypeDescription {

@@ -74,7 +74,7 @@ struct CheckpointConfig {
 
 struct LogConfig {
   std::string directory;
-  int64_t every = 10;
+  std::optional<int64_t> every;  // unset: see ProgressLine
   bool tensorboard = false;
   bool report = true;
   int64_t profile = 0;

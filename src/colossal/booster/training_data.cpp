@@ -2,6 +2,7 @@
 
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
+#include "colossal/booster/agreement.h"
 
 namespace colossal {
 namespace {
@@ -24,7 +25,36 @@ data::TokenDataset open_dataset(const std::vector<std::string>& files, const cha
   return data::TokenDataset(corpus, job.sequence_length, end_of_document);
 }
 
+std::string describe(const std::optional<data::TokenDataset>& dataset) {
+  if (!dataset) return "none";
+  const data::Corpus& corpus = dataset->corpus();
+  return fmt::format("{} tokens (contents {})", format_count(corpus.num_tokens()),
+                     corpus.fingerprint());
+}
+
+// Fields of a checkpoint's state that are keys of run.toml.
+constexpr std::pair<const char*, const char*> kStateKeys[] = {
+    {"sequence_length", "data.sequence_length"},
+    {"separate_documents", "data.separate_documents"},
+    {"global_batch", "train.global_batch"},
+    {"seed", "data.seed"}};
+
 }  // namespace
+
+std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here) {
+  const auto differs = [&](const char* field) {
+    return saved.contains(field) && saved[field] != here[field];
+  };
+  if (differs("tokenizer")) {
+    return "the tokenizer has changed since this checkpoint: the same text is other tokens now";
+  }
+  if (!differs("tokens") && !differs("contents")) return "";
+  const int64_t then = saved.at("tokens"), now = here.at("tokens");
+  return fmt::format(
+      "the corpus has changed since this checkpoint ({} tokens then, {} now{}); the order of "
+      "samples will differ",
+      format_count(then), format_count(now), then == now ? " with other contents" : "");
+}
 
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
   if (tokenizer.vocabulary_size() <= job.model.facts.vocabulary) return;
@@ -37,6 +67,7 @@ void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
 
 TrainingData::TrainingData(const Job& job, const ParallelContext& context)
     : job_(job),
+      context_(context),
       shape_{.global_batch = job.config.train.global_batch,
              .micro_batch = job.micro_batch,
              .num_replicas = job.strategy.dp,
@@ -47,6 +78,10 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context)
   if (!job.config.data.validation.empty()) {
     validation_ = open_dataset(job.config.data.validation, "data.validation", *tokenizer_, job);
   }
+  require_agreement({{"data.tokenizer", tokenizer_->fingerprint()},
+                     {"data.train", describe(train_)},
+                     {"data.validation", describe(validation_)}},
+                    context.world_group());
 }
 
 data::BatchLoader TrainingData::training_loader(int64_t steps_done) const {
@@ -64,23 +99,35 @@ int64_t TrainingData::num_validation_steps() const {
 }
 
 nlohmann::json TrainingData::state() const {
-  return {{"tokens", train_->corpus().num_tokens()},
-          {"tokenizer", tokenizer_->fingerprint()},
-          {"sequence_length", job_.sequence_length},
-          {"separate_documents", job_.config.data.separate_documents},
-          {"global_batch", job_.config.train.global_batch},
-          {"seed", job_.config.data.seed}};
+  nlohmann::json state{{"tokens", train_->corpus().num_tokens()},
+                       {"contents", train_->corpus().fingerprint()},
+                       {"tokenizer", tokenizer_->fingerprint()},
+                       {"sequence_length", job_.sequence_length},
+                       {"separate_documents", job_.config.data.separate_documents},
+                       {"global_batch", job_.config.train.global_batch},
+                       {"seed", job_.config.data.seed}};
+  if (validation_) state["validation_contents"] = validation_->corpus().fingerprint();
+  return state;
 }
 
 void TrainingData::check_resumed(const nlohmann::json& saved) const {
+  if (context_.rank() != 0) return;  // all ranks have the same
   const nlohmann::json here = state();
-  for (const auto& [field, value] : here.items()) {
-    const nlohmann::json there = saved.value(field, nlohmann::json());
-    if (there == value) continue;
+  const std::string changed = describe_changed_corpus(saved, here);
+  if (!changed.empty()) log::warn("{}", changed);
+  for (const auto& [field, key] : kStateKeys) {
+    if (!saved.contains(field) || saved[field] == here[field]) continue;
     log::warn(
-        "the checkpoint was trained with data {} = {}, this run has {}: batches differ from those "
-        "of an undisturbed run",
-        field, there.dump(), value.dump());
+        "{} was {} until this checkpoint, {} is given now: samples will not be those of an "
+        "undisturbed run",
+        key, saved[field].dump(), here[field].dump());
+  }
+  const char* const validation = "validation_contents";
+  if (saved.contains(validation) && here.contains(validation) &&
+      saved[validation] != here[validation]) {
+    log::warn(
+        "the files of data.validation have changed since this checkpoint: validation losses before "
+        "and after it do not compare");
   }
 }
 

@@ -18,9 +18,14 @@ namespace colossal {
 // Throws ConfigError where the tokenizer has more tokens than the model's vocabulary.
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer);
 
+// Of what two runs' TrainingData::state() say: how the text that they train on differs, for people;
+// empty where it does not, as far as the older one knows.
+std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
+
 class TrainingData {
  public:
-  // Opens, and tokenizes where needed. Throws what check_vocabulary and Corpus::open throw.
+  // Opens, and tokenizes where needed. Collective: throws ConfigError on all ranks where one has
+  // found other contents than rank 0, and what check_vocabulary and Corpus::open throw.
   TrainingData(const Job& job, const ParallelContext& context);
 
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -32,13 +37,15 @@ class TrainingData {
   data::BatchLoader validation_loader() const;
   int64_t num_validation_steps() const;
 
-  // The position of the run in its data, for a checkpoint, and its check on resuming: another
-  // corpus, tokenizer, sequence length or order is told.
+  // What the run's samples depend on, for a checkpoint, and its check on resuming: rank 0 warns of
+  // another corpus (by its contents), tokenizer, sequence length or order. A run may go on with
+  // new data, so it is no error.
   nlohmann::json state() const;
   void check_resumed(const nlohmann::json& state) const;
 
  private:
   const Job& job_;
+  const ParallelContext& context_;
   data::BatchShape shape_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::optional<data::TokenDataset> train_;

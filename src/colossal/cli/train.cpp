@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/booster/agreement.h"
 #include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/run_arguments.h"
@@ -43,8 +44,8 @@ int train_launched(const RunArguments& arguments, const cluster::LaunchEnvironme
         *arguments.ranks, launch.launcher, rendezvous.size));
   }
   const Job job = resolve(read_config(arguments), rendezvous.size, launch.local_size);
-  const auto world =
-      comm::connect(rendezvous, job.config.parallel.backend, job.config.parallel.timeout);
+  const auto world = comm::connect(rendezvous, job.config.parallel.backend,
+                                   job.config.parallel.timeout, common_settings(job));
   return train_rank(job, *world);
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/agreement.h"
 #include "colossal/comm/gloo.h"
 #include "colossal/comm/nccl.h"
 #include "colossal/comm/shared_memory.h"
@@ -45,6 +46,24 @@ bool each_rank_has_a_gpu(const std::vector<Arrival>& arrivals) {
   return true;
 }
 
+// A rank that has found a difference gives the others this long to read of it.
+constexpr std::chrono::milliseconds kTimeToRead{10'000};
+
+std::vector<Arrival> meet_alike(c10d::Store& store, const Rendezvous& rendezvous,
+                                std::chrono::milliseconds timeout, const Settings& settings) {
+  try {
+    const Arrival own{.host = host_identity(),
+                      .gpus = num_gpus(),
+                      .settings = publish_settings(store, rendezvous.rank, settings)};
+    const std::vector<Arrival> arrivals = meet_all(store, rendezvous, own, timeout);
+    require_agreement(store, rendezvous, arrivals, std::min(timeout, kTimeToRead));
+    return arrivals;
+  } catch (const c10::Error& error) {
+    throw CommError(
+        fmt::format("rank {}: the rendezvous failed: {}", rendezvous.rank, reason_of(error)));
+  }
+}
+
 }  // namespace
 
 c10::Device device_alone(const std::string& backend) {
@@ -59,12 +78,11 @@ c10::Device device_alone(const std::string& backend) {
 }
 
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
-                               std::chrono::milliseconds timeout) {
+                               std::chrono::milliseconds timeout, const Settings& settings) {
   check_backend(backend);
   check_rendezvous(rendezvous);
   StorePointer store = open_store(rendezvous, timeout);
-  const Arrival own{.host = host_identity(), .gpus = num_gpus()};
-  const std::vector<Arrival> arrivals = meet_all(*store, rendezvous, own, timeout);
+  const std::vector<Arrival> arrivals = meet_alike(*store, rendezvous, timeout, settings);
   const bool on_gpus = backend == "nccl" || (backend == "auto" && each_rank_has_a_gpu(arrivals));
   if (backend == "gloo") return gloo_world(rendezvous, std::move(store), timeout);
   if (!on_gpus) {

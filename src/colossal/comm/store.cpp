@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -203,12 +204,15 @@ std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, 
   std::vector<std::string> keys;
   for (int rank = 0; rank < rendezvous.size; ++rank) keys.push_back(arrival_key(rank));
   try {
-    store.set(keys[rendezvous.rank], fmt::format("{} {}", own.gpus, own.host));
+    store.set(keys[rendezvous.rank], fmt::format("{} {} {}", own.gpus, own.settings, own.host));
     wait_for_keys(store, keys, rendezvous, Deadline(timeout));
     std::vector<Arrival> arrivals;
     for (const std::vector<uint8_t>& value : store.multiGet(keys)) {
-      const std::string text(value.begin(), value.end());
-      arrivals.push_back({.host = text.substr(text.find(' ') + 1), .gpus = std::stoi(text)});
+      std::istringstream text(std::string(value.begin(), value.end()));
+      Arrival arrival;
+      text >> arrival.gpus >> arrival.settings >> std::ws;
+      std::getline(text, arrival.host);
+      arrivals.push_back(std::move(arrival));
     }
     return arrivals;
   } catch (const c10::Error& error) {

@@ -25,6 +25,7 @@ StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds 
 struct Arrival {
   std::string host;
   int gpus = 0;
+  std::string settings;  // the digest of publish_settings()
 };
 
 // Announces this rank and waits for all others; in rank order. Throws CommError naming those that

@@ -7,12 +7,16 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colossal/comm/group.h"
 #include "colossal/comm/rendezvous.h"
 
 namespace colossal::comm {
+
+// Names and values, as people read them.
+using Settings = std::vector<std::pair<std::string, std::string>>;
 
 class World {
  public:
@@ -59,10 +63,12 @@ std::unique_ptr<World> dry_world(int rank, int size);
 
 // backend: "shm" (ranks of one host, through shared memory), "gloo" (TCP), "nccl" (GPUs) or "auto":
 // nccl where built and a GPU is there for each rank, else shm within a host and gloo between hosts.
+// settings: what all ranks must have been started with alike. Where two differ, each rank throws a
+// ConfigError that names the ranks, the first setting that differs and both values.
 // Throws CommError naming the address when the others do not come within `timeout`.
 // Gloo needs broken pipes to be errors, not signals: where SIGPIPE has its default action, the
 // process ignores it from then on.
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
-                               std::chrono::milliseconds timeout);
+                               std::chrono::milliseconds timeout, const Settings& settings = {});
 
 }  // namespace colossal::comm

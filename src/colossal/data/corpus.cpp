@@ -10,7 +10,7 @@ namespace {
 
 StoredTokens store_in_memory(std::vector<std::byte> bytes, int width, const TokenCounts& counts) {
   const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  return {owner, *owner, width, counts};
+  return {owner, *owner, width, counts, checksum_of(*owner)};
 }
 
 StoredTokens tokenize_to_memory(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
@@ -50,8 +50,8 @@ void raise_empty(const StoredTokens& tokens, const CorpusOptions& options) {
   const auto [_, num_files, num_skipped] = tokens.counts;
   const std::string skipped =
       num_skipped == 0 ? "" : fmt::format(", {} skipped because they are not UTF-8", num_skipped);
-  throw ConfigError(fmt::format("{}: no text in the corpus: {} empty files{}", options.setting,
-                                num_files, skipped));
+  throw ConfigError(fmt::format("{}: no text in the corpus: {} empty file{}{}", options.setting,
+                                num_files, num_files == 1 ? "" : "s", skipped));
 }
 
 }  // namespace
@@ -76,6 +76,10 @@ Corpus Corpus::from_tokens(std::span<const int32_t> tokens) {
   return Corpus(store_in_memory({bytes.begin(), bytes.end()}, sizeof(int32_t),
                                 {.tokens = std::ssize(tokens), .files = 1}),
                 false, "tokens");
+}
+
+std::string Corpus::fingerprint() const {
+  return fmt::format("{:016x}", tokens_.checksum);
 }
 
 void Corpus::read(int64_t begin, std::span<int64_t> out) const {

@@ -35,6 +35,9 @@ class Corpus {
   int64_t num_files() const { return tokens_.counts.files; }
   int64_t num_skipped_files() const { return tokens_.counts.skipped_files; }
   bool from_cache() const { return from_cache_; }  // nothing had to be tokenized
+  // Of all tokens in their order, and so of the borders between files, which are tokens too. Made
+  // once, by whoever tokenizes; a cache keeps it.
+  std::string fingerprint() const;
   const std::string& setting() const { return setting_; }
 
   // out <- tokens [begin, begin + out.size()), which must lie within the corpus.

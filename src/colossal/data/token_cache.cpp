@@ -110,6 +110,10 @@ fs::path cache_path(const fs::path& directory, const CacheKey& key) {
   return directory / fmt::format("{:016x}{:016x}.tokens", key.high, key.low);
 }
 
+uint64_t checksum_of(std::span<const std::byte> tokens) {
+  return XXH3_64bits(tokens.data(), tokens.size());
+}
+
 std::optional<StoredTokens> read_token_cache(const fs::path& path, const CacheKey& key) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
@@ -131,7 +135,8 @@ std::optional<StoredTokens> read_token_cache(const fs::path& path, const CacheKe
   return StoredTokens{file,
                       content,
                       static_cast<int>(header.width),
-                      {header.tokens, header.files, header.skipped_files}};
+                      {header.tokens, header.files, header.skipped_files},
+                      header.content_checksum};
 }
 
 TokenCacheWriter::TokenCacheWriter(const fs::path& path, const CacheKey& key, int width)

@@ -41,12 +41,15 @@ struct StoredTokens {
   std::span<const std::byte> bytes;
   int width = 0;  // bytes a token: 2 or 4
   TokenCounts counts;
+  uint64_t checksum = 0;  // XXH3 of the bytes
 };
 
 // Nothing where the file is missing, of another key or format, or damaged: its header and size are
 // checked always, its content up to 512 MiB (a fraction of a second).
 std::optional<StoredTokens> read_token_cache(const std::filesystem::path& path,
                                              const CacheKey& key);
+
+uint64_t checksum_of(std::span<const std::byte> tokens);
 
 using Checksum = std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)>;
 

@@ -19,7 +19,7 @@ void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* tar
 }
 
 void add_nvme_path_key(ConfigSchema& schema, std::string* target) {
-  schema.add("memory.nvme_path", target, "folder of the scratch file on NVMe");
+  schema.add("memory.nvme_path", target, "folder of the scratch file on NVMe", {.per_rank = true});
 }
 
 void add_table_rows_key(ConfigSchema& schema, int64_t* target) {
@@ -28,7 +28,7 @@ void add_table_rows_key(ConfigSchema& schema, int64_t* target) {
       "cut the tables of tokens, as a rank has them, into blocks of at most so many rows, of "
       "which one is used at a time: a table that rests elsewhere, and its gradient, are "
       "never whole on the device, for one more product with it a step; 0: whole",
-      {.unit = "rows", .minimum = 0});
+      {.unit = "rows", .minimum = 0, .maximum = 1 << 24});
 }
 
 TierShares resolve_shares(const std::string& kind, const Offload& offload) {

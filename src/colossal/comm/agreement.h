@@ -1,0 +1,27 @@
+// Whether all ranks of a job were started alike: compared while they meet, before anything is sent
+// that depends on it.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "colossal/comm/store.h"
+#include "colossal/comm/world.h"
+
+namespace colossal::comm {
+
+// "rank 3 has train.seed = 1, rank 0 has 0: ..."; of several that differ the first, and the names
+// of the others. Empty where nothing differs.
+std::string describe_difference(const Settings& of_rank_0, int rank, const Settings& of_rank);
+
+// Before a rank arrives, it leaves its settings in the store. Returns a digest, for its arrival.
+std::string publish_settings(c10d::Store& store, int rank, const Settings& settings);
+
+// Once all ranks have arrived, throws the same ConfigError on each where two differ: what
+// describe_difference() says of the first rank whose settings are not those of rank 0. The store
+// lives as long as anybody reads it, but no longer than `timeout`.
+void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,
+                       const std::vector<Arrival>& arrivals, std::chrono::milliseconds timeout);
+
+}  // namespace colossal::comm

@@ -1,0 +1,35 @@
+// What a resumed run says of the data on which it goes on.
+#include "colossal/booster/training_data.h"
+
+#include <gtest/gtest.h>
+
+namespace colossal {
+namespace {
+
+TEST(ChangedCorpus, IsNoticedByItsContents) {
+  const nlohmann::json saved{{"tokens", 10492}, {"contents", "a1"}, {"tokenizer", "bytes"}};
+  nlohmann::json here = saved;
+  EXPECT_EQ(describe_changed_corpus(saved, here), "");
+  here["contents"] = "b2";
+  EXPECT_EQ(
+      describe_changed_corpus(saved, here),
+      "the corpus has changed since this checkpoint (10,492 tokens then, 10,492 now with other "
+      "contents); the order of samples will differ");
+  here["tokens"] = 254;
+  EXPECT_EQ(describe_changed_corpus(saved, here),
+            "the corpus has changed since this checkpoint (10,492 tokens then, 254 now); the order "
+            "of samples will differ");
+  here["tokenizer"] = "bpe";
+  EXPECT_EQ(describe_changed_corpus(saved, here),
+            "the tokenizer has changed since this checkpoint: the same text is other tokens now");
+}
+
+TEST(ChangedCorpus, IsTakenByTheCountOfTokensFromAnOlderCheckpoint) {
+  const nlohmann::json saved{{"tokens", 10492}, {"tokenizer", "bytes"}};
+  EXPECT_EQ(describe_changed_corpus(
+                saved, {{"tokens", 10492}, {"contents", "b2"}, {"tokenizer", "bytes"}}),
+            "");
+}
+
+}  // namespace
+}  // namespace colossal

@@ -1,0 +1,63 @@
+// Ranks that were started differently are told so while they meet.
+#include "colossal/comm/agreement.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "colossal/base/error.h"
+#include "tests/support/run_ranks.h"
+
+namespace colossal::comm {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+// What connect() says on each rank.
+std::vector<std::string> meet(const std::vector<Settings>& settings) {
+  const test::Listener listener = test::listen_on_loopback();
+  const int ranks = static_cast<int>(settings.size());
+  std::vector<std::string> answers(ranks, "joined");
+  std::vector<std::unique_ptr<World>> worlds(ranks);  // rank 0's serves the others until all are in
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        worlds[rank] = connect(test::rendezvous_at(listener, rank, ranks), "shm",
+                               std::chrono::seconds(60), settings[rank]);
+      } catch (const ConfigError& error) {
+        answers[rank] = error.what();
+      }
+    });
+  }
+  threads.clear();
+  return answers;
+}
+
+TEST(Agreement, NamesTheSettingTheRanksAndBothValues) {
+  const Settings usual{{"optimizer.learning_rate", "0.001"}, {"train.seed", "0"}};
+  const Settings other{{"optimizer.learning_rate", "0.01"}, {"train.seed", "0"}};
+  EXPECT_THAT(meet({usual, usual, usual}), Each("joined"));
+  EXPECT_THAT(meet({usual, usual, other, other}),
+              Each("rank 2 has optimizer.learning_rate = 0.01, rank 0 has 0.001: all ranks must be "
+                   "started with the same program, settings and data"));
+}
+
+TEST(Agreement, OfSeveralDifferencesTheFirstIsShownAndTheOthersNamed) {
+  const Settings first{{"a", "1"}, {"b", "2"}, {"c", "3"}};
+  const Settings second{{"a", "1"}, {"b", "4"}, {"d", "5"}};
+  EXPECT_THAT(describe_difference(first, 7, second),
+              AllOf(HasSubstr("rank 7 has b = 4, rank 0 has 2, and c, d differ too: ")));
+  EXPECT_THAT(describe_difference({}, 1, {{"d", "5"}}), HasSubstr("d = 5, rank 0 has none: "));
+  EXPECT_EQ(describe_difference(first, 1, first), "");
+}
+
+TEST(Agreement, TakesPathsOfAnyBytes) {
+  EXPECT_THAT(meet({{{"checkpoint.directory", "\xff/a"}}, {{"checkpoint.directory", "\xff/b"}}}),
+              Each(HasSubstr("checkpoint.directory")));
+}
+
+}  // namespace
+}  // namespace colossal::comm

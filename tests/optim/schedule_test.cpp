@@ -23,6 +23,16 @@ TEST(Schedule, CosineFallsFromPeakToMinimum) {
   EXPECT_NEAR(schedule.learning_rate(500), 0.1, 1e-12);  // and stays
 }
 
+// transformers' get_cosine_schedule_with_warmup(warmup 2, steps 6) gives 1, 0.854, 0.5, 0.146 to
+// the updates 3 to 6.
+TEST(Schedule, TheLastStepIsNotYetTheMinimum) {
+  const Schedule schedule({.name = "cosine", .warmup_steps = 2, .minimum_ratio = 0.1}, 1.0, 6);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(2), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(3), 1.0);
+  EXPECT_NEAR(schedule.learning_rate(4), 0.1 + 0.9 * 0.853553, 1e-6);
+  EXPECT_NEAR(schedule.learning_rate(6), 0.1 + 0.9 * 0.146447, 1e-6);
+}
+
 TEST(Schedule, LinearFallsEvenly) {
   const Schedule schedule({.name = "linear"}, 1.0, 4);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(1), 1.0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/booster/setting_effects.h"
 #include "colossal/layout/heads.h"
 
 namespace colossal {
@@ -191,7 +192,8 @@ int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
 
 }  // namespace
 
-Job resolve_job(const RunConfig& config, const Machine& machine) {
+Job resolve_job(const RunConfig& config, const Machine& machine,
+                const std::set<std::string>& given_keys) {
   Job job{.config = config,
           .strategy = resolve_parallel(config.parallel, machine.ranks),
           .model = {},
@@ -215,6 +217,9 @@ Job resolve_job(const RunConfig& config, const Machine& machine) {
   resolve_budgets(config.memory, machine, job);
   job.threads = static_cast<int>(
       config.train.threads.value_or(std::max(1, machine.cores / std::max(1, machine.local_ranks))));
+  job.given_keys = given_keys;
+  refuse_impossible_settings(job);
+  job.warnings = settings_without_effect(job);
   return job;
 }
 

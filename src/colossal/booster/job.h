@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "colossal/booster/engine.h"
 #include "colossal/booster/run_config.h"
@@ -32,8 +33,9 @@ struct Job {
   // Bytes that a rank's tensors may take on the device at their peak, and at rest on the host; both
   // together, where one of the two was not given and the device is a CPU. 0: no limit.
   int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
-  int threads = 1;                   // of each rank
-  std::set<std::string> given_keys;  // what the user set, for the report
+  int threads = 1;                    // of each rank
+  std::set<std::string> given_keys;   // what the user set, for the report
+  std::vector<std::string> warnings;  // for people: of settings that have no effect
 };
 
 struct Machine {
@@ -44,8 +46,10 @@ struct Machine {
   bool bf16_instructions = false;  // of what computes: CPU or GPU
 };
 
+// given_keys: those of `config` that a user has set, where that is known.
 // Throws ConfigError naming the settings that do not go together and the nearest that do.
-Job resolve_job(const RunConfig& config, const Machine& machine);
+Job resolve_job(const RunConfig& config, const Machine& machine,
+                const std::set<std::string>& given_keys = {});
 
 EngineConfig engine_config(const Job& job);
 

@@ -10,6 +10,9 @@
 
 namespace colossal {
 
+// Memory has been touched by then, and what is made once is made.
+inline constexpr int64_t kStepsBeforeProfile = 2;
+
 // Records what runs on all threads of the process from construction to stop(); one at a time.
 // Writes into `directory`, which must exist:
 //   trace-rank-N.json   each rank's timeline, for ui.perfetto.dev or chrome://tracing

@@ -261,6 +261,9 @@ class Trainer {
 
 TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks) {
   const ParallelContext context(world, job.strategy);
+  if (context.rank() == 0) {
+    for (const std::string& warning : job.warnings) log::warn("{}", warning);
+  }
   RunFolders folders(job, context);
   const Job settled =
       settle_memory(settle_precision(job, context, folders.start()), context, hooks);

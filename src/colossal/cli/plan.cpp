@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "colossal/base/log.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/run_arguments.h"
@@ -27,6 +28,7 @@ void check_tokenizer(const Job& job) {
 void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
   Job job = resolve(read_config(arguments.run), ranks, ranks);
+  for (const std::string& warning : job.warnings) log::warn("{}", warning);
   check_tokenizer(job);
   // The memory of this host, which may be another than where the job will run, binds only what is
   // to be found for it.
@@ -53,7 +55,8 @@ void add_plan(CLI::App& app, int&) {
       "What a run will cost: bytes sent, memory, FLOPs and partners of a rank in a step. The "
       "program runs dry: no corpus is opened, nothing is allocated or sent");
   add_run_arguments(*command, arguments->run, "plan for this many ranks");
-  command->add_flag("--json", arguments->json, "print JSON, with the keys of metrics.jsonl");
+  command->add_flag("--json", arguments->json,
+                    "print JSON, with the keys of metrics.jsonl for what it has too");
   command->callback([arguments, command] {
     arguments->run.flags = command->remaining();
     print_plan(*arguments);

@@ -25,7 +25,10 @@ std::string config_help() {
 
 int RunArguments::num_ranks() const {
   const int given = ranks.value_or(1);
-  if (given < 1) throw ConfigError(fmt::format("--ranks={}: at least 1 rank", given));
+  constexpr int kMostRanks = 1 << 20;
+  if (given < 1 || given > kMostRanks) {
+    throw ConfigError(fmt::format("--ranks={}: from 1 to {} ranks", given, kMostRanks));
+  }
   return given;
 }
 
@@ -51,13 +54,13 @@ GivenConfig read_config(const RunArguments& arguments) {
 
 Job resolve(const GivenConfig& given, int ranks, int local_ranks) {
   const bool on_gpus = computes_on_gpus(given.config, local_ranks);
-  Job job = resolve_job(given.config, {.ranks = ranks,
-                                       .local_ranks = local_ranks,
-                                       .cores = machine::available_cores(),
-                                       .memory_bytes = on_gpus ? 0 : machine::total_memory_bytes(),
-                                       .bf16_instructions = on_gpus || has_bf16_instructions()});
-  job.given_keys = given.keys;
-  return job;
+  return resolve_job(given.config,
+                     {.ranks = ranks,
+                      .local_ranks = local_ranks,
+                      .cores = machine::available_cores(),
+                      .memory_bytes = on_gpus ? 0 : machine::total_memory_bytes(),
+                      .bf16_instructions = on_gpus || has_bf16_instructions()},
+                     given.keys);
 }
 
 }  // namespace colossal::cli

@@ -16,7 +16,7 @@ struct RunArguments {
   std::optional<int> ranks;
   std::vector<std::string> flags;  // --section.key=value
 
-  // The ranks, or 1. Throws ConfigError for less.
+  // The ranks, or 1. Throws ConfigError for less, or more than a million.
   int num_ranks() const;
 };
 

@@ -1,0 +1,149 @@
+#include "colossal/booster/setting_effects.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "colossal/base/error.h"
+#include "colossal/base/units.h"
+#include "colossal/booster/profiler.h"
+
+namespace colossal {
+namespace {
+
+[[noreturn]] void refuse(const std::string& setting, const std::string& reason,
+                         const std::string& remedy) {
+  throw ConfigError(fmt::format("{}: {}; {}", setting, reason, remedy));
+}
+
+void refuse_without_log_directory(const Job& job) {
+  const LogConfig& log = job.config.log;
+  if (!log.directory.empty()) return;
+  const auto refuse_if = [](bool asked, const std::string& setting, const char* key) {
+    if (!asked) return;
+    refuse(setting, "what it writes goes to log.directory, which is empty",
+           fmt::format("set log.directory, or leave {} out", key));
+  };
+  refuse_if(log.profile > 0, fmt::format("log.profile = {}", log.profile), "log.profile");
+  refuse_if(log.tensorboard, "log.tensorboard = true", "log.tensorboard");
+  refuse_if(log.report && job.given_keys.contains("log.report"), "log.report = true", "log.report");
+}
+
+void refuse_without_checkpoint_directory(const CheckpointConfig& checkpoint) {
+  if (!checkpoint.directory.empty()) return;
+  if (checkpoint.every > 0) {
+    refuse(fmt::format("checkpoint.every = {}", checkpoint.every),
+           "no checkpoint is written, as checkpoint.directory is empty",
+           "set checkpoint.directory, or leave checkpoint.every out");
+  }
+  if (checkpoint.resume == "must") {
+    refuse("checkpoint.resume = \"must\"",
+           "there is nothing to go on from, as checkpoint.directory is empty",
+           "set checkpoint.directory");
+  }
+}
+
+void refuse_too_few_steps(const RunConfig& config) {
+  const int64_t steps = config.train.steps, profile = config.log.profile;
+  if (profile > 0 && steps < profile + kStepsBeforeProfile) {
+    refuse(fmt::format("log.profile = {}", profile),
+           fmt::format("the first {} steps are not profiled, and train.steps = {}",
+                       kStepsBeforeProfile, steps),
+           fmt::format("use train.steps = {} or more", profile + kStepsBeforeProfile));
+  }
+  if (config.scheduler.warmup_steps > steps) {
+    refuse(fmt::format("scheduler.warmup_steps = {}", config.scheduler.warmup_steps),
+           fmt::format("more than train.steps = {}: the learning rate would never reach its peak",
+                       steps),
+           fmt::format("use {} at most", steps));
+  }
+}
+
+// Beyond these no machine follows, and sizes in bytes would not fit 63 bits.
+constexpr int64_t kMostTokensOfStep = int64_t{1} << 32;
+constexpr double kMostBytesOfForward = 0x1p58;
+
+void refuse_absurd_sizes(const Job& job) {
+  const int64_t batch = job.config.train.global_batch, sequence = job.sequence_length;
+  if (batch > kMostTokensOfStep / sequence) {
+    refuse(fmt::format("train.global_batch = {}", batch),
+           fmt::format("with {} tokens a sequence, more than {} tokens a step", sequence,
+                       format_count(kMostTokensOfStep)),
+           fmt::format("use {} at most", kMostTokensOfStep / sequence));
+  }
+  const models::ModelFacts& facts = job.model.facts;
+  const double bytes_of_token = 64.0 * static_cast<double>(facts.layers * facts.hidden) +
+                                8.0 * static_cast<double>(facts.vocabulary);
+  const double bytes_of_sequence = bytes_of_token * static_cast<double>(sequence);
+  if (static_cast<double>(job.micro_batch) * bytes_of_sequence > kMostBytesOfForward) {
+    refuse(fmt::format("train.micro_batch = {}", job.micro_batch),
+           fmt::format("the activations of such a forward, of {} layers of {} and a vocabulary of "
+                       "{}, have no size that fits",
+                       facts.layers, facts.hidden, facts.vocabulary),
+           fmt::format("use {:.0f} at most",
+                       std::max(1.0, std::floor(kMostBytesOfForward / bytes_of_sequence))));
+  }
+}
+
+}  // namespace
+
+void refuse_impossible_settings(const Job& job) {
+  refuse_absurd_sizes(job);
+  refuse_without_log_directory(job);
+  refuse_without_checkpoint_directory(job.config.checkpoint);
+  refuse_too_few_steps(job.config);
+  const int64_t every = job.config.train.evaluate_every;
+  if (every > 0 && job.config.data.validation.empty()) {
+    refuse(fmt::format("train.evaluate_every = {}", every),
+           "there is nothing to evaluate on, as data.validation is empty",
+           "set data.validation, or leave train.evaluate_every out");
+  }
+}
+
+std::vector<std::string> settings_without_effect(const Job& job) {
+  const RunConfig& config = job.config;
+  std::vector<std::string> found;
+  const auto add_if = [&](bool without_effect, const std::string& setting,
+                          const std::string& reason) {
+    if (without_effect) found.push_back(fmt::format("{} has no effect: {}", setting, reason));
+  };
+  const auto given = [&](const char* key) { return job.given_keys.contains(key); };
+  const ParallelConfig& parallel = config.parallel;
+  add_if(parallel.tp == 1 && parallel.tp_mode != "1d",
+         fmt::format("parallel.tp_mode = \"{}\"", parallel.tp_mode), "parallel.tp is 1");
+  add_if(parallel.tp == 1 && parallel.tp_sequence.has_value(),
+         fmt::format("parallel.tp_sequence = {}", parallel.tp_sequence.value_or(false)),
+         "parallel.tp is 1");
+  add_if(parallel.sp == 1 && parallel.sp_mode != "ring",
+         fmt::format("parallel.sp_mode = \"{}\"", parallel.sp_mode), "parallel.sp is 1");
+  add_if(job.strategy.world_size() == 1 && parallel.zero.value_or(0) > 0,
+         fmt::format("parallel.zero = {}", parallel.zero.value_or(0)),
+         "there is one rank, which shards nothing");
+  const bool whole = parallel.accumulate == "full";
+  add_if(whole && job.strategy.zero < 2, "parallel.accumulate = \"full\"",
+         fmt::format("parallel.zero is {}, and gradients are summed whole as it is",
+                     job.strategy.zero));
+  add_if(whole && job.strategy.zero >= 2 && job.num_micro_batches() == 1,
+         "parallel.accumulate = \"full\"", "train.micro_batch makes one micro-batch of a step");
+  add_if(!config.memory.nvme_path.empty() && !job.tiers.uses(memory::Tier::nvme) &&
+             job.tiers_open.empty(),
+         "memory.nvme_path", "no memory.offload_* puts anything there");
+  const std::optional<int64_t> micro_batch = config.train.micro_batch;
+  add_if(micro_batch.value_or(0) > job.share,
+         fmt::format("train.micro_batch = {}", micro_batch.value_or(0)),
+         fmt::format("a replica's share of train.global_batch = {} is {}, one forward",
+                     config.train.global_batch, job.share));
+  add_if(config.scheduler.name == "constant" && config.scheduler.minimum_ratio > 0,
+         fmt::format("scheduler.minimum_ratio = {}", config.scheduler.minimum_ratio),
+         "scheduler.name is \"constant\"");
+  add_if(config.data.invalid == data::InvalidFiles::skip && config.data.tokenizer == "bytes",
+         "data.invalid = \"skip\"", "data.tokenizer is \"bytes\", which takes any file");
+  const bool no_checkpoints = config.checkpoint.directory.empty();
+  add_if(no_checkpoints && given("checkpoint.keep"),
+         fmt::format("checkpoint.keep = {}", config.checkpoint.keep),
+         "checkpoint.directory is empty, so none is written");
+  add_if(no_checkpoints && config.checkpoint.resume == "never", "checkpoint.resume = \"never\"",
+         "checkpoint.directory is empty, so there is none");
+  return found;
+}
+
+}  // namespace colossal

@@ -1,0 +1,19 @@
+// Nothing that a user asks for is ignored in silence: settings that would do nothing beside the
+// others.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colossal/booster/job.h"
+
+namespace colossal {
+
+// What asks for something that cannot be (a profile of steps that are never made, a checkpoint
+// without a folder, a batch of absurd size) is refused: throws ConfigError naming both settings.
+void refuse_impossible_settings(const Job& job);
+
+// What merely has no effect on a run that is sensible without it is told: a line each, naming both.
+std::vector<std::string> settings_without_effect(const Job& job);
+
+}  // namespace colossal

@@ -1,7 +1,9 @@
 #include "colossal/base/progress.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -25,11 +27,44 @@ struct Screen {
   std::string take() { return std::exchange(text, ""); }
 };
 
+ProgressLine::Extra text(const std::string& extra) {
+  return [extra](double) { return extra; };
+}
+
+TEST(Progress, WhatFollowsFromTheRateGoesWithIt) {
+  Screen screen;
+  ProgressLine line("training", 0, 100, "steps", screen.output(/*terminal=*/false));
+  const auto tokens = [](double rate) { return fmt::format("{} tokens/s", 10 * rate); };
+  screen.now += milliseconds(1'000);
+  line.update(1, tokens);  // a slow step
+  EXPECT_EQ(screen.take(),
+            "training  1/100 steps  1 %  1.0s, 1m39s left  1.00 steps/s  10 tokens/s\n");
+  screen.now += milliseconds(3'000);
+  line.update(16, tokens);
+  EXPECT_EQ(screen.take(),
+            "training  16/100 steps  16 %  4.0s, 21s left  4.00 steps/s  40 tokens/s\n");
+  screen.now += milliseconds(4'000);  // a save
+  line.update(16, tokens);
+  line.finish();
+  EXPECT_EQ(screen.take(),
+            "training  16/100 steps  16 %  8.0s, 42s left  2.00 steps/s  20 tokens/s\n");
+}
+
+TEST(Progress, PlainLinesComeEverySoManyIfToldSo) {
+  Screen screen;
+  ProgressLine line("training", 5, 100, "steps", screen.output(false), 10);
+  for (int step = 6; step <= 23; ++step) line.update(step);
+  const std::string lines = screen.take();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
+  EXPECT_NE(lines.find("10/100"), std::string::npos);
+  EXPECT_NE(lines.find("20/100"), std::string::npos);
+}
+
 TEST(Progress, PlainLineSaysWhatIsDoneAndLeft) {
   Screen screen;
   ProgressLine line("training", 0, 1000, "steps", screen.output(/*terminal=*/false));
   screen.now += milliseconds(80'000);
-  line.update(400, "loss 2.31 | 612 MiB");
+  line.update(400, text("loss 2.31 | 612 MiB"));
   EXPECT_EQ(screen.take(),
             "training  400/1,000 steps  40 %  1m20s, 2m00s left  5.00 steps/s  "
             "loss 2.31 | 612 MiB\n");

@@ -48,24 +48,30 @@ ProgressOutput standard_progress_output() {
 }
 
 ProgressLine::ProgressLine(std::string title, int64_t done, int64_t total, std::string unit,
-                           ProgressOutput output)
+                           ProgressOutput output, std::optional<int64_t> plain_every)
     : title_(std::move(title)),
       first_done_(done),
       done_(done),
       total_(total),
       unit_(std::move(unit)),
       output_(std::move(output)),
+      plain_every_(plain_every),
       start_(output_.now()) {}
 
 ProgressLine::~ProgressLine() {
   if (!finished_ && drawn_done_ && output_.terminal) output_.write("\n");
 }
 
-void ProgressLine::update(int64_t done, std::string_view extra) {
+bool ProgressLine::is_due(Duration now) const {
+  if (output_.terminal || !plain_every_) return now >= next_draw_;
+  return done_ / *plain_every_ != drawn_done_.value_or(first_done_) / *plain_every_;
+}
+
+void ProgressLine::update(int64_t done, Extra extra) {
   done_ = done;
-  extra_ = extra;
+  extra_ = std::move(extra);
   const Duration now = elapsed();
-  if (now < next_draw_) return;
+  if (!is_due(now)) return;
   draw(now);
   next_draw_ = now + (output_.terminal ? kTerminalInterval : plain_interval(now));
 }
@@ -88,7 +94,7 @@ std::string ProgressLine::text(Duration elapsed) const {
     if (total_ > done_) line += ", " + format_duration(Duration((total_ - done_) / rate)) + " left";
     line += "  " + format_rate(rate, unit_);
   }
-  if (!extra_.empty()) line += "  " + extra_;
+  if (extra_) line += "  " + extra_(rate);
   return line;
 }
 

@@ -3,7 +3,7 @@
 //   training  412/1,000 steps  41 %  1m23s, 1m58s left  4.96 steps/s  loss 2.31 | 612 MiB
 //
 // On a terminal it is rewritten in place and cut to the width; elsewhere it comes as plain lines,
-// often at first and once a minute in the end.
+// often at first and once a minute in the end, or each time that so many more are done.
 #pragma once
 
 #include <chrono>
@@ -29,22 +29,28 @@ ProgressOutput standard_progress_output();
 class ProgressLine {
  public:
   // done: what is already done at the start (a resumed run); it counts in "412/1,000" but not in
-  // the rate. total 0: unknown, so nothing is said of what is left.
+  // the rate. total 0: unknown, so nothing is said of what is left. plain_every: plain lines come
+  // whenever another so many are done.
   ProgressLine(std::string title, int64_t done, int64_t total, std::string unit,
-               ProgressOutput output = standard_progress_output());
+               ProgressOutput output = standard_progress_output(),
+               std::optional<int64_t> plain_every = {});
   // Ends the line where it is, if finish() was not reached.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Cheap enough for each step: most calls write nothing. `extra` is shown as it is.
-  void update(int64_t done, std::string_view extra = {});
+  // What else the line shows, given the rate in it: what follows from the rate then goes with it.
+  using Extra = std::function<std::string(double per_second)>;
+
+  // Cheap enough for each step: most calls write nothing.
+  void update(int64_t done, Extra extra = {});
   // Writes the last state, if that is not what stands there, and ends the line.
   void finish();
 
  private:
   using Duration = std::chrono::duration<double>;
 
+  bool is_due(Duration now) const;
   std::string text(Duration elapsed) const;
   void draw(Duration elapsed);
   Duration elapsed() const;
@@ -54,8 +60,9 @@ class ProgressLine {
   int64_t done_;
   int64_t total_;
   std::string unit_;
-  std::string extra_;
+  Extra extra_;
   ProgressOutput output_;
+  std::optional<int64_t> plain_every_;
   std::chrono::steady_clock::time_point start_;
   Duration next_draw_{0};
   std::optional<int64_t> drawn_done_;  // what the last line written says

@@ -18,6 +18,7 @@ namespace colossal {
 namespace {
 
 constexpr std::chrono::milliseconds kGemmMeasurement{100};
+constexpr std::chrono::seconds kFirstReport{2}, kBetweenReports{60};
 
 // Peak resident, peak of the device, resident before the model, and tensors by kind.
 constexpr int64_t kMemoryFigures = 3 + static_cast<int64_t>(memory::kNumMemoryKinds);
@@ -28,8 +29,8 @@ constexpr int64_t kTierFigures = 1 + 2 * static_cast<int64_t>(std::size(memory::
 // Those of the rank that has most of them.
 void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMetrics& metrics) {
   const auto counted = static_cast<double>(kinds.total());
-  if (counted <= metrics.memory_counted_bytes) return;  // not where it is missing
-  metrics.memory_counted_bytes = counted;
+  if (counted <= metrics.memory_at_peak) return;  // not where it is missing
+  metrics.memory_at_peak = counted;
   metrics.memory_base_bytes = base;
   for (size_t kind = 0; kind < memory::kNumMemoryKinds; ++kind) {
     const char* const name = memory_kind_name(static_cast<memory::MemoryKind>(kind));
@@ -68,24 +69,32 @@ void RunMonitor::measure_gemm_rate() {
 
 void RunMonitor::start(int64_t steps_done) {
   measure_gemm_rate();
+  start_ = Clock::now();
+  next_report_ = start_ + kFirstReport;
   sent_before_ = sent_so_far();
   moved_before_ = engine_.chunks().tier_traffic();
   if (!writes_) return;
   log::info("{}", describe_run(job_, context_, engine_, gemm_flops_));
-  const int64_t steps = job_.config.train.steps;
-  if (steps_done < steps) {
-    progress_ = std::make_unique<ProgressLine>("training", steps_done, steps, "steps");
+  const int64_t steps = job_.config.train.steps, profiled = job_.config.log.profile;
+  if (steps_done >= steps) return;
+  if (profiled > 0 && steps - steps_done < profiled + kStepsBeforeProfile) {
+    log::warn("log.profile = {}: only {} steps are left, of which the first {} are not profiled",
+              profiled, steps - steps_done, kStepsBeforeProfile);
   }
+  progress_ = std::make_unique<ProgressLine>("training", steps_done, steps, "steps",
+                                             standard_progress_output(), job_.config.log.every);
 }
 
-// From the third step on, when memory has been touched and what is made once is made.
 void RunMonitor::profile() {
-  constexpr int64_t kWarmUp = 2;
   const int64_t steps = job_.config.log.profile;
-  const int64_t done = steps_begun_++ - kWarmUp;
-  if (steps == 0 || job_.config.log.directory.empty()) return;
+  const int64_t done = steps_begun_++ - kStepsBeforeProfile;
+  if (steps == 0) return;
   if (done == 0) profiler_ = std::make_unique<Profiler>(job_.config.log.directory, context_.rank());
-  if (done != steps || !profiler_) return;
+  if (done == steps) end_profile(steps);
+}
+
+void RunMonitor::end_profile(int64_t steps) {
+  if (!profiler_) return;
   try {
     const std::string tables = profiler_->stop(steps);
     if (writes_) log::info("profile of {}", tables);
@@ -118,6 +127,7 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   const double seconds = std::chrono::duration<double>(Clock::now() - step_start_).count();
   const double flops =
       static_cast<double>(result.tokens) * job_.model.facts.flops_per_token(job_.sequence_length);
+  gemm_flops_ = std::max(gemm_flops_, flops / seconds);
   pending_.emplace();
   pending_->step = result.step;
   pending_->loss = result.loss;
@@ -131,7 +141,9 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   pending_->skipped = result.skipped;
   if (validation_loss) pending_->validation_loss = *validation_loss;
   exchange();
-  if (writes_) show(*pending_);
+  if (!writes_) return;
+  show(*pending_);
+  keep_report();
 }
 
 int64_t RunMonitor::device_peak_bytes() const {
@@ -228,20 +240,43 @@ void RunMonitor::flush() {
   pending_.reset();
 }
 
+// Tokens and FLOPs a second follow from the line's own steps a second: all steps are alike.
 void RunMonitor::show(const report::StepMetrics& metrics) {
   const std::string validation = std::isnan(metrics.validation_loss)
                                      ? ""
                                      : fmt::format(" (validation {:.4f})", metrics.validation_loss);
-  progress_->update(metrics.step,
-                    fmt::format("loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", metrics.loss,
-                                validation, format_rate(metrics.tokens_per_second, "tokens"),
-                                100 * metrics.model_flops_utilization,
-                                format_bytes(machine::peak_resident_bytes())));
+  const double tokens = metrics.tokens;
+  const double gemm_share =
+      tokens * job_.model.facts.flops_per_token(job_.sequence_length) / gemm_flops_;
+  progress_->update(metrics.step, [=, loss = metrics.loss](double steps_per_second) {
+    return fmt::format("loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", loss, validation,
+                       format_rate(steps_per_second * tokens, "tokens"),
+                       100 * steps_per_second * gemm_share,
+                       format_bytes(machine::peak_resident_bytes()));
+  });
+}
+
+// A run that is killed leaves its last report: it is written soon after the start, then less and
+// less often, once a minute in the end. A long one takes a fiftieth of the time at most.
+void RunMonitor::keep_report() {
+  if (!job_.config.log.report || job_.config.log.directory.empty()) return;
+  const Clock::time_point begin = Clock::now();
+  if (begin < next_report_) return;
+  try {
+    write_report(job_, context_, gemm_flops_, memory_.second_step());
+  } catch (const IoError& error) {
+    if (!report_failed_) log::warn("training goes on, without a report: {}", error.what());
+    report_failed_ = true;
+  }
+  const Clock::time_point end = Clock::now();
+  const Clock::duration pause =
+      std::clamp<Clock::duration>((end - start_) / 4, kFirstReport, kBetweenReports);
+  next_report_ = end + std::max(pause, 50 * (end - begin));
 }
 
 void RunMonitor::finish() {
   flush();
-  profile();
+  end_profile(steps_begun_ - kStepsBeforeProfile);
   if (!writes_) return;
   if (progress_) progress_->finish();
   if (job_.config.log.report && !job_.config.log.directory.empty()) {

@@ -34,7 +34,7 @@ class RunMonitor {
   // Writes what is known so far; before a checkpoint, so that no checkpoint is ahead of the
   // metrics.
   void flush();
-  void finish();
+  void finish();  // writes report.html, as end_step() does now and then
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -42,6 +42,8 @@ class RunMonitor {
   void measure_gemm_rate();
   void exchange();
   void profile();
+  void end_profile(int64_t steps);
+  void keep_report();
   int64_t device_peak_bytes() const;  // 0 on a CPU
   int64_t* tell_tiers(int64_t* figure);
   const int64_t* hear_tiers(const int64_t* figure);
@@ -53,10 +55,15 @@ class RunMonitor {
   Engine& engine_;
   const TrainingData& data_;
   StepMemory& memory_;
-  bool writes_ = false;    // rank 0
-  double gemm_flops_ = 0;  // FLOP/s of all ranks' threads together, in the compute type
+  bool writes_ = false;  // rank 0
+  // FLOP/s of all ranks' threads together, in the compute type: as measured at the start, or what a
+  // step has reached since, where the machine was busy with something else at that time.
+  double gemm_flops_ = 0;
   int64_t steps_begun_ = 0;
   std::unique_ptr<Profiler> profiler_;
+  Clock::time_point start_;
+  Clock::time_point next_report_;
+  bool report_failed_ = false;  // and has been told
   Clock::time_point step_start_;
   std::map<std::string, int64_t> sent_before_;  // at the end of the step before
   memory::TierPools::Traffic moved_before_;     // the same

@@ -10,7 +10,12 @@
 
 using namespace colossal;
 
-int main(int, char** arguments) {
+int main(int argc, char** arguments) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FILES\n  FILES: text to learn from, such as 'src/**/*.cpp'\n",
+                 arguments[0]);
+    return 2;
+  }
   const auto world = comm::single_world();
   const ParallelContext context(*world, Strategy{});
 

@@ -94,7 +94,8 @@ class Refusals(EndToEndTest):
 
     def test_read_only_output_directory(self):
         """Root may write anywhere that is not mounted read-only: /proc is as good as read-only."""
-        self.refuse("/proc/colossal", flags=["--log.directory=/proc/colossal"], code=1)
+        self.refuse("cannot make the folder /proc/colossal", "log.directory",
+                    flags=["--log.directory=/proc/colossal"], code=1)
 
     def test_a_last_save_that_fails(self):
         environment = {**os.environ, "LD_PRELOAD": str(SHIM), "COLOSSAL_FAULT_PATH": "step-000001",
@@ -126,6 +127,31 @@ class Refusals(EndToEndTest):
     def test_no_such_command(self):
         done = subprocess.run([COLOSSAL, "trian"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
+        self.assertIn("trian: no such command; nearest: train; there are: train, plan, generate", done.stderr)
+
+    def test_absurd_numbers(self):
+        self.refuse("train.global_batch=9223372036854775807: must be between 1 and 16777216",
+                    flags=["--train.global_batch=9223372036854775807"])
+        self.refuse("train.seed=18446744073709551615: must be between -9223372036854775808 and 9223372036854775807",
+                    flags=["--train.seed=18446744073709551615"])
+        self.refuse("--ranks=2000000", "1048576", ranks=2000000)
+
+    def test_settings_that_do_not_go_together(self):
+        self.refuse("log.profile = 3", "log.directory", flags=["--log.directory=", "--log.profile=3"])
+        self.refuse("train.evaluate_every = 2", "data.validation", flags=["--train.evaluate_every=2"])
+        self.refuse("scheduler.warmup_steps = 5", "train.steps = 1", flags=["--scheduler.warmup_steps=5"])
+
+    def test_settings_without_effect_are_told_once(self):
+        flags = [*self.flags(checkpoints=False), "--train.steps=1", "--parallel.sp_mode=ulysses"]
+        log = self.train(*flags, ranks=2)
+        self.assertEqual(log.count('parallel.sp_mode = "ulysses" has no effect: parallel.sp is 1'), 1, log)
+        plan = subprocess.run([COLOSSAL, "plan", self.toml, *flags], capture_output=True, text=True)
+        self.assertIn("parallel.sp_mode", plan.stderr)
+
+    def test_a_corpus_that_is_a_pipe(self):
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        self.refuse(f"'{pipe}' is a pipe", "regular files", flags=[f"--data.train={pipe}"])
 
 
 class BadModelFolders(EndToEndTest):
@@ -189,6 +215,16 @@ class BadModelFolders(EndToEndTest):
             index = {"weight_map": {tensor: name for tensor in self.tensors}}
             (self.model / "model.safetensors.index.json").write_text(json.dumps(index))
             self.refuse("outside.safetensors")
+
+    def test_a_folder_without_a_config(self):
+        (self.model / "config.json").unlink()
+        self.refuse(f"no {self.model}/config.json: a model's folder holds")
+
+    def test_weights_of_a_type_that_is_not_read(self):
+        name = "transformer.h.0.ln_1.weight"
+        save_file({**self.tensors, name: self.tensors[name].to(torch.float8_e4m3fn)},
+                  self.model / "model.safetensors")
+        self.refuse(f"{self.model}/model.safetensors", name, "F8_E4M3")
 
     def test_config_with_missing_absurd_or_unknown_fields(self):
         save_file(self.tensors, self.model / "model.safetensors")

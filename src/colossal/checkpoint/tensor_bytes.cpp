@@ -19,8 +19,8 @@ io::ScalarType file_type(at::ScalarType type) {
   }
 }
 
-at::ScalarType tensor_type(io::ScalarType type) {
-  switch (type) {
+at::ScalarType tensor_type(const io::TensorEntry& entry, const std::filesystem::path& file) {
+  switch (entry.type) {
     case io::ScalarType::f64:
       return at::kDouble;
     case io::ScalarType::f32:
@@ -30,8 +30,9 @@ at::ScalarType tensor_type(io::ScalarType type) {
     case io::ScalarType::f16:
       return at::kHalf;
     default:
-      throw ConfigError(fmt::format("weights of type {} are not read; F64, F32, BF16 and F16 are",
-                                    io::scalar_type_name(type)));
+      throw ConfigError(fmt::format(
+          "{}: tensor \"{}\" has the type {}; weights are read of the types F64, F32, BF16 and F16",
+          file.string(), entry.name, io::scalar_type_name(entry.type)));
   }
 }
 

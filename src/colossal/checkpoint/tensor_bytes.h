@@ -4,15 +4,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <span>
 
+#include "colossal/io/safetensors.h"
 #include "colossal/io/scalar_type.h"
 
 namespace colossal::checkpoint {
 
 io::ScalarType file_type(at::ScalarType type);
-// Throws ConfigError for types that no model weight has (fp8, complex ...).
-at::ScalarType tensor_type(io::ScalarType type);
+// Of a tensor in a file. Throws ConfigError naming both for types that no model weight has (fp8,
+// complex ...).
+at::ScalarType tensor_type(const io::TensorEntry& entry, const std::filesystem::path& file);
 
 // The memory of a contiguous CPU tensor.
 std::span<const std::byte> bytes_of(const at::Tensor& tensor);

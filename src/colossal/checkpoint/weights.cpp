@@ -3,6 +3,8 @@
 #include <ATen/ops/all.h>
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/slabs.h"
 #include "colossal/checkpoint/tensor_bytes.h"
@@ -13,11 +15,13 @@ namespace {
 
 io::TensorDirectory::Tensor find(const io::TensorDirectory& directory, const std::string& name) {
   if (directory.contains(name)) return directory.find(name);
-  const std::string bare = name.substr(name.find('.') + 1);
+  // Saved without its head, a model's names lack their first part; "lm_head.weight" has none such.
+  const bool has_prefix = std::ranges::count(name, '.') > 1;
+  const std::string bare = has_prefix ? name.substr(name.find('.') + 1) : name;
   if (directory.contains(bare)) return directory.find(bare);
-  throw ConfigError(
-      fmt::format("{}: no tensor \"{}\" (nor \"{}\"); the weights are of another model",
-                  directory.path().string(), name, bare));
+  throw ConfigError(fmt::format("{}: no tensor \"{}\"{}; the weights are of another model",
+                                directory.path().string(), name,
+                                has_prefix ? fmt::format(" (nor \"{}\")", bare) : ""));
 }
 
 }  // namespace
@@ -29,7 +33,7 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
                                   file.path().string(), entry.name, fmt::join(entry.shape, ", "),
                                   fmt::join(parameter.shape, ", ")));
   }
-  const at::ScalarType type = tensor_type(entry.type);
+  const at::ScalarType type = tensor_type(entry, file.path());
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   const int64_t slab = kSlabBytes / element;
   for (int64_t begin = here.begin; begin < here.end; begin += slab) {

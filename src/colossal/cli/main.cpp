@@ -1,19 +1,40 @@
 // colossal: trains, plans, generates, checks, launches. See command.h for exit codes.
 #include <c10/util/Exception.h>
 
-#include <new>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <new>
+#include <system_error>
+
+#include "colossal/base/build_id.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/base/nearest.h"
+#include "colossal/base/version.h"
 #include "colossal/cli/command.h"
 
 namespace colossal::cli {
 namespace {
 
+void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  const std::string given = argv[1];
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  if (std::ranges::find(names, given) != names.end()) return;
+  throw ConfigError(fmt::format("{}: no such command; nearest: {}; there are: {}", given,
+                                nearest(given, names), fmt::join(names, ", ")));
+}
+
 int run(int argc, char** argv) {
   int exit_code = kDone;
-  CLI::App app("Colossal trains, fine-tunes, aligns and serves large models in parallel.",
+  CLI::App app("Colossal trains language models on many ranks in parallel, and generates text.",
                "colossal");
+  app.set_version_flag("--version",
+                       fmt::format("colossal {} (build {})", kVersion, build_id().substr(0, 12)));
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   add_train(app, exit_code);
@@ -21,6 +42,7 @@ int run(int argc, char** argv) {
   add_generate(app, exit_code);
   add_check(app, exit_code);
   add_run(app, exit_code);
+  refuse_unknown_command(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -49,6 +71,15 @@ int run_and_report(int argc, char** argv) {
     log::error("out of memory; a smaller train.micro_batch or data.sequence_length needs less");
   } catch (const c10::Error& error) {
     log::error("the tensor library failed: {}", first_line(error.what_without_backtrace()));
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      log::error(
+          "this system starts no more threads or processes ({}); use fewer ranks, fewer "
+          "train.threads, or a higher limit (ulimit -u)",
+          error.code().message());
+    } else {
+      log::error("failed: {}", first_line(error.what()));
+    }
   } catch (const std::exception& error) {
     log::error("failed: {}", first_line(error.what()));
   }

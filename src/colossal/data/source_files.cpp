@@ -23,6 +23,12 @@ namespace {
         "{}: '{}' is a folder, files are needed: '{}*' matches those in it, '{}**' all below",
         setting, pattern, folder, folder));
   }
+  if (fs::exists(path, error)) {
+    throw ConfigError(fmt::format(
+        "{}: '{}' is {}; a corpus is regular files, which every rank can read from any place: "
+        "write it to a file first",
+        setting, pattern, fs::is_fifo(path, error) ? "a pipe" : "no regular file"));
+  }
   fs::path nearest = path;
   while (!fs::is_directory(nearest, error)) nearest = nearest.parent_path();
   throw ConfigError(fmt::format("{}: no file matches '{}'; the nearest folder that exists is '{}'",

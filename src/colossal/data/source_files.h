@@ -17,7 +17,8 @@ struct SourceFile {
 // The files that the patterns match (see glob.h), sorted by the bytes of their paths, each once.
 // setting: the key that holds the patterns, named in messages.
 // Throws ConfigError for no patterns, a pattern without files (naming the nearest folder that
-// exists) and a folder (saying what would match its files); IoError for what cannot be read.
+// exists), a pipe or device, and a folder (saying what would match its files); IoError for what
+// cannot be read.
 std::vector<SourceFile> find_source_files(std::span<const std::string> patterns,
                                           const std::string& setting);
 

@@ -18,6 +18,7 @@ class ConfigFields {
  public:
   explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
 
+  bool has(const std::string& name) const { return find(name) != nullptr; }  // and not null
   int64_t required_size(const std::string& name, int64_t maximum) const;
   // `fallback` where the field is absent or null.
   int64_t optional_size(const std::string& name, int64_t fallback, int64_t maximum) const;

@@ -96,9 +96,8 @@ const Family& family_of(const nlohmann::json& config) {
 nlohmann::json read_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   if (!std::filesystem::exists(path)) {
-    throw ConfigError(fmt::format(
-        "model.path = \"{}\": no {}; a model's folder holds config.json and *.safetensors",
-        folder.string(), path.string()));
+    throw ConfigError(
+        fmt::format("no {}: a model's folder holds config.json and *.safetensors", path.string()));
   }
   nlohmann::json json = io::read_json(path);
   if (!json.is_object()) throw ConfigError(fmt::format("{}: not a JSON object", path.string()));

@@ -26,7 +26,8 @@ Config parse_config(const nlohmann::json& json) {
   const std::string activation = fields.text("activation_function", "gelu_new");
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
     throw ConfigError(
-        fmt::format("config.json: activation_function = \"{}\": only \"gelu_new\" is computed here",
+        fmt::format("config.json: activation_function = \"{}\": computed here are \"gelu_new\" and "
+                    "\"gelu_pytorch_tanh\"",
                     activation));
   }
   fields.require("scale_attn_weights", true);

@@ -144,7 +144,11 @@ Config parse_config(const nlohmann::json& given) {
   }
   fields.require("hidden_act", "silu");
   fields.require("partial_rotary_factor", 1.0);
-  fields.require("quantization_config", nullptr);
+  if (fields.has("quantization_config")) {
+    throw ConfigError(
+        "config.json: quantization_config: weights that were stored quantised are not read; use "
+        "the model's folder of F32, BF16 or F16 weights");
+  }
   config.rotary = parse_rotary(json, config.max_position_embeddings);
   return config;
 }

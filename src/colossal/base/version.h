@@ -1,0 +1,8 @@
+// The version of Colossal: CMakeLists.txt reads it from here.
+#pragma once
+
+namespace colossal {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+}  // namespace colossal

@@ -35,11 +35,13 @@ TEST(CommonSettings, AreAllThatMakesTheNumbers) {
       {"train.seed = 7,", [](RunConfig& c) { c.train.seed = 7; }},
       {"train.dropout = 0.5,", [](RunConfig& c) { c.train.dropout = 0.5; }},
       {"train.micro_batch = 2,", [](RunConfig& c) { c.train.micro_batch = 2; }},
-      {"train.gradient_clip = 2,", [](RunConfig& c) { c.train.gradient_clip = 2; }},
+      {"train.gradient_clip = 2.0,", [](RunConfig& c) { c.train.gradient_clip = 2; }},
       {"data.seed = 7,", [](RunConfig& c) { c.data.seed = 7; }},
       {"data.sequence_length = 16,", [](RunConfig& c) { c.data.sequence_length = 16; }},
       {"checkpoint.every = 5,", [](RunConfig& c) { c.checkpoint.every = 5; }},
       {"model.n_layer = 2,", [](RunConfig& c) { c.model.overrides["n_layer"] = 2; }},
+      // Before dp, and others that follow from it.
+      {"parallel.tp = 2, rank 0 has 1, and parallel.dp, ", [](RunConfig& c) { c.parallel.tp = 2; }},
       {"parallel.backend = \"gloo\",", [](RunConfig& c) { c.parallel.backend = "gloo"; }},
       {"parallel.zero = 3,", [](RunConfig& c) { c.parallel.zero = 3; }}};
   for (const auto& [words, change] : changes) {

@@ -39,7 +39,7 @@ std::vector<std::string> meet(const std::vector<Settings>& settings) {
 TEST(Agreement, NamesTheSettingTheRanksAndBothValues) {
   const Settings usual{{"optimizer.learning_rate", "0.001"}, {"train.seed", "0"}};
   const Settings other{{"optimizer.learning_rate", "0.01"}, {"train.seed", "0"}};
-  EXPECT_THAT(meet({usual, usual, usual}), Each("joined"));
+  EXPECT_THAT(meet({usual, usual, {usual.rbegin(), usual.rend()}}), Each("joined"));
   EXPECT_THAT(meet({usual, usual, other, other}),
               Each("rank 2 has optimizer.learning_rate = 0.01, rank 0 has 0.001: all ranks must be "
                    "started with the same program, settings and data"));

@@ -23,9 +23,10 @@ RunConfig resolved_config(const Job& job) {
   return config;
 }
 
-// A field of config.json that a run may have overridden: it counts as the model has it.
-bool is_of_model(const Job& job, const std::string& key) {
-  return key.starts_with("model.") && job.model.config.contains(key.substr(key.find('.') + 1));
+std::vector<ConfigSchema::Value> values_of(RunConfig config) {
+  ConfigSchema schema;
+  describe(schema, config);
+  return schema.values();
 }
 
 // Their bytes would take as long to compare as to load: a copy that is not whole shows in the
@@ -44,15 +45,17 @@ std::string describe_weights(const std::filesystem::path& folder) {
 
 }  // namespace
 
+// What a rank was given comes before what follows from it: of two that differ, that is the cause.
 comm::Settings common_settings(const Job& job) {
-  comm::Settings settings{{"build", build_id()}};
-  RunConfig config = resolved_config(job);
-  ConfigSchema schema;
-  describe(schema, config);
-  for (const ConfigSchema::Value& value : schema.values()) {
-    if (value.per_rank || is_of_model(job, value.key)) continue;
-    settings.emplace_back(value.key, value.text);
+  comm::Settings settings{{"build", build_id()}}, derived;
+  const std::vector<ConfigSchema::Value> given = values_of(job.config);
+  const std::vector<ConfigSchema::Value> resolved = values_of(resolved_config(job));
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i].per_rank) continue;
+    auto& list = given[i].text == resolved[i].text ? settings : derived;
+    list.emplace_back(resolved[i].key, resolved[i].text);
   }
+  settings.insert(settings.end(), derived.begin(), derived.end());
   for (const auto& [field, value] : job.model.config.items()) {
     settings.emplace_back("model." + field, value.dump());
   }

@@ -103,10 +103,6 @@ MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard)
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   try {
-    if (error) {
-      throw IoError(
-          fmt::format("cannot make the folder {}: {}", directory.string(), error.message()));
-    }
     file_.emplace(directory / "metrics.jsonl", report::OutputFile::Mode::append);
     end_last_line(*file_);
   } catch (const IoError& failure) {

@@ -17,6 +17,11 @@ std::string settings_key(int rank) {
   return fmt::format("settings/{}", rank);
 }
 
+std::string text_of(const Settings& settings) {
+  return nlohmann::json(settings).dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);  // paths may be any bytes
+}
+
 Settings read_settings(c10d::Store& store, int rank) {
   return nlohmann::json::parse(store.get_to_str(settings_key(rank))).get<Settings>();
 }
@@ -64,9 +69,10 @@ std::string describe_difference(const Settings& of_rank_0, int rank, const Setti
 }
 
 std::string publish_settings(c10d::Store& store, int rank, const Settings& settings) {
-  const std::string text = nlohmann::json(settings).dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);  // paths may be any bytes
-  store.set(settings_key(rank), text);
+  store.set(settings_key(rank), text_of(settings));
+  Settings sorted = settings;
+  std::ranges::sort(sorted);
+  const std::string text = text_of(sorted);
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 

@@ -15,7 +15,8 @@ namespace colossal::comm {
 // of the others. Empty where nothing differs.
 std::string describe_difference(const Settings& of_rank_0, int rank, const Settings& of_rank);
 
-// Before a rank arrives, it leaves its settings in the store. Returns a digest, for its arrival.
+// Before a rank arrives, it leaves its settings in the store. Returns a digest, whatever their
+// order, for its arrival.
 std::string publish_settings(c10d::Store& store, int rank, const Settings& settings);
 
 // Once all ranks have arrived, throws the same ConfigError on each where two differ: what

@@ -75,6 +75,18 @@ TEST(ListScheduler, FollowsCostsThatDiffer) {
   EXPECT_LT(h2, h2_by_hand);
 }
 
+// Ranks that could run far ahead of each other stop where messages have no buffers.
+TEST(ListScheduler, KeepsToTheBuffers) {
+  for (const int buffers : {1, 2}) {
+    const PipelineShape shape{16, 2, 256, buffers};
+    Costs costs;
+    for (int stage = 0; stage < 32; ++stage)
+      costs.stages.push_back({1 + 0.1 * (stage % 3), 1.3, 0.8});
+    const auto conflict = first_conflict(make_schedule("zb-v", shape, costs));
+    EXPECT_FALSE(conflict.has_value()) << conflict->message;
+  }
+}
+
 // What is right as it is stays as it is.
 TEST(ListScheduler, KeepsAnOrderThatItCannotShorten) {
   Schedule order;

@@ -11,7 +11,8 @@ namespace colossal::parallel::pipeline {
 namespace {
 
 // Times are whole numbers, so that sums are exact.
-constexpr StageCosts kStages[] = {{1, 1, 1}, {4, 5, 3}, {2, 3, 1}, {3, 2, 2}, {5, 5, 5}};
+constexpr StageCosts kStages[] = {{1, 1, 1}, {4, 5, 3}, {2, 3, 1}, {3, 2, 2},
+                                  {5, 5, 5}, {2, 2, 3}, {2, 5, 1}};
 
 double sum_of(const StageCosts& stage) {
   return stage.forward + stage.input_gradient + stage.weight_gradient;
@@ -80,22 +81,25 @@ TEST(Bubble, OfInterleaved) {
   }
 }
 
-// (p - 1)(F + I - W), where that is not negative.
+// (p - 1)(F + I - W), where W is no longer than I: the first micro-batch needs (p - 1) F to the
+// last rank in any case.
 TEST(Bubble, OfZeroBubbleH1) {
   for_each_size(1, [&](int p, int m, const StageCosts& stage) {
-    const double bubble = stage.forward + stage.input_gradient - stage.weight_gradient;
+    const double bubble =
+        stage.forward + std::max(0.0, stage.input_gradient - stage.weight_gradient);
     expect_idle(simulated("zb-h1", {p, 1, m}, stage), (p - 1) * bubble);
   });
 }
 
-// (p - 1)(F + I - 2 W) within each rank's own span; the wall clock adds the way of the first
-// micro-batch to the last rank.
+// (p - 1)(F + I - 2 W) within the span of the rank that waits most, the first; in all no less than
+// the way of the first micro-batch to the last rank.
 TEST(Bubble, OfZeroBubbleH2) {
   for_each_size(2, [&](int p, int m, const StageCosts& stage) {
     const double bubble =
         std::max(0.0, stage.forward + stage.input_gradient - 2 * stage.weight_gradient);
     const Simulation simulation = simulated("zb-h2", {p, 1, m}, stage);
     EXPECT_EQ(largest_bubble(simulation), (p - 1) * bubble);
+    EXPECT_EQ(simulation.makespan, m * sum_of(stage) + (p - 1) * std::max(bubble, stage.forward));
   });
 }
 

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include "colossal/report/html.h"
+#include "colossal/report/timeline.h"
 
 namespace colossal::report {
 namespace {
 
-// Colours first, light and dark; c1 to c7 tell series apart, also with the usual kinds of colour
-// blindness.
-constexpr std::string_view kStyle = R"css(
+constexpr std::string_view kColors = R"css(
 :root { color-scheme: light dark;
   --page: #f7f7f5; --card: #fff; --text: #1d1f23; --muted: #6a6e76; --line: #e4e4e0;
   --c1: #2a6fdb; --c2: #d9711c; --c3: #1f9d76; --c4: #9257c9; --c5: #c63d6f; --c6: #7d8a2e;
@@ -18,6 +17,12 @@ constexpr std::string_view kStyle = R"css(
   --page: #131416; --card: #1b1d20; --text: #e7e8ea; --muted: #979ca5; --line: #2c2f34;
   --c1: #6ea3f7; --c2: #f0a05c; --c3: #52c9a3; --c4: #bd92ec; --c5: #ef7fa6; --c6: #b9c46a;
   --c7: #8f939b; } }
+.c1 { --color: var(--c1); } .c2 { --color: var(--c2); } .c3 { --color: var(--c3); }
+.c4 { --color: var(--c4); } .c5 { --color: var(--c5); } .c6 { --color: var(--c6); }
+.c7 { --color: var(--c7); }
+)css";
+
+constexpr std::string_view kStyle = R"css(
 * { box-sizing: border-box; margin: 0; }
 body { background: var(--page); color: var(--text); padding: 2.5rem 1.25rem 4rem;
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
@@ -29,7 +34,7 @@ h1 { font-size: 1.7rem; font-weight: 650; line-height: 1.25; letter-spacing: -.0
 h2 { font-size: 1rem; font-weight: 650; margin-bottom: .6rem; }
 header p, .note, dt, dd span, .source, .at, caption { color: var(--muted); }
 header p { margin: .3rem 0 .25rem; }
-.headlines, .chart, section > table, .columns, pre { background: var(--card);
+.headlines, .chart, .timeline, section > table, .columns, pre { background: var(--card);
   border: 1px solid var(--line); border-radius: 10px; }
 section { min-width: 0; }
 
@@ -53,9 +58,6 @@ figcaption b { font-weight: 650; }
   border-radius: 50%; background: var(--color); margin-right: .4em; }
 output { font-weight: 600; }
 .empty { color: var(--muted); }
-.c1 { --color: var(--c1); } .c2 { --color: var(--c2); } .c3 { --color: var(--c3); }
-.c4 { --color: var(--c4); } .c5 { --color: var(--c5); } .c6 { --color: var(--c6); }
-.c7 { --color: var(--c7); }
 .plot { margin-top: auto; touch-action: pan-y; }
 .plot svg { display: block; width: 100%; height: 100%; overflow: visible; }
 .grid line { stroke: var(--line); }
@@ -69,6 +71,10 @@ path { vector-effect: non-scaling-stroke; stroke-linejoin: round; stroke-linecap
 .active .pointer { visibility: visible; }
 .cursor { stroke: var(--muted); stroke-dasharray: 3 3; }
 circle { fill: var(--color); stroke: var(--card); stroke-width: 1.5px; }
+.timeline { padding: 1rem 1.4rem; }
+.timeline figcaption { margin-left: 0; }
+.wide { overflow-x: auto; }
+.wide svg { display: block; width: 100%; min-width: 760px; }
 
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr));
   gap: 1.25rem; }
@@ -94,7 +100,7 @@ pre b { color: var(--c1); font-weight: 600; }
   .charts { grid-template-columns: minmax(0, 1fr); }
   .chart { padding-right: 1.1rem; }
 }
-@media print { body { background: none; padding: 0; } .chart, section { break-inside: avoid; } }
+@media print { body { background: none; padding: 0; } .chart, .timeline, section { break-inside: avoid; } }
 )css";
 
 // Shows each series' value nearest to the pointer in the legend, and marks it in the plot.
@@ -150,9 +156,13 @@ std::string html_page(std::string_view title, std::string_view body) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
-      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}</main>\n"
+      "<title>{}</title>\n<style>{}{}{}</style>\n</head>\n<body>\n<main>\n{}</main>\n"
       "<script>{}</script>\n</body>\n</html>\n",
-      escape_html(title), kStyle, body, kScript);
+      escape_html(title), kColors, kStyle, timeline_style(), body, kScript);
+}
+
+std::string_view page_colors() {
+  return kColors;
 }
 
 }  // namespace colossal::report

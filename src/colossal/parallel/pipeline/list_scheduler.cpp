@@ -1,12 +1,14 @@
 #include "colossal/parallel/pipeline/list_scheduler.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <queue>
 #include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/parallel/pipeline/communication.h"
+#include "colossal/parallel/pipeline/execution.h"
 #include "colossal/parallel/pipeline/simulator.h"
 
 namespace colossal::parallel::pipeline {
@@ -27,58 +29,56 @@ int change_of_held(ActionKind kind) {
 // Runs a schedule in time, choosing the next computation of each rank when it is free.
 class ListScheduler {
  public:
-  ListScheduler(const Schedule& order, const Costs& costs, int in_flight, Rule rule)
+  ListScheduler(const Schedule& order, const Costs& costs, int in_flight, int buffers, Rule rule)
       : order_(order),
         costs_(costs),
         in_flight_(in_flight),
+        buffers_(buffers),
         rule_(rule),
-        ranks_(order.num_ranks()) {
-    const size_t size = size_t{3} * order.num_stages() * order.num_micro_batches;
-    end_.assign(size, kNever);
-    for (int rank = 0; rank < order.num_ranks(); ++rank) {
-      ranks_[rank].remaining = order.actions[rank];
-      ranks_[rank].forwards_left = static_cast<int>(
-          std::ranges::count(order.actions[rank], ActionKind::forward, &Action::kind));
+        channels_(num_channels(order)) {
+    end_.assign(size_t{3} * order.num_stages() * order.num_micro_batches, kNever);
+    for (const std::vector<Action>& actions : order.actions) {
+      ranks_.push_back({.remaining = {actions.begin(), actions.end()}});
+      ranks_.back().forwards_left =
+          static_cast<int>(std::ranges::count(actions, ActionKind::forward, &Action::kind));
+      result_.emplace_back();
     }
   }
 
   Schedule run() {
-    Schedule result = order_;
-    for (std::vector<Action>& actions : result.actions) actions.clear();
-    times_.push(0);
-    while (!times_.empty()) {
-      const double now = times_.top();
-      while (!times_.empty() && times_.top() == now) times_.pop();
-      start_what_can(now, result);
+    for (int rank = 0; rank < order_.num_ranks(); ++rank) events_.push({0, rank});
+    while (!events_.empty()) {
+      const auto [now, rank] = events_.top();
+      events_.pop();
+      if (ranks_[rank].free_at > now || ranks_[rank].remaining.empty()) continue;
+      const int chosen = choose(ranks_[rank], now);
+      if (chosen >= 0) start(rank, chosen, now);
     }
-    for (const Rank& rank : ranks_) {
-      COLOSSAL_CHECK(rank.remaining.empty(), "{} computations left", rank.remaining.size());
+    Schedule schedule = order_;
+    for (int rank = 0; rank < order_.num_ranks(); ++rank) {
+      COLOSSAL_CHECK(ranks_[rank].remaining.empty(), "rank {}: {} computations left", rank,
+                     ranks_[rank].remaining.size());
+      schedule.actions[rank] = std::move(result_[rank]);
     }
-    return result;
+    return schedule;
   }
 
  private:
   struct Rank {
-    std::vector<Action> remaining;  // in the given order
+    std::deque<Action> remaining;  // in the given order
     double free_at = 0;
     int held = 0;
     int forwards_left = 0;
   };
 
-  // A computation of no length may make another one of the same time ready.
-  void start_what_can(double now, Schedule& result) {
-    bool started = true;
-    while (started) {
-      started = false;
-      for (int rank = 0; rank < order_.num_ranks(); ++rank) {
-        if (ranks_[rank].free_at > now || ranks_[rank].remaining.empty()) continue;
-        const int chosen = choose(ranks_[rank], now);
-        if (chosen < 0) continue;
-        result.actions[rank].push_back(start(ranks_[rank], chosen, now));
-        started = true;
-      }
-    }
-  }
+  struct Channel {
+    size_t sent = 0;
+    std::vector<double> used_at;  // when the receiver is done with each message
+  };
+
+  // When a rank should look for something to do: it is free, a message has come, or one that it
+  // sent has been used. The earliest comes first.
+  using Event = std::pair<double, int>;
 
   // The index of the computation that is to start; -1: none.
   int choose(const Rank& rank, double now) const {
@@ -90,7 +90,8 @@ class ListScheduler {
     for (int i = 0; i < std::min(static_cast<int>(rank.remaining.size()), look_ahead()); ++i) {
       const Action& action = rank.remaining[i];
       const int change = change_of_held(action.kind);
-      if (ready_at(action) <= now && fits(rank.held, most, change)) {
+      if (ready_at(action) <= now && fits(rank.held, most, change) &&
+          (i == 0 || sends_at_once(action, now))) {
         const bool later = weights_late && action.kind == ActionKind::backward_weight;
         if (!later) return i;
         if (weight < 0) weight = i;
@@ -107,21 +108,43 @@ class ListScheduler {
     return change <= 0 || std::max(held, most) + change <= in_flight_;
   }
 
+  // Whether there is a buffer for the result: the receiver asks for `buffers` messages more than it
+  // has used, and as many may be under way before.
+  bool sends_at_once(const Action& action, double now) const {
+    const auto send = send_after(order_, action);
+    if (!send) return true;
+    const Channel& channel = channels_[channel_of(order_, *send)];
+    const size_t ahead = 2 * static_cast<size_t>(buffers_);
+    if (channel.sent < ahead) return true;
+    const size_t number = channel.sent - ahead;
+    return number < channel.used_at.size() && channel.used_at[number] <= now;
+  }
+
   // Computations further behind belong to micro-batches that are not here yet: a micro-batch passes
   // down and up the ranks, forward and backward, while one rank computes no more than this.
   int look_ahead() const { return 12 * order_.num_ranks(); }
 
-  Action start(Rank& rank, int index, double now) {
-    const Action action = rank.remaining[index];
-    rank.remaining.erase(rank.remaining.begin() + index);
+  void start(int index, int place, double now) {
+    Rank& rank = ranks_[index];
+    const Action action = rank.remaining[place];
+    rank.remaining.erase(rank.remaining.begin() + place);
     rank.held += change_of_held(action.kind);
     if (action.kind == ActionKind::forward) --rank.forwards_left;
     rank.free_at = now + costs_.of_computation(action);
     end_[index_of(action.kind, action.stage, action.micro_batch)] = rank.free_at;
-    times_.push(rank.free_at);
-    if (const auto send = send_after(order_, action)) times_.push(rank.free_at + seconds_of(*send));
-    return action;
+    result_[index].push_back(action);
+    events_.push({rank.free_at, index});
+    if (const auto send = send_after(order_, action)) {
+      ++channels_[channel_of(order_, *send)].sent;
+      events_.push({rank.free_at + seconds_of(*send), rank_of(receive_of(*send))});
+    }
+    if (const auto receive = receive_before(order_, action)) {
+      channels_[channel_of(order_, *receive)].used_at.push_back(rank.free_at);
+      events_.push({rank.free_at, rank_of(send_of(*receive))});
+    }
   }
+
+  int rank_of(const Action& action) const { return order_.rank_of_stage[action.stage]; }
 
   size_t index_of(ActionKind kind, int stage, int micro_batch) const {
     const size_t row = static_cast<size_t>(kind) * order_.num_stages() + stage;
@@ -156,16 +179,22 @@ class ListScheduler {
   const Schedule& order_;
   const Costs& costs_;
   const int in_flight_;
+  const int buffers_;
   const Rule rule_;
   std::vector<Rank> ranks_;
+  std::vector<Channel> channels_;
   std::vector<double> end_;  // [forward, backward_input, backward_weight][stage][micro-batch]
-  std::priority_queue<double, std::vector<double>, std::greater<>> times_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<std::vector<Action>> result_;
 };
 
 // Shorter is better; of as short ones, that in which ranks wait less between their first
 // computation and their last one.
 std::pair<double, double> length_of(const Schedule& order, const Costs& costs, int buffers) {
-  const Simulation simulation = simulate(with_communication(order, buffers), costs);
+  const Schedule schedule = with_communication(order, buffers);
+  // Buffers bound how far ranks may run ahead of each other; an order that needs more is none.
+  if (!execute(schedule, {}).complete()) return {kNever, kNever};
+  const Simulation simulation = simulate(schedule, costs);
   double bubbles = 0;
   for (const SimulatedRank& rank : simulation.ranks) bubbles += rank.bubble();
   return {simulation.makespan, bubbles};
@@ -177,7 +206,7 @@ Schedule list_schedule(const Schedule& order, const Costs& costs, int in_flight,
   Schedule best = order;
   auto shortest = length_of(order, costs, buffers);
   for (const Rule rule : {Rule::first_ready, Rule::drain, Rule::weights_last}) {
-    Schedule schedule = ListScheduler(order, costs, in_flight, rule).run();
+    Schedule schedule = ListScheduler(order, costs, in_flight, buffers, rule).run();
     const auto length = length_of(schedule, costs, buffers);
     if (length >= shortest) continue;
     shortest = length;

@@ -20,17 +20,19 @@ constexpr BuiltInSchedule kSchedules[] = {
      "the usual choice: as many micro-batches in flight as ranks, few messages"},
     {"gpipe", gpipe, 1, 1, 1, "the simplest: the bubble of 1f1b, with all micro-batches in flight"},
     {"interleaved", interleaved, 2, kAny, 2,
-     "a bubble divided by the chunks, for as many times the messages and some more memory"},
-    {"zb-h1", zero_bubble_h1, 1, 1, 1, "a third of the bubble of 1f1b for the same activations"},
-    {"zb-h2", zero_bubble_h2, 1, 1, 1, "no bubble, for twice the activations of 1f1b"},
+     "the bubble of 1f1b divided by the chunks, for as many times its messages and more "
+     "activations"},
+    {"zb-h1", zero_bubble_h1, 1, 1, 1, "a third of the bubble of 1f1b, for its activations"},
+    {"zb-h2", zero_bubble_h2, 1, 1, 1,
+     "no bubble once ranks need not start a step together, for twice the activations of 1f1b"},
     {"zb-v", zero_bubble_v, 2, 2, 2,
-     "no bubble for the activations of 1f1b, evenly over the ranks, and twice the messages"},
-    {"v-half", v_half, 2, 2, 2,
-     "half the activations of 1f1b, evenly over the ranks, with half its bubble"},
+     "the smallest bubble: the way to the last rank; for the activations of 1f1b, twice its "
+     "messages"},
+    {"v-half", v_half, 2, 2, 2, "half the activations of 1f1b at every rank, with half its bubble"},
     {"v-min", v_min, 2, 2, 2,
-     "a third of the activations of 1f1b, evenly over the ranks, with two thirds of its bubble"},
+     "a third of the activations of 1f1b at every rank, with two thirds of its bubble"},
     {"dualpipe-v", dual_pipe_v, 2, 2, 2,
-     "forwards and backwards in pairs that a device may run at the same time, and a small bubble"},
+     "nearly all work in pairs of a forward and a backward that a device may run at the same time"},
 };
 
 const BuiltInSchedule& schedule_named(std::string_view name) {

@@ -1,0 +1,54 @@
+#include "colossal/parallel/pipeline/schedule_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/io/file.h"
+#include "colossal/parallel/pipeline/schedule_text.h"
+#include "colossal/parallel/pipeline/validator.h"
+
+namespace colossal::parallel::pipeline {
+namespace {
+
+bool is_built_in(const std::string& name) {
+  return std::ranges::any_of(schedules(),
+                             [&](const BuiltInSchedule& one) { return one.name == name; });
+}
+
+void check_fits(const std::string& path, const Schedule& schedule, const PipelineShape& shape) {
+  const auto refuse = [&](std::string_view key, int asked, int found) {
+    throw ConfigError(
+        fmt::format("parallel.pp_schedule = \"{0}\" is for {1} = {2}, and this run has {1} = {3}; "
+                    "use {1} = {2}, "
+                    "or another schedule",
+                    path, key, found, asked));
+  };
+  const int stages = shape.num_ranks * shape.chunks;
+  if (schedule.num_ranks() != shape.num_ranks) refuse("pp", shape.num_ranks, schedule.num_ranks());
+  if (schedule.num_stages() != stages) refuse("stages in all", stages, schedule.num_stages());
+  if (schedule.num_micro_batches != shape.num_micro_batches) {
+    refuse("micro-batches", shape.num_micro_batches, schedule.num_micro_batches);
+  }
+}
+
+}  // namespace
+
+Schedule chosen_schedule(const std::string& pp_schedule, const PipelineShape& shape,
+                         const Costs& costs) {
+  // What is neither a name nor a file is refused as a name, which is what it was meant to be more
+  // often.
+  const bool is_file = !is_built_in(pp_schedule) && std::filesystem::is_regular_file(pp_schedule);
+  if (!is_file) return make_schedule(pp_schedule, shape, costs);
+  Schedule schedule = parse_schedule(io::read_file(pp_schedule), pp_schedule);
+  check_fits(pp_schedule, schedule, shape);
+  check_schedule(schedule);
+  return schedule;
+}
+
+void write_schedule(const std::filesystem::path& path, const Schedule& schedule) {
+  io::write_file_atomically(path, schedule_text(schedule));
+}
+
+}  // namespace colossal::parallel::pipeline

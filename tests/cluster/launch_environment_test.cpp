@@ -260,5 +260,28 @@ TEST(Socket, says_which_host_has_no_address) {
   }
 }
 
+std::optional<int> openmp_threads_of(Variables variables) {
+  return openmp_threads([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(OpenMpThreads, are_those_of_the_outermost_level) {
+  EXPECT_EQ(openmp_threads_of({}), std::nullopt);
+  EXPECT_EQ(openmp_threads_of({{"OMP_NUM_THREADS", "3"}}), 3);
+  EXPECT_EQ(openmp_threads_of({{"OMP_NUM_THREADS", "4,2"}}), 4);
+  EXPECT_EQ(openmp_threads_of({{"OMP_NUM_THREADS", "many"}}), std::nullopt);
+  EXPECT_EQ(openmp_threads_of({{"OMP_NUM_THREADS", "0"}}), std::nullopt);
+}
+
+TEST(OpenMpThreads, torchruns_own_choice_is_nobodys_wish) {
+  const auto under_torchrun = [](const char* threads) {
+    return openmp_threads_of({{"OMP_NUM_THREADS", threads}, {"TORCHELASTIC_RUN_ID", "job"}});
+  };
+  EXPECT_EQ(under_torchrun("1"), std::nullopt);
+  EXPECT_EQ(under_torchrun("2"), 2);
+}
+
 }  // namespace
 }  // namespace colossal::cluster

@@ -215,8 +215,8 @@ Job resolve_job(const RunConfig& config, const Machine& machine,
   job.recompute_open = config.memory.recompute == decltype(config.memory.recompute)("auto");
   job.tiers_open = open_tiers(config.memory);
   resolve_budgets(config.memory, machine, job);
-  job.threads = static_cast<int>(
-      config.train.threads.value_or(std::max(1, machine.cores / std::max(1, machine.local_ranks))));
+  job.threads = static_cast<int>(config.train.threads.value_or(
+      std::clamp(machine.cores / std::max(1, machine.local_ranks), 1, machine.most_threads)));
   job.given_keys = given_keys;
   refuse_impossible_settings(job);
   job.warnings = settings_without_effect(job);

@@ -2,6 +2,7 @@
 // nothing has been allocated yet.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -42,6 +43,7 @@ struct Machine {
   int ranks = 1;                   // in all
   int local_ranks = 1;             // on this host
   int cores = 1;                   // of this host
+  int most_threads = INT_MAX;      // of a rank, where train.threads does not say
   int64_t memory_bytes = 0;        // of this host, for the tensors of its ranks; 0: no limit
   bool bf16_instructions = false;  // of what computes: CPU or GPU
 };

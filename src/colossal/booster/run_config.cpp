@@ -83,7 +83,7 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.backend", &parallel.backend, "what joins the ranks",
              {.choices = {"auto", "shm", "gloo", "nccl"}});
   schema.add("parallel.timeout", &parallel.timeout, "longest wait for a collective",
-             {.maximum = kMostSeconds});
+             {.minimum = 0.001, .maximum = kMostSeconds});
 }
 
 void describe_memory(ConfigSchema& schema, MemoryConfig& config) {
@@ -163,9 +163,11 @@ void describe_train(ConfigSchema& schema, TrainConfig& train) {
   schema.add("train.seed", &train.seed, "of initial weights and dropout");
   schema.add("train.dropout", &train.dropout, "all dropout probabilities",
              {.minimum = 0, .maximum = 0.999, .unset = "the model's"});
-  schema.add(
-      "train.threads", &train.threads, "compute threads of each rank",
-      {.minimum = 1, .maximum = kMostThreads, .unset = "cores / local ranks", .per_rank = true});
+  schema.add("train.threads", &train.threads, "compute threads of each rank",
+             {.minimum = 1,
+              .maximum = kMostThreads,
+              .unset = "cores / local ranks, at most OMP_NUM_THREADS where that is set",
+              .per_rank = true});
   schema.add("train.evaluate_every", &train.evaluate_every,
              "between evaluations on data.validation; 0: only at the end",
              {.unit = "steps", .minimum = 0, .maximum = kMostSteps});

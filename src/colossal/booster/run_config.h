@@ -61,7 +61,7 @@ struct TrainConfig {
   double gradient_clip = 1.0;
   int64_t seed = 0;
   std::optional<double> dropout;   // unset: the model's
-  std::optional<int64_t> threads;  // unset: cores / local ranks
+  std::optional<int64_t> threads;  // unset: see Machine
   int64_t evaluate_every = 0;
 };
 

@@ -1,8 +1,11 @@
 #include "colossal/cli/run_arguments.h"
 
+#include <climits>
+
 #include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
+#include "colossal/cluster/launch_environment.h"
 #include "colossal/comm/world.h"
 
 namespace colossal::cli {
@@ -58,6 +61,7 @@ Job resolve(const GivenConfig& given, int ranks, int local_ranks) {
                      {.ranks = ranks,
                       .local_ranks = local_ranks,
                       .cores = machine::available_cores(),
+                      .most_threads = cluster::openmp_threads().value_or(INT_MAX),
                       .memory_bytes = on_gpus ? 0 : machine::total_memory_bytes(),
                       .bf16_instructions = on_gpus || has_bf16_instructions()},
                      given.keys);

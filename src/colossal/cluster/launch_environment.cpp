@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <climits>
 #include <cstdlib>
 
@@ -198,6 +199,16 @@ std::optional<LaunchEnvironment> read_launch_environment(const EnvironmentReader
   std::optional<LaunchEnvironment> launch = read_any_launcher(values);
   if (launch) launch->rendezvous.interface_address = choose_interface(values, *launch);
   return launch;
+}
+
+std::optional<int> openmp_threads(const EnvironmentReader& environment) {
+  const EnvironmentValues values(environment);
+  // A list has a number for each level of nesting; from_chars stops after the first.
+  const std::string text = values.text("OMP_NUM_THREADS");
+  int threads = 0;
+  std::from_chars(text.data(), text.data() + text.size(), threads);
+  const bool by_torchrun = threads == 1 && values.has("TORCHELASTIC_RUN_ID");
+  return threads < 1 || by_torchrun ? std::nullopt : std::optional(threads);
 }
 
 bool send_error(const LaunchEnvironment& environment, std::string_view message) {

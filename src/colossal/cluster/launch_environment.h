@@ -39,6 +39,10 @@ const char* process_environment(const char* name);
 std::optional<LaunchEnvironment> read_launch_environment(
     const EnvironmentReader& environment = process_environment);
 
+// What OMP_NUM_THREADS says; none where it says nothing (of what is no number OpenMP itself warns),
+// or where it was torchrun, which gives each rank one thread unless somebody says more.
+std::optional<int> openmp_threads(const EnvironmentReader& environment = process_environment);
+
 // Hands our launcher the message with which this rank ends; it prints it once, with the rank's
 // name, on every host, or without when all ranks fail alike. False where there is no such launcher:
 // then the caller prints it. At most 4,000 bytes are kept.

@@ -1,0 +1,67 @@
+#include "colossal/base/process_limits.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <future>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "colossal/base/error.h"
+
+namespace colossal::machine {
+namespace {
+
+// As many threads, up to `wanted`, as can be there at once.
+int startable_threads(int wanted) {
+  std::promise<void> all_counted;
+  const std::shared_future<void> end = all_counted.get_future().share();
+  std::vector<std::thread> threads;
+  try {
+    while (static_cast<int>(threads.size()) < wanted) threads.emplace_back([end] { end.wait(); });
+  } catch (const std::system_error&) {
+  }
+  all_counted.set_value();
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size());
+}
+
+std::string describe_process_limit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NPROC, &limit);
+  return limit.rlim_cur == RLIM_INFINITY
+             ? "see pids.max of its control group"
+             : fmt::format("ulimit -u is {}; see also pids.max of its control group",
+                           limit.rlim_cur);
+}
+
+}  // namespace
+
+void require_open_files(int64_t files, const std::string& what) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= static_cast<rlim_t>(files)) return;
+  throw ConfigError(fmt::format(
+      "a process may have {} files open here (ulimit -n), and {} need up to {} in one: raise the "
+      "limit",
+      limit.rlim_cur, what, files));
+}
+
+void require_threads(int train_threads, int others) {
+  const int started = startable_threads(train_threads + others);
+  if (started == train_threads + others) return;
+  const std::string remedy =
+      started > others
+          ? fmt::format("use train.threads = {} or less, or raise the limit", started - others)
+          : "raise the limit";
+  throw ConfigError(fmt::format(
+      "train.threads = {}: a rank needs {} threads beside these, but only {} could be started in "
+      "all ({}): {}",
+      train_threads, others, started, describe_process_limit(), remedy));
+}
+
+}  // namespace colossal::machine

@@ -92,7 +92,18 @@ Deadline Deadline::extended(std::chrono::milliseconds grace) const {
 }
 
 CallFailure Deadline::failure(const std::string& reason) const {
-  return CallFailure(fmt::format("timed out after {}: {}", exact_duration(timeout_), reason));
+  const auto late =
+      std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - time_);
+  const std::string stopped =
+      late.count() < 1
+          ? ""
+          : fmt::format(
+                "; this rank itself did not run for the last {} or longer (stopped by a "
+                "signal, or suspended with its machine), and no rank may pause for longer "
+                "than parallel.timeout",
+                exact_duration(late));
+  return CallFailure(
+      fmt::format("timed out after {}: {}{}", exact_duration(timeout_), reason, stopped));
 }
 
 // Clamped, because beyond 292 years the clock's nanoseconds do not fit 64 bits.

@@ -32,7 +32,8 @@ class Deadline {
   bool passed() const { return std::chrono::steady_clock::now() >= time_; }
   std::chrono::milliseconds remaining() const;  // at least one
   Deadline extended(std::chrono::milliseconds grace) const;
-  // "timed out after 5s: rank 3 did not arrive"
+  // "timed out after 5s: rank 3 did not arrive". Noticed much too late, it says that this process
+  // did not run meanwhile.
   CallFailure failure(const std::string& reason) const;
 
  private:

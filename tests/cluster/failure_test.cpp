@@ -70,7 +70,27 @@ TEST(JobOutcome, another_hosts_same_code_is_alike) {
   outcome.add_local(exited(0, 2));
   outcome.add_remote(exited(1, 2));
   EXPECT_TRUE(outcome.all_alike());
-  EXPECT_EQ(outcome.message(), "");
+  EXPECT_EQ(outcome.message(), "all 1 ranks of this host exited with code 2");
+}
+
+TEST(JobOutcome, ranks_that_say_nothing_are_named) {
+  JobOutcome alone(1), both(2);
+  alone.add_local(exited(0, 1));
+  EXPECT_EQ(alone.message(), "rank 0 exited with code 1");
+  both.add_local(exited(1, 1));
+  both.add_local(exited(0, 1));
+  EXPECT_EQ(both.message(), "all 2 ranks exited with code 1");
+}
+
+TEST(JobOutcome, missing_a_rank_that_was_stopped_is_no_failure) {
+  JobOutcome outcome(3);
+  outcome.add_local(exited(0, 3, "rank 1 is lost"));
+  EXPECT_TRUE(outcome.failed());
+  outcome.note_stopped();
+  EXPECT_FALSE(outcome.failed());
+  outcome.add_local(exited(2, 1, "disk full"));
+  EXPECT_TRUE(outcome.failed());
+  EXPECT_EQ(outcome.cause().exit_code, 1);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "colossal/base/error.h"
 #include "colossal/cluster/run.h"
 #include "colossal/cluster/socket.h"
+#include "colossal/cluster/stop_request.h"
 #include "tests/cluster/network_namespaces.h"
 #include "tests/cluster/test_process.h"
 
@@ -107,8 +108,8 @@ TEST_F(Hosts, a_stop_on_one_host_stops_all) {
     ASSERT_TRUE(a.writes("trains", 2));
     ASSERT_TRUE(b.writes("trains", 2));
     kill((stopped == 0 ? a : b).pid(), SIGINT);
-    EXPECT_EQ(a.wait(), 0);
-    EXPECT_EQ(b.wait(), 0);
+    EXPECT_EQ(a.wait(), kStoppedExitCode);
+    EXPECT_EQ(b.wait(), kStoppedExitCode);
     EXPECT_TRUE(a.writes("saved", 2));
     EXPECT_TRUE(b.writes("saved", 2));
   }
@@ -120,8 +121,8 @@ TEST_F(Hosts, a_stop_on_all_hosts_at_once_is_one_request) {
   ASSERT_TRUE(b.writes("trains", 2));
   kill(a.pid(), SIGTERM);
   kill(b.pid(), SIGTERM);
-  EXPECT_EQ(a.wait(), 0);
-  EXPECT_EQ(b.wait(), 0);
+  EXPECT_EQ(a.wait(), kStoppedExitCode);
+  EXPECT_EQ(b.wait(), kStoppedExitCode);
   EXPECT_TRUE(b.writes("saved", 2));
 }
 

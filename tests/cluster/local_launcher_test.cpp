@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
+#include "colossal/cluster/failure.h"
+#include "colossal/cluster/stop_request.h"
 #include "tests/cluster/test_process.h"
 
 namespace colossal::cluster {
@@ -106,8 +109,8 @@ TEST_F(LocalLauncher, control_c_lets_the_ranks_save_once) {
   TestProcess launcher(launch(2, {"train"}), {.in_terminal = true});
   ASSERT_TRUE(launcher.writes("trains", 2));
   launcher.type("\x03");
-  EXPECT_EQ(launcher.wait(), 0);
-  EXPECT_THAT(launcher.output(), HasSubstr("SIGINT: the ranks finish their step and save"));
+  EXPECT_EQ(launcher.wait(), kStoppedExitCode);
+  EXPECT_EQ(lines_with(launcher.output(), "SIGINT: finishing the step"), 2);
   EXPECT_EQ(lines_with(launcher.output(), "saved"), 2);
   expect_no_process_with(word_);
 }
@@ -116,20 +119,49 @@ TEST_F(LocalLauncher, a_second_control_c_kills) {
   TestProcess launcher(launch(2, {"deaf"}), {.in_terminal = true});
   ASSERT_TRUE(launcher.writes("sleeps", 2));
   launcher.type("\x03");
-  ASSERT_TRUE(launcher.writes("once more ends them at once"));
   EXPECT_EQ(launcher.wait(100ms), -1) << "it waits for them to save";
+  launcher.type("\x03");
+  EXPECT_EQ(launcher.wait(1100ms), -1) << "so soon it is the same request";
   launcher.type("\x03");
   EXPECT_EQ(launcher.wait(kAllGone), 128 + SIGINT);
   expect_no_process_with(word_);
 }
 
-TEST_F(LocalLauncher, a_terminal_that_goes_away_leaves_no_process) {
-  {
-    TestProcess launcher(launch(2, {"train"}), {.in_terminal = true});
-    ASSERT_TRUE(launcher.writes("trains", 2));
-    kill(launcher.pid(), SIGHUP);
-    EXPECT_EQ(launcher.wait(), 0);
-  }
+TEST_F(LocalLauncher, goes_on_when_its_terminal_is_gone) {
+  TestProcess launcher(launch(2, {"train"}), {.in_terminal = true});
+  ASSERT_TRUE(launcher.writes("trains", 2));
+  kill(launcher.pid(), SIGHUP);
+  ASSERT_TRUE(launcher.writes("SIGHUP: the terminal is gone; the ranks go on"));
+  EXPECT_EQ(launcher.wait(100ms), -1);
+  kill(launcher.pid(), SIGTERM);
+  EXPECT_EQ(launcher.wait(), kStoppedExitCode);
+  expect_no_process_with(word_);
+}
+
+TEST_F(LocalLauncher, set_up_ends_at_once) {
+  TestProcess launcher(launch(2, {"set-up"}));
+  ASSERT_TRUE(launcher.writes("is being set up", 2));
+  kill(launcher.pid(), SIGTERM);
+  EXPECT_EQ(launcher.wait(kAllGone), kStoppedExitCode);
+  EXPECT_THAT(launcher.output(), HasSubstr("nothing is lost"));
+  expect_no_process_with(word_);
+}
+
+TEST_F(LocalLauncher, a_rank_that_is_stopped_alone_stops_the_others) {
+  TestProcess launcher(launch(2, {"train"}));
+  ASSERT_TRUE(launcher.writes("trains", 2));
+  const std::vector<pid_t> processes = processes_with(word_);
+  kill(*std::max_element(processes.begin(), processes.end()), SIGTERM);  // what started last
+  EXPECT_EQ(launcher.wait(), kStoppedExitCode);
+  EXPECT_EQ(lines_with(launcher.output(), "saved"), 2);
+}
+
+TEST_F(LocalLauncher, a_lost_pipe_ends_what_knows_nothing_of_it) {
+  TestProcess launcher(
+      {"sh", "-c", rank_program() + " run -n 1 -- sh -c 'yes " + word_ + "' | head -1"});
+  launcher.wait(kAllGone);
+  // Of a shell, for 128 + SIGPIPE.
+  EXPECT_THAT(launcher.output(), HasSubstr("exited with code 141"));
   expect_no_process_with(word_);
 }
 
@@ -164,7 +196,7 @@ TEST_F(LocalLauncher, control_z_stops_the_ranks_and_they_go_on) {
   kill(launcher.pid(), SIGCONT);
   EXPECT_TRUE(all_stopped(false));
   kill(launcher.pid(), SIGINT);
-  EXPECT_EQ(launcher.wait(), 0);
+  EXPECT_EQ(launcher.wait(), kStoppedExitCode);
   EXPECT_THAT(launcher.output(), HasSubstr("rank 0 saved"));
 }
 
@@ -174,8 +206,9 @@ TEST_F(LocalLauncher, a_signal_that_was_ignored_from_the_start_stays_ignored) {
   ASSERT_TRUE(launcher.writes("trains"));
   kill(launcher.pid(), SIGHUP);
   EXPECT_EQ(launcher.wait(100ms), -1);
+  EXPECT_THAT(launcher.output(), Not(HasSubstr("SIGHUP")));
   kill(launcher.pid(), SIGINT);
-  EXPECT_EQ(launcher.wait(), 0);
+  EXPECT_EQ(launcher.wait(), kStoppedExitCode);
 }
 
 TEST_F(LocalLauncher, kill_9_of_the_launcher_leaves_no_process) {
@@ -265,22 +298,33 @@ class StopRequest : public LocalLauncher {
 };
 
 TEST_F(StopRequest, comes_by_any_of_the_stop_signals) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+  for (const int signal : kStopSignals) {
     TestProcess rank({rank_program(), "train"}, single_);
     ASSERT_TRUE(rank.writes("trains"));
     kill(rank.pid(), signal);
-    EXPECT_EQ(rank.wait(), 0);
+    EXPECT_EQ(rank.wait(), kStoppedExitCode);
+    EXPECT_THAT(rank.output(), HasSubstr(signal_name(signal) + ": finishing the step"));
     EXPECT_THAT(rank.output(), HasSubstr("saved"));
   }
 }
 
-TEST_F(StopRequest, ends_the_process_when_it_comes_twice) {
+TEST_F(StopRequest, forces_the_process_when_it_comes_again_later) {
   TestProcess rank({rank_program(), "never-stop"}, single_);
   ASSERT_TRUE(rank.writes("trains"));
   kill(rank.pid(), SIGINT);
   ASSERT_TRUE(rank.writes("asked to stop"));
+  kill(rank.pid(), SIGTERM);
+  EXPECT_EQ(rank.wait(1100ms), -1) << "so soon it is the same request";
   kill(rank.pid(), SIGINT);
-  EXPECT_EQ(rank.wait(), 1000 + SIGINT);
+  EXPECT_EQ(rank.wait(), 128 + SIGINT);
+}
+
+TEST_F(StopRequest, ends_set_up_at_once) {
+  TestProcess rank({rank_program(), "set-up"}, single_);
+  ASSERT_TRUE(rank.writes("is being set up"));
+  kill(rank.pid(), SIGINT);
+  EXPECT_EQ(rank.wait(), kStoppedExitCode);
+  EXPECT_THAT(rank.output(), HasSubstr("SIGINT: stopped before the first step; nothing is lost"));
 }
 
 }  // namespace

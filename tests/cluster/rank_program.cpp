@@ -22,7 +22,7 @@
 #include "colossal/cluster/local_launcher.h"
 #include "colossal/cluster/run.h"
 #include "colossal/cluster/socket.h"
-#include "colossal/cluster/stop_request.h"
+#include "colossal/cluster/stop_listener.h"
 
 namespace {
 
@@ -71,21 +71,29 @@ void meet(const comm::Rendezvous& meeting) {
 }
 
 [[noreturn]] void stop_orderly(int rank) {
-  install_stop_handlers();
+  StopListener stop;
+  stop.end_set_up("finishing the step");
   print(fmt::format("rank {} trains", rank));
-  while (!stop_requested()) std::this_thread::sleep_for(5ms);
+  while (!stop.requested()) std::this_thread::sleep_for(5ms);
   std::this_thread::sleep_for(50ms);  // the rest of the step
   print(fmt::format("rank {} saved", rank));
-  std::exit(0);
+  std::_Exit(kStoppedExitCode);
 }
 
 [[noreturn]] void never_stop(int rank) {
-  install_stop_handlers();
+  StopListener stop;
+  stop.end_set_up("going on");
   print(fmt::format("rank {} trains", rank));
   while (true) {
     std::this_thread::sleep_for(5ms);
-    if (stop_requested()) print("asked to stop");
+    if (stop.requested()) print("asked to stop");
   }
+}
+
+[[noreturn]] void set_up(int rank) {
+  StopListener stop;
+  print(fmt::format("rank {} is being set up", rank));
+  sleep_for_ever();
 }
 
 [[noreturn]] void fail(const LaunchEnvironment& launch, int code, const std::string& message) {
@@ -125,11 +133,13 @@ int behave(const LaunchEnvironment& launch, const Arguments& arguments) {
     std::this_thread::sleep_for(200ms);
     raise(number(2));
   } else if (behaviour == "deaf") {
-    std::signal(SIGTERM, SIG_IGN);
+    for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);
     print(fmt::format("rank {} sleeps", rank));
     sleep_for_ever();
   } else if (behaviour == "train") {
     stop_orderly(rank);
+  } else if (behaviour == "set-up") {
+    set_up(rank);
   } else if (behaviour == "never-stop") {
     never_stop(rank);
   } else if (behaviour == "with-child") {
@@ -159,6 +169,7 @@ int run_with_options(const Arguments& arguments) {
 }
 
 int act(const Arguments& arguments) {
+  outlive_lost_readers();
   if (arguments[0] == "launch") {
     return run_local_ranks({.program = "/proc/self/exe",
                             .arguments = {arguments.begin() + 2, arguments.end()},

@@ -113,7 +113,8 @@ void Engine::run_micro_batch(const data::Batch& batch, double upstream, ControlM
   if (!loss.sum.is_meta()) control.loss_sum += loss.sum.item<double>();
 }
 
-StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop_requested,
+StepResult Engine::step(const std::vector<data::Batch>& micro_batches,
+                        const std::function<bool()>& stop_requested,
                         const std::function<void()>& before_update) {
   const int64_t number = steps_done_ + 1;
   try {
@@ -123,14 +124,14 @@ StepResult Engine::step(const std::vector<data::Batch>& micro_batches, bool stop
   }
 }
 
-StepResult Engine::run_step(const std::vector<data::Batch>& micro_batches, bool stop_requested,
+StepResult Engine::run_step(const std::vector<data::Batch>& micro_batches,
+                            const std::function<bool()>& stop_requested,
                             const std::function<void()>& before_update) {
   COLOSSAL_CHECK(!micro_batches.empty(), "a step of {} micro-batches", micro_batches.size());
   const data::Batch& first = micro_batches.front();
   // Known before any label is seen, and equal on all ranks; the update corrects by the true count.
   const int64_t slots = config_.global_batch * per_sequence(first.labels);
   ControlMessage mine;
-  mine.stop_requested = stop_requested ? 1 : 0;
   chunks_.begin_step();
   for (const data::Batch& batch : micro_batches) {
     chunks_.begin_micro_batch(&batch == &micro_batches.back());
@@ -141,6 +142,7 @@ StepResult Engine::run_step(const std::vector<data::Batch>& micro_batches, bool 
   mine.squared_norm = chunks_.squared_gradient_norm();
   mine.non_finite = std::isfinite(mine.squared_norm) && std::isfinite(mine.loss_sum) ? 0 : 1;
   mine.used = chunks_.used();
+  mine.stop_requested = stop_requested() ? 1 : 0;  // as late as can be: this step is the last then
   const ControlMessage all = reduce(mine, context_);
   if (all.non_finite > 0) refuse_non_finite(mine);
 
@@ -183,7 +185,8 @@ void Engine::refuse_non_finite(const ControlMessage& mine) {
   throw NonFiniteError(steps_done_ + 1, "a sum of gradients");
 }
 
-Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batches) {
+Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batches,
+                                    const std::function<bool()>& stop_requested) {
   at::NoGradGuard no_grad;
   ControlMessage mine;
   for (const data::Batch& batch : micro_batches) {
@@ -195,8 +198,9 @@ Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batche
     mine.loss_sum += loss.sum.item<double>();
     mine.token_count += static_cast<double>(loss.count);
   }
+  mine.stop_requested = stop_requested() ? 1 : 0;
   const ControlMessage all = reduce(mine, context_);
-  return {all.loss_sum, all.token_count};
+  return {all.loss_sum, all.token_count, all.stop_requested > 0};
 }
 
 }  // namespace colossal

@@ -72,21 +72,26 @@ class Engine {
          const EngineConfig& config);
 
   // `micro_batches`: this replica's share of the global batch, in order, a forward each; at least
-  // one. Collective over all ranks. stop_requested: this rank was asked to stop; the result tells
-  // all ranks. before_update: called when all ranks have agreed to update, before anything changes.
-  // Throws NonFiniteError, and IoError, naming the step, where a tier fails.
+  // one. Collective over all ranks. stop_requested: whether this rank was asked to stop, read when
+  // the gradients are there; the result tells all ranks. before_update: called when all ranks have
+  // agreed to update, before anything changes. Throws NonFiniteError, and IoError, naming the step,
+  // where a tier fails.
   StepResult step(
-      const std::vector<data::Batch>& micro_batches, bool stop_requested = false,
+      const std::vector<data::Batch>& micro_batches,
+      const std::function<bool()>& stop_requested = [] { return false; },
       const std::function<void()>& before_update = [] {});
 
   // Sum of losses and count over all replicas' micro-batches, without updates; they may be empty.
-  // Collective.
+  // Collective. stop_requested: as for step().
   struct Evaluation {
     double loss_sum = 0;
     double count = 0;
+    bool stop_requested = false;
     double mean() const { return count > 0 ? loss_sum / count : 0; }
   };
-  Evaluation evaluate(const std::vector<data::Batch>& micro_batches);
+  Evaluation evaluate(
+      const std::vector<data::Batch>& micro_batches,
+      const std::function<bool()>& stop_requested = [] { return false; });
 
   int64_t steps_done() const { return steps_done_; }
   void set_steps_done(int64_t steps) { steps_done_ = steps; }
@@ -97,7 +102,8 @@ class Engine {
 
  private:
   nn::StepContext context_for(const data::Batch& micro_batch, bool training);
-  StepResult run_step(const std::vector<data::Batch>& micro_batches, bool stop_requested,
+  StepResult run_step(const std::vector<data::Batch>& micro_batches,
+                      const std::function<bool()>& stop_requested,
                       const std::function<void()>& before_update);
   LossSum loss_of(const data::Batch& batch, bool training);
   void run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control);

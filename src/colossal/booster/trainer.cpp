@@ -95,7 +95,7 @@ class Trainer {
         hooks_(hooks),
         context_(context),
         checkpoints_(folders.checkpoints()),
-        data_(job, context_),
+        data_(job, context_, hooks.during_set_up),
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
@@ -115,6 +115,7 @@ class Trainer {
     monitor_.start(engine_.steps_done());
     if (engine_.steps_done() >= job_.config.train.steps) tell_done();
     data::BatchLoader loader = data_.training_loader(engine_.steps_done());
+    hooks_.set_up_done();
     while (engine_.steps_done() < job_.config.train.steps && !summary_.stopped) {
       step(loader);
     }
@@ -148,7 +149,7 @@ class Trainer {
     const std::vector<data::Batch> micro_batches = loader.next();
     StepResult result;
     try {
-      result = engine_.step(micro_batches, hooks_.stop_requested(), [this] {
+      result = engine_.step(micro_batches, hooks_.stop_requested, [this] {
         if (save_) save_->wait_until_read();
       });
     } catch (const NonFiniteError&) {
@@ -157,16 +158,18 @@ class Trainer {
     }
     summary_.steps = result.step;
     summary_.loss = result.loss;
-    summary_.stopped = result.stop_requested;
+    const bool last = result.step == job_.config.train.steps;
+    summary_.stopped = result.stop_requested && !last;
     const int64_t every = job_.config.train.evaluate_every;
-    const bool last = result.step == job_.config.train.steps || result.stop_requested;
     std::optional<double> validation_loss;
-    if (data_.has_validation() && (last || (every > 0 && result.step % every == 0))) {
-      validation_loss = summary_.validation_loss = evaluate();
+    if (data_.has_validation() && !summary_.stopped &&
+        (last || (every > 0 && result.step % every == 0))) {
+      validation_loss = summary_.validation_loss = evaluate(/*may_stop=*/!last);
     }
     monitor_.end_step(result, validation_loss);
     const int64_t save_every = job_.config.checkpoint.every;
-    if (!last && checkpoints_ && save_every > 0 && result.step % save_every == 0) start_save();
+    const bool due = save_every > 0 && result.step % save_every == 0;
+    if (checkpoints_ && due && !last && !summary_.stopped) start_save();
   }
 
   void finish() {
@@ -176,11 +179,17 @@ class Trainer {
     monitor_.finish();
   }
 
-  double evaluate() {
+  // Mean loss; none where a request to stop broke it off, so that the save need not wait for it.
+  std::optional<double> evaluate(bool may_stop) {
     Engine::Evaluation sum;
     data::BatchLoader loader = data_.validation_loader();
     for (int64_t step = 0; step < data_.num_validation_steps(); ++step) {
-      const Engine::Evaluation part = engine_.evaluate(loader.next());
+      const Engine::Evaluation part = engine_.evaluate(loader.next(), hooks_.stop_requested);
+      if (part.stop_requested && may_stop) {
+        log::info("evaluation of step {} broken off", engine_.steps_done());
+        summary_.stopped = true;
+        return std::nullopt;
+      }
       sum.loss_sum += part.loss_sum;
       sum.count += part.count;
     }

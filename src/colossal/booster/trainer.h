@@ -12,7 +12,12 @@
 namespace colossal {
 
 struct TrainingHooks {
-  // Asked once a step: true ends the run after this step, with a checkpoint.
+  // Called now and then before the first step (while corpora are tokenized), and right before it;
+  // what they throw ends the run.
+  std::function<void()> during_set_up = [] {};
+  std::function<void()> set_up_done = [] {};
+  // Asked at the end of each step, and of each step of an evaluation: true on any rank ends the run
+  // there, with a checkpoint. An evaluation is broken off, but for that after the last step.
   std::function<bool()> stop_requested = [] { return false; };
   // The job as it fits its budgets, with what of memory.recompute and memory.offload_* is "auto"
   // found: asked on rank 0, before anything is allocated. Throws ConfigError where it does not fit.

@@ -8,12 +8,14 @@ namespace colossal {
 namespace {
 
 data::TokenDataset open_dataset(const std::vector<std::string>& files, const char* setting,
-                                const text::Tokenizer& tokenizer, const Job& job) {
+                                const text::Tokenizer& tokenizer, const Job& job,
+                                const std::function<void()>& tokenizing) {
   data::CorpusOptions options;
   options.setting = setting;
   options.cache = job.config.data.cache;
   options.invalid = job.config.data.invalid;
   options.num_threads = job.threads;
+  options.progress = [&](const data::TokenizeProgress&) { tokenizing(); };
   const data::Corpus corpus = data::Corpus::open(files, tokenizer, options);
   if (corpus.num_skipped_files() > 0) {
     log::warn("{}: skipped {} files that are not UTF-8", setting, corpus.num_skipped_files());
@@ -65,7 +67,8 @@ void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
                   job.model.facts.vocabulary, tokenizer.vocabulary_size()));
 }
 
-TrainingData::TrainingData(const Job& job, const ParallelContext& context)
+TrainingData::TrainingData(const Job& job, const ParallelContext& context,
+                           const std::function<void()>& tokenizing)
     : job_(job),
       context_(context),
       shape_{.global_batch = job.config.train.global_batch,
@@ -74,9 +77,10 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context)
              .replica = context.coordinate(Axis::dp)},
       tokenizer_(text::make_tokenizer(job.config.data.tokenizer)) {
   check_vocabulary(job, *tokenizer_);
-  train_ = open_dataset(job.config.data.train, "data.train", *tokenizer_, job);
+  train_ = open_dataset(job.config.data.train, "data.train", *tokenizer_, job, tokenizing);
   if (!job.config.data.validation.empty()) {
-    validation_ = open_dataset(job.config.data.validation, "data.validation", *tokenizer_, job);
+    validation_ =
+        open_dataset(job.config.data.validation, "data.validation", *tokenizer_, job, tokenizing);
   }
   require_agreement({{"data.tokenizer", tokenizer_->fingerprint()},
                      {"data.train", describe(train_)},

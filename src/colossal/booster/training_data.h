@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,9 +25,11 @@ std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann:
 
 class TrainingData {
  public:
-  // Opens, and tokenizes where needed. Collective: throws ConfigError on all ranks where one has
-  // found other contents than rank 0, and what check_vocabulary and Corpus::open throw.
-  TrainingData(const Job& job, const ParallelContext& context);
+  // Opens, and tokenizes where needed; calls `tokenizing` meanwhile. Collective: throws ConfigError
+  // on all ranks where one has found other contents than rank 0; throws what `tokenizing`,
+  // check_vocabulary and Corpus::open throw.
+  TrainingData(const Job& job, const ParallelContext& context,
+               const std::function<void()>& tokenizing);
 
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const data::TokenDataset& train() const { return *train_; }

@@ -4,13 +4,18 @@
 
 #include <CLI/CLI.hpp>
 
+#include "colossal/cluster/stop_request.h"
+
 namespace colossal::cli {
 
 enum ExitCode {
   kDone = 0,
-  kFailed = 1,    // a file, a last save, non-finite numbers
+  kFailed = 1,    // a file, a last save, non-finite numbers, a stop that kept nothing
   kBadUsage = 2,  // or configuration
   kRankDied = 3,
+  // train: on request, before its last step; the same command goes on. A second request that
+  // insists ends it with 128 + signal.
+  kStopped = cluster::kStoppedExitCode,
 };
 
 void add_train(CLI::App& app, int& exit_code);

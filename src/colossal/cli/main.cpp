@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <string_view>
 #include <system_error>
 
 #include "colossal/base/build_id.h"
@@ -13,6 +14,7 @@
 #include "colossal/base/nearest.h"
 #include "colossal/base/version.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/held_signals.h"
 
 namespace colossal::cli {
 namespace {
@@ -90,5 +92,7 @@ int run_and_report(int argc, char** argv) {
 }  // namespace colossal::cli
 
 int main(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command != "train" && command != "run") colossal::cli::release_held_signals();
   return colossal::cli::run_and_report(argc, argv);
 }

@@ -4,6 +4,7 @@
 #include "colossal/cli/command.h"
 #include "colossal/cluster/host_list.h"
 #include "colossal/cluster/run.h"
+#include "colossal/cluster/stop_request.h"
 
 namespace colossal::cli {
 
@@ -28,6 +29,7 @@ void add_run(CLI::App& app, int& exit_code) {
     if (options->num_ranks < 1) {
       throw ConfigError(fmt::format("-n {}: at least 1 rank", options->num_ranks));
     }
+    cluster::outlive_lost_readers();
     exit_code = cluster::run(*options);
   });
 }

@@ -33,6 +33,12 @@ void JobOutcome::add_remote(Failure failure) {
   failures_.push_back(std::move(failure));
 }
 
+bool JobOutcome::failed() const {
+  return std::any_of(failures_.begin(), failures_.end(), [this](const Failure& f) {
+    return !stopped_ || f.sudden || f.exit_code != kAnotherRankDied;
+  });
+}
+
 const Failure& JobOutcome::cause() const {
   COLOSSAL_CHECK(failed(), "no failure of {} ranks", num_local_ranks_);
   const auto find = [this](auto matches) {
@@ -56,7 +62,11 @@ std::string JobOutcome::message() const {
   if (!all_alike()) return cause().describe();
   const auto said = std::find_if(failures_.begin(), failures_.end(),
                                  [](const Failure& f) { return !f.text.empty(); });
-  return said == failures_.end() ? "" : said->text;
+  if (said != failures_.end()) return said->text;
+  if (failures_.size() == 1) return cause().describe();
+  return fmt::format("all {} ranks{} {}", num_local_ranks_,
+                     static_cast<int>(failures_.size()) > num_local_ranks_ ? " of this host" : "",
+                     cause().event);
 }
 
 }  // namespace colossal::cluster

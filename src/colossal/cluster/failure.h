@@ -30,20 +30,24 @@ class JobOutcome {
   void add_local(Failure failure);
   void add_remote(Failure failure);
 
-  bool failed() const { return !failures_.empty(); }
+  // A rank ended on request: others that then only say that a rank died have not failed.
+  void note_stopped() { stopped_ = true; }
+  bool stopped() const { return stopped_; }
+
+  bool failed() const;
   const Failure& cause() const;  // of a job that failed
 
   // Whether all ranks of this host failed with one exit code and no other host saw another: the
   // mistake is the job's, as a wrong configuration that every rank finds, and no rank's.
   bool all_alike() const;
 
-  // What a person should read about it: cause().describe(), or once what all ranks said alike (""
-  // if they said nothing that could be passed on).
+  // What a person should read about it: cause().describe(), or once what all ranks said alike.
   std::string message() const;
 
  private:
   int num_local_ranks_;
   int local_failures_ = 0;
+  bool stopped_ = false;
   std::vector<Failure> failures_;
 };
 

@@ -15,13 +15,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry(100);
 
-bool stop_signal_came(SignalQueue& signals) {
-  const std::vector<int> came = signals.take();
-  return std::any_of(came.begin(), came.end(), [](int signal) {
-    return std::find(kStopSignals.begin(), kStopSignals.end(), signal) != kStopSignals.end();
-  });
-}
-
 // Until something happens to one of `fds` or `signals`, or a while has passed.
 void wait_for(std::vector<int> fds, const SignalQueue& signals) {
   fds.push_back(signals.fd());
@@ -29,6 +22,23 @@ void wait_for(std::vector<int> fds, const SignalQueue& signals) {
   for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
   poll(polled.data(), polled.size(), static_cast<int>(kRetry.count()));
 }
+
+// Says what this launcher waits for: after a few seconds, and then less and less often.
+class WaitingNotice {
+ public:
+  template <class Describe>
+  void update(Describe describe) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    log::info("waiting for {}", describe());
+    next_ = now + pause_;
+    pause_ *= 2;
+  }
+
+ private:
+  std::chrono::seconds pause_{15};
+  ControlChannel::Deadline next_ = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+};
 
 bool passed(ControlChannel::Deadline deadline) {
   return std::chrono::steady_clock::now() > deadline;
@@ -112,10 +122,18 @@ std::optional<ControlChannel> ControlChannel::gather(const HostTable& hosts, int
     return std::none_of(peers.begin(), peers.end(),
                         [index](const Peer& peer) { return peer.index == index; });
   };
+  const auto missing_names = [&] {
+    std::vector<std::string> missing;
+    for (int i = 1; i < hosts.size(); ++i) {
+      if (is_missing(i)) missing.push_back(hosts.names[i]);
+    }
+    return fmt::format("{}", fmt::join(missing, ", "));
+  };
   Reception reception(hosts, port);
+  WaitingNotice notice;
   while (static_cast<int>(peers.size()) + 1 < hosts.size()) {
     wait_for(reception.fds(), signals);
-    if (stop_signal_came(signals)) return std::nullopt;
+    if (any_stop_signal(signals.take())) return std::nullopt;
     reception.accept_all();
     reception.greet([&](int index, LineSocket socket) {
       if (is_missing(index)) {
@@ -124,15 +142,15 @@ std::optional<ControlChannel> ControlChannel::gather(const HostTable& hosts, int
         socket.send(refusal_line(fmt::format("one on {} has joined before", hosts.names[index])));
       }
     });
+    notice.update([&] {
+      return fmt::format("{} ({} of {} launchers are here, at {} port {})", missing_names(),
+                         peers.size() + 1, hosts.size(), hosts.own_address(), port);
+    });
     if (!passed(deadline)) continue;
-    std::vector<std::string> missing;
-    for (int i = 1; i < hosts.size(); ++i) {
-      if (is_missing(i)) missing.push_back(hosts.names[i]);
-    }
     throw CommError(
         fmt::format("no launcher came from host {}; start the same command there, and "
                     "see that it can reach {} port {}",
-                    fmt::join(missing, ", "), hosts.own_address(), port));
+                    missing_names(), hosts.own_address(), port));
   }
   channel.send_to_all_but(-1, to_line(start));
   return channel;
@@ -143,6 +161,7 @@ std::optional<ControlChannel> ControlChannel::join(const HostTable& hosts, int p
                                                    SignalQueue& signals) {
   const std::string hello = to_line(Hello{hosts.own_index, hosts.names, hosts.ranks_per_host});
   LineSocket socket;
+  WaitingNotice notice;
   while (true) {
     if (!socket.is_open()) {
       if (auto connection = try_connect(hosts.own_address(), hosts.addresses[0], port)) {
@@ -151,7 +170,7 @@ std::optional<ControlChannel> ControlChannel::join(const HostTable& hosts, int p
       }
     }
     wait_for(socket.is_open() ? std::vector{socket.fd()} : std::vector<int>{}, signals);
-    if (stop_signal_came(signals)) return std::nullopt;
+    if (any_stop_signal(signals.take())) return std::nullopt;
     while (const auto line = socket.next_line()) {
       if (const auto refusal = parse_refusal(*line)) {
         throw ConfigError(
@@ -164,6 +183,12 @@ std::optional<ControlChannel> ControlChannel::join(const HostTable& hosts, int p
         return channel;
       }
     }
+    notice.update([&] {
+      return socket.is_open()
+                 ? fmt::format("other launchers; the one on {} is here", hosts.names[0])
+                 : fmt::format("the launcher on {} ({} port {})", hosts.names[0],
+                               hosts.addresses[0], port);
+    });
     if (passed(deadline)) {
       throw CommError(
           fmt::format("the job was not started by the launcher on host {}, {} port {}; "

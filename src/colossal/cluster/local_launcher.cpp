@@ -5,6 +5,7 @@
 #include <random>
 
 #include "colossal/base/error.h"
+#include "colossal/base/log.h"
 #include "colossal/cluster/launch_variables.h"
 #include "colossal/cluster/socket.h"
 
@@ -22,6 +23,11 @@ std::string own_host_name() {
 std::string make_job_name() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+int stop_before_start() {
+  log::info("asked to stop before any rank was started; nothing is lost");
+  return kStoppedExitCode;
 }
 
 std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTable& hosts,
@@ -58,16 +64,19 @@ int run_local_ranks(const LaunchOptions& options) {
     throw ConfigError(
         fmt::format("number of ranks is {}; it must be 1 or more", options.num_ranks));
   }
-  SignalQueue signals;
+  SignalQueue signals(kSupervisedSignals);
   OrphanGuard guard;
   const HostTable here{
       .names = {own_host_name()}, .addresses = {"127.0.0.1"}, .ranks_per_host = options.num_ranks};
   FileDescriptor store = bind_socket("127.0.0.1", 0);
-  if (options.listen_for_program) listen_on(store);
+  if (options.program_is_ours) listen_on(store);
   const JobStart start{bound_port(store), make_job_name()};
+  if (any_stop_signal(signals.take())) return stop_before_start();
   std::vector<RankProcess> ranks = start_ranks(options, here, start, store.get(), guard);
   store.close();  // rank 0 holds it now, and alone
-  return Supervisor(std::move(ranks), ControlChannel(), signals, options.grace).run();
+  return Supervisor(std::move(ranks), ControlChannel(), signals, options.grace,
+                    options.program_is_ours)
+      .run();
 }
 
 }  // namespace colossal::cluster

@@ -3,7 +3,8 @@
 //
 // What a program must do to end well under it (one of ours; any other just runs):
 //   - read_launch_environment() first; it finds itself launched and does not launch again;
-//   - install_stop_handlers(), and look at stop_requested() each step;
+//   - make a StopListener, look at its requested() each step, and exit with kStoppedExitCode once
+//     what was done is saved;
 //   - hand its last message to send_error(), and print it itself only where that says false. The
 //     launcher prints one message however many ranks fail alike.
 #pragma once
@@ -21,10 +22,10 @@ struct LaunchOptions {
   std::string program = {};  // a path, or a name to look up in PATH
   std::vector<std::string> arguments = {};
   int num_ranks = 1;
-  // The store's socket is listening before the first rank starts, so that no rank has to try twice.
-  // Only for programs that take it over (ours): others bind MASTER_PORT themselves, which a socket
-  // that is bound, but not listening, lets them do.
-  bool listen_for_program = true;
+  // It does what is said above; any other program is run as it is. For one of ours the store's
+  // socket is listening before the first rank starts, so that no rank has to try twice; others bind
+  // MASTER_PORT themselves, which a socket that is bound, but not listening, lets them do.
+  bool program_is_ours = true;
   Grace grace = {};
 };
 
@@ -37,6 +38,9 @@ int run_local_ranks(const LaunchOptions& options);
 // 0's, or -1 on the other hosts.
 std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTable& hosts,
                                      const JobStart& start, int store_socket, OrphanGuard& guard);
+
+// Says that the launcher was asked to stop before it started a rank; returns kStoppedExitCode.
+int stop_before_start();
 
 // A name that no other job of this time has.
 std::string make_job_name();

@@ -12,6 +12,7 @@
 #include "colossal/base/error.h"
 #include "colossal/cluster/launch_variables.h"
 #include "colossal/cluster/pipe.h"
+#include "colossal/cluster/stop_request.h"
 
 namespace colossal::cluster {
 namespace {
@@ -65,6 +66,8 @@ struct ChildStart {
     guard->add(getpid());
     // A process group in the background would otherwise stop when it writes to some terminals.
     std::signal(SIGTTOU, SIG_IGN);
+    // We ignore it, but many a program relies on it to end.
+    std::signal(SIGPIPE, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -163,8 +166,12 @@ bool RankProcess::ended_by_us() const {
          std::find(sent_.begin(), sent_.end(), WTERMSIG(status_)) != sent_.end();
 }
 
+bool RankProcess::stopped() const {
+  return ended_ && WIFEXITED(status_) && WEXITSTATUS(status_) == kStoppedExitCode;
+}
+
 std::optional<Failure> RankProcess::failure() const {
-  if (!ended_ || status_ == 0 || ended_by_us()) return std::nullopt;
+  if (!ended_ || status_ == 0 || stopped() || ended_by_us()) return std::nullopt;
   Failure failure{.who = who_, .text = text_};
   if (WIFSIGNALED(status_)) {
     const int signal = WTERMSIG(status_);

@@ -39,9 +39,10 @@ class RankProcess {
   bool check_ended();
   bool ended() const { return ended_; }
 
-  // How it failed; none while it runs, when it exited with 0, or when it was ended by a signal that
-  // we sent.
+  // How it failed; none while it runs, when it exited with 0 or stopped(), or when it was ended by
+  // a signal that we sent.
   std::optional<Failure> failure() const;
+  bool stopped() const;  // on request: it exited with kStoppedExitCode
   bool ended_by_us() const;
 
   // To its whole process group; nothing when it has ended.

@@ -4,7 +4,6 @@
 #include <csignal>
 
 #include "colossal/base/error.h"
-#include "colossal/base/log.h"
 #include "colossal/cluster/control_channel.h"
 #include "colossal/cluster/local_launcher.h"
 #include "colossal/cluster/signal_queue.h"
@@ -83,7 +82,7 @@ std::vector<RankProcess> start_or_tell_others(const LaunchOptions& launch, const
 int run_on_hosts(const RunOptions& options, const LaunchOptions& launch) {
   const HostTable hosts = make_host_table(options);
   const auto deadline = std::chrono::steady_clock::now() + options.join_timeout;
-  SignalQueue signals;
+  SignalQueue signals(kSupervisedSignals);
   OrphanGuard guard;
   FileDescriptor store;
   JobStart start;
@@ -95,11 +94,13 @@ int run_on_hosts(const RunOptions& options, const LaunchOptions& launch) {
   } else {
     channel = ControlChannel::join(hosts, options.port, &start, deadline, signals);
   }
-  if (!channel) return 128 + SIGTERM;
+  if (!channel) return stop_before_start();
   std::vector<RankProcess> ranks =
       start_or_tell_others(launch, hosts, start, store.get(), guard, *channel);
   store.close();
-  return Supervisor(std::move(ranks), std::move(*channel), signals, options.grace).run();
+  return Supervisor(std::move(ranks), std::move(*channel), signals, options.grace,
+                    launch.program_is_ours)
+      .run();
 }
 
 }  // namespace
@@ -125,7 +126,7 @@ int run(const RunOptions& options) {
   LaunchOptions launch{.program = options.command.front(),
                        .arguments = {options.command.begin() + 1, options.command.end()},
                        .num_ranks = options.num_ranks,
-                       .listen_for_program = false,
+                       .program_is_ours = false,
                        .grace = options.grace};
   return options.hosts.empty() ? run_local_ranks(launch) : run_on_hosts(options, launch);
 }

@@ -23,9 +23,9 @@ struct RunOptions {
   Grace grace = {};
 };
 
-// Returns the job's exit code (Supervisor::run), 128 + SIGTERM when stopped before it began. With
-// hosts, the store is on hosts[0] at that address only, all data sockets bind to their host's own
-// address, and a rank that dies anywhere is named on every host. Throws ConfigError for options
+// Returns the job's exit code (Supervisor::run), kStoppedExitCode when stopped before it began.
+// With hosts, the store is on hosts[0] at that address only, all data sockets bind to their host's
+// own address, and a rank that dies anywhere is named on every host. Throws ConfigError for options
 // that cannot be, or when this host is not found in the list; CommError when a host does not come
 // in time. Must be called before this process has other threads.
 int run(const RunOptions& options);

@@ -3,7 +3,6 @@
 #include <sys/signalfd.h>
 
 #include "colossal/base/error.h"
-#include "colossal/cluster/stop_request.h"
 
 namespace colossal::cluster {
 namespace {
@@ -16,18 +15,16 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
-SignalQueue::SignalQueue() {
+SignalQueue::SignalQueue(std::span<const int> signals) {
   sigset_t mask;
   sigemptyset(&mask);
-  sigaddset(&mask, SIGCHLD);
-  // A blocked signal is queued even if it is ignored, so the ignored ones are left out here.
-  for (const int signal : kStopSignals) {
+  for (const int signal : signals) {
+    // Where the caller ignores it, the kernel would drop the exit status of our children.
+    if (signal == SIGCHLD) std::signal(SIGCHLD, SIG_DFL);
+    // A blocked signal is queued even if it is ignored, so the ignored ones are left out here.
     if (!is_ignored(signal)) sigaddset(&mask, signal);
   }
-  if (!is_ignored(SIGTSTP)) sigaddset(&mask, SIGTSTP);
   sigprocmask(SIG_BLOCK, &mask, &mask_before_);
-  // Where the caller ignores it, the kernel would drop the exit status of our children.
-  std::signal(SIGCHLD, SIG_DFL);
   fd_ = FileDescriptor(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
   COLOSSAL_CHECK(fd_, "signalfd gave {}", fd_.get());
 }

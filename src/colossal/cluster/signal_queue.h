@@ -1,20 +1,21 @@
-// Signals as something to poll for. The launcher's one thread waits for them, for its ranks and for
-// its sockets in one place; no code of ours runs inside a signal handler.
+// Signals as something to poll for, so that no code of ours runs inside a signal handler: the
+// launcher's one thread waits for them, for its ranks and for its sockets in one place.
 #pragma once
 
 #include <csignal>
+#include <span>
 #include <vector>
 
 #include "colossal/cluster/file_descriptor.h"
 
 namespace colossal::cluster {
 
-// While it lives, stop signals (stop_request.h; those that were ignored stay so), SIGTSTP and
-// SIGCHLD of this process wait here. Made before other threads are started: a thread that does not
+// While it lives, these signals of this process wait here; those that the process ignored before
+// stay ignored, but for SIGCHLD. Made before other threads are started: a thread that does not
 // block these signals would take them.
 class SignalQueue {
  public:
-  SignalQueue();
+  explicit SignalQueue(std::span<const int> signals);
   ~SignalQueue();
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;

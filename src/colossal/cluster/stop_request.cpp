@@ -1,34 +1,30 @@
 #include "colossal/cluster/stop_request.h"
 
-#include <atomic>
+#include <algorithm>
+#include <utility>
 
 namespace colossal::cluster {
 namespace {
 
-std::atomic<bool> stop_flag = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not take a lock");
-
-void set_stop_flag(int) {
-  stop_flag.store(true, std::memory_order_relaxed);
-}
+constexpr std::chrono::seconds kOneRequest(1);
 
 }  // namespace
 
-void install_stop_handlers() {
-  for (const int signal : kStopSignals) {
-    struct sigaction before {};
-    sigaction(signal, nullptr, &before);
-    if (before.sa_handler == SIG_IGN) continue;
-    struct sigaction action {};
-    action.sa_handler = &set_stop_flag;
-    action.sa_flags = SA_RESTART | SA_RESETHAND;
-    sigemptyset(&action.sa_mask);
-    sigaction(signal, &action, nullptr);
-  }
+void outlive_lost_readers() {
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
-bool stop_requested() noexcept {
-  return stop_flag.load(std::memory_order_relaxed);
+bool any_stop_signal(const std::vector<int>& signals) {
+  return std::find_first_of(signals.begin(), signals.end(), kStopSignals.begin(),
+                            kStopSignals.end()) != signals.end();
+}
+
+StopRequests::Meaning StopRequests::take(int signal, Clock::time_point now) {
+  const Meaning meaning = std::exchange(any_, true) ? Meaning::repeated : Meaning::first;
+  if (signal == SIGUSR1) return meaning;
+  if (asked_ && now - *asked_ >= kOneRequest) return Meaning::insists;
+  if (!asked_) asked_ = now;
+  return meaning;
 }
 
 }  // namespace colossal::cluster

@@ -10,12 +10,13 @@
 namespace colossal::cluster {
 
 Supervisor::Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, SignalQueue& signals,
-                       const Grace& grace)
+                       const Grace& grace, bool program_is_ours)
     : ranks_(std::move(ranks)),
       channel_(std::move(channel)),
       signals_(signals),
       grace_(grace),
-      outcome_(static_cast<int>(ranks_.size())) {}
+      outcome_(static_cast<int>(ranks_.size())),
+      program_is_ours_(program_is_ours) {}
 
 int Supervisor::run() {
   // Looks before it waits: ranks may have ended, and messages come, while others were started.
@@ -46,6 +47,8 @@ void Supervisor::handle_signals() {
   for (const int signal : signals_.take()) {
     if (signal == SIGTSTP) {
       suspend();
+    } else if (signal == SIGHUP) {
+      log::info("SIGHUP: the terminal is gone; the ranks go on");
     } else if (signal != SIGCHLD) {
       handle_stop_signal(signal);
     }
@@ -53,25 +56,31 @@ void Supervisor::handle_signals() {
 }
 
 void Supervisor::handle_stop_signal(int signal) {
-  const bool insists = signal == SIGINT || signal == SIGTERM;
-  if (stop_signal_ == 0 && stage_ == Stage::running) {
-    stop_signal_ = signal;
-    log::info("{}: the ranks finish their step and save; once more ends them at once",
-              signal_name(signal));
-    channel_.send({HostMessage::Kind::stop, {}});
-    request_stop();
-  } else if (insists) {
-    if (stop_signal_ == 0) stop_signal_ = signal;
+  const StopRequests::Meaning meaning = stop_requests_.take(signal);
+  if (meaning == StopRequests::Meaning::repeated) return;
+  stop_signal_ = signal;
+  if (meaning == StopRequests::Meaning::insists) {
     channel_.send({HostMessage::Kind::kill, {}});
     kill_all();
+  } else if (stage_ == Stage::running) {
+    // A rank of ours says itself what it does about it.
+    if (!program_is_ours_) {
+      log::info("{}: the ranks are asked to end; once more ends them at once", signal_name(signal));
+    }
+    ask_to_stop(program_is_ours_ ? signal : SIGTERM);
   }
+}
+
+void Supervisor::ask_to_stop(int signal) {
+  channel_.send({HostMessage::Kind::stop, {}});
+  request_stop(signal);
 }
 
 void Supervisor::handle_messages() {
   for (HostMessage& message : channel_.receive()) {
     switch (message.kind) {
       case HostMessage::Kind::stop:
-        request_stop();
+        request_stop(SIGTERM);
         break;
       case HostMessage::Kind::kill:
         kill_all();
@@ -87,6 +96,10 @@ void Supervisor::handle_messages() {
 void Supervisor::handle_ends() {
   for (RankProcess& rank : ranks_) {
     if (rank.ended() || !rank.check_ended()) continue;
+    if (rank.stopped()) {
+      outcome_.note_stopped();
+      if (!stop_sent_) ask_to_stop(SIGTERM);
+    }
     if (std::optional<Failure> failure = rank.failure()) {
       channel_.send({HostMessage::Kind::failed, *failure});
       outcome_.add_local(std::move(*failure));
@@ -101,6 +114,7 @@ void Supervisor::handle_ends() {
 
 void Supervisor::begin_failing() {
   // An exit code alone may be what all ranks end with in a moment, so it is named later.
+  if (!outcome_.failed()) return;
   if (outcome_.cause().sudden && !cause_named_) name_cause();
   if (stage_ != Stage::running) return;
   stage_ = Stage::failing;
@@ -124,10 +138,10 @@ void Supervisor::name_cause() {
   if (const std::string message = outcome_.message(); !message.empty()) log::error("{}", message);
 }
 
-void Supervisor::request_stop() {
+void Supervisor::request_stop(int signal) {
   if (stop_sent_ || stage_ != Stage::running) return;
   stop_sent_ = true;
-  send_to_ranks(SIGTERM);
+  send_to_ranks(signal);
 }
 
 void Supervisor::kill_all() {
@@ -159,7 +173,9 @@ int Supervisor::exit_code() const {
   if (outcome_.failed()) return outcome_.cause().exit_code;
   const bool ended_by_us = std::any_of(ranks_.begin(), ranks_.end(),
                                        [](const RankProcess& rank) { return rank.ended_by_us(); });
-  return ended_by_us ? 128 + (stop_signal_ == 0 ? SIGTERM : stop_signal_) : 0;
+  if (ended_by_us && stage_ == Stage::killed) return 128 + stop_signal_;
+  if (outcome_.stopped() || (ended_by_us && program_is_ours_)) return kStoppedExitCode;
+  return ended_by_us ? 128 + stop_signal_ : 0;
 }
 
 }  // namespace colossal::cluster

@@ -1,6 +1,7 @@
 // Watches the ranks of one host until the last has ended.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <optional>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "colossal/cluster/failure.h"
 #include "colossal/cluster/rank_process.h"
 #include "colossal/cluster/signal_queue.h"
+#include "colossal/cluster/stop_request.h"
 
 namespace colossal::cluster {
 
@@ -21,19 +23,29 @@ struct Grace {
 // While all is well it only waits. It acts on
 //   a rank that fails, here or on another host: that rank is named on stderr, the others get the
 //     grace to end by themselves, then SIGTERM, then SIGKILL;
-//   the first stop signal (stop_request.h): SIGTERM to all ranks, which finish their step and save,
-//     for as long as that takes; SIGINT or SIGTERM once more: SIGKILL. Both on all hosts;
+//   the first stop signal (stop_request.h): all ranks get it, those of a program that is not ours
+//   as
+//     SIGTERM, and finish their step and save, for as long as that takes; one that insists:
+//     SIGKILL. Both on all hosts;
+//   a rank that ends with kStoppedExitCode though nothing was asked of us: the others are asked;
+//   SIGHUP: it says so, and goes on;
 //   SIGTSTP (Ctrl-Z): the ranks of this host are stopped and continued with the launcher.
+inline constexpr std::array kSupervisedSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP, SIGCHLD};
+
 class Supervisor {
  public:
+  // signals: kSupervisedSignals. program_is_ours: see LaunchOptions.
   Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, SignalQueue& signals,
-             const Grace& grace);
+             const Grace& grace, bool program_is_ours);
 
   // Returns the exit code of the job:
   //   0            all ranks of this host exited with 0, and no other host told of a failure
   //   3            a rank was killed by a signal, or a host was lost
   //   c            a rank exited with c: that of the cause, see JobOutcome
-  //   128 + signal ranks had to be ended by us after this signal asked to stop
+  //   75           asked to stop, ranks ended with kStoppedExitCode (what ranks that missed them
+  //   say
+  //                of it does not count), or, where the program is ours, before they had begun
+  //   128 + signal ranks were ended by us after this signal asked to stop, or insisted
   int run();
 
  private:
@@ -43,12 +55,13 @@ class Supervisor {
   void wait();
   void handle_signals();
   void handle_stop_signal(int signal);
+  void ask_to_stop(int signal);
   void handle_messages();
   void handle_ends();
   void handle_deadline();
   void begin_failing();
   void name_cause();
-  void request_stop();
+  void request_stop(int signal);
   void kill_all();
   void send_to_ranks(int signal);
   void suspend();
@@ -65,8 +78,10 @@ class Supervisor {
   std::optional<Clock::time_point> deadline_;  // of the stage
   bool cause_named_ = false;
   bool done_sent_ = false;
-  bool stop_sent_ = false;  // to the ranks
-  int stop_signal_ = 0;     // the one that this launcher got
+  bool program_is_ours_;
+  StopRequests stop_requests_;
+  bool stop_sent_ = false;     // to the ranks
+  int stop_signal_ = SIGTERM;  // the one that this launcher got last
 };
 
 }  // namespace colossal::cluster

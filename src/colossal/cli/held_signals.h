@@ -1,0 +1,11 @@
+// LibTorch's initialization takes some tenths of a second before main(). A stop request that comes
+// meanwhile would end the process as any signal does; it is held until somebody can answer it.
+#pragma once
+
+namespace colossal::cli {
+
+// For subcommands that answer no stop request: those held act as usual, and so do later ones. The
+// others leave them to cluster::StopListener or a launcher.
+void release_held_signals();
+
+}  // namespace colossal::cli

@@ -162,6 +162,14 @@ TEST(Corpus, WithoutTextIsRefused) {
   }
 }
 
+TEST(Corpus, OfOneEmptyFileIsRefusedInTheSingular) {
+  TextFolder folder;
+  folder.write("a", "");
+  EXPECT_THAT(
+      message_of<ConfigError>([&] { Corpus::open(std::vector{folder / "a"}, LetterTokenizer()); }),
+      ::testing::EndsWith("1 empty file"));
+}
+
 TEST(Corpus, IsMadeOfTokens) {
   const std::vector<int32_t> tokens = {5, 6, 70'000};
   EXPECT_THAT(all_tokens(Corpus::from_tokens(tokens)), ElementsAre(5, 6, 70'000));

@@ -220,6 +220,13 @@ class BadModelFolders(EndToEndTest):
         (self.model / "config.json").unlink()
         self.refuse(f"no {self.model}/config.json: a model's folder holds")
 
+    def test_a_head_that_is_missing(self):
+        """It has one name only, with the rest of the model and without."""
+        save_file(self.tensors, self.model / "model.safetensors")
+        path = self.model / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "tie_word_embeddings": False}))
+        self.refuse('no tensor "lm_head.weight"; the weights are of another model')
+
     def test_weights_of_a_type_that_is_not_read(self):
         name = "transformer.h.0.ln_1.weight"
         save_file({**self.tensors, name: self.tensors[name].to(torch.float8_e4m3fn)},

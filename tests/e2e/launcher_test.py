@@ -95,6 +95,20 @@ class TwoHosts(EndToEndTest):
         for step, loss in expected.items():  # sums are made host by host: not the same bits
             self.assertAlmostEqual(losses[step], loss, delta=1e-4 * loss)
 
+    def test_a_host_that_differs_is_named_on_both(self):
+        """Another setting, and a copy of the corpus that was not renewed."""
+        text = [self.directory / f"{host}.txt" for host in self.hosts]
+        for file, word in zip(text, ("other", "otter")):
+            file.write_text(f"the one and the {word} " * 50)
+        for of_host, said in ((["--data.seed=0", "--data.seed=1"], "rank 2 has data.seed = 1, rank 0 has 0"),
+                              ([f"--data.train={file}" for file in text], "rank 2 has data.train = 1,100 tokens")):
+            launchers = [self.start(host, *self.flags("hosts", checkpoints=False), STEPS, flag)
+                         for host, flag in zip(self.hosts, of_host)]
+            for launcher in launchers:
+                error = launcher.communicate(timeout=60)[1]
+                self.assertEqual(launcher.returncode, 2, error)
+                self.assertIn(said, error)
+
     def test_a_rank_that_dies_is_named_on_both(self):
         launchers = [self.start(host, *self.flags("hosts", checkpoints=False), "--train.steps=100000")
                      for host in self.hosts]

@@ -37,6 +37,17 @@ TEST(OutputFile, WhatWasWrittenIsThereBeforeClose) {
   EXPECT_EQ(read_file(scratch / "log"), "one two");
 }
 
+TEST(OutputFile, GoesOnAfterWhatAFileHolds) {
+  const test::TemporaryDirectory scratch;
+  write_file(scratch / "log", "one two");
+  OutputFile file(scratch / "log", OutputFile::Mode::append);
+  EXPECT_EQ(file.size(), 7);
+  file.cut_to(4);
+  file.write("three");
+  EXPECT_EQ(file.size(), 9);
+  EXPECT_EQ(read_file(scratch / "log"), "one three");
+}
+
 // A limit on the file's size stands for the full disk.
 TEST(OutputFile, AFullDiskTakesWholeWritesOnly) {
   const test::TemporaryDirectory scratch;

@@ -82,7 +82,7 @@ TEST_F(BpeTokenizerTest, EndOfTextIsWhatTheFilesSay) {
   json definition = small_tokenizer();
   definition["added_tokens"][0]["content"] = "<|end_of_text|>";
   EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
-  definition["added_tokens"][0]["content"] = "</s>";
+  definition["added_tokens"][0]["content"] = "<end>";
   try {
     load(definition);
     FAIL();
@@ -90,14 +90,30 @@ TEST_F(BpeTokenizerTest, EndOfTextIsWhatTheFilesSay) {
     EXPECT_THAT(error.what(), HasSubstr("<|endoftext|>"));
     EXPECT_THAT(error.what(), HasSubstr("<|end_of_text|>"));
   }
-  folder_.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
+  folder_.write("tokenizer_config.json", R"({"eos_token": "<end>"})");
   EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
-  folder_.write("tokenizer_config.json", R"({"eos_token": {"content": "</s>"}})");
+  folder_.write("tokenizer_config.json", R"({"eos_token": {"content": "<end>"}})");
   EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
   folder_.write("tokenizer_config.json", R"({"eos_token": "hello"})");
   EXPECT_EQ(load(definition)->end_of_text(), kHello);
   folder_.write("tokenizer_config.json", R"({"eos_token": 3})");
   EXPECT_THROW(load(definition), ConfigError);
+}
+
+// The first of the files that says it: what a well-known name would be counts for less.
+TEST_F(BpeTokenizerTest, EndOfTextIsTheModelsOwn) {
+  const json definition = small_tokenizer();
+  folder_.write("config.json", R"({"eos_token_id": 264})");
+  EXPECT_EQ(load(definition)->end_of_text(), kWorld);
+  folder_.write("config.json", R"({"eos_token_id": [259, 264]})");
+  EXPECT_EQ(load(definition)->end_of_text(), kHello);
+  folder_.write("config.json", R"({"eos_token_id": 5000})");  // another tokenizer's
+  EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
+  folder_.write("config.json", R"({"eos_token_id": 264})");
+  folder_.write("special_tokens_map.json", R"({"eos_token": {"content": "hello"}})");
+  EXPECT_EQ(load(definition)->end_of_text(), kHello);
+  folder_.write("tokenizer_config.json", R"({"eos_token": "hell"})");
+  EXPECT_EQ(load(definition)->end_of_text(), 258);
 }
 
 TEST_F(BpeTokenizerTest, CarriesItsFilesAlong) {

@@ -47,7 +47,19 @@ TEST(BytesTokenizer, ItsFilesGiveTheSameTokens) {
     for (int byte = 0; byte < 256; ++byte) every_byte[byte] = byte;
     EXPECT_EQ(read_back->decode(every_byte), all_bytes());
     EXPECT_EQ(read_back->files(), BytesTokenizer().files());
+    EXPECT_TRUE(read_back->takes_pieces());  // the same kind again: any bytes are fine
   }
+}
+
+TEST(BytesTokenizer, FilesOfAnotherAreNotTakenForItsOwn) {
+  const test::TemporaryDirectory folder;
+  for (const auto& [name, content] : BytesTokenizer().files()) folder.write(name, content);
+  folder.write("chat_template.jinja", "{{ messages }}");
+  const auto with_template = make_tokenizer(folder.path().string());
+  EXPECT_TRUE(with_template->takes_pieces());
+  EXPECT_EQ(with_template->files().back().second, "{{ messages }}");
+  folder.write(kTokenizerConfigFile, R"({"eos_token": "<|endoftext|>"})");
+  EXPECT_FALSE(make_tokenizer(folder.path().string())->takes_pieces());
 }
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "colossal/text/bpe_tokenizer.h"
 #include "colossal/text/byte_alphabet.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/nfc.h"
+#include "colossal/text/streaming_decoder.h"
+#include "colossal/text/utf8.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::text {
@@ -67,15 +70,15 @@ class Oracle {
       compare(entry.path());
       if (testing::Test::HasFailure()) return;
     }
-    EXPECT_EQ(num_tokenizers, 39);
+    EXPECT_EQ(num_tokenizers, 57);
   }
 
  private:
   void compare(const fs::path& folder) {
     const bool is_bytes = folder.filename() == "bytes";
     const auto tokenizer = make_tokenizer(is_bytes ? "bytes" : folder.string());
-    const auto read_back =
-        make_tokenizer(is_bytes ? (folder_.path() / "byte_files").string() : folder.string());
+    const BpeTokenizer read_back((is_bytes ? folder_.path() / "byte_files" : folder) /
+                                 kTokenizerFile);
     const bool is_lossless =
         is_bytes || folder.filename() == "gpt2" || folder.filename() == "llama3";
     Reader texts(folder / "texts.bin"), expected(folder / "tokens.bin");
@@ -89,14 +92,50 @@ class Oracle {
                                << "\nours " << describe(*tokenizer, found) << "\ntheirs "
                                << describe(*tokenizer, tokens);
       ASSERT_TRUE(!is_lossless || tokenizer->decode(tokens) == text) << text;
-      ASSERT_TRUE(!is_bytes || read_back->encode(text) == tokens) << text;
+      ASSERT_TRUE(!is_bytes || read_back.encode(text) == tokens) << text;
     }
     EXPECT_GT(num_texts, 100);
+    if (fs::exists(folder / "decoded.bin")) compare_decodings(folder, *tokenizer);
+  }
+
+  // At once and token by token, where bytes are UTF-8: what is not is replaced elsewhere.
+  static void compare_decodings(const fs::path& folder, const Tokenizer& tokenizer) {
+    Reader sequences(folder / "sequences.bin"), expected(folder / "decoded.bin");
+    std::vector<int32_t> tokens;
+    std::string text;
+    int64_t num_compared = 0;
+    while (sequences.read(tokens) && expected.read(text)) {
+      const std::string found = tokenizer.decode(tokens);
+      if (valid_utf8_length(found) != found.size()) continue;
+      ASSERT_EQ(found, text) << describe(tokenizer, tokens);
+      StreamingDecoder decoder(tokenizer);
+      std::string streamed;
+      for (int32_t token : tokens) streamed += decoder.push(token);
+      ASSERT_EQ(streamed + decoder.flush(), text) << describe(tokenizer, tokens);
+      ++num_compared;
+    }
+    EXPECT_GT(num_compared, 300);
   }
 
   test::TemporaryDirectory folder_;
   int status_ = 0;
 };
+
+// Python's unicodedata: all of Hangul beside all of Hangul.
+TEST(NfcOracle, Hangul) {
+  const test::TemporaryDirectory folder;
+  const std::string command =
+      fmt::format("'{0}/.venv/bin/python' '{0}/tests/text/nfc_oracle.py' '{1}'",
+                  COLOSSAL_TEST_SOURCE_DIR, folder.path().string());
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  Reader texts(folder.path() / "texts.bin"), expected(folder.path() / "composed.bin");
+  std::string text, composed;
+  int num_texts = 0;
+  for (; texts.read(text) && expected.read(composed); ++num_texts) {
+    ASSERT_EQ(compose(text), composed) << to_byte_alphabet(text);
+  }
+  EXPECT_GT(num_texts, 100000);
+}
 
 TEST(TokenizerOracle, StandardLibraryAndFuzzTexts) {
   Oracle(1000, 1).compare_all();

@@ -1,11 +1,14 @@
 #include "colossal/text/streaming_decoder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "colossal/text/bytes_tokenizer.h"
 #include "colossal/text/utf8.h"
+#include "tests/support/temporary_directory.h"
 
 namespace colossal::text {
 namespace {
@@ -41,6 +44,37 @@ TEST(StreamingDecoder, FlushStartsAfresh) {
   EXPECT_EQ(decoder.push('a'), "a");
   EXPECT_EQ(decoder.push(256), "<|endoftext|>");
   EXPECT_EQ(decoder.flush(), "");
+}
+
+// Llama 2's decoder: a space at the beginning of a text is not of the text, and bytes fall back.
+TEST(StreamingDecoder, KeepsTheSpaceAfterAPrompt) {
+  const auto step = [](const char* type) { return nlohmann::json{{"type", type}}; };
+  nlohmann::json space = step("Replace"), strip = step("Strip");
+  space.update({{"pattern", {{"String", "\u2581"}}}, {"content", " "}});
+  strip.update({{"content", " "}, {"start", 1}, {"stop", 0}});
+  nlohmann::json vocabulary = {{"</s>", 0}, {"\u2581", 1}, {"a", 2}, {"\u2581a", 3}};
+  for (int byte = 0; byte < 256; ++byte) vocabulary[fmt::format("<0x{:02X}>", byte)] = 4 + byte;
+  const nlohmann::json definition = {
+      {"decoder",
+       {{"type", "Sequence"}, {"decoders", {space, step("ByteFallback"), step("Fuse"), strip}}}},
+      {"model",
+       {{"type", "BPE"},
+        {"byte_fallback", true},
+        {"vocab", vocabulary},
+        {"merges", {"\u2581 a"}}}}};
+  const test::TemporaryDirectory folder;
+  const auto tokenizer = make_tokenizer(folder.write("tokenizer.json", definition.dump()));
+  const std::vector<int32_t> tokens{3, 3, 4 + 0xC3, 4 + 0xA9, 4 + 0xFF, 3};
+  const auto streamed = [&](StreamingDecoder::Begins begins) {
+    StreamingDecoder decoder(*tokenizer, begins);
+    Parts parts;
+    for (int32_t token : tokens) parts.push_back(decoder.push(token));
+    return parts;
+  };
+  EXPECT_EQ(streamed(StreamingDecoder::Begins::with_text),
+            (Parts{"a", " a", "", "\u00E9", "\uFFFD", " a"}));
+  EXPECT_EQ(streamed(StreamingDecoder::Begins::after_prompt),
+            (Parts{" a", " a", "", "\u00E9", "\uFFFD", " a"}));
 }
 
 TEST(StreamingDecoder, AnyBytesBecomeValidText) {

@@ -50,13 +50,13 @@ TEST(TokenizerDefinition, NamesTheKindItDoesNotSupport) {
   for (const char* kind : {"Unigram", "WordPiece", "WordLevel"}) {
     EXPECT_THAT(refusal_with("/model/type", kind), AllOf(HasSubstr("model.type"), HasSubstr(kind)));
   }
-  EXPECT_THAT(refusal_with("/pre_tokenizer/type", "Metaspace"), HasSubstr("\"Metaspace\""));
-  EXPECT_THAT(refusal_with("/pre_tokenizer", nullptr), HasSubstr("has no \"ByteLevel\""));
+  EXPECT_THAT(refusal_with("/pre_tokenizer/type", "Punctuation"), HasSubstr("\"Punctuation\""));
+  EXPECT_THAT(refusal_with("/pre_tokenizer", nullptr),
+              HasSubstr("decoder.type is \"ByteLevel\", which the pre_tokenizer has not"));
   EXPECT_THAT(refusal_with("/normalizer", {{"type", "Lowercase"}}),
               HasSubstr("normalizer.type is \"Lowercase\""));
   EXPECT_THAT(refusal_with("/decoder/type", "WordPiece"),
               HasSubstr("decoder.type is \"WordPiece\""));
-  EXPECT_THAT(refusal_with("/model/byte_fallback", true), HasSubstr("model.byte_fallback is true"));
   EXPECT_THAT(refusal_with("/model/dropout", 0.1), HasSubstr("model.dropout is set"));
   EXPECT_THAT(refusal_with("/model/end_of_word_suffix", "</w>"),
               HasSubstr("model.end_of_word_suffix is set"));
@@ -65,6 +65,53 @@ TEST(TokenizerDefinition, NamesTheKindItDoesNotSupport) {
   EXPECT_THAT(refusal_with("/pre_tokenizer", merged), HasSubstr("\"MergedWithNext\""));
   const json broken = {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}};
   EXPECT_THAT(refusal_with("/pre_tokenizer", broken), HasSubstr("the regular expression (a"));
+}
+
+// Of tokens that are text, as Llama 2 has them.
+TEST(TokenizerDefinition, NamesTheStepThatItDoesNotSupport) {
+  json definition = small_tokenizer();
+  definition["pre_tokenizer"] = nullptr;
+  definition["model"]["byte_fallback"] = true;
+  const auto with_decoder = [&](const json& decoder) {
+    definition["decoder"] = decoder;
+    return refusal(definition.dump());
+  };
+  const json space = {{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}};
+  const json fuse = {{"type", "Fuse"}}, bytes = {{"type", "ByteFallback"}};
+  const auto strip = [](int start, int stop) {
+    return json{{"type", "Strip"}, {"content", " "}, {"start", start}, {"stop", stop}};
+  };
+  const auto sequence = [](const std::vector<json>& steps) {
+    return json{{"type", "Sequence"}, {"decoders", steps}};
+  };
+  EXPECT_EQ(with_decoder(sequence({space, bytes, fuse, strip(1, 0)})), "accepted");
+  EXPECT_THAT(with_decoder(nullptr), HasSubstr("decoder is missing"));
+  EXPECT_THAT(with_decoder({{"type", "CTC"}}), HasSubstr("decoder.type is \"CTC\""));
+  EXPECT_THAT(with_decoder(sequence({bytes, space})),
+              HasSubstr("decoder.decoders[1] (\"Replace\") comes too late"));
+  EXPECT_THAT(with_decoder(sequence({strip(1, 0), fuse})), HasSubstr("is \"Strip\""));
+  EXPECT_THAT(with_decoder(sequence({fuse, strip(2, 0)})), HasSubstr("start = 2, stop = 0"));
+  EXPECT_THAT(with_decoder(sequence({fuse, strip(1, 1)})), HasSubstr("start = 1, stop = 1"));
+  with_decoder(fuse);
+  const json first = {
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
+  const json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  definition["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {digits, first}}};
+  EXPECT_EQ(refusal(definition.dump()), "accepted");
+  definition["normalizer"] = {{"type", "NFC"}};
+  EXPECT_THAT(refusal(definition.dump()),
+              HasSubstr("pre_tokenizer.pretokenizers[1].prepend_scheme is \"first\" after"));
+  definition["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "__"}};
+  EXPECT_THAT(refusal(definition.dump()), HasSubstr("is \"__\", not one character"));
+}
+
+TEST(TokenizerDefinition, FallsBackToBytesOnlyWhereByteLevelDoesNot) {
+  EXPECT_EQ(refusal_with("/model/byte_fallback", true), "accepted");  // it has all bytes
+  json definition = small_tokenizer();
+  definition["model"]["byte_fallback"] = true;
+  definition["model"]["vocab"].erase("A");
+  definition["model"]["vocab"]["AA"] = 'A';
+  EXPECT_THAT(refusal(definition.dump()), HasSubstr("model.byte_fallback is true"));
 }
 
 TEST(TokenizerDefinition, NamesABadNumber) {

@@ -4,7 +4,8 @@
 
 BYTES_DIRECTORY holds the files of the byte tokenizer. For each tokenizer OUTPUT_DIRECTORY gets a
 folder with tokenizer.json, texts.bin and tokens.bin: for each text a 32-bit count, then its bytes
-or its 32-bit tokens, little-endian.
+or its 32-bit tokens, little-endian. Those whose tokens are text also get sequences.bin (tokens, some
+of them drawn at random) and decoded.bin.
 """
 
 import json
@@ -196,6 +197,14 @@ def make_tokenizers(corpus):
     inverted.add_special_tokens(["<|endoftext|>"])
     yield "removed_inverted", inverted
 
+    for each in (True, False):
+        digits = rebuilt(gpt2, lambda d: None)
+        digits.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(Regex(r"[\r\n]"), "isolated"), pre_tokenizers.Digits(each),
+             byte_level()])
+        digits.add_special_tokens(["<|endoftext|>"])
+        yield f"digits_{each}", digits
+
     gpt2.add_special_tokens(["<|endoftext|>"])
     yield "gpt2", gpt2
 
@@ -211,6 +220,90 @@ def make_tokenizers(corpus):
     yield "removed", removed
 
 
+SPACE = "▁"
+CHARACTERS = "characters"  # begins the names of tokenizers whose tokens are text
+
+
+def train_characters(corpus, split=True):
+    """BPE of characters with all bytes to fall back to, as Llama 2 has it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, "always", split)
+    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
+        vocab_size=3000, show_progress=False, limit_alphabet=600))
+
+    def with_bytes(definition):
+        model = definition["model"]
+        names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+        names += [token for token in model["vocab"]]
+        model.update(vocab={token: i for i, token in enumerate(names)}, byte_fallback=True,
+                     unk_token="<unk>", fuse_unk=True)
+
+    tokenizer = rebuilt(tokenizer, with_bytes)
+    tokenizer.pre_tokenizer = None
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(),
+                                           decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    return tokenizer
+
+
+def make_character_tokenizers(corpus):
+    plain = train_characters(corpus)
+
+    def made(name, change=lambda definition: None, **parts):
+        tokenizer = rebuilt(plain, change)
+        for part, value in parts.items():
+            setattr(tokenizer, part, value)
+        return f"{CHARACTERS}_{name}", tokenizer
+
+    llama2 = dict(normalizer=normalizers.Sequence([normalizers.Prepend(SPACE),
+                                                   normalizers.Replace(" ", SPACE)]))
+    for normalized in (False, True):
+        name, tokenizer = made(f"llama2_{normalized}", **llama2)
+        tokenizer.add_special_tokens([AddedToken(token, normalized=normalized)
+                                      for token in ("<unk>", "<s>", "</s>", "<|endoftext|>")])
+        tokenizer.add_tokens(["[WORD]", AddedToken("[LEFT]", lstrip=True, normalized=False)])
+        yield name, tokenizer
+
+    def lack_bytes(definition):
+        model = definition["model"]
+        lost = {f"<0x{byte:02X}>" for byte in range(0xE4, 0x100)}
+        model["merges"] = [pair for pair in model["merges"] if not set(pair) & lost]
+        names = [token for token in model["vocab"] if token not in lost]
+        model["vocab"] = {token: i for i, token in enumerate(names)}
+
+    def lack_bytes_unfused(definition):
+        lack_bytes(definition)
+        definition["model"]["fuse_unk"] = False
+
+    yield made("lacking_bytes", lack_bytes, **llama2)
+    yield made("lacking_bytes_unfused", lack_bytes_unfused, **llama2)
+    yield made("no_unknown", lambda definition: (
+        lack_bytes(definition), definition["model"].update(unk_token=None)), **llama2)
+    yield made("whole_words", lambda definition: definition["model"].update(ignore_merges=True),
+               pre_tokenizer=pre_tokenizers.Metaspace(SPACE, "always"))
+    for scheme in ("first", "always", "never"):
+        for split in (False, True):
+            metaspace = pre_tokenizers.Metaspace(SPACE, scheme, split)
+            name, tokenizer = made(f"{scheme}_{split}", pre_tokenizer=metaspace)
+            if split:
+                tokenizer.decoder = decoders.Sequence(
+                    [decoders.Metaspace(SPACE, scheme), decoders.ByteFallback()])
+            tokenizer.add_special_tokens(["<s>", "</s>", "<|endoftext|>", "<|reserved_1|>"])
+            yield name, tokenizer
+    digits = [pre_tokenizers.Digits(False), pre_tokenizers.Metaspace(SPACE, "first")]
+    yield made("digits", pre_tokenizer=pre_tokenizers.Sequence(digits))
+    rules = [normalizers.Replace(Regex(r"\s{2,}"), " "), normalizers.Replace("e", ""),
+             normalizers.NFC(), normalizers.Replace(Regex(r"(?=\p{Lu})"), SPACE)]
+    yield made("rules", normalizer=normalizers.Sequence(rules),
+               decoder=decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Replace("a ", "o"),
+                                          decoders.Fuse()]))
+    # Tokens with a space within.
+    across = train_characters([line for text in corpus[::4] for line in text.splitlines()], split=False)
+    across.normalizer = llama2["normalizer"]
+    yield f"{CHARACTERS}_across", across
+    yield f"{CHARACTERS}_across_whole", rebuilt(
+        across, lambda definition: definition["model"].update(ignore_merges=True))
+
+
 def encode(tokenizer, text):
     return tokenizer.encode(text, add_special_tokens=False).ids
 
@@ -222,6 +315,21 @@ def write_cases(folder, texts, encode):
             data, tokens = text.encode(), encode(text)
             text_stream.write(struct.pack("<I", len(data)) + data)
             token_stream.write(struct.pack(f"<I{len(tokens)}i", len(tokens), *tokens))
+
+
+def write_decodings(folder, tokenizer, texts, random):
+    """Of texts, and of tokens in any order: bytes that make characters, or do not."""
+    numbers = range(tokenizer.get_vocab_size())
+    sequences = [encode(tokenizer, text) for text in texts]
+    for _ in range(len(texts)):
+        pools = [numbers, range(3, 259), tokenizer.encode("é日😀\x01", add_special_tokens=False).ids]
+        sequences.append([random.choice(random.choice(pools))
+                          for _ in range(random.randint(0, 8))])
+    with (folder / "sequences.bin").open("wb") as tokens, (folder / "decoded.bin").open("wb") as out:
+        for sequence in sequences:
+            data = tokenizer.decode(sequence, skip_special_tokens=False).encode()
+            tokens.write(struct.pack(f"<I{len(sequence)}i", len(sequence), *sequence))
+            out.write(struct.pack("<I", len(data)) + data)
 
 
 def write_legacy_merges(path):
@@ -241,7 +349,8 @@ def main():
     fuzz = FuzzTexts(seed)
     fuzz_texts = [""] + [fuzz.text() for _ in range(num_fuzz_texts)]
     characters = fuzz.every_character(exhaustive)
-    for name, tokenizer in make_tokenizers(sources[::8]):
+    for name, tokenizer in [*make_tokenizers(sources[::8]),
+                            *make_character_tokenizers(sources[::8] + fuzz_texts)]:
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer.save(str(folder / "tokenizer.json"))
@@ -252,6 +361,9 @@ def main():
             texts = fuzz_texts + characters + sources[:: 1 if exhaustive else 4]
         if name.startswith("construct"):
             texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:2]
+        if name.startswith(CHARACTERS):
+            texts = fuzz_texts[: num_fuzz_texts // 3] + sources[:: 1 if exhaustive else 40]
+            write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4], fuzz.random)
         write_cases(folder, texts, lambda text: encode(tokenizer, text))
 
     from transformers import AutoTokenizer

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "colossal/text/normalizer.h"
+#include "colossal/text/nfc.h"
 
 namespace colossal::text {
 namespace {
@@ -33,12 +33,14 @@ TEST(Unicode, WordCharacters) {
   }
 }
 
-TEST(Normalizer, Composes) {
+TEST(Nfc, Composes) {
   EXPECT_EQ(compose("e\u0301 \u1100\u1161\u11A8 \u212B"), "\u00E9 \uAC01 \u00C5");
   EXPECT_EQ(compose("a\u0323\u0301"), "\u1EA1\u0301");
   EXPECT_EQ(compose(""), "");
   const std::string with_nul("a\0e\u0301", 5);
   EXPECT_EQ(compose(with_nul), std::string("a\0\u00E9", 4));
+  // No trailing consonant: the syllable stays as it is, and so does the character.
+  EXPECT_EQ(compose("\uAC00\u11A7x \u1100\u1161\u11A7"), "\uAC00\u11A7x \uAC00\u11A7");
   // A mark of Unicode 14: it neither moves nor lets others pass.
   EXPECT_EQ(compose("a\u0899\u0301"), "a\u0899\u0301");
 }

@@ -5,6 +5,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/text/byte_alphabet.h"
+#include "colossal/text/utf8.h"
 
 namespace colossal::text {
 namespace {
@@ -12,16 +13,40 @@ namespace {
 constexpr int32_t kNone = -1;
 constexpr int32_t kMerged = -2;  // Symbol::token of one that its left neighbour has swallowed
 
+void append(int32_t token, std::vector<BpeModel::Scratch::Symbol>& symbols) {
+  const auto position = static_cast<int32_t>(symbols.size());
+  symbols.push_back({token, position - 1, position + 1});
+}
+
+// Whether kSpaceMark follows another character anywhere.
+bool has_space_mark_within(std::string_view token) {
+  constexpr std::string_view kMark = BpeModel::kSpaceMark;
+  for (size_t at = token.find(kMark); at != std::string_view::npos;
+       at = token.find(kMark, at + 1)) {
+    if (at > 0 && !token.substr(0, at).ends_with(kMark)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 BpeModel::BpeModel(const BpeDefinition& definition, const std::string& file)
-    : fuse_unknown_(definition.fuse_unknown), ranks_(definition.merges.size()) {
+    : byte_level_(definition.byte_level),
+      fuse_unknown_(definition.fuse_unknown),
+      ranks_(definition.merges.size()) {
+  token_of_byte_.fill(kNone);
   const auto vocabulary = definition.index();
   read_merges(definition, vocabulary, file);
-  read_bytes(definition, vocabulary, file);
+  if (byte_level_) {
+    read_bytes(vocabulary);
+  } else {
+    read_characters(definition, vocabulary);
+  }
+  read_unknown(definition, vocabulary, file);
   if (!definition.ignore_merges) return;
   for (const auto& [token, id] : definition.vocabulary) {
-    if (auto bytes = from_byte_alphabet(token)) whole_words_.emplace(std::move(*bytes), id);
+    auto word = byte_level_ ? from_byte_alphabet(token) : token;
+    if (word) whole_words_.emplace(std::move(*word), id);
   }
 }
 
@@ -42,22 +67,48 @@ void BpeModel::read_merges(const BpeDefinition& definition, const Vocabulary& vo
   }
 }
 
-void BpeModel::read_bytes(const BpeDefinition& definition, const Vocabulary& vocabulary,
-                          const std::string& file) {
-  token_of_byte_.fill(kNone);
-  bool complete = true;
+void BpeModel::read_bytes(const Vocabulary& vocabulary) {
   for (int byte = 0; byte < 256; ++byte) {
     const char value = static_cast<char>(byte);
     const auto found = vocabulary.find(to_byte_alphabet({&value, 1}));
     if (found != vocabulary.end()) token_of_byte_[byte] = found->second;
-    complete = complete && found != vocabulary.end();
   }
-  if (complete || !definition.unknown_token) return;
+}
+
+void BpeModel::read_characters(const BpeDefinition& definition, const Vocabulary& vocabulary) {
+  for (const auto& [token, id] : definition.vocabulary) {
+    size_t end = 0;
+    if (token.empty()) continue;
+    const char32_t character = next_code_point(token, end);
+    if (end == token.size()) token_of_character_[character] = id;
+  }
+  for (int byte = 0; byte < 256 && definition.byte_fallback; ++byte) {
+    const auto found = vocabulary.find(fmt::format("<0x{:02X}>", byte));
+    if (found != vocabulary.end()) token_of_byte_[byte] = found->second;
+  }
+  const auto crosses = [](const auto& merge) {
+    return has_space_mark_within(merge.first + merge.second);
+  };
+  parts_at_space_marks_ = !definition.ignore_merges && vocabulary.contains(kSpaceMark) &&
+                          std::ranges::none_of(definition.merges, crosses);
+}
+
+void BpeModel::read_unknown(const BpeDefinition& definition, const Vocabulary& vocabulary,
+                            const std::string& file) {
+  const bool has_all_bytes = std::ranges::find(token_of_byte_, kNone) == token_of_byte_.end();
+  if (has_all_bytes) return;
+  if (byte_level_ && definition.byte_fallback) {
+    throw ConfigError(fmt::format(
+        "{}: model.byte_fallback is true, and model.vocab lacks some of the 256 bytes of "
+        "\"ByteLevel\"; one of the two must be otherwise",
+        file));
+  }
+  if (!definition.unknown_token) return;
   const auto unknown = vocabulary.find(*definition.unknown_token);
   if (unknown == vocabulary.end()) {
     throw ConfigError(
-        fmt::format("{}: model.vocab lacks some bytes, and model.unk_token \"{}\" as well", file,
-                    *definition.unknown_token));
+        fmt::format("{}: model.vocab lacks some {}, and model.unk_token \"{}\" as well", file,
+                    byte_level_ ? "bytes" : "characters", *definition.unknown_token));
   }
   unknown_ = unknown->second;
 }
@@ -91,9 +142,21 @@ void BpeModel::encode(std::string_view word, Scratch& scratch, std::vector<int32
 }
 
 void BpeModel::make_symbols(std::string_view word, Scratch& scratch) const {
-  COLOSSAL_CHECK(word.size() < (size_t{1} << 31), "a word of {} bytes", word.size());
-  auto& symbols = scratch.symbols;
-  symbols.clear();
+  if (word.size() >= (size_t{1} << 31)) {
+    throw ConfigError(fmt::format(
+        "a text of {} bytes has no place where the tokenizer would cut it; 2 GiB is too long",
+        word.size()));
+  }
+  scratch.symbols.clear();
+  if (byte_level_) {
+    make_byte_symbols(word, scratch);
+  } else {
+    make_character_symbols(word, scratch);
+  }
+  if (!scratch.symbols.empty()) scratch.symbols.back().next = kNone;
+}
+
+void BpeModel::make_byte_symbols(std::string_view word, Scratch& scratch) const {
   bool after_unknown = false;
   for (char byte : word) {
     int32_t token = token_of_byte_[static_cast<uint8_t>(byte)];
@@ -104,11 +167,40 @@ void BpeModel::make_symbols(std::string_view word, Scratch& scratch) const {
     }
     const bool fused = is_unknown && after_unknown && fuse_unknown_;
     after_unknown = is_unknown;
-    if (fused) continue;
-    const auto position = static_cast<int32_t>(symbols.size());
-    symbols.push_back({token, position - 1, position + 1});
+    if (!fused) append(token, scratch.symbols);
   }
-  if (!symbols.empty()) symbols.back().next = kNone;
+}
+
+void BpeModel::make_character_symbols(std::string_view word, Scratch& scratch) const {
+  // As in `tokenizers`, an unknown character waits for the next one: bytes that others fall back to
+  // come before it.
+  bool unknown_waits = false;
+  const auto give_unknown = [&] {
+    if (unknown_waits) append(unknown_, scratch.symbols);
+    unknown_waits = false;
+  };
+  for (size_t position = 0; position < word.size();) {
+    const size_t begin = position;
+    const auto found = token_of_character_.find(next_code_point(word, position));
+    if (found != token_of_character_.end()) {
+      give_unknown();
+      append(found->second, scratch.symbols);
+    } else if (!append_bytes(word.substr(begin, position - begin), scratch) && unknown_ != kNone) {
+      if (!fuse_unknown_) give_unknown();
+      unknown_waits = true;
+    }
+  }
+  give_unknown();
+}
+
+// Whether each byte of the character has a token.
+bool BpeModel::append_bytes(std::string_view character, Scratch& scratch) const {
+  const auto token_of = [&](char byte) { return token_of_byte_[static_cast<uint8_t>(byte)]; };
+  for (char byte : character) {
+    if (token_of(byte) == kNone) return false;
+  }
+  for (char byte : character) append(token_of(byte), scratch.symbols);
+  return true;
 }
 
 void BpeModel::push_pair(int32_t left_position, Scratch& scratch) const {

@@ -1,4 +1,4 @@
-// Byte-level byte-pair encoding of one word.
+// Byte-pair encoding of one word, by bytes or by characters.
 // Sources: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016;
 // Radford et al. 2019 for the byte level. Merges as the `tokenizers` library makes them, stale
 // queue entries included.
@@ -28,11 +28,19 @@ class BpeModel {
     std::vector<uint64_t> queue;
   };
 
-  // Throws ConfigError where a merge names a token that the vocabulary lacks.
+  // Throws ConfigError where the vocabulary lacks a token of a merge, or those of bytes that the
+  // definition needs.
   BpeModel(const BpeDefinition& definition, const std::string& file);
 
-  // Appends the tokens of the word's bytes, in O(n log n). The word must be shorter than 2 GiB.
+  // Appends the tokens of the word, in O(n log n). Throws ConfigError where it has 2 GiB or more.
   void encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& tokens) const;
+
+  // U+2581, which stands for a space in most vocabularies of characters.
+  static constexpr std::string_view kSpaceMark = "\u2581";
+  // Whether nothing merges across the beginning of a run of kSpaceMark: a word may be cut there
+  // without any change to its tokens. (A vocabulary of characters often has no pre-tokenizer, so
+  // that a whole text is one word.)
+  bool parts_at_space_marks() const { return parts_at_space_marks_; }
 
  private:
   struct BytesHash : std::hash<std::string_view> {
@@ -44,14 +52,22 @@ class BpeModel {
 
   void read_merges(const BpeDefinition& definition, const Vocabulary& vocabulary,
                    const std::string& file);
-  void read_bytes(const BpeDefinition& definition, const Vocabulary& vocabulary,
-                  const std::string& file);
+  void read_bytes(const Vocabulary& vocabulary);
+  void read_characters(const BpeDefinition& definition, const Vocabulary& vocabulary);
+  void read_unknown(const BpeDefinition& definition, const Vocabulary& vocabulary,
+                    const std::string& file);
   void make_symbols(std::string_view word, Scratch& scratch) const;
+  void make_byte_symbols(std::string_view word, Scratch& scratch) const;
+  void make_character_symbols(std::string_view word, Scratch& scratch) const;
+  bool append_bytes(std::string_view character, Scratch& scratch) const;
   void push_pair(int32_t left_position, Scratch& scratch) const;
   void merge(int32_t position, int32_t result, Scratch& scratch) const;
 
-  std::array<int32_t, 256> token_of_byte_;
-  int32_t unknown_ = -1;  // -1: unknown bytes are left out
+  bool byte_level_;
+  bool parts_at_space_marks_ = false;
+  std::array<int32_t, 256> token_of_byte_;  // -1: none. Not byte-level: those of byte fallback
+  std::unordered_map<char32_t, int32_t> token_of_character_;  // not byte-level
+  int32_t unknown_ = -1;                                      // -1: what is unknown is left out
   bool fuse_unknown_;
   PairTable ranks_;
   std::vector<int32_t> result_of_rank_;

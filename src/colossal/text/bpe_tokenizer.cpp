@@ -1,7 +1,6 @@
 #include "colossal/text/bpe_tokenizer.h"
 
-#include <algorithm>
-#include <fstream>
+#include <array>
 #include <system_error>
 
 #define XXH_INLINE_ALL
@@ -9,8 +8,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "colossal/text/byte_alphabet.h"
-#include "colossal/text/normalizer.h"
 #include "colossal/text/utf8.h"
 
 namespace colossal::text {
@@ -18,34 +15,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kConfigName = "tokenizer_config.json";
-// What else `transformers` may look for beside a tokenizer.json; a checkpoint takes it along.
-constexpr const char* kCompanionNames[] = {"special_tokens_map.json", "added_tokens.json",
-                                           "vocab.json", "merges.txt", "chat_template.jinja"};
 // To change when the code gives other tokens for the same files.
 constexpr int kEncodingVersion = 1;
 
-std::string read_file(const fs::path& path) {
-  std::error_code error;
-  std::string content(fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0, '\0');
-  std::ifstream stream(path, std::ios::binary);
-  stream.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (error || !stream || !fs::is_regular_file(path, error)) {
-    throw IoError(fmt::format("cannot read the tokenizer file {}: {}", path.string(),
-                              error ? error.message() : "not a file that may be read to its end"));
+// The added tokens as they stand in the text in which they are looked for.
+std::vector<AddedToken> as_in_text(std::vector<AddedToken> tokens, const Normalizer& normalizer) {
+  RegexScratch scratch;
+  for (AddedToken& token : tokens) {
+    if (token.match_normalized) token.content = normalizer.normalize(token.content, scratch);
   }
-  return content;
+  return tokens;
 }
 
-// The added tokens to look for: in the normalized text or in the text as it comes.
-std::vector<AddedToken> choose_tokens(const TokenizerDefinition& definition,
+// Those to look for: in the normalized text or in the text as it comes.
+std::vector<AddedToken> choose_tokens(const std::vector<AddedToken>& tokens,
                                       const TokenizerConfig& config, bool normalized) {
   std::vector<AddedToken> chosen;
-  for (AddedToken token : definition.added_tokens) {
+  for (const AddedToken& token : tokens) {
     if (token.match_normalized != normalized) continue;
     if (token.special && config.split_special_tokens) continue;
-    if (normalized && definition.compose) token.content = compose(token.content);
-    chosen.push_back(std::move(token));
+    if (!token.content.empty()) chosen.push_back(token);  // else it is found nowhere
   }
   return chosen;
 }
@@ -78,68 +67,86 @@ class BpeTokenizer::ScratchLease {
   std::unique_ptr<Scratch> scratch_;
 };
 
-BpeTokenizer::Source BpeTokenizer::read(const fs::path& path) {
-  Source source{.path = path.string()};
-  source.files.emplace_back("tokenizer.json", read_file(path));
-  source.definition = read_tokenizer_definition(source.files[0].second, source.path);
-  const fs::path config = path.parent_path() / kConfigName;
-  std::error_code ignored;  // of a companion that cannot even be looked for
-  if (fs::exists(config, ignored)) {
-    source.files.emplace_back(kConfigName, read_file(config));
-    source.config = read_tokenizer_config(source.files[1].second, config.string());
-  }
-  for (const char* name : kCompanionNames) {
-    const fs::path companion = path.parent_path() / name;
-    if (fs::is_regular_file(companion, ignored))
-      source.files.emplace_back(name, read_file(companion));
+BpeTokenizer::Source BpeTokenizer::read(const fs::path& path, TokenizerFiles files) {
+  Source source{.path = path, .files = std::move(files)};
+  source.definition = read_tokenizer_definition(source.files[0].second, path.string());
+  // What both files say counts as the first has it.
+  for (const char* name : {kTokenizerConfigFile, kSpecialTokensFile}) {
+    const std::string* content = find_file(source.files, name);
+    if (!content) continue;
+    const TokenizerConfig config =
+        read_tokenizer_config(*content, (path.parent_path() / name).string());
+    for (const std::string& end : config.ends_of_text) source.config.ends_of_text.push_back(end);
+    source.config.split_special_tokens |= config.split_special_tokens;
   }
   return source;
 }
 
-BpeTokenizer::BpeTokenizer(const fs::path& tokenizer_json) : BpeTokenizer(read(tokenizer_json)) {}
+BpeTokenizer::BpeTokenizer(const fs::path& tokenizer_json)
+    : BpeTokenizer(tokenizer_json, read_tokenizer_files(tokenizer_json)) {}
+
+BpeTokenizer::BpeTokenizer(const fs::path& tokenizer_json, TokenizerFiles files)
+    : BpeTokenizer(read(tokenizer_json, std::move(files))) {}
 
 BpeTokenizer::BpeTokenizer(Source source)
-    : compose_(source.definition.compose),
-      exact_tokens_(choose_tokens(source.definition, source.config, false)),
-      normalized_tokens_(choose_tokens(source.definition, source.config, true)),
-      pre_tokenizer_(source.definition),
-      model_(source.definition.model, source.path) {
-  index_tokens(source.definition);
-  end_of_text_ = find_end_of_text(source);
-  fingerprint_ = make_fingerprint(source);
-  files_ = std::move(source.files);
-  const bool has_config = files_.size() > 1 && files_[1].first == kConfigName;
-  if (has_config) return;
+    : normalizer_(source.definition.normalizer),
+      added_tokens_(as_in_text(source.definition.added_tokens, normalizer_)),
+      exact_tokens_(choose_tokens(added_tokens_, source.config, false)),
+      normalized_tokens_(choose_tokens(added_tokens_, source.config, true)),
+      pre_tokenizer_(source.definition.pre_tokenizer),
+      model_(source.definition.model, source.path.string()),
+      decoder_(source.definition, added_tokens_),
+      end_of_text_(find_end_of_text(source)),
+      fingerprint_(make_fingerprint(source)),
+      files_(std::move(source.files)) {
+  if (find_file(files_, kTokenizerConfigFile)) return;
   const nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                                         {"eos_token", bytes_of_token_.at(end_of_text_)},
+                                         {"eos_token", content_of(source, end_of_text_)},
                                          {"clean_up_tokenization_spaces", false}};
-  files_.emplace_back(kConfigName, config.dump(2));
+  files_.emplace_back(kTokenizerConfigFile, config.dump(2));
 }
 
-void BpeTokenizer::index_tokens(const TokenizerDefinition& definition) {
-  for (const auto& [text, token] : definition.model.vocabulary) {
-    bytes_of_token_[token] = from_byte_alphabet(text).value_or(text);
+std::optional<int32_t> BpeTokenizer::find_token(const Source& source, const std::string& content) {
+  for (const AddedToken& token : source.definition.added_tokens) {
+    if (token.content == content) return token.id;
   }
-  for (const AddedToken& token : definition.added_tokens) bytes_of_token_[token.id] = token.content;
-  for (const auto& [token, bytes] : bytes_of_token_) {
-    vocabulary_size_ = std::max(vocabulary_size_, token + 1);
+  for (const auto& [text, token] : source.definition.model.vocabulary) {
+    if (text == content) return token;
   }
+  return std::nullopt;
+}
+
+std::string BpeTokenizer::content_of(const Source& source, int32_t token) {
+  for (const AddedToken& added : source.definition.added_tokens) {
+    if (added.id == token) return added.content;
+  }
+  for (const auto& [text, id] : source.definition.model.vocabulary) {
+    if (id == token) return text;
+  }
+  return "";
+}
+
+std::optional<int32_t> BpeTokenizer::end_by_config(const Source& source) const {
+  const fs::path path = source.path.parent_path() / "config.json";
+  std::error_code ignored;  // of a file that cannot even be looked for
+  if (!fs::is_regular_file(path, ignored)) return std::nullopt;
+  const auto token = read_end_of_text(read_file(path), path.string());
+  std::string bytes;
+  return token && decoder_.append(*token, false, bytes) ? token : std::nullopt;
 }
 
 int32_t BpeTokenizer::find_end_of_text(const Source& source) const {
-  std::vector<std::string> candidates = {"<|endoftext|>", "<|end_of_text|>"};
-  if (source.config.end_of_text) candidates.push_back(*source.config.end_of_text);
-  for (const std::string& candidate : candidates) {
-    for (const AddedToken& token : source.definition.added_tokens) {
-      if (token.content == candidate) return token.id;
-    }
-    for (const auto& [text, token] : source.definition.model.vocabulary) {
-      if (text == candidate) return token;
-    }
+  for (const std::string& content : source.config.ends_of_text) {
+    if (const auto token = find_token(source, content)) return *token;
+  }
+  if (const auto token = end_by_config(source)) return *token;
+  const std::array<std::string, 3> known{"<|endoftext|>", "<|end_of_text|>", "</s>"};
+  for (const std::string& content : known) {
+    if (const auto token = find_token(source, content)) return *token;
   }
   throw ConfigError(fmt::format(
       "{} has no token that ends a text: tried \"{}\"; give one as \"eos_token\" in a {} beside it",
-      source.path, fmt::join(candidates, "\", \""), kConfigName));
+      source.path.string(), fmt::join(known, "\", \""), kTokenizerConfigFile));
 }
 
 std::string BpeTokenizer::make_fingerprint(const Source& source) const {
@@ -155,26 +162,51 @@ std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
   const ScratchLease scratch(*this);
   std::vector<int32_t> tokens;
   tokens.reserve(text.size() / 4);
-  const auto on_token = [&](int32_t token) { tokens.push_back(token); };
   exact_tokens_.split(
       text,
       [&](std::string_view part) {
-        const std::string composed = compose_ ? compose(part) : std::string();
-        normalized_tokens_.split(
-            compose_ ? composed : part,
-            [&](std::string_view piece) { encode_piece(piece, *scratch, tokens); }, on_token);
+        encode_text(part, part.data() == text.data(), *scratch, tokens);
       },
-      on_token);
+      [&](int32_t token) { tokens.push_back(token); });
   return tokens;
 }
 
-void BpeTokenizer::encode_piece(std::string_view piece, Scratch& scratch,
+void BpeTokenizer::encode_text(std::string_view text, bool begins_text, Scratch& scratch,
+                               std::vector<int32_t>& tokens) const {
+  const std::string normalized =
+      normalizer_.changes_nothing() ? std::string() : normalizer_.normalize(text, scratch.regex);
+  const std::string_view whole = normalizer_.changes_nothing() ? text : normalized;
+  normalized_tokens_.split(
+      whole,
+      [&](std::string_view piece) {
+        encode_piece(piece, begins_text && piece.data() == whole.data(), scratch, tokens);
+      },
+      [&](int32_t token) { tokens.push_back(token); });
+}
+
+void BpeTokenizer::encode_piece(std::string_view piece, bool begins_text, Scratch& scratch,
                                 std::vector<int32_t>& tokens) const {
-  pre_tokenizer_.split(piece, scratch.regex,
+  pre_tokenizer_.split(piece, begins_text, scratch.regex,
                        [&](std::string_view word) { encode_word(word, scratch, tokens); });
 }
 
+// In parts, where these have the tokens of the word: most have been seen before.
 void BpeTokenizer::encode_word(std::string_view word, Scratch& scratch,
+                               std::vector<int32_t>& tokens) const {
+  constexpr std::string_view kMark = BpeModel::kSpaceMark;
+  size_t done = 0;
+  size_t at = model_.parts_at_space_marks() ? 0 : std::string_view::npos;
+  while (at != std::string_view::npos) {
+    while (word.substr(at).starts_with(kMark)) at += kMark.size();
+    at = word.find(kMark, at);
+    if (at == std::string_view::npos) break;
+    encode_part(word.substr(done, at - done), scratch, tokens);
+    done = at;
+  }
+  encode_part(word.substr(done), scratch, tokens);
+}
+
+void BpeTokenizer::encode_part(std::string_view word, Scratch& scratch,
                                std::vector<int32_t>& tokens) const {
   if (word.size() > WordCache::kMaxBytes) return model_.encode(word, scratch.bpe, tokens);
   WordCache::Place& place = scratch.cache.place_of(word);
@@ -185,10 +217,17 @@ void BpeTokenizer::encode_word(std::string_view word, Scratch& scratch,
 }
 
 std::string BpeTokenizer::decode(std::span<const int32_t> tokens) const {
+  return decode(tokens, /*first=*/true);
+}
+
+std::string BpeTokenizer::decode_continuation(std::span<const int32_t> tokens) const {
+  return decode(tokens, /*first=*/false);
+}
+
+std::string BpeTokenizer::decode(std::span<const int32_t> tokens, bool first) const {
   std::string bytes;
   for (int32_t token : tokens) {
-    const auto found = bytes_of_token_.find(token);
-    if (found != bytes_of_token_.end()) bytes += found->second;
+    if (decoder_.append(token, first, bytes)) first = false;
   }
   return bytes;
 }

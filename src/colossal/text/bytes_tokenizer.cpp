@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "colossal/text/byte_alphabet.h"
+#include "colossal/text/tokenizer_definition.h"
 
 namespace colossal::text {
 namespace {
@@ -59,6 +60,21 @@ ordered_json tokenizer_config() {
 
 }  // namespace
 
+BytesTokenizer::BytesTokenizer()
+    : BytesTokenizer({{kTokenizerFile, tokenizer_json().dump(2)},
+                      {kTokenizerConfigFile, tokenizer_config().dump(2)}}) {}
+
+BytesTokenizer::BytesTokenizer(TokenizerFiles files) : files_(std::move(files)) {}
+
+bool BytesTokenizer::is_described_by(const TokenizerFiles& files) {
+  const std::string* json = find_file(files, kTokenizerFile);
+  const std::string* config = find_file(files, kTokenizerConfigFile);
+  if (!json || !config || *json != tokenizer_json().dump(2)) return false;
+  const TokenizerConfig read = read_tokenizer_config(*config, kTokenizerConfigFile);
+  return read.split_special_tokens &&
+         read.ends_of_text == std::vector{std::string(kEndOfTextContent)};
+}
+
 std::vector<int32_t> BytesTokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens(text.size());
   for (size_t i = 0; i < text.size(); ++i) tokens[i] = static_cast<uint8_t>(text[i]);
@@ -75,11 +91,6 @@ std::string BytesTokenizer::decode(std::span<const int32_t> tokens) const {
     }
   }
   return bytes;
-}
-
-std::vector<std::pair<std::string, std::string>> BytesTokenizer::files() const {
-  return {{"tokenizer.json", tokenizer_json().dump(2)},
-          {"tokenizer_config.json", tokenizer_config().dump(2)}};
 }
 
 }  // namespace colossal::text

@@ -11,13 +11,21 @@ class BytesTokenizer : public Tokenizer {
  public:
   static constexpr int32_t kEndOfText = 256;
 
+  BytesTokenizer();                               // with files made for it
+  explicit BytesTokenizer(TokenizerFiles files);  // which describe it
+  // Whether a folder with these files has this tokenizer.
+  static bool is_described_by(const TokenizerFiles& files);
+
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> tokens) const override;
   bool takes_pieces() const override { return true; }
   int32_t vocabulary_size() const override { return kEndOfText + 1; }
   int32_t end_of_text() const override { return kEndOfText; }
   std::string fingerprint() const override { return "bytes"; }
-  std::vector<std::pair<std::string, std::string>> files() const override;
+  TokenizerFiles files() const override { return files_; }
+
+ private:
+  TokenizerFiles files_;
 };
 
 }  // namespace colossal::text

@@ -1,12 +1,33 @@
-// Unicode normalization form C, as the `tokenizers` library makes it.
+// Changes a text before it is cut into words, as the `tokenizers` library does.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "colossal/text/regex.h"
+#include "colossal/text/tokenizer_definition.h"
 
 namespace colossal::text {
 
-// text: valid UTF-8.
-std::string compose(std::string_view text);
+class Normalizer {
+ public:
+  explicit Normalizer(const std::vector<NormalizerStep>& steps);  // throws ConfigError
+
+  bool changes_nothing() const { return steps_.empty(); }
+  // text: valid UTF-8. An empty text stays empty.
+  std::string normalize(std::string_view text, RegexScratch& scratch) const;
+
+ private:
+  struct Step {
+    NormalizerStep::Kind kind;
+    std::string content;
+    std::optional<Regex> regex;
+  };
+  static std::string apply(const Step& step, std::string_view text, RegexScratch& scratch);
+
+  std::vector<Step> steps_;
+};
 
 }  // namespace colossal::text

@@ -1,67 +1,66 @@
 #include "colossal/text/pre_tokenizer.h"
 
-#include <optional>
-
-#include "colossal/text/utf8.h"
-
 namespace colossal::text {
-namespace {
 
-// All matches from left to right. Of empty ones, those that touch the match before do not count.
-template <typename OnMatch>
-void for_each_match(const Regex& regex, std::string_view text, RegexScratch& scratch,
-                    OnMatch on_match) {
-  std::optional<size_t> last_end;
-  for (size_t start = 0; start <= text.size();) {
-    const auto match = regex.search(text, start, scratch);
-    if (!match) return;
-    if (match->begin == match->end && last_end == match->end) {
-      if (start == text.size()) return;
-      next_code_point(text, start);
-      continue;
-    }
-    on_match(*match);
-    start = match->end;
-    last_end = match->end;
+PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps) {
+  for (const PreTokenizerStep& step : steps) {
+    std::optional<Regex> regex;
+    if (step.split) regex.emplace(step.split->pattern.expression, step.split->pattern.name);
+    steps_.push_back({step.space, step.prefix, step.prefix_begins_text_only, std::move(regex),
+                      !step.split || step.split->keep_matches,
+                      !step.split || step.split->keep_rest});
   }
 }
 
-}  // namespace
-
-PreTokenizer::PreTokenizer(const TokenizerDefinition& definition)
-    : add_prefix_space_(definition.add_prefix_space), prefix_at_(definition.prefix_at) {
-  for (const SplitDefinition& split : definition.splits) {
-    cuts_.push_back({Regex(split.expression, split.name), split.keep_matches, split.keep_rest});
-  }
-}
-
-void PreTokenizer::split(std::string_view text, RegexScratch& scratch,
+void PreTokenizer::split(std::string_view text, bool begins_text, RegexScratch& scratch,
                          const OnWord& on_word) const {
-  split_from(0, text, scratch, on_word);
+  run_step(0, text, begins_text, scratch, on_word);
 }
 
-void PreTokenizer::split_from(size_t cut, std::string_view piece, RegexScratch& scratch,
-                              const OnWord& on_word) const {
+void PreTokenizer::run_step(size_t index, std::string_view piece, bool begins_text,
+                            RegexScratch& scratch, const OnWord& on_word) const {
   if (piece.empty()) return;
-  if (cut == prefix_at_ && add_prefix_space_ && piece[0] != ' ') {
-    return run_cut(cut, " " + std::string(piece), scratch, on_word);
+  if (index == steps_.size()) return on_word(piece);
+  const Step& step = steps_[index];
+  const bool has_spaces = !step.space.empty() && piece.find(' ') != std::string_view::npos;
+  if (has_spaces || needs_prefix(step, piece, begins_text)) {
+    return cut(index, rewrite(step, piece, begins_text), begins_text, scratch, on_word);
   }
-  run_cut(cut, piece, scratch, on_word);
+  cut(index, piece, begins_text, scratch, on_word);
 }
 
-void PreTokenizer::run_cut(size_t cut, std::string_view piece, RegexScratch& scratch,
-                           const OnWord& on_word) const {
-  if (cut == cuts_.size()) return on_word(piece);
-  const auto& [regex, keep_matches, keep_rest] = cuts_[cut];
-  size_t done = 0;
-  for_each_match(regex, piece, scratch, [&](Regex::Match match) {
-    if (keep_rest) split_from(cut + 1, piece.substr(done, match.begin - done), scratch, on_word);
-    if (keep_matches) {
-      split_from(cut + 1, piece.substr(match.begin, match.end - match.begin), scratch, on_word);
+bool PreTokenizer::needs_prefix(const Step& step, std::string_view piece, bool begins_text) {
+  if (step.prefix_begins_text_only && !begins_text) return false;
+  return !step.prefix.empty() && !piece.starts_with(step.prefix);
+}
+
+std::string PreTokenizer::rewrite(const Step& step, std::string_view piece, bool begins_text) {
+  std::string written;
+  for (char c : piece) {
+    if (c == ' ' && !step.space.empty()) {
+      written += step.space;
+    } else {
+      written += c;
     }
+  }
+  return needs_prefix(step, written, begins_text) ? step.prefix + written : written;
+}
+
+void PreTokenizer::cut(size_t index, std::string_view piece, bool begins_text,
+                       RegexScratch& scratch, const OnWord& on_word) const {
+  const Step& step = steps_[index];
+  const auto give = [&](size_t begin, size_t end) {
+    run_step(index + 1, piece.substr(begin, end - begin), begins_text && begin == 0, scratch,
+             on_word);
+  };
+  if (!step.regex) return give(0, piece.size());
+  size_t done = 0;
+  step.regex->for_each_match(piece, scratch, [&](Regex::Match match) {
+    if (step.keep_rest) give(done, match.begin);
+    if (step.keep_matches) give(match.begin, match.end);
     done = match.end;
   });
-  if (keep_rest) split_from(cut + 1, piece.substr(done), scratch, on_word);
+  if (step.keep_rest) give(done, piece.size());
 }
 
 }  // namespace colossal::text

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,25 +14,29 @@ namespace colossal::text {
 
 class PreTokenizer {
  public:
-  explicit PreTokenizer(const TokenizerDefinition& definition);  // throws ConfigError
+  explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);  // throws ConfigError
 
-  // Calls with each word, from left to right; none is empty. text: valid UTF-8.
+  // Calls with each word, from left to right; none is empty. text: valid UTF-8; begins_text:
+  // whether nothing comes before it, not even an added token.
   using OnWord = std::function<void(std::string_view)>;
-  void split(std::string_view text, RegexScratch& scratch, const OnWord& on_word) const;
+  void split(std::string_view text, bool begins_text, RegexScratch& scratch,
+             const OnWord& on_word) const;
 
  private:
-  struct Cut {
-    Regex regex;
+  struct Step {
+    std::string space, prefix;
+    bool prefix_begins_text_only;
+    std::optional<Regex> regex;
     bool keep_matches, keep_rest;
   };
-  void split_from(size_t cut, std::string_view piece, RegexScratch& scratch,
-                  const OnWord& on_word) const;
-  void run_cut(size_t cut, std::string_view piece, RegexScratch& scratch,
-               const OnWord& on_word) const;
+  static bool needs_prefix(const Step& step, std::string_view piece, bool begins_text);
+  static std::string rewrite(const Step& step, std::string_view piece, bool begins_text);
+  void run_step(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
+                const OnWord& on_word) const;
+  void cut(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
+           const OnWord& on_word) const;
 
-  std::vector<Cut> cuts_;
-  bool add_prefix_space_;
-  size_t prefix_at_;
+  std::vector<Step> steps_;
 };
 
 }  // namespace colossal::text

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "colossal/base/error.h"
+#include "colossal/text/utf8.h"
 
 namespace colossal::text {
 namespace {
@@ -91,6 +92,23 @@ std::optional<Regex::Match> Regex::search(std::string_view text, size_t start,
   }
   const size_t* const bounds = pcre2_get_ovector_pointer(match);
   return Match{bounds[0], bounds[1]};
+}
+
+void Regex::for_each_match(std::string_view text, RegexScratch& scratch,
+                           const OnMatch& on_match) const {
+  std::optional<size_t> last_end;
+  for (size_t start = 0; start <= text.size();) {
+    const auto match = search(text, start, scratch);
+    if (!match) return;
+    if (match->begin == match->end && last_end == match->end) {
+      if (start == text.size()) return;
+      next_code_point(text, start);
+      continue;
+    }
+    on_match(*match);
+    start = match->end;
+    last_end = match->end;
+  }
 }
 
 }  // namespace colossal::text

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,10 @@ class Regex {
   // The first match that begins at `start` or later; what lies before `start` is seen by
   // lookbehind only. text: valid UTF-8. Throws ConfigError where the search exceeds its limits.
   std::optional<Match> search(std::string_view text, size_t start, RegexScratch& scratch) const;
+
+  // All matches from left to right. Of empty ones, those that touch the match before do not count.
+  using OnMatch = std::function<void(Match)>;
+  void for_each_match(std::string_view text, RegexScratch& scratch, const OnMatch& on_match) const;
 
  private:
   std::string name_;

@@ -12,7 +12,10 @@ constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 }  // namespace
 
 std::string StreamingDecoder::push(int32_t token) {
-  held_ += tokenizer_.decode(std::span(&token, 1));
+  const std::span tokens(&token, 1);
+  const std::string within = tokenizer_.decode_continuation(tokens);
+  held_ += first_ ? tokenizer_.decode(tokens) : within;
+  first_ = first_ && within.empty();
   std::string text;
   size_t position = 0;
   while (position < held_.size()) {

@@ -13,15 +13,18 @@ namespace colossal::text {
 // it.
 class StreamingDecoder {
  public:
-  explicit StreamingDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  enum class Begins { with_text, after_prompt };
+  explicit StreamingDecoder(const Tokenizer& tokenizer, Begins begins = Begins::with_text)
+      : tokenizer_(tokenizer), first_(begins == Begins::with_text) {}
 
   // The text that the token completes; may be empty.
   std::string push(int32_t token);
-  // The end: U+FFFD if a character was left incomplete.
+  // The end: U+FFFD if a character was left incomplete. What is pushed then continues the text.
   std::string flush();
 
  private:
   const Tokenizer& tokenizer_;
+  bool first_;        // the next token is a text's first
   std::string held_;  // an incomplete character
 };
 

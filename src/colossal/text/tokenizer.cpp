@@ -16,14 +16,18 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& specification) {
   if (specification == "bytes") return std::make_unique<BytesTokenizer>();
   std::filesystem::path path = specification;
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) path /= "tokenizer.json";
+  if (std::filesystem::is_directory(path, error)) path /= kTokenizerFile;
   if (!std::filesystem::exists(path, error)) {
     throw IoError(fmt::format(
         "the tokenizer {} does not exist; give \"bytes\", the path of a tokenizer.json, "
         "or a folder that holds one",
         path.string()));
   }
-  return std::make_unique<BpeTokenizer>(path);
+  TokenizerFiles files = read_tokenizer_files(path);
+  if (BytesTokenizer::is_described_by(files)) {
+    return std::make_unique<BytesTokenizer>(std::move(files));
+  }
+  return std::make_unique<BpeTokenizer>(path, std::move(files));
 }
 
 }  // namespace colossal::text

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/text/tokenizer_files.h"
 
 namespace colossal::text {
 
@@ -31,6 +32,12 @@ class Tokenizer {
   // is no token's (a model's vocabulary may be larger) stands for none.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
 
+  // The same of tokens that come after others, not at the beginning of a text, where some
+  // tokenizers leave out a space.
+  virtual std::string decode_continuation(std::span<const int32_t> tokens) const {
+    return decode(tokens);
+  }
+
   // Whether any bytes are fine and tokens do not depend on what is around them: encode(a + b) is
   // encode(a), encode(b) wherever the cut, so that a huge file need not be held whole.
   virtual bool takes_pieces() const { return false; }
@@ -39,11 +46,12 @@ class Tokenizer {
   virtual int32_t end_of_text() const = 0;      // joins documents
   // Changes whenever encode() could give something else; part of a cache's key.
   virtual std::string fingerprint() const = 0;
-  // Files that a checkpoint carries along (tokenizer.json and its like): name and content.
-  virtual std::vector<std::pair<std::string, std::string>> files() const = 0;
+  // Files that a checkpoint carries along: those that it was read from, or some made for it.
+  virtual TokenizerFiles files() const = 0;
 };
 
-// specification: "bytes", the path of a tokenizer.json, or a folder that holds one.
+// specification: "bytes", the path of a tokenizer.json, or a folder that holds one. Files that a
+// tokenizer of bytes has given to a checkpoint give it back.
 // Throws ConfigError for an unsupported kind (naming it), IoError for a file that cannot be read.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& specification);
 

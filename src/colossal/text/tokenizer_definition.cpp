@@ -6,31 +6,22 @@
 #include <unordered_set>
 
 #include "colossal/text/json_node.h"
-#include "colossal/text/oniguruma.h"
+#include "colossal/text/pipeline_definition.h"
 
 namespace colossal::text {
 namespace {
-
-constexpr size_t kMaxSplits = 32;
-
-// GPT-2's cut, which ByteLevel makes itself when "use_regex" is true.
-constexpr std::string_view kGpt2Expression =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 void check_model_kind(const JsonNode& model) {
   const std::string type =
       model["type"].optional_string().value_or("BPE");  // old files leave it out
   if (type != "BPE")
     model["type"].refuse(fmt::format("is \"{}\"; only \"BPE\" is supported", type));
-  if (model["byte_fallback"].boolean(false)) {
-    model["byte_fallback"].refuse("is true; only byte-level BPE is supported");
-  }
   if (model["dropout"].number(0) != 0) {
     model["dropout"].refuse("is set: the same text would give other tokens each time; use null");
   }
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!model[key].optional_string().value_or("").empty()) {
-      model[key].refuse("is set; byte-level BPE has none");
+      model[key].refuse("is set; only BPE without one is supported");
     }
   }
 }
@@ -71,89 +62,8 @@ BpeDefinition read_model(const JsonNode& node) {
   model.unknown_token = node["unk_token"].optional_string();
   model.fuse_unknown = node["fuse_unk"].boolean(false);
   model.ignore_merges = node["ignore_merges"].boolean(false);
+  model.byte_fallback = node["byte_fallback"].boolean(false);
   return model;
-}
-
-void add_split(const JsonNode& where, SplitDefinition split, TokenizerDefinition& definition) {
-  if (definition.splits.size() == kMaxSplits) {
-    where.refuse(fmt::format("is one of more than {} cuts", kMaxSplits));
-  }
-  definition.splits.push_back(std::move(split));
-}
-
-void read_split(const JsonNode& node, TokenizerDefinition& definition) {
-  SplitDefinition split;
-  if (const auto literal = node["pattern"]["String"].optional_string()) {
-    if (literal->empty()) node["pattern"]["String"].refuse("is empty");
-    split.name = *literal;
-    split.expression = literal_to_pcre2(*literal);
-  } else {
-    split.name = node["pattern"]["Regex"].string();
-    split.expression = oniguruma_to_pcre2(split.name);
-  }
-  const std::string behavior = node["behavior"].string();
-  const bool invert = node["invert"].boolean(false);
-  if (behavior == "Removed") {
-    (invert ? split.keep_rest : split.keep_matches) = false;
-  } else if (behavior != "Isolated") {
-    node["behavior"].refuse(
-        fmt::format("is \"{}\"; \"Isolated\" and \"Removed\" are supported", behavior));
-  }
-  add_split(node, std::move(split), definition);
-}
-
-void read_byte_level(const JsonNode& node, TokenizerDefinition& definition) {
-  definition.add_prefix_space = node["add_prefix_space"].boolean(true);
-  definition.prefix_at = definition.splits.size();
-  if (!node["use_regex"].boolean(true)) return;
-  add_split(node, {oniguruma_to_pcre2(kGpt2Expression), std::string(kGpt2Expression)}, definition);
-}
-
-void read_pre_tokenizer(const JsonNode& node, TokenizerDefinition& definition) {
-  bool byte_level = false;
-  const auto read_one = [&](const JsonNode& step) {
-    const std::string type = step["type"].string();
-    if (byte_level) step.refuse(fmt::format("(\"{}\") comes after \"ByteLevel\"", type));
-    if (type == "Split") return read_split(step, definition);
-    if (type != "ByteLevel") {
-      step["type"].refuse(fmt::format(
-          "is \"{}\"; \"ByteLevel\", \"Split\" and a \"Sequence\" of these are supported", type));
-    }
-    byte_level = true;
-    read_byte_level(step, definition);
-  };
-  if (!node.is_null() && node["type"].string() == "Sequence") {
-    node["pretokenizers"].for_each(read_one);
-  } else if (!node.is_null()) {
-    read_one(node);
-  }
-  if (!byte_level) node.refuse("has no \"ByteLevel\"; only byte-level BPE is supported");
-}
-
-void read_normalizer(const JsonNode& node, TokenizerDefinition& definition) {
-  if (node.is_null()) return;
-  const std::string type = node["type"].string();
-  if (type == "Sequence") {
-    node["normalizers"].for_each([&](const JsonNode& step) {
-      if (step["type"].string() != "NFC") {
-        step["type"].refuse(
-            fmt::format("is \"{}\"; only \"NFC\" is supported", step["type"].string()));
-      }
-      definition.compose = true;
-    });
-  } else if (type == "NFC") {
-    definition.compose = true;
-  } else {
-    node["type"].refuse(fmt::format("is \"{}\"; only \"NFC\" and none are supported", type));
-  }
-}
-
-void check_decoder(const JsonNode& node) {
-  if (node.is_null()) return;
-  const std::string type = node["type"].string();
-  if (type != "ByteLevel") {
-    node["type"].refuse(fmt::format("is \"{}\"; only \"ByteLevel\" is supported", type));
-  }
 }
 
 // The number that `tokenizers` gives an added token: that of the vocabulary, else the next free one
@@ -223,9 +133,7 @@ TokenizerDefinition read_tokenizer_definition(std::string_view text, const std::
   TokenizerDefinition definition;
   definition.model = read_model(root["model"]);
   read_added_tokens(root["added_tokens"], definition);
-  read_normalizer(root["normalizer"], definition);
-  read_pre_tokenizer(root["pre_tokenizer"], definition);
-  check_decoder(root["decoder"]);
+  read_pipeline(root, definition);
   return definition;
 }
 
@@ -234,10 +142,23 @@ TokenizerConfig read_tokenizer_config(std::string_view text, const std::string& 
   const JsonNode root(value, file, "");
   TokenizerConfig config;
   const JsonNode end = root["eos_token"];
-  config.end_of_text =
+  const auto content =
       end.is_null() || end.is_string() ? end.optional_string() : end["content"].optional_string();
+  if (content) config.ends_of_text.push_back(*content);
   config.split_special_tokens = root["split_special_tokens"].boolean(false);
   return config;
+}
+
+std::optional<int32_t> read_end_of_text(std::string_view text, const std::string& file) {
+  const nlohmann::json value = parse_json(text, file);
+  const JsonNode node = JsonNode(value, file, "")["eos_token_id"];
+  if (node.is_null()) return std::nullopt;
+  if (!node.is_array()) return node.token();
+  std::optional<int32_t> first;
+  node.for_each([&](const JsonNode& token) {
+    if (!first) first = token.token();
+  });
+  return first;
 }
 
 }  // namespace colossal::text

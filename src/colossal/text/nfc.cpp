@@ -1,0 +1,75 @@
+#include "colossal/text/nfc.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "colossal/text/unicode.h"
+#include "colossal/text/utf8.h"
+
+namespace colossal::text {
+namespace {
+
+// The `tokenizers` library composes as Unicode 10 does: to it, a character that came later neither
+// combines nor moves. These are the later ones that do either, up to Unicode 14; those after it
+// are in added_since_unicode_14().
+struct CodePointRange {
+  char32_t first, last;
+};
+// clang-format off
+constexpr CodePointRange kCombineSinceUnicode10[] = {
+    {0x7FD, 0x7FD}, {0x898, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE},
+    {0xC3C, 0xC3C}, {0xD3B, 0xD3C}, {0xEBA, 0xEBA}, {0x1715, 0x1715},
+    {0x1ABF, 0x1ACE}, {0x1DF6, 0x1DFA}, {0xA82C, 0xA82C}, {0x10D24, 0x10D27},
+    {0x10EAB, 0x10EAC}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070},
+    {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A}, {0x11930, 0x11930},
+    {0x11935, 0x11935}, {0x11938, 0x11938}, {0x1193D, 0x1193E}, {0x11943, 0x11943},
+    {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99},
+    {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x16FF0, 0x16FF1},
+    {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}};
+// clang-format on
+
+// Joins nothing, but utf8proc takes it for the trailing consonant number 0 of a Hangul syllable
+// that has none, and drops it. Numbers of trailing consonants start at 1 (Unicode 3.12).
+constexpr char32_t kBeforeTrailingConsonants = 0x11A7;
+
+bool stays_as_it_is(char32_t character) {
+  if (character < 0x7FD) return false;
+  if (character == kBeforeTrailingConsonants) return true;
+  const auto holds = [&](const auto& range) {
+    return character >= range.first && character <= range.last;
+  };
+  return std::ranges::any_of(kCombineSinceUnicode10, holds) ||
+         std::ranges::any_of(added_since_unicode_14(), holds);
+}
+
+std::string compose_all(std::string_view text) {
+  utf8proc_uint8_t* result = nullptr;
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+  const utf8proc_ssize_t length =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &result, options);
+  if (length < 0) throw std::bad_alloc();  // the only failure there is for valid UTF-8
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(result, &std::free);
+  return {reinterpret_cast<const char*>(result), static_cast<size_t>(length)};
+}
+
+}  // namespace
+
+std::string compose(std::string_view text) {
+  std::string result;
+  size_t done = 0;
+  for (size_t position = 0; position < text.size();) {
+    const size_t start = position;
+    if (!stays_as_it_is(next_code_point(text, position))) continue;
+    result += compose_all(text.substr(done, start - done));
+    result += text.substr(start, position - start);
+    done = position;
+  }
+  return result + compose_all(text.substr(done));
+}
+
+}  // namespace colossal::text

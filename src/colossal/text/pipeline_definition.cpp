@@ -1,0 +1,276 @@
+#include "colossal/text/pipeline_definition.h"
+
+#include <fmt/format.h>
+
+#include "colossal/text/character_sets.h"
+#include "colossal/text/oniguruma.h"
+#include "colossal/text/utf8.h"
+
+namespace colossal::text {
+namespace {
+
+constexpr size_t kMaxSteps = 32;  // of a normalizer or a pre-tokenizer
+
+// GPT-2's cut, which ByteLevel makes itself when "use_regex" is true.
+constexpr std::string_view kGpt2Expression =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+// Calls with the steps of a "Sequence" one by one, those of sequences within it included, or with
+// the node itself. A missing node has none.
+template <typename Read>
+void for_each_step(const JsonNode& node, const char* list, int depth, const Read& read) {
+  if (node.is_null()) return;
+  if (node["type"].string() != "Sequence") return read(node);
+  if (depth == 0) node.refuse("is nested too deeply");
+  if (!node[list].is_array()) node[list].refuse("is missing or no list");
+  node[list].for_each([&](const JsonNode& step) { for_each_step(step, list, depth - 1, read); });
+}
+
+template <typename Read>
+void for_each_step(const JsonNode& node, const char* list, const Read& read) {
+  constexpr int kMaxDepth = 4;
+  for_each_step(node, list, kMaxDepth, read);
+}
+
+template <typename Step>
+void add_step(const JsonNode& where, Step step, std::vector<Step>& steps) {
+  if (steps.size() == kMaxSteps) where.refuse(fmt::format("is one of more than {}", kMaxSteps));
+  steps.push_back(std::move(step));
+}
+
+std::string read_literal(const JsonNode& node) {
+  const std::string literal = node.string();
+  if (literal.empty()) node.refuse("is empty");
+  return literal;
+}
+
+std::string read_character(const JsonNode& node) {
+  const std::string character = read_literal(node);
+  size_t end = 0;
+  next_code_point(character, end);
+  if (end != character.size()) node.refuse(fmt::format("is \"{}\", not one character", character));
+  return character;
+}
+
+PatternDefinition read_pattern(const JsonNode& node) {
+  if (!node["String"].is_null()) {
+    const std::string literal = read_literal(node["String"]);
+    return {literal_to_pcre2(literal), literal};
+  }
+  const std::string expression = node["Regex"].string();
+  return {oniguruma_to_pcre2(expression), expression};
+}
+
+void read_normalizer_step(const JsonNode& node, std::vector<NormalizerStep>& steps) {
+  using Kind = NormalizerStep::Kind;
+  const std::string type = node["type"].string();
+  if (type == "NFC") {
+    add_step(node, NormalizerStep{Kind::compose}, steps);
+  } else if (type == "Prepend") {
+    add_step(node, NormalizerStep{Kind::prepend, node["prepend"].string()}, steps);
+  } else if (type == "Replace") {
+    add_step(node,
+             NormalizerStep{Kind::replace, node["content"].string(), read_pattern(node["pattern"])},
+             steps);
+  } else {
+    node["type"].refuse(fmt::format(
+        "is \"{}\"; \"NFC\", \"Prepend\", \"Replace\" and a \"Sequence\" of these are supported",
+        type));
+  }
+}
+
+PreTokenizerStep read_split(const JsonNode& node) {
+  SplitDefinition split{.pattern = read_pattern(node["pattern"])};
+  const std::string behavior = node["behavior"].string();
+  const bool invert = node["invert"].boolean(false);
+  if (behavior == "Removed") {
+    (invert ? split.keep_rest : split.keep_matches) = false;
+  } else if (behavior != "Isolated") {
+    node["behavior"].refuse(
+        fmt::format("is \"{}\"; \"Isolated\" and \"Removed\" are supported", behavior));
+  }
+  return {.split = std::move(split)};
+}
+
+PreTokenizerStep read_digits(const JsonNode& node) {
+  const bool each = node["individual_digits"].boolean(false);
+  const std::string digits = "[" + *category_members("N") + "]";
+  return {.split = SplitDefinition{{each ? digits : digits + "+", "of digits"}}};
+}
+
+PreTokenizerStep read_byte_level(const JsonNode& node) {
+  PreTokenizerStep step;
+  if (node["add_prefix_space"].boolean(true)) step.prefix = " ";
+  if (node["use_regex"].boolean(true)) {
+    step.split =
+        SplitDefinition{{oniguruma_to_pcre2(kGpt2Expression), std::string(kGpt2Expression)}};
+  }
+  return step;
+}
+
+// When a Metaspace puts its character before a text: "always", "first" or "never". Older files say
+// it by "add_prefix_space" alone.
+std::string read_prepend_scheme(const JsonNode& node) {
+  const bool add = node["add_prefix_space"].boolean(true);
+  const std::string scheme =
+      node["prepend_scheme"].optional_string().value_or(add ? "always" : "never");
+  if (scheme != "always" && scheme != "first" && scheme != "never") {
+    node["prepend_scheme"].refuse(
+        fmt::format("is \"{}\"; there are \"always\", \"first\" and \"never\"", scheme));
+  }
+  if (!add && scheme != "never") {
+    node["prepend_scheme"].refuse(fmt::format("is \"{}\", but add_prefix_space is false", scheme));
+  }
+  return scheme;
+}
+
+PreTokenizerStep read_metaspace(const JsonNode& node) {
+  const std::string replacement = read_character(node["replacement"]);
+  const std::string scheme = read_prepend_scheme(node);
+  PreTokenizerStep step{.space = replacement};
+  if (scheme != "never") step.prefix = replacement;
+  step.prefix_begins_text_only = scheme == "first";
+  if (node["split"].boolean(true)) {
+    // Each replacement begins a word.
+    const std::string literal = literal_to_pcre2(replacement);
+    step.split = SplitDefinition{{literal + "[^" + literal + "]*", replacement}};
+  }
+  return step;
+}
+
+// Returns whether the step is the last one that there may be: ByteLevel.
+bool read_pre_tokenizer_step(const JsonNode& node, TokenizerDefinition& definition) {
+  const std::string type = node["type"].string();
+  std::vector<PreTokenizerStep>& steps = definition.pre_tokenizer;
+  if (type == "Split") {
+    add_step(node, read_split(node), steps);
+  } else if (type == "Digits") {
+    add_step(node, read_digits(node), steps);
+  } else if (type == "Metaspace") {
+    PreTokenizerStep step = read_metaspace(node);
+    // After a cut of a normalized text, which piece began the text before that is not known here.
+    if (step.prefix_begins_text_only && !steps.empty() && !definition.normalizer.empty()) {
+      node["prepend_scheme"].refuse(
+          "is \"first\" after another pre-tokenizer and a normalizer; without one of these it is "
+          "supported");
+    }
+    add_step(node, std::move(step), steps);
+  } else if (type == "ByteLevel") {
+    add_step(node, read_byte_level(node), steps);
+    return true;
+  } else {
+    node["type"].refuse(
+        fmt::format("is \"{}\"; \"ByteLevel\", \"Digits\", \"Metaspace\", \"Split\" and a "
+                    "\"Sequence\" of these are supported",
+                    type));
+  }
+  return false;
+}
+
+void read_pre_tokenizer(const JsonNode& node, TokenizerDefinition& definition) {
+  bool byte_level = false;
+  for_each_step(node, "pretokenizers", [&](const JsonNode& step) {
+    if (byte_level) {
+      step.refuse(fmt::format("(\"{}\") comes after \"ByteLevel\"", step["type"].string()));
+    }
+    byte_level = read_pre_tokenizer_step(step, definition);
+  });
+  definition.model.byte_level = byte_level;
+}
+
+void check_byte_level_decoder(const JsonNode& node) {
+  if (node.is_null()) return;
+  const std::string type = node["type"].string();
+  if (type != "ByteLevel") {
+    node["type"].refuse(fmt::format(
+        "is \"{}\"; after a pre-tokenizer \"ByteLevel\" it must be \"ByteLevel\"", type));
+  }
+}
+
+void read_strip(const JsonNode& node, DecoderDefinition& decoder) {
+  const std::string content = node["content"].string();
+  if (content.size() != 1) {
+    node["content"].refuse(fmt::format("is \"{}\"; one ASCII character is supported", content));
+  }
+  const double start = node["start"].number(0), stop = node["stop"].number(0);
+  if (stop != 0 || (start != 0 && start != 1)) {
+    node.refuse(fmt::format("has start = {}, stop = {}; start = 0 or 1 and stop = 0 are supported",
+                            start, stop));
+  }
+  if (start == 1) decoder.strip = content;
+}
+
+// Reads one step; `stage` says how far the decoder is, so that steps in an order that
+// DecoderDefinition does not have are refused.
+class DecoderReader {
+ public:
+  explicit DecoderReader(DecoderDefinition& decoder) : decoder_(decoder) {}
+
+  void read(const JsonNode& node) {
+    const std::string type = node["type"].string();
+    if (type == "Replace") {
+      enter(node, type, Stage::replace);
+      const std::string content = node["content"].string();
+      decoder_.replacements.push_back({read_literal(node["pattern"]["String"]), content, content});
+    } else if (type == "Metaspace") {
+      enter(node, type, Stage::metaspace);
+      has_metaspace_ = true;
+      const bool prepends = read_prepend_scheme(node) != "never";
+      decoder_.replacements.push_back(
+          {read_character(node["replacement"]), " ", prepends ? "" : " "});
+    } else if (type == "ByteFallback") {
+      enter(node, type, Stage::byte_fallback);
+      decoder_.byte_fallback = true;
+    } else if (type == "Fuse") {
+      enter(node, type, Stage::fuse);
+    } else if (type == "Strip" && stage_ >= Stage::fuse) {
+      enter(node, type, Stage::strip);
+      if (has_metaspace_)
+        node.refuse("(\"Strip\") comes after \"Metaspace\", which strips as well");
+      read_strip(node, decoder_);
+    } else if (type == "ByteLevel") {
+      node["type"].refuse("is \"ByteLevel\", which the pre_tokenizer has not");
+    } else {
+      node["type"].refuse(fmt::format("is \"{}\"; without \"ByteLevel\", {}", type, kSupported));
+    }
+  }
+
+ private:
+  enum class Stage { none, replace, metaspace, byte_fallback, fuse, strip };
+  static constexpr const char* kSupported =
+      "\"Replace\", \"Metaspace\", \"ByteFallback\", \"Fuse\" and then \"Strip\" are supported, in "
+      "this order";
+
+  void enter(const JsonNode& node, const std::string& type, Stage stage) {
+    const bool repeats = stage == Stage::replace || stage == Stage::fuse;
+    if (stage < stage_ || (stage == stage_ && !repeats)) {
+      node.refuse(fmt::format("(\"{}\") comes too late; {}", type, kSupported));
+    }
+    stage_ = stage;
+  }
+
+  DecoderDefinition& decoder_;
+  Stage stage_ = Stage::none;
+  bool has_metaspace_ = false;
+};
+
+void read_text_decoder(const JsonNode& node, DecoderDefinition& decoder) {
+  if (node.is_null()) node.refuse("is missing; without one, tokens are not joined to a text");
+  DecoderReader reader(decoder);
+  for_each_step(node, "decoders", [&](const JsonNode& step) { reader.read(step); });
+}
+
+}  // namespace
+
+void read_pipeline(const JsonNode& root, TokenizerDefinition& definition) {
+  for_each_step(root["normalizer"], "normalizers",
+                [&](const JsonNode& step) { read_normalizer_step(step, definition.normalizer); });
+  read_pre_tokenizer(root["pre_tokenizer"], definition);
+  if (definition.model.byte_level) {
+    check_byte_level_decoder(root["decoder"]);
+  } else {
+    read_text_decoder(root["decoder"], definition.decoder);
+  }
+}
+
+}  // namespace colossal::text

@@ -1,0 +1,13 @@
+// Reads the parts of a tokenizer.json around its model: normalizer, pre-tokenizer and decoder.
+#pragma once
+
+#include "colossal/text/json_node.h"
+#include "colossal/text/tokenizer_definition.h"
+
+namespace colossal::text {
+
+// Fills in what those parts say, and whether the model is byte-level: its pre-tokenizer decides.
+// root: the whole file. Throws ConfigError naming what is not supported.
+void read_pipeline(const JsonNode& root, TokenizerDefinition& definition);
+
+}  // namespace colossal::text

@@ -1,0 +1,83 @@
+#include "colossal/text/tokenizer_files.h"
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "colossal/base/error.h"
+
+namespace colossal::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside a tokenizer.json: what `transformers` looks for, and what other kinds of tokenizers have.
+constexpr const char* kCompanionNames[] = {
+    kTokenizerConfigFile, kSpecialTokensFile,   "added_tokens.json",   "vocab.json",
+    "merges.txt",         "vocab.txt",          "chat_template.jinja", "chat_template.json",
+    "tokenizer.model",    "tokenizer.model.v3", "spiece.model",        "sentencepiece.bpe.model",
+    "tiktoken.model",     "tekken.json"};
+// A folder of Jinja files, one for each further template.
+constexpr const char* kMoreTemplates = "additional_chat_templates";
+
+// In the order of their names, so that it does not depend on the disk.
+std::vector<std::string> names_of_templates(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;  // of a folder that is not there
+  for (const auto& entry : fs::directory_iterator(folder / kMoreTemplates, ignored)) {
+    if (entry.path().extension() != ".jinja") continue;
+    names.push_back(std::string(kMoreTemplates) + "/" + entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> list_companions(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;  // of one that cannot even be looked for
+  for (const char* name : kCompanionNames) {
+    if (fs::exists(folder / name, ignored)) names.emplace_back(name);
+  }
+  const std::vector<std::string> templates = names_of_templates(folder);
+  names.insert(names.end(), templates.begin(), templates.end());
+  return names;
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  std::error_code error;
+  std::string content(fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0, '\0');
+  std::ifstream stream(path, std::ios::binary);
+  stream.read(content.data(), static_cast<std::streamsize>(content.size()));
+  if (error || !stream || !fs::is_regular_file(path, error)) {
+    throw IoError(fmt::format("cannot read the tokenizer file {}: {}", path.string(),
+                              error ? error.message() : "not a file that may be read to its end"));
+  }
+  return content;
+}
+
+TokenizerFiles read_tokenizer_files(const fs::path& tokenizer_json) {
+  TokenizerFiles files{{kTokenizerFile, read_file(tokenizer_json)}};
+  for (const std::string& name : list_companions(tokenizer_json.parent_path())) {
+    files.emplace_back(name, read_file(tokenizer_json.parent_path() / name));
+  }
+  return files;
+}
+
+const std::string* find_file(const TokenizerFiles& files, const std::string& name) {
+  const auto found = std::ranges::find(files, name, &TokenizerFiles::value_type::first);
+  return found == files.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> list_tokenizer_files(const fs::path& folder) {
+  std::vector<std::string> names = list_companions(folder);
+  std::error_code ignored;
+  if (fs::exists(folder / kTokenizerFile, ignored)) names.emplace_back(kTokenizerFile);
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".tiktoken") names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+}  // namespace colossal::text

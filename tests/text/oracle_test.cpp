@@ -96,6 +96,20 @@ class Oracle {
     }
     EXPECT_GT(num_texts, 100);
     if (fs::exists(folder / "decoded.bin")) compare_decodings(folder, *tokenizer);
+    for (int i = 0; fs::exists(folder / fmt::format("prompts_{}", i)); ++i) {
+      compare_prompts(folder / fmt::format("prompts_{}", i));
+    }
+  }
+
+  static void compare_prompts(const fs::path& folder) {
+    const BpeTokenizer tokenizer(folder / kTokenizerFile);
+    Reader texts(folder / "texts.bin"), expected(folder / "tokens.bin");
+    std::string text;
+    std::vector<int32_t> tokens;
+    while (texts.read(text) && expected.read(tokens)) {
+      ASSERT_EQ(tokenizer.encode_prompt(text), tokens) << text;
+      ASSERT_NE(tokenizer.encode(text), tokens) << text;
+    }
   }
 
   // At once and token by token, where bytes are UTF-8: what is not is replaced elsewhere.

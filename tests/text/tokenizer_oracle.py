@@ -18,7 +18,7 @@ import unicodedata
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -317,6 +317,25 @@ def write_cases(folder, texts, encode):
             token_stream.write(struct.pack(f"<I{len(tokens)}i", len(tokens), *tokens))
 
 
+def write_prompts(folder, tokenizer, texts):
+    """Tokens with the special ones that each kind of post-processor adds."""
+    definition = (folder / "tokenizer.json").read_text()
+    for i, processor in enumerate([
+            processors.TemplateProcessing(single="<s> $A </s> <s>", pair="$A $B",
+                                          special_tokens=[("<s>", 1), ("</s>", 2)]),
+            processors.RobertaProcessing(sep=("</s>", 2), cls=("<s>", 1)),
+            processors.Sequence([
+                processors.ByteLevel(),
+                processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)]),
+                processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])])]):
+        made = Tokenizer.from_str(definition)
+        made.post_processor = processor
+        prompts = folder / f"prompts_{i}"
+        prompts.mkdir(exist_ok=True)
+        made.save(str(prompts / "tokenizer.json"))
+        write_cases(prompts, texts, lambda text: made.encode(text).ids)
+
+
 def write_decodings(folder, tokenizer, texts, random):
     """Of texts, and of tokens in any order: bytes that make characters, or do not."""
     numbers = range(tokenizer.get_vocab_size())
@@ -364,6 +383,8 @@ def main():
         if name.startswith(CHARACTERS):
             texts = fuzz_texts[: num_fuzz_texts // 3] + sources[:: 1 if exhaustive else 40]
             write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4], fuzz.random)
+        if name == f"{CHARACTERS}_llama2_False":
+            write_prompts(folder, tokenizer, fuzz_texts[:50])
         write_cases(folder, texts, lambda text: encode(tokenizer, text))
 
     from transformers import AutoTokenizer

@@ -96,6 +96,8 @@ BpeTokenizer::BpeTokenizer(Source source)
       pre_tokenizer_(source.definition.pre_tokenizer),
       model_(source.definition.model, source.path.string()),
       decoder_(source.definition, added_tokens_),
+      before_text_(source.definition.before_text),
+      after_text_(source.definition.after_text),
       end_of_text_(find_end_of_text(source)),
       fingerprint_(make_fingerprint(source)),
       files_(std::move(source.files)) {
@@ -168,6 +170,13 @@ std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
         encode_text(part, part.data() == text.data(), *scratch, tokens);
       },
       [&](int32_t token) { tokens.push_back(token); });
+  return tokens;
+}
+
+std::vector<int32_t> BpeTokenizer::encode_prompt(std::string_view text) const {
+  std::vector<int32_t> tokens = encode(text);
+  tokens.insert(tokens.begin(), before_text_.begin(), before_text_.end());
+  tokens.insert(tokens.end(), after_text_.begin(), after_text_.end());
   return tokens;
 }
 

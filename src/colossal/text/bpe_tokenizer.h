@@ -18,7 +18,8 @@
 namespace colossal::text {
 
 // encode() equals `tokenizers`' encode(text, add_special_tokens=False), with truncation and padding
-// off; decode() its decode(tokens, skip_special_tokens=False) wherever the bytes are UTF-8.
+// off, encode_prompt() its encode(text), and decode() its decode(tokens, skip_special_tokens=False)
+// wherever the bytes are UTF-8.
 //
 // end_of_text() is, of these, the first that is a token: the eos_token of tokenizer_config.json,
 // that of special_tokens_map.json, the (first) eos_token_id of a config.json beside it,
@@ -32,6 +33,7 @@ class BpeTokenizer : public Tokenizer {
   BpeTokenizer(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
 
   std::vector<int32_t> encode(std::string_view text) const override;
+  std::vector<int32_t> encode_prompt(std::string_view text) const override;
   std::string decode(std::span<const int32_t> tokens) const override;
   std::string decode_continuation(std::span<const int32_t> tokens) const override;
   int32_t vocabulary_size() const override { return decoder_.vocabulary_size(); }
@@ -76,6 +78,7 @@ class BpeTokenizer : public Tokenizer {
   PreTokenizer pre_tokenizer_;
   BpeModel model_;
   Decoder decoder_;
+  std::vector<int32_t> before_text_, after_text_;  // of encode_prompt()
   int32_t end_of_text_;
   std::string fingerprint_;
   TokenizerFiles files_;

@@ -178,6 +178,57 @@ void read_pre_tokenizer(const JsonNode& node, TokenizerDefinition& definition) {
   definition.model.byte_level = byte_level;
 }
 
+using Tokens = std::vector<int32_t>;
+
+void append_special_token(const JsonNode& template_node, const std::string& name, Tokens& tokens) {
+  const JsonNode ids = template_node["special_tokens"][name.c_str()]["ids"];
+  if (!ids.is_array()) ids.refuse("is missing or no list");
+  ids.for_each([&](const JsonNode& id) { tokens.push_back(id.token()); });
+}
+
+// The special tokens on both sides of the one text "A".
+void read_template(const JsonNode& node, Tokens& before, Tokens& after) {
+  int num_texts = 0;
+  node["single"].for_each([&](const JsonNode& part) {
+    if (part["SpecialToken"].is_null()) {
+      num_texts += part["Sequence"]["id"].string() == "A";
+    } else {
+      append_special_token(node, part["SpecialToken"]["id"].string(),
+                           num_texts == 0 ? before : after);
+    }
+  });
+  if (num_texts != 1) node["single"].refuse(fmt::format("has the text {} times", num_texts));
+}
+
+// "cls" and "sep" are a token and its number.
+int32_t read_numbered_token(const JsonNode& node) {
+  Tokens numbers;
+  node.for_each([&](const JsonNode& part) {
+    if (!part.is_string()) numbers.push_back(part.token());
+  });
+  if (numbers.size() != 1) node.refuse("is no token with its number");
+  return numbers[0];
+}
+
+// Of several, each puts its tokens around those of the one before.
+void read_post_processor_step(const JsonNode& node, TokenizerDefinition& definition) {
+  const std::string type = node["type"].string();
+  Tokens before, after;
+  if (type == "TemplateProcessing") {
+    read_template(node, before, after);
+  } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+    before = {read_numbered_token(node["cls"])};
+    after = {read_numbered_token(node["sep"])};
+  } else if (type != "ByteLevel") {
+    node["type"].refuse(
+        fmt::format("is \"{}\"; \"TemplateProcessing\", \"BertProcessing\", \"RobertaProcessing\", "
+                    "\"ByteLevel\" and a \"Sequence\" of these are supported",
+                    type));
+  }
+  definition.before_text.insert(definition.before_text.begin(), before.begin(), before.end());
+  definition.after_text.insert(definition.after_text.end(), after.begin(), after.end());
+}
+
 void check_byte_level_decoder(const JsonNode& node) {
   if (node.is_null()) return;
   const std::string type = node["type"].string();
@@ -266,6 +317,8 @@ void read_pipeline(const JsonNode& root, TokenizerDefinition& definition) {
   for_each_step(root["normalizer"], "normalizers",
                 [&](const JsonNode& step) { read_normalizer_step(step, definition.normalizer); });
   read_pre_tokenizer(root["pre_tokenizer"], definition);
+  for_each_step(root["post_processor"], "processors",
+                [&](const JsonNode& step) { read_post_processor_step(step, definition); });
   if (definition.model.byte_level) {
     check_byte_level_decoder(root["decoder"]);
   } else {

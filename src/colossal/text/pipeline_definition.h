@@ -1,4 +1,5 @@
-// Reads the parts of a tokenizer.json around its model: normalizer, pre-tokenizer and decoder.
+// Reads the parts of a tokenizer.json around its model: normalizer, pre-tokenizer,
+// post-processor and decoder.
 #pragma once
 
 #include "colossal/text/json_node.h"

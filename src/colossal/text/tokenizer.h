@@ -28,6 +28,8 @@ class Tokenizer {
 
   // Tokens of the text, with no special tokens added around it. Throws InvalidText.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // The same with those that a model expects around it, such as "<s>" before it: a prompt.
+  virtual std::vector<int32_t> encode_prompt(std::string_view text) const { return encode(text); }
   // The bytes that the tokens stand for. They may break off within a UTF-8 character. A number that
   // is no token's (a model's vocabulary may be larger) stands for none.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;

@@ -86,7 +86,8 @@ struct TokenizerDefinition {
   std::vector<AddedToken> added_tokens;
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
-  DecoderDefinition decoder;  // of tokens that are text
+  DecoderDefinition decoder;                     // of tokens that are text
+  std::vector<int32_t> before_text, after_text;  // what a model expects around a text
 };
 
 // json: content of the file; file: its path, for messages. Throws ConfigError.

@@ -60,7 +60,7 @@ TEST(Generate, StopsWherePositionsEndAndAtEndOfText) {
   const std::vector<int32_t> all = tiny.run({1, 2, 3, 4, 5}, greedy);
   EXPECT_EQ(all.size(), 15);  // 20 positions
   GenerateOptions until = greedy;
-  until.end_of_text = all[3];
+  until.end_tokens = {49, all[3]};
   EXPECT_LE(tiny.run({1, 2, 3, 4, 5}, until).size(), 3);
 }
 

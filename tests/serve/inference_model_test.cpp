@@ -18,8 +18,9 @@
 namespace colossal::serve {
 namespace {
 
-// Random weights as a Hugging Face folder has them.
-void write_weights(models::ModelSpecification& specification, const std::filesystem::path& folder) {
+// Random weights as a Hugging Face folder has them, and these tensors besides.
+void write_weights(models::ModelSpecification& specification, const std::filesystem::path& folder,
+                   const std::map<std::string, at::Tensor>& others = {}) {
   nn::DenseBuilder build;
   models::build_model(specification, build);
   std::vector<io::TensorSpec> tensors;
@@ -29,6 +30,10 @@ void write_weights(models::ModelSpecification& specification, const std::filesys
     tensors.push_back({name, io::ScalarType::f32, parameter->shape});
     values[name] = at::empty({parameter->numel()}, at::kFloat);
     ops::fill_normal(values[name], 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
+  }
+  for (const auto& [name, tensor] : others) {
+    tensors.push_back({name, io::ScalarType::f32, tensor.sizes().vec()});
+    values[name] = tensor;
   }
   const io::SafetensorsPlan plan = io::plan_safetensors(tensors, {});
   std::ofstream file(folder / "model.safetensors", std::ios::binary);
@@ -120,6 +125,47 @@ TEST_F(WeightsInTiers, AreDescribedWhereTheyAreNotOnTheDevice) {
   EXPECT_THAT(text, testing::HasSubstr("on the device"));
   EXPECT_THAT(text, testing::HasSubstr("on the host"));
   EXPECT_THAT(text, testing::HasSubstr("on nvme in " + folder_.path().string()));
+}
+
+std::string refusal_with(models::ModelSpecification specification,
+                         const std::map<std::string, at::Tensor>& others) {
+  const test::TemporaryDirectory folder;
+  write_weights(specification, folder.path(), others);
+  try {
+    const InferenceModel model(specification, {});
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Weights, NoneIsLeftOut) {
+  const at::Tensor values = at::zeros({2});
+  EXPECT_EQ(refusal_with(gpt2(), {}), "accepted");
+  EXPECT_THAT(
+      refusal_with(gpt2(), {{"transformer.h.3.ln_1.weight", values}, {"score.weight", values}}),
+      testing::AllOf(testing::HasSubstr("2 of its"), testing::HasSubstr("\"score.weight\""),
+                     testing::HasSubstr("\"transformer.h.3.ln_1.weight\"")));
+  EXPECT_THAT(refusal_with(llama(false), {{"model.layers.0.mlp.up_proj.bias", values}}),
+              testing::HasSubstr("\"model.layers.0.mlp.up_proj.bias\""));
+}
+
+TEST(Weights, WhatAModelComputesItselfMayBeThere) {
+  const at::Tensor values = at::zeros({2});
+  EXPECT_EQ(refusal_with(gpt2(), {{"transformer.h.0.attn.bias", values},
+                                  {"transformer.h.0.attn.masked_bias", values}}),
+            "accepted");
+  EXPECT_EQ(refusal_with(llama(false), {{"model.layers.0.self_attn.rotary_emb.inv_freq", values}}),
+            "accepted");
+}
+
+TEST(Weights, ATiedHeadMayBeThereOnceMore) {
+  at::Tensor table = at::empty({50, 24});
+  ops::fill_normal(table.view(-1), 0, ops::parameter_stream(3, "token_embedding.weight"), 0, 0.5);
+  EXPECT_EQ(refusal_with(llama(true), {{"lm_head.weight", table}}), "accepted");
+  EXPECT_THAT(refusal_with(llama(true), {{"lm_head.weight", table + 1}}),
+              testing::AllOf(testing::HasSubstr("\"lm_head.weight\" differs"),
+                             testing::HasSubstr("tie_word_embeddings")));
 }
 
 TEST_F(WeightsInTiers, RefuseAFolderThatIsNone) {

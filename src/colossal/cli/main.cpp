@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "colossal/base/build_id.h"
 #include "colossal/base/error.h"
@@ -31,6 +34,27 @@ void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
                                 nearest(given, names), fmt::join(names, ", ")));
 }
 
+// The arguments with "--name=" of the subcommand's own options in two, the second one empty: CLI11
+// would take the argument that follows for the value. Behind "--" are those of another program.
+std::vector<std::string> with_empty_values(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto commands = app.get_subcommands([&](const CLI::App* command) {
+    return !arguments.empty() && command->check_name(arguments[0]);
+  });
+  if (commands.empty()) return arguments;
+  std::vector<std::string> separated;
+  for (auto it = arguments.begin(); it != arguments.end(); ++it) {
+    if (*it == "--") return separated.insert(separated.end(), it, arguments.end()), separated;
+    const std::string name = it->substr(0, it->find('='));
+    if (*it == name + "=" && commands[0]->get_option_no_throw(name)) {
+      separated.insert(separated.end(), {name, ""});
+    } else {
+      separated.push_back(*it);
+    }
+  }
+  return separated;
+}
+
 int run(int argc, char** argv) {
   int exit_code = kDone;
   CLI::App app("Colossal trains language models on many ranks in parallel, and generates text.",
@@ -46,7 +70,9 @@ int run(int argc, char** argv) {
   add_run(app, exit_code);
   refuse_unknown_command(app, argc, argv);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = with_empty_values(app, argc, argv);
+    std::ranges::reverse(arguments);  // as CLI11 takes them
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kBadUsage;
   }

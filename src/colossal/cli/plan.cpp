@@ -20,9 +20,8 @@ struct PlanArguments {
 
 // As train does, where the tokenizer is here already.
 void check_tokenizer(const Job& job) {
-  const std::string& tokenizer = job.config.data.tokenizer;
-  if (tokenizer != "bytes" && !std::filesystem::exists(tokenizer)) return;
-  check_vocabulary(job, *text::make_tokenizer(tokenizer));
+  if (job.tokenizer != "bytes" && !std::filesystem::exists(job.tokenizer)) return;
+  check_vocabulary(job, *text::make_tokenizer(job.tokenizer));
 }
 
 void print_plan(const PlanArguments& arguments) {

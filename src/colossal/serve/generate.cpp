@@ -53,7 +53,9 @@ int64_t generate(models::LanguageModel& model, const models::ModelFacts& facts,
     const int64_t begin = position - static_cast<int64_t>(input.size());
     const at::Tensor logits = next_logits(model, input, begin, options.device, cache);
     const auto token = static_cast<int32_t>(sample(logits, options.sampling, 0, position));
-    if (token == options.end_of_text) return position - start;
+    if (std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
+      return position - start;
+    }
     emit(token);
     input.assign(1, token);
   }

@@ -14,13 +14,13 @@ namespace colossal::serve {
 struct GenerateOptions {
   int64_t max_new_tokens = 100;
   SamplingOptions sampling;
-  at::Device device = at::kCPU;  // where the model's weights are
-  int32_t end_of_text = -1;      // stops there, the token not given out; -1: never
+  at::Device device = at::kCPU;     // where the model's weights are
+  std::vector<int32_t> end_tokens;  // stops at any of them, which is not given out
 };
 
-// Calls `emit` with each new token as it is drawn. Stops at max_new_tokens, at end_of_text, or when
-// the model's positions are used up. Returns how many were emitted. Throws ConfigError for a prompt
-// that is empty or leaves no position, or has a token outside the vocabulary.
+// Calls `emit` with each new token as it is drawn. Stops at max_new_tokens, at one of end_tokens,
+// or when the model's positions are used up. Returns how many were emitted. Throws ConfigError for
+// a prompt that is empty or leaves no position, or has a token outside the vocabulary.
 int64_t generate(models::LanguageModel& model, const models::ModelFacts& facts,
                  std::span<const int32_t> prompt, const GenerateOptions& options,
                  const std::function<void(int32_t)>& emit);

@@ -1,0 +1,65 @@
+#include "colossal/serve/model_folder.h"
+
+#include "colossal/base/error.h"
+#include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/io/json.h"
+#include "colossal/io/tensor_directory.h"
+
+namespace colossal::serve {
+namespace {
+
+// A field of a JSON file in the folder; null where either is missing.
+nlohmann::json read_field(const std::filesystem::path& file, const char* field) {
+  if (!std::filesystem::exists(file)) return nullptr;
+  const nlohmann::json json = io::read_json(file);
+  return json.is_object() ? json.value(field, nlohmann::json()) : nlohmann::json();
+}
+
+int32_t read_token(const nlohmann::json& value, const std::filesystem::path& file) {
+  if (value.is_number_integer() && value >= 0 && value <= INT32_MAX) return value.get<int32_t>();
+  throw ConfigError(
+      fmt::format("{}: eos_token_id = {}: must be the number of a token, or a list of these",
+                  file.string(), io::show_value(value)));
+}
+
+at::ScalarType stored_type(const std::filesystem::path& folder) {
+  const io::TensorDirectory directory(folder);
+  for (const auto& file : directory.files()) {
+    for (const io::TensorEntry& entry : file->entries()) {
+      return checkpoint::tensor_type(entry.type);
+    }
+  }
+  return at::kFloat;
+}
+
+}  // namespace
+
+std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
+                                const text::Tokenizer& tokenizer) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const nlohmann::json end = read_field(folder / name, "eos_token_id");
+    std::vector<int32_t> tokens;
+    if (!end.is_null() && !end.is_array()) tokens.push_back(read_token(end, folder / name));
+    if (end.is_array()) {
+      for (const nlohmann::json& token : end) tokens.push_back(read_token(token, folder / name));
+    }
+    if (!tokens.empty()) return tokens;
+  }
+  return {tokenizer.end_of_text()};
+}
+
+at::ScalarType compute_type(const std::filesystem::path& folder) {
+  std::string name;
+  for (const char* field : {"dtype", "torch_dtype"}) {
+    const nlohmann::json type = read_field(folder / "config.json", field);
+    if (name.empty() && type.is_string()) name = type.get<std::string>();
+  }
+  if (name.starts_with("torch.")) name.erase(0, 6);
+  if (name == "float32") return at::kFloat;
+  if (name == "float64") return at::kDouble;
+  if (name == "bfloat16" || name == "float16") return at::kBFloat16;
+  const at::ScalarType type = stored_type(folder);
+  return type == at::kHalf ? at::kBFloat16 : type;
+}
+
+}  // namespace colossal::serve

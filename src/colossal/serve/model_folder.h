@@ -1,0 +1,23 @@
+// What a Hugging Face folder says about the use of its model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "colossal/text/tokenizer.h"
+
+namespace colossal::serve {
+
+// The tokens that end a text: the "eos_token_id", a number or a list, of generation_config.json,
+// else that of config.json, else the tokenizer's. Throws ConfigError where it is neither.
+std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
+                                const text::Tokenizer& tokenizer);
+
+// The type to compute in: the "dtype" of config.json, else that of the first tensor; bf16 for fp16.
+// Throws ConfigError for a type in which nothing is computed here.
+at::ScalarType compute_type(const std::filesystem::path& folder);
+
+}  // namespace colossal::serve

@@ -167,5 +167,34 @@ TEST_F(TensorDirectoryTest, PicklesAreRefusedWithAdvice) {
   EXPECT_THROW(TensorDirectory directory(folder_ / "missing"), ConfigError);
 }
 
+TEST_F(TensorDirectoryTest, AFolderHoldsWeightsOrNoneOrOthersThatAreNamed) {
+  EXPECT_FALSE(holds_weights(folder_.path()));
+  write_text(folder_ / "training_args.bin", "");
+  EXPECT_FALSE(holds_weights(folder_.path()));
+  for (const char* name : {"pytorch_model.bin", "weights.safetensors", "model.fp16.safetensors",
+                           "tf_model.h5", "model.gguf", kShard1}) {
+    write_text(folder_ / name, "");
+    EXPECT_THAT(test::message_of([&] { holds_weights(folder_.path()); }),
+                AllOf(HasSubstr(folder_.path().string()), HasSubstr(name)));
+    std::filesystem::remove(folder_ / name);
+  }
+  write_text(folder_ / "model.safetensors", "");
+  EXPECT_TRUE(holds_weights(folder_.path()));
+}
+
+TEST_F(TensorDirectoryTest, NoFileIsLeftUnread) {
+  write_shards();
+  write_index(sound_map());
+  EXPECT_EQ(refusal(), "nothing was thrown");
+  write_text(folder_ / "consolidated.00.safetensors", "");  // the same weights once more
+  EXPECT_EQ(refusal(), "nothing was thrown");
+  write_safetensors(folder_ / "model-00003-of-00003.safetensors", {{"d", ScalarType::f32, {4}}});
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("model-00003-of-00003.safetensors would not be read"),
+                               HasSubstr("index.json does not name it")));
+  std::filesystem::remove(folder_ / "model-00003-of-00003.safetensors");
+  write_safetensors(folder_ / "model.safetensors", {{"w", ScalarType::f32, {2}}});
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(kShard1), HasSubstr("model.safetensors is there")));
+}
+
 }  // namespace
 }  // namespace colossal::io

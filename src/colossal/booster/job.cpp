@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/booster/saved_model.h"
 #include "colossal/booster/setting_effects.h"
 #include "colossal/layout/heads.h"
 
@@ -201,6 +202,7 @@ Job resolve_job(const RunConfig& config, const Machine& machine,
   models::ModelRequest request = config.model;
   request.dropout = config.train.dropout.value_or(-1);
   job.model = models::resolve_model(request);
+  job.tokenizer = resolve_tokenizer(config);
   check_heads(job.strategy, job.model.facts);
   job.strategy.key_value_replicas = key_value_replicas(
       job.model.facts.heads, job.model.facts.kv_heads, job.strategy.head_ranks());

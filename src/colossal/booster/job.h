@@ -19,6 +19,7 @@ struct Job {
   RunConfig config;
   Strategy strategy;
   models::ModelSpecification model;
+  std::string tokenizer;  // "bytes", or the path of a tokenizer.json or its folder
   int64_t sequence_length = 0;
   int64_t share = 0;        // sequences of a step for each replica
   int64_t micro_batch = 0;  // sequences of a forward

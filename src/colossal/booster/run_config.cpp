@@ -15,7 +15,7 @@ constexpr double kMostThreads = 1024;
 void describe_model(ConfigSchema& schema, models::ModelRequest& model) {
   schema.add("model.preset", &model.preset, "a model by name, with random weights");
   schema.add("model.path", &model.path,
-             "a Hugging Face folder: config.json, and weights where *.safetensors are there",
+             "a Hugging Face folder: config.json, and weights where it holds any",
              {.per_rank = true});
   schema.open_section("model", &model.overrides, "any field of config.json, overridden");
 }
@@ -24,8 +24,9 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
   schema.add("data.train", &data.train, "files to learn from: paths or globs, ** for subfolders",
              {.per_rank = true});
   schema.add("data.validation", &data.validation, "files to evaluate on", {.per_rank = true});
-  schema.add("data.tokenizer", &data.tokenizer, "\"bytes\", or the path of a tokenizer.json",
-             {.per_rank = true});
+  schema.add("data.tokenizer", &data.tokenizer,
+             "\"bytes\", the path of a tokenizer.json, or \"model\": the one in model.path",
+             {.unset = "\"model\" where model.path has one, else \"bytes\"", .per_rank = true});
   schema.add("data.sequence_length", &data.sequence_length, "inputs of a sample",
              {.unit = "tokens",
               .minimum = 1,

@@ -23,7 +23,7 @@ namespace colossal {
 struct DataConfig {
   std::vector<std::string> train;
   std::vector<std::string> validation;
-  std::string tokenizer = "bytes";
+  std::optional<std::string> tokenizer;    // unset: the model's own where it has one, else "bytes"
   std::optional<int64_t> sequence_length;  // unset: the model's positions, at most 256
   bool separate_documents = false;
   int64_t seed = 0;

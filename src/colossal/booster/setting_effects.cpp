@@ -135,7 +135,7 @@ std::vector<std::string> settings_without_effect(const Job& job) {
   add_if(config.scheduler.name == "constant" && config.scheduler.minimum_ratio > 0,
          fmt::format("scheduler.minimum_ratio = {}", config.scheduler.minimum_ratio),
          "scheduler.name is \"constant\"");
-  add_if(config.data.invalid == data::InvalidFiles::skip && config.data.tokenizer == "bytes",
+  add_if(config.data.invalid == data::InvalidFiles::skip && job.tokenizer == "bytes",
          "data.invalid = \"skip\"", "data.tokenizer is \"bytes\", which takes any file");
   const bool no_checkpoints = config.checkpoint.directory.empty();
   add_if(no_checkpoints && given("checkpoint.keep"),

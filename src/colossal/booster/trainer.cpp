@@ -5,6 +5,7 @@
 #include "colossal/booster/order_recording.h"
 #include "colossal/booster/run_folders.h"
 #include "colossal/booster/run_monitor.h"
+#include "colossal/booster/saved_model.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/weights.h"
@@ -96,6 +97,7 @@ class Trainer {
         context_(context),
         checkpoints_(folders.checkpoints()),
         data_(job, context_, hooks.during_set_up),
+        saved_model_(describe_saved_model(job, data_.tokenizer())),
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
@@ -107,6 +109,8 @@ class Trainer {
     } else if (!job_.model.weights.empty()) {
       load_weights();
     } else {
+      const std::string& folder = job_.config.model.path;
+      if (!folder.empty()) log::info("random initial weights: {} holds no weights", folder);
       engine_.chunks().initialise(engine_.config().seed);
     }
   }
@@ -126,8 +130,9 @@ class Trainer {
  private:
   void load_weights() {
     memory::ChunkEngine& chunks = engine_.chunks();
-    checkpoint::read_weights(job_.model.weights, chunks.parameters(), chunks,
-                             description().hugging_face_name);
+    checkpoint::read_weights(
+        job_.model.weights, chunks.parameters(), chunks, description().hugging_face_name,
+        [this](const std::string& name) { return models::spare_tensor(job_.model, name); });
     log::info("weights from {}", job_.model.weights.string());
   }
 
@@ -229,14 +234,11 @@ class Trainer {
 
   checkpoint::Description description() const {
     checkpoint::Description description;
-    description.model_config = job_.model.config;
-    description.model_config["bos_token_id"] = data_.tokenizer().end_of_text();
-    description.model_config["eos_token_id"] = data_.tokenizer().end_of_text();
-    description.model_config["dtype"] = torch_name(job_.precision.compute);
+    description.model_config = saved_model_.config;
     description.hugging_face_name = [this](const std::string& parameter) {
       return models::hugging_face_name(job_.model, parameter);
     };
-    description.files = data_.tokenizer().files();
+    description.files = saved_model_.files;
     description.state = {{"version", kStateVersion},
                          {"step", engine_.steps_done()},
                          {"seed", engine_.config().seed},
@@ -247,15 +249,12 @@ class Trainer {
     return description;
   }
 
-  static const char* torch_name(at::ScalarType type) {
-    return type == at::kBFloat16 ? "bfloat16" : type == at::kDouble ? "float64" : "float32";
-  }
-
   const Job& job_;
   const TrainingHooks& hooks_;
   const ParallelContext& context_;
   checkpoint::RunFolder* checkpoints_;  // null: the run keeps none
   TrainingData data_;
+  const SavedModel saved_model_;
   StepMemory memory_;  // before the model, which it counts
   std::unique_ptr<nn::Builder> build_;
   std::unique_ptr<models::LanguageModel> model_;

@@ -3,6 +3,7 @@
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/agreement.h"
+#include "colossal/booster/saved_model.h"
 
 namespace colossal {
 namespace {
@@ -63,8 +64,8 @@ void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
   throw ConfigError(
       fmt::format("data.tokenizer = \"{}\" has {} tokens, the model a vocabulary of {}; use "
                   "model.vocab_size = {} or another tokenizer",
-                  job.config.data.tokenizer, tokenizer.vocabulary_size(),
-                  job.model.facts.vocabulary, tokenizer.vocabulary_size()));
+                  job.tokenizer, tokenizer.vocabulary_size(), job.model.facts.vocabulary,
+                  tokenizer.vocabulary_size()));
 }
 
 TrainingData::TrainingData(const Job& job, const ParallelContext& context,
@@ -75,8 +76,9 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
              .micro_batch = job.micro_batch,
              .num_replicas = job.strategy.dp,
              .replica = context.coordinate(Axis::dp)},
-      tokenizer_(text::make_tokenizer(job.config.data.tokenizer)) {
+      tokenizer_(text::make_tokenizer(job.tokenizer)) {
   check_vocabulary(job, *tokenizer_);
+  log::info("tokenizer: {}", describe_tokenizer(job, *tokenizer_));
   train_ = open_dataset(job.config.data.train, "data.train", *tokenizer_, job, tokenizing);
   if (!job.config.data.validation.empty()) {
     validation_ =

@@ -4,6 +4,9 @@
 #include <ATen/ops/isfinite.h>
 
 #include <algorithm>
+#include <set>
+#include <span>
+#include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/slabs.h"
@@ -13,15 +16,77 @@
 namespace colossal::checkpoint {
 namespace {
 
-io::TensorDirectory::Tensor find(const io::TensorDirectory& directory, const std::string& name) {
-  if (directory.contains(name)) return directory.find(name);
-  // Saved without its head, a model's names lack their first part; "lm_head.weight" has none such.
-  const bool has_prefix = std::ranges::count(name, '.') > 1;
-  const std::string bare = has_prefix ? name.substr(name.find('.') + 1) : name;
-  if (directory.contains(bare)) return directory.find(bare);
+using Tensor = io::TensorDirectory::Tensor;
+
+// "transformer.wte.weight" without its first part. "lm_head.weight" has none: a layer's own name
+// stays.
+std::string bare_name(const std::string& name) {
+  const std::string bare = name.substr(name.find('.') + 1);
+  return bare.find('.') == std::string::npos ? name : bare;
+}
+
+std::optional<Tensor> look_for(const io::TensorDirectory& directory, const std::string& name) {
+  for (const std::string& tried : {name, bare_name(name)}) {
+    if (directory.contains(tried)) return directory.find(tried);
+  }
+  return std::nullopt;
+}
+
+Tensor find(const io::TensorDirectory& directory, const std::string& name) {
+  if (const auto found = look_for(directory, name)) return *found;
+  const std::string bare = bare_name(name);
   throw ConfigError(fmt::format("{}: no tensor \"{}\"{}; the weights are of another model",
                                 directory.path().string(), name,
-                                has_prefix ? fmt::format(" (nor \"{}\")", bare) : ""));
+                                bare == name ? "" : fmt::format(" (nor \"{}\")", bare)));
+}
+
+bool have_equal_bytes(const Tensor& a, const Tensor& b) {
+  if (a.entry->type != b.entry->type || a.entry->shape != b.entry->shape) return false;
+  std::vector<std::byte> of_a, of_b;
+  for (int64_t done = 0; done < a.entry->bytes(); done += kSlabBytes) {
+    of_a.resize(static_cast<size_t>(std::min(kSlabBytes, a.entry->bytes() - done)));
+    of_b.resize(of_a.size());
+    a.file->read(*a.entry, done, of_a);
+    b.file->read(*b.entry, done, of_b);
+    if (of_a != of_b) return false;
+  }
+  return true;
+}
+
+// Whether the tensor need not be read. Throws ConfigError where it is no copy of what it stands
+// for.
+bool is_spare(const io::TensorDirectory& directory, const std::string& name,
+              const SpareTensor& spare) {
+  const std::optional<std::string> original = spare(name);
+  if (!original) return false;
+  if (original->empty()) return true;
+  if (have_equal_bytes(directory.find(name), find(directory, *original))) return true;
+  throw ConfigError(
+      fmt::format("{}: tensor \"{}\" differs from \"{}\", which stands for both where "
+                  "tie_word_embeddings = true; use model.tie_word_embeddings = false, or remove it",
+                  directory.path().string(), name, *original));
+}
+
+void check_all_are_read(const io::TensorDirectory& directory, const nn::ParameterList& parameters,
+                        const NameOf& name_of, const SpareTensor& spare) {
+  std::set<std::string> read;
+  for (const nn::ParameterHandle& parameter : parameters) {
+    if (const auto tensor = look_for(directory, name_of(parameter->name))) {
+      read.insert(tensor->entry->name);
+    }
+  }
+  std::vector<std::string> unread;
+  for (const std::string& name : directory.names()) {
+    if (!read.contains(name) && !is_spare(directory, name, spare)) unread.push_back(name);
+  }
+  if (unread.empty()) return;
+  constexpr size_t kShown = 3;
+  const std::span shown = std::span(unread).first(std::min(unread.size(), kShown));
+  throw ConfigError(fmt::format(
+      "{}: {} of its {} tensors belong to no parameter of the model that config.json describes: "
+      "\"{}\"{}; they would be left out, and the model be another than was saved",
+      directory.path().string(), unread.size(), directory.names().size(),
+      fmt::join(shown, "\", \""), unread.size() > kShown ? " ..." : ""));
 }
 
 }  // namespace
@@ -62,8 +127,9 @@ void store_finite_weights(const io::SafetensorsReader& file, const io::TensorEnt
 }
 
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                  memory::ChunkEngine& chunks, const NameOf& name_of) {
+                  memory::ChunkEngine& chunks, const NameOf& name_of, const SpareTensor& spare) {
   const io::TensorDirectory directory(folder);
+  check_all_are_read(directory, chunks.parameters(), name_of, spare);
   for (const nn::ParameterHandle& parameter : parameters) {
     const auto [file, entry] = find(directory, name_of(parameter->name));
     read_tensor(*file, *entry, *parameter, chunks.kept_weights(*parameter),

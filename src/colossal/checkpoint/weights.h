@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "colossal/io/safetensors.h"
@@ -17,12 +18,19 @@ namespace colossal::checkpoint {
 
 using NameOf = std::function<std::string(const std::string& parameter)>;
 
+// What a tensor is that no parameter is named after: nothing where that is not known, the empty
+// string where it is not needed, else the name of the tensor whose copy it must be.
+using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
+
 // Weights of a folder for `parameters`, which are among those of `chunks`. Names are tried as given
 // and without their first part ("transformer."), as bare models are saved. Throws ConfigError
-// naming a tensor that is missing or of another shape, IoError naming one that holds numbers which
+// naming a tensor that is missing or of another shape, or that would not be read: one that belongs
+// to no parameter of `chunks` and is not spare. Throws IoError naming one that holds numbers which
 // are not finite.
-void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                  memory::ChunkEngine& chunks, const NameOf& name_of);
+void read_weights(
+    const std::filesystem::path& folder, const nn::ParameterList& parameters,
+    memory::ChunkEngine& chunks, const NameOf& name_of,
+    const SpareTensor& spare = [](const std::string&) { return std::nullopt; });
 
 // Flat values from element `begin` on, in the file's type.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;

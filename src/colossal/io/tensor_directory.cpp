@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "colossal/base/error.h"
 #include "colossal/io/json.h"
@@ -77,12 +79,55 @@ void check_shard(const Index& index, const std::vector<std::string>& expected,
   }
 }
 
-bool has_pickles(const std::filesystem::path& folder) {
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const auto extension = entry.path().extension();
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth") return true;
+bool is_pickle(const std::string& name) {
+  return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth") ||
+         name.ends_with(".ckpt");
+}
+
+bool is_of_another_format(const std::string& name) {
+  return name.ends_with(".h5") || name.ends_with(".msgpack") || name.ends_with(".gguf");
+}
+
+// Names of the files for which `choose` is true, in order.
+std::vector<std::string> find_files(const std::filesystem::path& folder,
+                                    const std::function<bool(const std::string&)>& choose) {
+  std::vector<std::string> names;
+  std::error_code ignored;  // of a folder that is not there
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (choose(name)) names.push_back(name);
   }
-  return false;
+  std::ranges::sort(names);
+  return names;
+}
+
+// Weights that are not read. (The trainer of transformers leaves its own settings as a pickle.)
+std::vector<std::string> find_other_weights(const std::filesystem::path& folder) {
+  return find_files(folder, [](const std::string& name) {
+    return name != "training_args.bin" &&
+           (is_pickle(name) || is_of_another_format(name) || name.ends_with(kExtension));
+  });
+}
+
+std::string list(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 4;
+  const bool all = names.size() <= kShown;
+  const std::span shown = std::span(names).first(all ? names.size() : kShown);
+  return fmt::format("{}{}", fmt::join(shown, ", "),
+                     all ? "" : fmt::format(" and {} more", names.size() - kShown));
+}
+
+[[noreturn]] void refuse_other_weights(const std::filesystem::path& folder,
+                                       const std::vector<std::string>& names) {
+  const char* advice =
+      std::ranges::any_of(names, is_pickle)
+          ? "pickles can run any program and are never read: save the model with transformers' "
+            "save_pretrained(..., safe_serialization=True)"
+      : std::ranges::any_of(names, is_of_another_format)
+          ? "save the model with transformers' save_pretrained"
+          : "give the file one of these names, or write the index";
+  throw ConfigError(fmt::format("{}: its weights are not read from {}, only from {} or {}; {}",
+                                folder.string(), list(names), kSingleFile, kIndexFile, advice));
 }
 
 [[noreturn]] void refuse_folder_without_weights(const std::filesystem::path& folder) {
@@ -90,27 +135,48 @@ bool has_pickles(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder, error)) {
     throw ConfigError(fmt::format("{}: is not a folder with model weights", folder.string()));
   }
-  throw ConfigError(fmt::format(
-      "{}: has neither {} nor {}{}", folder.string(), kSingleFile, kIndexFile,
-      has_pickles(folder) ? "; its .bin, .pt or .pth files are pickles, which can run any program "
-                            "and are never read: save the model with transformers' "
-                            "save_pretrained(..., safe_serialization=True)"
-                          : ""));
+  throw ConfigError(
+      fmt::format("{}: has neither {} nor {}", folder.string(), kSingleFile, kIndexFile));
 }
 
 }  // namespace
 
+bool holds_weights(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const char* name : {kSingleFile, kIndexFile}) {
+    if (std::filesystem::exists(folder / name, error)) return true;
+  }
+  const std::vector<std::string> others = find_other_weights(folder);
+  if (!others.empty()) refuse_other_weights(folder, others);
+  return false;
+}
+
 TensorDirectory::TensorDirectory(const std::filesystem::path& folder, OutsideLinks links)
     : folder_(folder) {
+  if (!holds_weights(folder_)) refuse_folder_without_weights(folder_);
   std::error_code error;
   if (std::filesystem::exists(folder_ / kSingleFile, error)) {
     files_.push_back(
         std::make_unique<SafetensorsReader>(File::open_inside(folder_, kSingleFile, links)));
-  } else if (std::filesystem::exists(folder_ / kIndexFile, error)) {
-    open_shards(links);
   } else {
-    refuse_folder_without_weights(folder_);
+    open_shards(links);
   }
+  check_all_are_read();
+}
+
+void TensorDirectory::check_all_are_read() const {
+  const std::vector<std::string> unread = find_files(folder_, [this](const std::string& name) {
+    const auto is_it = [&](const auto& file) { return file->path() == folder_ / name; };
+    return name.ends_with(kExtension) && !name.starts_with("consolidated") &&
+           std::ranges::none_of(files_, is_it);
+  });
+  if (unread.empty()) return;
+  const bool single = files_.size() == 1 && files_[0]->path() == folder_ / kSingleFile;
+  throw ConfigError(fmt::format(
+      "{}: {} would not be read, as {}; move it elsewhere, or {}", folder_.string(), list(unread),
+      single ? fmt::format("{} is there", kSingleFile)
+             : fmt::format("{} does not name it", kIndexFile),
+      single ? fmt::format("remove {}", kSingleFile) : "name its tensors there"));
 }
 
 void TensorDirectory::open_shards(OutsideLinks links) {

@@ -13,12 +13,18 @@
 
 namespace colossal::io {
 
+// Whether a folder has weights that TensorDirectory reads; false where it has none of any kind.
+// Throws ConfigError naming them, with advice, where all it has are others: pickles, which are
+// never read, other formats, or *.safetensors of other names.
+bool holds_weights(const std::filesystem::path& folder);
+
 class TensorDirectory {
  public:
   // Reads and checks the index and every header. Throws IoError when a shard's name is no plain
   // file name or a link leaves the folder (unless told to follow), a shard is missing, or index and
-  // shards do not name exactly the same tensors; ConfigError when the folder has no safetensors
-  // (with advice where it has pickles, which are never read).
+  // shards do not name exactly the same tensors; ConfigError when the folder has no weights that
+  // are read, or a *.safetensors besides those that are. ("consolidated*.safetensors" may be there:
+  // the same weights under other names, as Mistral publishes them.)
   explicit TensorDirectory(const std::filesystem::path& folder,
                            OutsideLinks links = OutsideLinks::refuse);
 
@@ -35,6 +41,7 @@ class TensorDirectory {
 
  private:
   void open_shards(OutsideLinks links);
+  void check_all_are_read() const;
   Tensor locate(std::string_view name) const;
 
   std::filesystem::path folder_;

@@ -3,6 +3,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/nearest.h"
 #include "colossal/io/json.h"
+#include "colossal/io/tensor_directory.h"
 #include "colossal/models/gpt2/model.h"
 #include "colossal/models/gpt2/presets.h"
 #include "colossal/models/gpt2/sharding.h"
@@ -134,11 +135,6 @@ void apply_overrides(nlohmann::json& config, const nlohmann::json& overrides) {
   }
 }
 
-bool has_weights(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / "model.safetensors") ||
-         std::filesystem::exists(folder / "model.safetensors.index.json");
-}
-
 }  // namespace
 
 double ModelFacts::flops_per_token(int64_t sequence) const {
@@ -165,7 +161,9 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   config = family_of(config).simplify(std::move(config));
   if (!request.overrides.empty()) apply_overrides(config, request.overrides);
   ModelSpecification specification = specify(config, request.dropout);
-  if (!request.path.empty() && has_weights(request.path)) specification.weights = request.path;
+  if (!request.path.empty() && io::holds_weights(request.path)) {
+    specification.weights = request.path;
+  }
   return specification;
 }
 
@@ -181,6 +179,18 @@ parallel::Sharding sharding(const ModelSpecification& specification) {
 std::string hugging_face_name(const ModelSpecification& specification,
                               const std::string& parameter) {
   return hugging_face_name(family_of(specification.config).layer_names(), parameter);
+}
+
+std::optional<std::string> spare_tensor(const ModelSpecification& specification,
+                                        const std::string& name) {
+  for (std::string_view end : family_of(specification.config).layer_names().computed) {
+    if (name.ends_with(end)) return "";
+  }
+  const bool tied = specification.config.value("tie_word_embeddings", false);
+  if (tied && name == hugging_face_name(specification, "head.weight")) {
+    return hugging_face_name(specification, "token_embedding.weight");
+  }
+  return std::nullopt;
 }
 
 }  // namespace colossal::models

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace colossal::models {
 struct ModelSpecification {
   nlohmann::json config;  // normalised: as a checkpoint carries it
   ModelFacts facts;
-  std::filesystem::path weights;  // a folder with safetensors, or empty: random weights
+  std::filesystem::path weights;  // a folder with weights, or empty: random weights
 };
 
 struct ModelRequest {
@@ -31,7 +32,7 @@ std::vector<std::string> preset_names();
 
 // Throws ConfigError: both or neither of preset and path, an unknown preset (naming the nearest),
 // no config.json, an unknown family, a field that is missing or absurd, an override of no such
-// field.
+// field, a folder with weights that are not read.
 ModelSpecification resolve_model(const ModelRequest& request);
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
@@ -43,5 +44,11 @@ parallel::Sharding sharding(const ModelSpecification& specification);
 // The name that Hugging Face files give a parameter.
 std::string hugging_face_name(const ModelSpecification& specification,
                               const std::string& parameter);
+
+// What a tensor of a Hugging Face file is that is no parameter's: nothing where the model does not
+// know it, the empty string where the model computes it, or the name of the tensor whose copy it is
+// (the head of a model whose embeddings are tied).
+std::optional<std::string> spare_tensor(const ModelSpecification& specification,
+                                        const std::string& name);
 
 }  // namespace colossal::models

@@ -14,6 +14,8 @@ struct LayerNames {
   std::string_view blocks;  // what precedes a block's number: "transformer.h."
   Pairs of_a_block;
   Pairs others;
+  // Ends of the names of tensors that older files hold and that the model computes itself.
+  std::vector<std::string_view> computed = {};
 };
 
 // "blocks.3.mlp_up.weight" -> "transformer.h.3.mlp.c_fc.weight". Throws InternalError for a name

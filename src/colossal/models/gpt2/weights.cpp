@@ -13,7 +13,8 @@ const LayerNames& layer_names() {
                                  .others = {{"token_embedding", "transformer.wte"},
                                             {"position_embedding", "transformer.wpe"},
                                             {"final_norm", "transformer.ln_f"},
-                                            {"head", "lm_head"}}};
+                                            {"head", "lm_head"}},
+                                 .computed = {".attn.bias", ".attn.masked_bias"}};
   return kNames;
 }
 

@@ -15,7 +15,8 @@ const LayerNames& layer_names() {
                                                 {"mlp_down", "mlp.down_proj"}},
                                  .others = {{"token_embedding", "model.embed_tokens"},
                                             {"final_norm", "model.norm"},
-                                            {"head", "lm_head"}}};
+                                            {"head", "lm_head"}},
+                                 .computed = {".rotary_emb.inv_freq"}};
   return kNames;
 }
 

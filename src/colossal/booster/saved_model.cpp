@@ -1,0 +1,130 @@
+#include "colossal/booster/saved_model.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/base/units.h"
+#include "colossal/io/json.h"
+
+namespace colossal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kBytes = "bytes";
+constexpr const char* kModel = "model";
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kGenerationFile = "generation_config.json";
+
+// The model's folder where it has a tokenizer that is read; else empty.
+std::string own_tokenizer(const std::string& model_path) {
+  std::error_code ignored;
+  const bool has =
+      !model_path.empty() && fs::exists(fs::path(model_path) / text::kTokenizerFile, ignored);
+  return has ? model_path : "";
+}
+
+const char* torch_name(at::ScalarType type) {
+  return type == at::kBFloat16 ? "bfloat16" : type == at::kDouble ? "float64" : "float32";
+}
+
+// Every "*_token_id" that the model's config.json or the run gives.
+nlohmann::json token_numbers(const models::ModelRequest& model) {
+  nlohmann::json given = io::read_json(fs::path(model.path) / kConfigFile);
+  given.update(model.overrides);
+  nlohmann::json numbers = nlohmann::json::object();
+  for (const auto& [field, value] : given.items()) {
+    if (field.ends_with("_token_id")) numbers[field] = value;
+  }
+  return numbers;
+}
+
+bool names(const nlohmann::json& end, int32_t token) {
+  return end.is_array() ? std::find(end.begin(), end.end(), token) != end.end() : end == token;
+}
+
+// Whether the numbers of model.path are those of the run's tokenizer: it is the folder's own, or at
+// least ends a text as the folder's config.json says.
+bool numbers_are_of(const models::ModelRequest& model, const text::Tokenizer& tokenizer) {
+  const fs::path own = fs::path(model.path) / text::kTokenizerFile;
+  std::error_code ignored;
+  if (fs::exists(own, ignored)) {
+    const text::TokenizerFiles files = tokenizer.files();
+    const std::string* json = text::find_file(files, text::kTokenizerFile);
+    return json && *json == text::read_file(own);
+  }
+  return names(token_numbers(model).value("eos_token_id", nlohmann::json()),
+               tokenizer.end_of_text());
+}
+
+// The source's files, and what the run's tokenizer has beside them.
+text::TokenizerFiles source_files(const fs::path& folder, const text::Tokenizer& tokenizer) {
+  text::TokenizerFiles files;
+  std::error_code ignored;
+  if (fs::exists(folder / text::kTokenizerFile, ignored)) {
+    files = text::read_tokenizer_files(folder / text::kTokenizerFile);
+  }
+  for (const auto& [name, content] : tokenizer.files()) {
+    if (!text::find_file(files, name)) files.emplace_back(name, content);
+  }
+  if (fs::exists(folder / kGenerationFile, ignored)) {
+    files.emplace_back(kGenerationFile, text::read_file(folder / kGenerationFile));
+  }
+  return files;
+}
+
+}  // namespace
+
+std::string resolve_tokenizer(const RunConfig& config) {
+  const std::string& folder = config.model.path;
+  const std::string own = own_tokenizer(folder);
+  const std::optional<std::string>& asked = config.data.tokenizer;
+  if (asked && asked != kModel) return *asked;
+  if (!own.empty()) return own;
+  const std::vector<std::string> others =
+      folder.empty() ? std::vector<std::string>() : text::list_tokenizer_files(folder);
+  if (!asked && others.empty()) return kBytes;
+  const std::string found =
+      folder.empty() ? "a preset has no tokenizer"
+                     : fmt::format("{} holds no {}{}", folder, text::kTokenizerFile,
+                                   others.empty() ? std::string()
+                                                  : fmt::format(", only {}, which {} not read",
+                                                                fmt::join(others, ", "),
+                                                                others.size() == 1 ? "is" : "are"));
+  throw ConfigError(fmt::format(
+      "{}: {}; {}give data.tokenizer = the path of a tokenizer.json, or \"bytes\"",
+      asked ? "data.tokenizer = \"model\"" : "data.tokenizer is left to the model", found,
+      others.empty() ? "" : "write one with transformers' AutoTokenizer and save_pretrained, or "));
+}
+
+std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer) {
+  const std::string own = own_tokenizer(job.config.model.path);
+  const std::array end{tokenizer.end_of_text()};
+  return fmt::format("{}{}, {} tokens, a text ends with {} ({})", job.tokenizer,
+                     !own.empty() && job.tokenizer == own ? ", the model's own" : "",
+                     format_count(tokenizer.vocabulary_size()), end[0],
+                     tokenizer.decode_continuation(end));
+}
+
+SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer) {
+  SavedModel saved{job.model.config, {}};
+  saved.config["dtype"] = torch_name(job.precision.compute);
+  const models::ModelRequest& model = job.config.model;
+  const bool keep = !model.path.empty() && numbers_are_of(model, tokenizer);
+  if (keep) saved.config.update(token_numbers(model));
+  saved.files = keep ? source_files(model.path, tokenizer) : tokenizer.files();
+  if (saved.config.value("eos_token_id", nlohmann::json()).is_null()) {
+    saved.config["bos_token_id"] = tokenizer.end_of_text();
+    saved.config["eos_token_id"] = tokenizer.end_of_text();
+  }
+  if (!keep && !model.path.empty()) {
+    log::info("checkpoints have the token numbers of {}, not those of {}", job.tokenizer,
+              model.path);
+  }
+  return saved;
+}
+
+}  // namespace colossal

@@ -1,0 +1,31 @@
+// A model's folder beside its tensors: which tokenizer a run takes from the folder of model.path,
+// and what of it a checkpoint carries on.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "colossal/booster/job.h"
+#include "colossal/text/tokenizer.h"
+
+namespace colossal {
+
+// What data.tokenizer asks for, as text::make_tokenizer takes it. Throws ConfigError where "model"
+// has none, or where it was left open and the model's own is of a kind that is not read.
+std::string resolve_tokenizer(const RunConfig& config);
+
+// For people: what it is, its size and how a text ends.
+std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer);
+
+struct SavedModel {
+  nlohmann::json config;       // config.json
+  text::TokenizerFiles files;  // name and content of what lies beside it
+};
+
+// A model from model.path keeps its token numbers (every "*_token_id" of its config.json),
+// generation_config.json and tokenizer files as they are. Where it has none they are made from the
+// tokenizer; so they are where the run's tokenizer is another one than the model's, whose numbers
+// would mean something else. Throws IoError for a file that cannot be read.
+SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer);
+
+}  // namespace colossal

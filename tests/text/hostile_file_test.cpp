@@ -132,7 +132,7 @@ TEST_F(HostileFile, EditedBytes) {
 TEST_F(HostileFile, EditedValues) {
   const json original = json::parse(rich_tokenizer());
   int accepted = 0;
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < 2500; ++round) {
     const std::string content = with_other_values(original, random_);
     ASSERT_NO_THROW(accepted += survives(content)) << content;
   }

@@ -105,6 +105,27 @@ TEST(TokenizerDefinition, NamesTheStepThatItDoesNotSupport) {
   EXPECT_THAT(refusal(definition.dump()), HasSubstr("is \"__\", not one character"));
 }
 
+TEST(TokenizerDefinition, NamesThePostProcessorThatItDoesNotSupport) {
+  const auto with_parts = [](const std::vector<json>& parts) {
+    return json{{"type", "TemplateProcessing"},
+                {"single", parts},
+                {"special_tokens", {{"<s>", {{"ids", {1}}}}}}};
+  };
+  const auto special = [](const char* id) { return json{{"SpecialToken", {{"id", id}}}}; };
+  const json text = {{"Sequence", {{"id", "A"}}}};
+  const json sound = with_parts({special("<s>"), text});
+  EXPECT_EQ(refusal_with("/post_processor", sound), "accepted");
+  EXPECT_THAT(refusal_with("/post_processor", {{"type", "Other"}}),
+              HasSubstr("post_processor.type is \"Other\""));
+  EXPECT_THAT(refusal_with("/post_processor", with_parts({special("<s>")})),
+              HasSubstr("has the text 0 times"));
+  EXPECT_THAT(refusal_with("/post_processor", with_parts({special("</s>"), text})),
+              HasSubstr("special_tokens.</s>.ids is missing"));
+  EXPECT_THAT(
+      refusal_with("/post_processor", {{"type", "Sequence"}, {"processors", {sound, sound}}}),
+      HasSubstr("comes after another one that adds tokens"));
+}
+
 TEST(TokenizerDefinition, FallsBackToBytesOnlyWhereByteLevelDoesNot) {
   EXPECT_EQ(refusal_with("/model/byte_fallback", true), "accepted");  // it has all bytes
   json definition = small_tokenizer();

@@ -323,11 +323,10 @@ def write_prompts(folder, tokenizer, texts):
     for i, processor in enumerate([
             processors.TemplateProcessing(single="<s> $A </s> <s>", pair="$A $B",
                                           special_tokens=[("<s>", 1), ("</s>", 2)]),
-            processors.RobertaProcessing(sep=("</s>", 2), cls=("<s>", 1)),
+            processors.RobertaProcessing(("</s>", 2), ("<s>", 1)),
             processors.Sequence([
                 processors.ByteLevel(),
-                processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)]),
-                processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])])]):
+                processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])])]):
         made = Tokenizer.from_str(definition)
         made.post_processor = processor
         prompts = folder / f"prompts_{i}"

@@ -46,7 +46,7 @@ void describe(ConfigSchema& schema, GenerateConfig& config) {
   memory::add_nvme_path_key(schema, &config.nvme_path);
 }
 
-std::string config_help() {
+std::string generate_help() {
   GenerateConfig config;
   ConfigSchema schema;
   describe(schema, config);
@@ -131,7 +131,7 @@ void add_generate(CLI::App& app, int&) {
   command->add_option("--seed", options.sampling.seed, "the same seed draws the same text")
       ->capture_default_str();
   command->allow_extras();
-  command->footer(config_help);
+  command->footer(generate_help);
   command->callback([arguments, command] {
     arguments->flags = command->remaining();
     generate(*arguments);

@@ -46,13 +46,25 @@ std::vector<std::string> with_empty_values(const CLI::App& app, int argc, char**
   for (auto it = arguments.begin(); it != arguments.end(); ++it) {
     if (*it == "--") return separated.insert(separated.end(), it, arguments.end()), separated;
     const std::string name = it->substr(0, it->find('='));
-    if (*it == name + "=" && commands[0]->get_option_no_throw(name)) {
+    const CLI::Option* option = commands[0]->get_option_no_throw(name);
+    if (*it == name + "=" && option && option->get_items_expected_max() > 0) {
       separated.insert(separated.end(), {name, ""});
     } else {
       separated.push_back(*it);
     }
   }
   return separated;
+}
+
+// An empty text is one; CLI11 would take it for the number 0 as well.
+void refuse_empty_numbers(CLI::App& app) {
+  const CLI::Validator has_value(
+      [](const std::string& value) { return value.empty() ? "needs a value" : ""; }, "");
+  for (CLI::App* command : app.get_subcommands({})) {
+    for (CLI::Option* option : command->get_options()) {
+      if (option->get_type_name() != "TEXT") option->check(has_value);
+    }
+  }
 }
 
 int run(int argc, char** argv) {
@@ -68,6 +80,7 @@ int run(int argc, char** argv) {
   add_generate(app, exit_code);
   add_check(app, exit_code);
   add_run(app, exit_code);
+  refuse_empty_numbers(app);
   refuse_unknown_command(app, argc, argv);
   try {
     std::vector<std::string> arguments = with_empty_values(app, argc, argv);

@@ -210,7 +210,6 @@ int32_t read_numbered_token(const JsonNode& node) {
   return numbers[0];
 }
 
-// Of several, each puts its tokens around those of the one before.
 void read_post_processor_step(const JsonNode& node, TokenizerDefinition& definition) {
   const std::string type = node["type"].string();
   Tokens before, after;
@@ -225,8 +224,12 @@ void read_post_processor_step(const JsonNode& node, TokenizerDefinition& definit
                     "\"ByteLevel\" and a \"Sequence\" of these are supported",
                     type));
   }
-  definition.before_text.insert(definition.before_text.begin(), before.begin(), before.end());
-  definition.after_text.insert(definition.after_text.end(), after.begin(), after.end());
+  if (before.empty() && after.empty()) return;
+  if (!definition.before_text.empty() || !definition.after_text.empty()) {
+    node.refuse(fmt::format("(\"{}\") comes after another one that adds tokens", type));
+  }
+  definition.before_text = std::move(before);
+  definition.after_text = std::move(after);
 }
 
 void check_byte_level_decoder(const JsonNode& node) {

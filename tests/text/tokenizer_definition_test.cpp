@@ -120,7 +120,7 @@ TEST(TokenizerDefinition, NamesThePostProcessorThatItDoesNotSupport) {
   EXPECT_THAT(refusal_with("/post_processor", with_parts({special("<s>")})),
               HasSubstr("has the text 0 times"));
   EXPECT_THAT(refusal_with("/post_processor", with_parts({special("</s>"), text})),
-              HasSubstr("special_tokens.</s>.ids is missing"));
+              HasSubstr("special_tokens.</s> is missing"));
   EXPECT_THAT(
       refusal_with("/post_processor", {{"type", "Sequence"}, {"processors", {sound, sound}}}),
       HasSubstr("comes after another one that adds tokens"));

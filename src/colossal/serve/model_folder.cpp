@@ -26,7 +26,7 @@ at::ScalarType stored_type(const std::filesystem::path& folder) {
   const io::TensorDirectory directory(folder);
   for (const auto& file : directory.files()) {
     for (const io::TensorEntry& entry : file->entries()) {
-      return checkpoint::tensor_type(entry.type);
+      return checkpoint::tensor_type(entry, file->path());
     }
   }
   return at::kFloat;

@@ -52,9 +52,10 @@ TEST(ScheduleFile, RefusesOtherSizes) {
   write_schedule(scratch / "schedule.txt", make_schedule("zb-v", {2, 2, 3}));
   const std::string path = (scratch / "schedule.txt").string();
   EXPECT_EQ(error_of_file(path, {2, 2, 3}), "no error");
-  EXPECT_THAT(error_of_file(path, {2, 2, 4}), HasSubstr("micro-batches = 3, and this run has"));
-  EXPECT_THAT(error_of_file(path, {4, 1, 3}), HasSubstr("is for pp = 2"));
-  EXPECT_THAT(error_of_file(path, {2, 1, 3}), HasSubstr("stages in all = 4"));
+  EXPECT_THAT(error_of_file(path, {2, 2, 4}), HasSubstr("of 3 micro-batches, and this run has 4"));
+  EXPECT_THAT(error_of_file(path, {4, 1, 3}),
+              HasSubstr("of 2 ranks (parallel.pp), and this run has 4"));
+  EXPECT_THAT(error_of_file(path, {2, 1, 3}), HasSubstr("of 4 stages"));
 }
 
 }  // namespace

@@ -73,6 +73,8 @@ TEST(ScheduleText, NamesLineAndColumnOfAnError) {
   EXPECT_THAT(rank_line("rank F0.0"), HasSubstr("begins with rank N:"));
   EXPECT_THAT(rank_line("stage 0"), AllOf(HasSubstr("column 1"), HasSubstr("\"stage\"")));
   EXPECT_THAT(error_of("micro_batches: none"), HasSubstr("line 1, column 16"));
+  EXPECT_THAT(rank_line("rank_of_stage: 0"),
+              AllOf(HasSubstr("line 4, column 1"), HasSubstr("rank_of_stage: is given twice")));
   EXPECT_THAT(error_of("micro_batches: 0"), HasSubstr("1 or more"));
   EXPECT_THAT(error_of("micro_batches: 1 2"), HasSubstr("too much"));
   EXPECT_THAT(error_of("buffers:"), HasSubstr("a number is missing"));

@@ -18,19 +18,17 @@ bool is_built_in(const std::string& name) {
 }
 
 void check_fits(const std::string& path, const Schedule& schedule, const PipelineShape& shape) {
-  const auto refuse = [&](std::string_view key, int asked, int found) {
-    throw ConfigError(
-        fmt::format("parallel.pp_schedule = \"{0}\" is for {1} = {2}, and this run has {1} = {3}; "
-                    "use {1} = {2}, "
-                    "or another schedule",
-                    path, key, found, asked));
+  const auto compare = [&](std::string_view what, int found, int asked) {
+    if (found == asked) return;
+    throw ConfigError(fmt::format(
+        "parallel.pp_schedule = \"{}\" is a schedule of {} {}, and this run has {}; change the run "
+        "or the file, or use a built-in schedule",
+        path, found, what, asked));
   };
-  const int stages = shape.num_ranks * shape.chunks;
-  if (schedule.num_ranks() != shape.num_ranks) refuse("pp", shape.num_ranks, schedule.num_ranks());
-  if (schedule.num_stages() != stages) refuse("stages in all", stages, schedule.num_stages());
-  if (schedule.num_micro_batches != shape.num_micro_batches) {
-    refuse("micro-batches", shape.num_micro_batches, schedule.num_micro_batches);
-  }
+  compare("ranks (parallel.pp)", schedule.num_ranks(), shape.num_ranks);
+  compare("stages (parallel.pp x parallel.pp_chunks)", schedule.num_stages(),
+          shape.num_ranks * shape.chunks);
+  compare("micro-batches", schedule.num_micro_batches, shape.num_micro_batches);
 }
 
 }  // namespace

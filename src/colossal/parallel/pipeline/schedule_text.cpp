@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "colossal/base/error.h"
 #include "colossal/parallel/pipeline/communication.h"
@@ -70,6 +71,9 @@ class Parser {
     if (words.empty()) return;
     const Word& key = words.front();
     const std::span<const Word> values = std::span(words).subspan(1);
+    if (key.text != "rank" && !keys_.insert(std::string(key.text)).second) {
+      fail(key.column, fmt::format("{} is given twice", key.text));
+    }
     if (key.text == "name:") {
       parse_name(line, key);
     } else if (key.text == "micro_batches:") {
@@ -119,7 +123,6 @@ class Parser {
 
   void parse_placement(const Word& key, std::span<const Word> values) {
     if (values.empty()) fail(key.column, "the rank of each stage is missing after rank_of_stage:");
-    schedule_.rank_of_stage.clear();
     int ranks = 0;
     for (const Word& word : values) {
       const int rank = number(word, word.text, "the rank of a stage");
@@ -189,6 +192,7 @@ class Parser {
 
   std::string_view source_;
   int line_ = 0;
+  std::set<std::string> keys_;
   Schedule schedule_{.buffers = kBuffersWithoutTheKey};
 };
 

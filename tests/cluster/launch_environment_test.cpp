@@ -260,6 +260,28 @@ TEST(Socket, says_which_host_has_no_address) {
   }
 }
 
+TEST(LaunchEnvironment, slurms_host_that_does_not_resolve_is_named_with_what_would_work) {
+  Variables variables = kSlurm;
+  variables.erase("COLOSSAL_INTERFACE_ADDRESS");
+  variables["SLURM_STEP_NODELIST"] = "no-such-host[1-2].invalid";
+  try {
+    read_from(variables);
+    FAIL() << "it was found";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Slurm started 7 ranks on 2 hosts"));
+    EXPECT_THAT(error.what(), HasSubstr("'no-such-host1.invalid'"));
+    EXPECT_THAT(error.what(), HasSubstr("set MASTER_ADDR to an address of rank 0's host"));
+  }
+}
+
+TEST(LaunchEnvironment, slurms_hosts_that_are_all_this_one_meet_on_loopback_where_told) {
+  Variables variables = kSlurm;
+  variables.erase("COLOSSAL_INTERFACE_ADDRESS");
+  variables["SLURM_STEP_NODELIST"] = "no-such-host[1-2].invalid";
+  variables["MASTER_ADDR"] = "127.0.0.1";
+  EXPECT_EQ(read_from(variables)->rendezvous.interface_address, "127.0.0.1");
+}
+
 std::optional<int> openmp_threads_of(Variables variables) {
   return openmp_threads([&](const char* name) {
     const auto found = variables.find(name);

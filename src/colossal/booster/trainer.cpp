@@ -182,6 +182,9 @@ class Trainer {
     if (moved) save_last();
     if (!moved) summary_.steps = engine_.steps_done();
     monitor_.finish();
+    // A stopped rank exits with a code that torchrun and mpirun take for a failure, on which they
+    // end the others: none goes before all are done.
+    if (summary_.stopped) comm::barrier(context_.world_group());
   }
 
   // Mean loss; none where a request to stop broke it off, so that the save need not wait for it.

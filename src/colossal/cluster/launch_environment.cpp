@@ -66,12 +66,24 @@ std::string choose_interface(const EnvironmentValues& values, const LaunchEnviro
   if (values.has(kInterfaceVariable)) return values.text(kInterfaceVariable);
   const std::string& meeting = launch.rendezvous.address;
   if (launch.num_hosts == 1 || is_loopback_name(meeting)) return kLoopback;
-  const std::string own = address_towards(resolve(meeting).front());
+  const std::string named =
+      fmt::format("{} started {} ranks on {} hosts, which are to meet at '{}'", launch.launcher,
+                  launch.rendezvous.size, launch.num_hosts, meeting);
+  std::string own;
+  try {
+    own = address_towards(resolve(meeting).front());
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format(
+        "{}: {}; set MASTER_ADDR to an address of rank 0's host (127.0.0.1 where all of them are "
+        "this one host)",
+        named, error.what()));
+  }
   if (is_loopback(own)) {
     throw ConfigError(fmt::format(
-        "the ranks are to meet at '{}', but on this host that name means {}, which other hosts "
-        "cannot reach; set MASTER_ADDR to an address on the network, or {} to this host's own",
-        meeting, own, kInterfaceVariable));
+        "{}, but on this host that name means {}, which other hosts cannot reach; set MASTER_ADDR "
+        "to an address on the network (127.0.0.1 where all of them are this one host), or {} to "
+        "this host's own",
+        named, own, kInterfaceVariable));
   }
   return own;
 }

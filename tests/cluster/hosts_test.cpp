@@ -135,6 +135,14 @@ TEST_F(Hosts, a_host_that_never_comes_is_named) {
   EXPECT_THAT(b.output(), HasSubstr("the job was not started by the launcher on host 127.0.0.1"));
 }
 
+TEST_F(Hosts, who_is_waited_for_is_said_after_a_while) {
+  TestProcess a(launcher(0, {"train"}));
+  EXPECT_TRUE(a.writes("waiting for 127.0.0.2 (1 of 2 launchers are here"));
+  kill(a.pid(), SIGTERM);
+  EXPECT_EQ(a.wait(), kStoppedExitCode);
+  EXPECT_THAT(a.output(), HasSubstr("before any rank was started; nothing is lost"));
+}
+
 TEST_F(Hosts, waiting_for_hosts_can_be_interrupted) {
   for (const int host : {0, 1}) {
     TestProcess launcher_process(launcher(host, {"train"}));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/backend.h"
 #include "colossal/comm/group.h"
 #include "colossal/comm/law.h"
 #include "tests/comm/settings.h"
@@ -17,6 +18,7 @@
 namespace colossal::comm {
 namespace {
 
+using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::AnyOf;
@@ -406,6 +408,16 @@ TEST(Group, RefusesWhatNoBackendCouldDo) {
     EXPECT_THROW(world.group("dp", {0, 1, 2}), InternalError);
     EXPECT_THROW(world.group("dp", {0, 1, 1}), InternalError);
   });
+}
+
+// As after SIGSTOP and SIGCONT of all ranks: each finds that the others did not come.
+TEST(Deadline, that_is_noticed_late_says_that_the_rank_itself_did_not_run) {
+  const auto noticed_after = [](std::chrono::milliseconds late) {
+    return std::string(Deadline(3s).extended(-3s - late).failure("rank 1 did not arrive").what());
+  };
+  EXPECT_EQ(noticed_after(100ms), "timed out after 3s: rank 1 did not arrive");
+  EXPECT_THAT(noticed_after(5s),
+              HasSubstr("this rank itself did not run for the last 5s or longer"));
 }
 
 }  // namespace

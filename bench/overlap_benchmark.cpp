@@ -157,12 +157,7 @@ void train(comm::World& local, Milliseconds length, int64_t pairs, const Setting
   config.total_steps = 2 * pairs * (kMeasuredSteps + 1);
   config.precision = resolve_precision({}, has_bf16_instructions(), /*micro_batches=*/1);
   config.global_batch = setting.strategy.dp * setting.sequences;
-  Engine engine(
-      build->parameters(),
-      [&](const data::Batch& batch, const nn::StepContext& step) {
-        return LossSum{model.loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
-      },
-      context, config);
+  Engine engine(build->parameters(), stages_of(model, context.strategy()), context, config);
   engine.chunks().initialise(config.seed);
   data::Batch batch;
   batch.inputs = at::randint(512, {setting.sequences, setting.sequence}, at::kLong);

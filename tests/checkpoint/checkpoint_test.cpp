@@ -123,12 +123,13 @@ void train_and_save(memory::ChunkEngine& engine, const ParallelContext& context,
   engine.initialise(4);
   for (int step = 0; step < 3; ++step) {
     engine.begin_step();
-    engine.begin_micro_batch(true);
+    engine.begin_micro_batch();
+    engine.begin_backward(true);
     for (const auto& parameter : engine.parameters()) {
       nn::LayerScope scope("layer");
       torch::autograd::backward({(parameter.use(scope) * (step + 1.5)).sum()}, {});
     }
-    engine.end_micro_batch();
+    engine.end_backward();
     engine.finish_reduction();
     engine.update({.learning_rate = 0.01}, std::vector<bool>(engine.parameters().size(), true));
   }

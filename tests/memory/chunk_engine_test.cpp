@@ -74,10 +74,11 @@ TEST(ChunkEngine, UnusedParametersStayUntouched) {
       before.collect(engine);
       for (int step = 0; step < 3; ++step) {
         engine.begin_step();
-        engine.begin_micro_batch(true);
+        engine.begin_micro_batch();
+        engine.begin_backward(true);
         backward_of_sum(parameters[0], 1.0);
         if (world.rank() == 1) backward_of_sum(parameters[2], 2.0);
-        engine.end_micro_batch();
+        engine.end_backward();
         engine.finish_reduction();
         const std::vector<double> used = engine.used();
         EXPECT_EQ(used, (std::vector<double>{1, 0, world.rank() == 1 ? 1.0 : 0.0, 0}));
@@ -103,12 +104,13 @@ TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
     engine.initialise(1);
     engine.begin_step();
     for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
-      engine.begin_micro_batch(micro_batch == 2);
+      engine.begin_micro_batch();
+      engine.begin_backward(micro_batch == 2);
       // Two uses: autograd adds them before the engine sees them.
       nn::LayerScope scope("layer");
       const at::Tensor weight = parameters[0].use(scope), again = parameters[0].use(scope);
       torch::autograd::backward({weight.sum() + (again * (10.0 * world.rank())).sum()}, {});
-      engine.end_micro_batch();
+      engine.end_backward();
     }
     engine.finish_reduction();
     const at::Tensor checked = at::zeros({1}, at::kLong);
@@ -157,10 +159,11 @@ TEST(ChunkEngine, NamesTheFirstNonFiniteGradient) {
   ChunkEngine engine(parameters, context, *optimizer, kFp64);
   engine.initialise(1);
   engine.begin_step();
-  engine.begin_micro_batch(true);
+  engine.begin_micro_batch();
+  engine.begin_backward(true);
   backward_of_sum(parameters[0], 1.0);
   backward_of_sum(parameters[2], std::numeric_limits<double>::infinity());
-  engine.end_micro_batch();
+  engine.end_backward();
   engine.finish_reduction();
   EXPECT_FALSE(std::isfinite(engine.squared_gradient_norm()));
   EXPECT_EQ(engine.first_non_finite_gradient(), "on_one_rank");
@@ -186,13 +189,14 @@ TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
       for (int step = 0; step < 2; ++step) {
         engine.begin_step();
         EXPECT_EQ(ledger.live()[MemoryKind::gradients], 0);
-        engine.begin_micro_batch(true);
+        engine.begin_micro_batch();
+        engine.begin_backward(true);
         nn::LayerScope layer("layer");
         const at::Tensor product = (parameters[0].use(layer) * 2.0).sum();
         ledger.reset_peak();
         const int64_t before = ledger.live().total();
         torch::autograd::backward({product}, {});
-        engine.end_micro_batch();
+        engine.end_backward();
         engine.finish_reduction();
         // The gradient and, sharded, the part of it that is kept; autograd's own is no second one.
         const int64_t expected = zero >= 2 ? kBytes + kBytes / 2 : kBytes;
@@ -232,11 +236,12 @@ class NvmeTier : public testing::Test {
 
   void step(ChunkEngine& engine) {
     engine.begin_step();
-    engine.begin_micro_batch(true);
+    engine.begin_micro_batch();
+    engine.begin_backward(true);
     for (const nn::ParameterHandle& parameter : engine.parameters()) {
       backward_of_sum(parameter, 1.0);
     }
-    engine.end_micro_batch();
+    engine.end_backward();
     engine.finish_reduction();
     engine.update({.learning_rate = 0.1}, std::vector<bool>(engine.parameters().size(), true));
   }
@@ -270,7 +275,7 @@ TEST_F(NvmeTier, DamageIsNoticed) {
 TEST_F(NvmeTier, InferenceBringsEachWeightOnceARound) {
   options_.chunk_bytes = 1;  // a chunk each
   options_.window_bytes = 0;
-  ChunkEngine engine(make_parameters(), context_, options_, OrderOfUse{.forward = {0, 1, 2, 3}});
+  ChunkEngine engine(make_parameters(), context_, options_, {{0, {.forward = {0, 1, 2, 3}}}});
   engine.initialise(1);
   const ChunkEngine::StateBytes rest = engine.state_bytes(Tier::nvme);
   EXPECT_EQ(rest.total(), rest.parameters);
@@ -321,9 +326,10 @@ TEST_F(NvmeTier, GradientsThatWereWrittenMakeWay) {
   ChunkEngine engine(parameters, context_, *optimizer_, options_);
   engine.initialise(1);
   engine.begin_step();
-  engine.begin_micro_batch(/*last=*/true);
+  engine.begin_micro_batch();
+  engine.begin_backward(/*last=*/true);
   for (const nn::ParameterHandle& parameter : parameters) backward_of_sum(parameter, 1);
-  engine.end_micro_batch();
+  engine.end_backward();
   engine.finish_reduction();
   const int64_t gradients = kChunks * kElements * static_cast<int64_t>(sizeof(double));
   EXPECT_LT(engine.tier_pools().host_peak_bytes(), gradients / 2);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace colossal::test {
 namespace {
 
@@ -24,7 +26,12 @@ std::string tensor_name(const Strategy& layout) {
 }  // namespace
 
 std::string layout_name(const Strategy& layout) {
-  std::string name = tensor_name(layout);
+  std::string name;
+  if (layout.pp > 1) {
+    name = fmt::format("pp{}x{}_{}_", layout.pp, layout.pp_chunks, layout.pp_schedule);
+    std::ranges::replace(name, '-', '_');
+  }
+  name += tensor_name(layout);
   if (layout.sp > 1) {
     const bool ring = layout.sequence_mode == SequenceMode::ring;
     name += fmt::format("{}{}_", ring ? "ring" : "ulysses", layout.sp);
@@ -37,7 +44,9 @@ std::string layout_name(const Strategy& layout) {
 }
 
 std::vector<double> layout_settings(const Strategy& layout, const std::vector<double>& others) {
-  std::vector<double> settings{static_cast<double>(layout.dp),
+  std::vector<double> settings{static_cast<double>(layout.pp),
+                               static_cast<double>(layout.pp_chunks),
+                               static_cast<double>(layout.dp),
                                static_cast<double>(layout.sp),
                                static_cast<double>(layout.sequence_mode),
                                static_cast<double>(layout.tp),

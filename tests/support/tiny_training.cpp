@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "colossal/booster/state_shapes.h"
 #include "colossal/layout/heads.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/gpt2/model.h"
@@ -43,18 +44,20 @@ EngineConfig engine_config(const TinyTraining& training) {
   return config;
 }
 
-memory::OrderOfUse order_of(const TinyTraining& training, int rank, int ranks) {
+ModelSource source_of(const TinyTraining& training) {
+  return {.sharding = sharding_of(training),
+          .make = [training](nn::Builder& build) { return make_model(training, build); },
+          .compute = training.compute};
+}
+
+memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, ranks);
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
   const auto build = parallel::make_builder(context, sharding_of(training));
   const auto model = make_model(training, *build);
-  Engine engine(
-      build->parameters(),
-      [&](const data::Batch& batch, const nn::StepContext& step) {
-        return LossSum{model->loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
-      },
-      context, engine_config(training));
+  Engine engine(build->parameters(), pipelined(*model, source_of(training), context), context,
+                engine_config(training));
   const data::Batch batch = tiny_batch(training, 0, 0, 2);
   engine.step({{batch.inputs.to(at::kMeta), batch.labels.to(at::kMeta), batch.sample_ids}});
   return engine.chunks().order_of_use();
@@ -85,13 +88,9 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   const auto model = make_model(training, *build);
   EngineConfig config = engine_config(training);
   if (training.order_known) config.order = order_of(training, world.rank(), world.size());
-  Engine engine(
-      build->parameters(),
-      [&](const data::Batch& batch, const nn::StepContext& step) {
-        return LossSum{model->loss_sum(batch.inputs, batch.labels, step),
-                       (batch.labels >= 0).sum().item<int64_t>()};
-      },
-      context, config);
+  const auto count = [](const at::Tensor& labels) { return (labels >= 0).sum().item<int64_t>(); };
+  Engine engine(build->parameters(), pipelined(*model, source_of(training), context, count),
+                context, config);
   engine.chunks().initialise(engine.config().seed);
   for (const nn::ParameterHandle& parameter : engine.chunks().parameters()) {
     const auto found = training.initial.find(parameter->name);
@@ -152,7 +151,7 @@ std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
 Strategy strategy_of(const TinyTraining& training, int ranks) {
   const models::ModelFacts facts = facts_of(training);
   Strategy strategy = training.layout;
-  strategy.dp = ranks / (strategy.sp * strategy.tp);
+  strategy.dp = ranks / (strategy.pp * strategy.sp * strategy.tp);
   strategy.key_value_replicas =
       key_value_replicas(facts.heads, facts.kv_heads, strategy.head_ranks());
   return strategy;

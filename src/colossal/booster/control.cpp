@@ -5,7 +5,7 @@
 namespace colossal {
 
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group) {
-  constexpr int64_t kFields = 5;
+  constexpr int64_t kFields = 6;
   const auto parameters = static_cast<int64_t>(mine.used.size());
   at::Tensor message = at::empty({kFields + parameters}, at::kDouble);
   double* data = message.mutable_data_ptr<double>();
@@ -14,6 +14,7 @@ ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& gro
   data[2] = mine.squared_norm;
   data[3] = mine.non_finite;
   data[4] = mine.stop_requested;
+  data[5] = mine.input_count;
   std::copy(mine.used.begin(), mine.used.end(), data + kFields);
   const at::Tensor sum = message.to(group.device());
   comm::all_reduce(sum, group, comm::Reason::control);
@@ -21,6 +22,7 @@ ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& gro
   data = message.mutable_data_ptr<double>();
   return {.loss_sum = data[0],
           .token_count = data[1],
+          .input_count = data[5],
           .squared_norm = data[2],
           .non_finite = data[3],
           .stop_requested = data[4],

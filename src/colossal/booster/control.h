@@ -11,13 +11,14 @@ namespace colossal {
 struct ControlMessage {
   double loss_sum = 0;
   double token_count = 0;     // labels that counted
+  double input_count = 0;     // inputs
   double squared_norm = 0;    // of the gradients, each element counted once
   double non_finite = 0;      // ranks that saw a loss or gradient that is not finite
   double stop_requested = 0;  // ranks that were asked to stop
   std::vector<double> used;   // for each parameter: ranks that had a gradient for it
 };
 
-// Sums over `group`; one all-reduce of 8 * (5 + parameters) bytes, booked as `control`.
+// Sums over `group`; one all-reduce of 8 * (6 + parameters) bytes, booked as `control`.
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group);
 
 }  // namespace colossal

@@ -5,30 +5,22 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/booster/control.h"
+#include "colossal/booster/pipeline_executor.h"
 #include "colossal/booster/precision.h"
+#include "colossal/booster/staged_model.h"
 #include "colossal/data/batch.h"
 #include "colossal/memory/activations.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/nn/step_context.h"
 #include "colossal/optim/optimizer.h"
 #include "colossal/optim/schedule.h"
 
 namespace colossal {
-
-// Loss of a micro-batch: the sum over the labels that count, and how many these are. The gradient
-// is that of the mean over the global batch, whatever the micro-batches and ranks.
-struct LossSum {
-  at::Tensor sum;  // a scalar with a graph
-  int64_t count = 0;
-};
-using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
 
 struct EngineConfig {
   optim::OptimizerConfig optimizer;
@@ -44,9 +36,9 @@ struct EngineConfig {
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;
   memory::Tiers tiers;
-  // Of a micro-batch, for weights that are sharded or offloaded: see record_order(). Unknown: the
-  // first micro-batch finds it, with all weights gathered.
-  std::optional<memory::OrderOfUse> order;
+  // Of a micro-batch, by stage, for weights that are sharded or offloaded: see record_order().
+  // Unknown: the first micro-batch finds it, with all weights gathered.
+  memory::OrderOfStages order;
 };
 
 struct StepResult {
@@ -68,18 +60,30 @@ class NonFiniteError : public Error {
 
 class Engine {
  public:
+  // A model that one stage computes, all of it.
   Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
          const EngineConfig& config);
+  // A model in as many stages as the context's strategy has. `parameters`: of all stages.
+  Engine(nn::ParameterList parameters, StagedModel model, const ParallelContext& context,
+         const EngineConfig& config);
 
-  // `micro_batches`: this replica's share of the global batch, in order, a forward each; at least
-  // one. Collective over all ranks. stop_requested: whether this rank was asked to stop, read when
-  // the gradients are there; the result tells all ranks. before_update: called when all ranks have
-  // agreed to update, before anything changes. Throws NonFiniteError, and IoError, naming the step,
-  // where a tier fails.
-  StepResult step(
-      const std::vector<data::Batch>& micro_batches,
-      const std::function<bool()>& stop_requested = [] { return false; },
-      const std::function<void()>& before_update = [] {});
+  struct UpdateRequest {
+    // Whether this rank was asked to stop, read when the gradients are there; the result tells all
+    // ranks.
+    std::function<bool()> stop_requested = [] { return false; };
+    // Called when all ranks have agreed to update, before anything changes.
+    std::function<void()> before_update = [] {};
+  };
+  // A step is the two, in turn. `micro_batches`: this replica's share of the global batch, in
+  // order, a forward each; at least one, and as many in all replicas. Their lengths may differ.
+  // Collective over all ranks. Throws NonFiniteError, and IoError, naming the step, where a tier
+  // fails.
+  void forward_backward(const std::vector<data::Batch>& micro_batches);
+  StepResult update(const UpdateRequest& request);
+  StepResult step(const std::vector<data::Batch>& micro_batches, const UpdateRequest& request);
+  StepResult step(const std::vector<data::Batch>& micro_batches) {
+    return step(micro_batches, UpdateRequest());
+  }
 
   // Sum of losses and count over all replicas' micro-batches, without updates; they may be empty.
   // Collective. stop_requested: as for step().
@@ -101,21 +105,22 @@ class Engine {
   const ParallelContext& context() const { return context_; }
 
  private:
-  nn::StepContext context_for(const data::Batch& micro_batch, bool training);
-  StepResult run_step(const std::vector<data::Batch>& micro_batches,
-                      const std::function<bool()>& stop_requested,
-                      const std::function<void()>& before_update);
-  LossSum loss_of(const data::Batch& batch, bool training);
-  void run_micro_batch(const data::Batch& batch, double upstream, ControlMessage& control);
+  // Runs `part` of the step that is next; an IoError of it names the step.
+  template <typename Part>
+  auto in_step(const Part& part);
+  StepResult run_update(const UpdateRequest& request);
+  double gradient_scale() const;
   void refuse_non_finite(const ControlMessage& control);
 
-  LossFunction loss_;
   const ParallelContext& context_;
   EngineConfig config_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::Schedule schedule_;
   memory::ChunkEngine chunks_;
   memory::Activations activations_;
+  StagedModel model_;
+  PipelineExecutor executor_;
+  ControlMessage control_;  // of the forward and backward passes that wait for their update
   int64_t steps_done_ = 0;
 };
 

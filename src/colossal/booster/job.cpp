@@ -238,4 +238,11 @@ EngineConfig engine_config(const Job& job) {
           .tiers = job.tiers};
 }
 
+ModelSource source_of(const Job& job) {
+  return {
+      .sharding = models::sharding(job.model),
+      .make = [model = job.model](nn::Builder& build) { return models::build_model(model, build); },
+      .compute = job.precision.compute};
+}
+
 }  // namespace colossal

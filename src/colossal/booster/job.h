@@ -10,6 +10,7 @@
 
 #include "colossal/booster/engine.h"
 #include "colossal/booster/run_config.h"
+#include "colossal/booster/state_shapes.h"
 #include "colossal/mesh/strategy.h"
 #include "colossal/models/families.h"
 
@@ -55,5 +56,6 @@ Job resolve_job(const RunConfig& config, const Machine& machine,
                 const std::set<std::string>& given_keys = {});
 
 EngineConfig engine_config(const Job& job);
+ModelSource source_of(const Job& job);
 
 }  // namespace colossal

@@ -2,24 +2,21 @@
 
 #include <ATen/ops/empty.h>
 
+#include "colossal/booster/state_shapes.h"
 #include "colossal/comm/world.h"
 #include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 
 namespace colossal {
 
-memory::OrderOfUse record_order(const Job& job, int rank) {
+memory::OrderOfStages record_order(const Job& job, int rank) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, job.strategy.world_size());
   const ParallelContext context(*world, job.strategy, at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(job.model));
   const auto model = models::build_model(job.model, *build);
-  Engine engine(
-      build->parameters(),
-      [&](const data::Batch& batch, const nn::StepContext& step) {
-        return LossSum{model->loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
-      },
-      context, engine_config(job));
+  Engine engine(build->parameters(), pipelined(*model, source_of(job), context), context,
+                engine_config(job));
   const at::Tensor tokens = at::empty({job.micro_batch, job.sequence_length},
                                       at::TensorOptions().dtype(at::kLong).device(at::kMeta));
   engine.step({{tokens, tokens, std::vector<int64_t>(job.micro_batch)}});

@@ -6,7 +6,7 @@
 namespace colossal {
 
 // By a dry run of rank `rank`'s first micro-batch on meta tensors; the same for all ranks.
-memory::OrderOfUse record_order(const Job& job, int rank);
+memory::OrderOfStages record_order(const Job& job, int rank);
 
 // engine_config(job), with the order where weights go away between uses.
 EngineConfig ordered_engine_config(const Job& job, int rank);

@@ -17,13 +17,6 @@ namespace {
 
 constexpr int kStateVersion = 1;
 
-LossFunction language_model_loss(models::LanguageModel& model) {
-  return [&model](const data::Batch& batch, const nn::StepContext& context) {
-    // The corpus ignores no label.
-    return LossSum{model.loss_sum(batch.inputs, batch.labels, context), batch.labels.numel()};
-  };
-}
-
 nlohmann::json describe(const Precision& precision) {
   return {{"compute", type_name(precision.compute)}, {"gradients", type_name(precision.gradient)}};
 }
@@ -101,7 +94,7 @@ class Trainer {
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
-        engine_(build_->parameters(), language_model_loss(*model_), context_,
+        engine_(build_->parameters(), pipelined(*model_, source_of(job), context_), context_,
                 ordered_engine_config(job, context_.rank())),
         monitor_(job, context_, engine_, data_, memory_) {
     if (const auto start = folders.start()) {
@@ -154,9 +147,10 @@ class Trainer {
     const std::vector<data::Batch> micro_batches = loader.next();
     StepResult result;
     try {
-      result = engine_.step(micro_batches, hooks_.stop_requested, [this] {
-        if (save_) save_->wait_until_read();
-      });
+      result = engine_.step(micro_batches,
+                            {.stop_requested = hooks_.stop_requested, .before_update = [this] {
+                               if (save_) save_->wait_until_read();
+                             }});
     } catch (const NonFiniteError&) {
       if (summary_.steps > 0) save_last();
       throw;

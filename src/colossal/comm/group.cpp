@@ -94,23 +94,33 @@ void book(const Group& group, const Call& call, const Facts& facts) {
 }
 
 template <typename Body>
-void issue(const Group& group, const Call& call, const Facts& facts, const Body& body) {
+void run(const Group& group, const Call& call, const Body& body) {
   Group::Impl& impl = group.impl();
-  book(group, call, facts);
   impl.backend->before_call();
   impl.queue.run([&] { carry_out(impl, call, body); });
 }
 
 template <typename Body>
-Work issue_async(const Group& group, const Call& call, const Facts& facts, Body body) {
+Work run_async(const Group& group, const Call& call, Body body) {
   Group::Impl& impl = group.impl();
-  book(group, call, facts);
   impl.backend->before_call();
   if (impl.backend->is_immediate()) {
     carry_out(impl, call, body);
     return {};
   }
   return impl.queue.submit([&impl, call, body = std::move(body)] { carry_out(impl, call, body); });
+}
+
+template <typename Body>
+void issue(const Group& group, const Call& call, const Facts& facts, const Body& body) {
+  book(group, call, facts);
+  run(group, call, body);
+}
+
+template <typename Body>
+Work issue_async(const Group& group, const Call& call, const Facts& facts, Body body) {
+  book(group, call, facts);
+  return run_async(group, call, std::move(body));
 }
 
 // Who a call exchanges with.
@@ -181,6 +191,12 @@ Facts facts_of_broadcast(const at::Tensor& tensor, int root, const Group& group)
   return {law::broadcast(tensor.numel(), group.size(), group.rank(), root, tensor.element_size()),
           {tensor},
           chain_neighbours(group, root)};
+}
+
+void check_peer(const at::Tensor& tensor, int peer, const Group& group) {
+  check_tensor(tensor);
+  check_rank(peer, group);
+  COLOSSAL_CHECK(peer != group.rank(), "rank {} sends to itself", peer);
 }
 
 void check_reduce_scatter(const at::Tensor& full, const at::Tensor& part, Counts counts,
@@ -367,25 +383,32 @@ Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Rea
 }
 
 void send(const at::Tensor& tensor, int to, const Group& group, Reason reason) {
-  check_tensor(tensor);
-  check_rank(to, group);
-  COLOSSAL_CHECK(to != group.rank(), "rank {} sends to itself", to);
+  check_peer(tensor, to, group);
   const Call call = call_of(Operation::send, tensor, reason);
   issue(group, call, {bytes_of(tensor), {tensor}, only(to)},
         [&](Backend& backend) { backend.send(call, tensor, to); });
 }
 
-void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason) {
-  check_tensor(tensor);
-  check_rank(from, group);
-  COLOSSAL_CHECK(from != group.rank(), "rank {} receives from itself", from);
+Work send_async(const at::Tensor& tensor, int to, const Group& group, Reason reason) {
+  check_peer(tensor, to, group);
   const Call call = call_of(Operation::send, tensor, reason);
-  Group::Impl& impl = group.impl();
+  return issue_async(group, call, {bytes_of(tensor), {tensor}, only(to)},
+                     [call, tensor, to](Backend& backend) { backend.send(call, tensor, to); });
+}
+
+void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason) {
+  check_peer(tensor, from, group);
+  const Call call = call_of(Operation::send, tensor, reason);
   tell_listener(group, call, {0, {tensor}, only(from)});
-  impl.backend->before_call();
-  impl.queue.run([&] {
-    carry_out(impl, call, [&](Backend& backend) { backend.receive(call, tensor, from); });
-  });
+  run(group, call, [&](Backend& backend) { backend.receive(call, tensor, from); });
+}
+
+Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reason reason) {
+  check_peer(tensor, from, group);
+  const Call call = call_of(Operation::send, tensor, reason);
+  tell_listener(group, call, {0, {tensor}, only(from)});
+  return run_async(group, call,
+                   [call, tensor, from](Backend& backend) { backend.receive(call, tensor, from); });
 }
 
 void barrier(const Group& group) {

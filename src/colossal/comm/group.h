@@ -94,9 +94,13 @@ Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group
 void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 
-// Law of send: bytes(tensor); receive books nothing. Matching pairs run in order.
+// Law of send: bytes(tensor); receive books nothing. Matching pairs run in order. A send may end
+// only when its receive has begun: two ranks that send to each other at once need a group for each
+// way.
 void send(const at::Tensor& tensor, int to, const Group& group, Reason reason);
+Work send_async(const at::Tensor& tensor, int to, const Group& group, Reason reason);
 void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason);
+Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reason reason);
 
 void barrier(const Group& group);
 

@@ -120,17 +120,18 @@ class ActivationStore::Stored {
 
 class ActivationStore::StoredView final : public SavedTensor {
  public:
-  StoredView(ActivationStore& store, std::shared_ptr<Stored> stored, const at::Tensor& view)
-      : store_(store), stored_(std::move(stored)), place_(view) {}
+  StoredView(std::shared_ptr<OnDisk> on_disk, std::shared_ptr<Stored> stored,
+             const at::Tensor& view)
+      : on_disk_(std::move(on_disk)), stored_(std::move(stored)), place_(view) {}
 
   at::Tensor restore() override {
     const at::NoGradGuard no_grad;
-    store_.load_before(stored_.get());
+    load_before(*on_disk_, stored_.get());
     return place_.in(stored_->on_device());
   }
 
  private:
-  ActivationStore& store_;
+  std::shared_ptr<OnDisk> on_disk_;
   std::shared_ptr<Stored> stored_;
   ViewPlace place_;
 };
@@ -143,7 +144,7 @@ ActivationStore::~ActivationStore() = default;
 void ActivationStore::begin_forward() {
   seen_bytes_ = off_device_bytes_ = nvme_bytes_ = 0;
   stored_.clear();
-  in_order_.clear();
+  on_disk_ = std::make_shared<OnDisk>();
 }
 
 Tier ActivationStore::choose(int64_t bytes) {
@@ -176,23 +177,23 @@ std::unique_ptr<SavedTensor> ActivationStore::save(const at::Tensor& tensor) {
     stored_[memory] = stored;
     if (tier == Tier::nvme) {
       // Writes go on while the next ones are made.
-      if (in_order_.size() >= kLoadsAhead) {
-        if (const auto earlier = in_order_[in_order_.size() - kLoadsAhead].lock()) {
+      if (on_disk_->size() >= kLoadsAhead) {
+        if (const auto earlier = (*on_disk_)[on_disk_->size() - kLoadsAhead].lock()) {
           earlier->let_host_go();
         }
       }
-      in_order_.push_back(stored);
+      on_disk_->push_back(stored);
     }
   }
-  return std::make_unique<StoredView>(*this, std::move(stored), tensor);
+  return std::make_unique<StoredView>(on_disk_, std::move(stored), tensor);
 }
 
-void ActivationStore::load_before(const Stored* stored) {
-  for (size_t i = in_order_.size(); i-- > 0;) {
-    if (in_order_[i].lock().get() != stored) continue;
-    in_order_.resize(i + 1);
+void ActivationStore::load_before(OnDisk& on_disk, const Stored* stored) {
+  for (size_t i = on_disk.size(); i-- > 0;) {
+    if (on_disk[i].lock().get() != stored) continue;
+    on_disk.resize(i + 1);
     for (size_t ahead = 1; ahead <= kLoadsAhead && ahead <= i; ++ahead) {
-      if (const auto earlier = in_order_[i - ahead].lock()) earlier->begin_load();
+      if (const auto earlier = on_disk[i - ahead].lock()) earlier->begin_load();
     }
     return;
   }

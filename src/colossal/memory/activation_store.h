@@ -22,22 +22,24 @@ class ActivationStore {
   // A tensor that is to be kept: as it is, or its memory in a tier. Tensors of the same memory go
   // together. Traffic is counted, as activations.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
-  // Before each forward pass.
+  // Before each forward pass. Those of earlier ones stay until their backward passes.
   void begin_forward();
 
  private:
   class Stored;
   class StoredView;
+  // What a forward pass put on NVMe: the last is needed first.
+  using OnDisk = std::vector<std::weak_ptr<Stored>>;
 
   Tier choose(int64_t bytes);
-  void load_before(const Stored* stored);
+  static void load_before(OnDisk& on_disk, const Stored* stored);
 
   TierPools& pools_;
   TierShares shares_;
   double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;  // of this forward pass
   // By memory, while something on the device holds it.
   std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;
-  std::vector<std::weak_ptr<Stored>> in_order_;  // those on NVMe: the last is needed first
+  std::shared_ptr<OnDisk> on_disk_ = std::make_shared<OnDisk>();  // of this forward pass
 };
 
 }  // namespace colossal::memory

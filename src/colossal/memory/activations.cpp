@@ -118,7 +118,7 @@ Activations::Activations(ChunkEngine& chunks, const Recompute& recompute, const 
 at::Tensor Activations::run(int64_t index, nn::Block& block, const at::Tensor& x,
                             const nn::StepContext& context) {
   if (!at::GradMode::is_enabled()) return block.forward(x, context);
-  if (index >= recompute_.full_blocks) {
+  if (index - first_block_ >= recompute_.full_blocks) {
     const at::Tensor y = block.forward(x, context);
     recipes_.clear();  // who saves a result does so within its block
     return y;

@@ -18,7 +18,8 @@ namespace colossal::memory {
 struct Recompute {
   // Results of norms and activation functions, from their inputs.
   bool selective = false;
-  // Of the first so many blocks everything, from the block's input (T. Chen et al. 2016).
+  // Of the first so many blocks of each pipeline stage everything, from the block's input (T. Chen
+  // et al. 2016).
   int64_t full_blocks = 0;
 
   static constexpr int64_t kAllBlocks = int64_t{1} << 40;
@@ -35,12 +36,13 @@ class Activations final : public nn::BlockRunner,
   // what is kept.
   Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload);
 
-  // Around a forward pass.
+  // Around a forward pass of a stage, which begins with this block of the model.
   class Scope {
    public:
-    explicit Scope(Activations& activations)
+    explicit Scope(Activations& activations, int64_t first_block = 0)
         : saving_(activations), cheap_(activations.recompute_.selective ? &activations : nullptr) {
       activations.store_.begin_forward();
+      activations.first_block_ = first_block;
     }
 
    private:
@@ -73,6 +75,7 @@ class Activations final : public nn::BlockRunner,
   ChunkEngine& chunks_;
   Recompute recompute_;
   ActivationStore store_;
+  int64_t first_block_ = 0;
   std::shared_ptr<Replay> replay_;  // of the block that is running or running again
   std::unordered_map<const c10::StorageImpl*, Recipe> recipes_;
 };

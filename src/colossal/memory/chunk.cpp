@@ -30,13 +30,14 @@ Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
 ChunkMemory::ChunkMemory(at::Device device, const std::string& nvme_path)
     : pools(device, nvme_path) {}
 
-Chunk::Chunk(ChunkPlan made, const ChunkRanks& same, const ChunkOptions& options, int zero,
-             const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory)
+Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOptions& options,
+             int zero, const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory)
     : plan(std::move(made)),
       ranks(same),
       partition(plan.numel, ranks.shards.size(), alignment_of(options)),
       shard(partition.range(ranks.shards.rank())),
       held(zero >= 1 ? shard : Range{0, plan.numel}),
+      stage(of_stage),
       part(part_of(shard, ranks.replicas, alignment_of(options))),
       slots(plan.slots.size()),
       memory_(memory),
@@ -242,6 +243,7 @@ void Chunk::finish_reduction(bool last) {
 }
 
 bool Chunk::reduces_tied_apart() const {
+  if (plan.placement.tied_stage != plan.placement.stage) return false;
   return gradients_go_away() && std::ranges::any_of(plan.slots, [](const Slot& slot) {
            return slot.parameter->tied && slot.parameter->block;
          });
@@ -270,6 +272,27 @@ void Chunk::keep_sums(bool last) {
       if (!counted.empty()) {
         *squared_norm_ +=
             ops::squared_norm(kept.narrow(0, counted.begin - stretch.begin, counted.size()));
+      }
+    }
+    visit.leave();
+    if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
+  }
+}
+
+void Chunk::sum_over_ends() {
+  if (ranks.ends.size() == 1) return;
+  if (gradients_go_away()) squared_norm_ = 0;
+  for (const Range& stretch : sum_stretches()) {
+    StretchVisit visit(*gradients_, stretch,
+                       tiers_.gradients == Tier::device ? Tier::device : Tier::host, Access::update,
+                       Counted::yes);
+    const at::Tensor sums = visit.tensor().contiguous();
+    comm::all_reduce(sums, ranks.ends, comm::Reason::gradient);
+    if (gradients_go_away()) {
+      const Range counted = intersect(stretch, part);
+      if (!counted.empty()) {
+        *squared_norm_ +=
+            ops::squared_norm(sums.narrow(0, counted.begin - stretch.begin, counted.size()));
       }
     }
     visit.leave();

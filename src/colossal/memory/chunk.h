@@ -47,6 +47,9 @@ struct ChunkTiers {
 struct ChunkRanks {
   const comm::Group& shards;    // share out what is sharded
   const comm::Group& replicas;  // ... as this rank's share is in other groups of such
+  // Of a tied table, the other end of the pipeline, which holds it too: of several ranks, gradients
+  // are summed over them when the step's last micro-batch is through both.
+  const comm::Group& ends;
 };
 
 // What the chunks of a rank share.
@@ -59,7 +62,7 @@ struct ChunkMemory {
 
 class Chunk {
  public:
-  Chunk(ChunkPlan made, const ChunkRanks& ranks, const ChunkOptions& options, int zero,
+  Chunk(ChunkPlan made, int stage, const ChunkRanks& ranks, const ChunkOptions& options, int zero,
         const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory);
 
   const ChunkPlan plan;
@@ -68,6 +71,7 @@ class Chunk {
   const Range shard;          // this rank's of it
   const Range held;           // whose masters, state and sums of gradients are here: the shard, or
                               // at stage 0 everything
+  const int stage;            // of the pipeline, whose backward passes its gradients follow
   const Range part;           // of the shard, cut over ranks.replicas: this rank writes it to
                               // checkpoints and counts it in norms
 
@@ -77,7 +81,6 @@ class Chunk {
     // Gradients of the micro-batch that are still to come: the first layer's, and the one's to
     // which it is tied.
     bool pending = false, pending_tied = false;
-    int64_t updates = 0;
   };
   std::vector<SlotState> slots;
   size_t pending = 0, pending_tied = 0;  // how many of all slots
@@ -135,6 +138,8 @@ class Chunk {
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);
+  // After the last of them: the sums over both ends of the pipeline. Collective over these.
+  void sum_over_ends();
   bool reduces_each_micro_batch() const { return gradients_sharded_; }
   // Whether gradients of what is tied are reduced by themselves, so that they need not be here
   // whole from the end of the model, where they are made, to its beginning: of blocks of rows,

@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "colossal/base/error.h"
 #include "colossal/layout/initial_values.h"
@@ -44,16 +46,16 @@ class ChunkEngine::GradientHook : public torch::autograd::PostAccumulateGradHook
 
 ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
                          const optim::Optimizer& optimizer, const ChunkOptions& options,
-                         const std::optional<OrderOfUse>& order)
+                         const OrderOfStages& order)
     : ChunkEngine(std::move(parameters), context, &optimizer, options, order) {}
 
 ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
-                         const ChunkOptions& options, const std::optional<OrderOfUse>& order)
+                         const ChunkOptions& options, const OrderOfStages& order)
     : ChunkEngine(frozen(std::move(parameters)), context, nullptr, options, order) {}
 
 ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
                          const optim::Optimizer* optimizer, const ChunkOptions& options,
-                         const std::optional<OrderOfUse>& order)
+                         const OrderOfStages& order)
     : parameters_(std::move(parameters)),
       context_(context),
       optimizer_(optimizer),
@@ -64,21 +66,29 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(options.working));
   const int tensor_parts = context.strategy().tp;
   std::vector<ChunkPlan> plans =
-      plan_chunks(parameters_, element_bytes, options.chunk_bytes, tensor_parts);
+      plan_chunks(parameters_here(), element_bytes, options.chunk_bytes, tensor_parts);
   const std::vector<ChunkTiers> tiers = tiers_of(plans);
   const size_t num_states = optimizer ? optimizer->state_names().size() : 0;
   std::vector<Chunk*> all;
   for (size_t i = 0; i < plans.size(); ++i) {
-    const comm::Group& group =
-        plans[i].placement.reduction ? *plans[i].placement.reduction : context.data_group();
-    chunks_.push_back(std::make_unique<Chunk>(
-        std::move(plans[i]), ChunkRanks{context.shard_group(group), context.replica_group()},
-        options, context.strategy().zero, tiers[i], num_states, memory_));
+    nn::Placement& placement = plans[i].placement;
+    const comm::Group& group = placement.reduction ? *placement.reduction : context.data_group();
+    const bool at_both_ends = placement.tied_stage && context.ends_group().size() > 1;
+    if (at_both_ends) {  // the first one counts and writes
+      placement.num_replicas *= 2;
+      placement.replica = 2 * placement.replica + context.ends_group().rank();
+    }
+    const int stage = stage_here(placement);
+    chunks_.push_back(
+        std::make_unique<Chunk>(std::move(plans[i]), stage,
+                                ChunkRanks{context.shard_group(group), context.replica_group(),
+                                           at_both_ends ? context.ends_group() : alone_},
+                                options, context.strategy().zero, tiers[i], num_states, memory_));
     all.push_back(chunks_.back().get());
   }
   memory_.pools.open_swap();
   for (size_t i = 0; i < chunks_.size(); ++i) attach(static_cast<int>(i));
-  fetcher_ = std::make_unique<ChunkFetcher>(all, context.world_group(), tensor_parts,
+  fetcher_ = std::make_unique<ChunkFetcher>(all, context.stage_group(), tensor_parts,
                                             options.window_bytes, order);
   for (auto& chunk : chunks_) {
     if (chunk->plan.trainable) trained_.push_back(chunk.get());
@@ -86,9 +96,27 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   std::sort(trained_.begin(), trained_.end(),
             [](const Chunk* a, const Chunk* b) { return a->plan.first_use > b->plan.first_use; });
   for (Chunk* chunk : trained_) {
-    if (chunk->reduces_tied_apart()) launch_order_.push_back({chunk, /*tied=*/true});
+    if (chunk->reduces_tied_apart()) {
+      launch_orders_[chunk->stage].push_back({chunk, /*tied=*/true});
+    }
   }
-  for (Chunk* chunk : trained_) launch_order_.push_back({chunk, /*tied=*/false});
+  for (Chunk* chunk : trained_) launch_orders_[chunk->stage].push_back({chunk, /*tied=*/false});
+}
+
+// The stage here whose backward passes bring a parameter's last gradient of each micro-batch; -1:
+// other ranks hold it.
+int ChunkEngine::stage_here(const nn::Placement& placement) const {
+  if (context_.holds_stage(placement.stage)) return placement.stage;
+  const int tied = placement.tied_stage.value_or(-1);
+  return tied >= 0 && context_.holds_stage(tied) ? tied : -1;
+}
+
+nn::ParameterList ChunkEngine::parameters_here() const {
+  nn::ParameterList here;
+  std::ranges::copy_if(
+      parameters_, std::back_inserter(here),
+      [&](const nn::ParameterHandle& parameter) { return stage_here(parameter->placement) >= 0; });
+  return here;
 }
 
 ChunkEngine::~ChunkEngine() {
@@ -206,6 +234,7 @@ void ChunkEngine::initialise(uint64_t seed) {
 }
 
 void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
+  if (!is_here(parameter)) return;
   at::NoGradGuard no_grad;
   const auto [chunk, slot, index] = places_.at(&parameter);
   const int64_t offset = chunk->plan.slots[slot].offset;
@@ -226,10 +255,12 @@ Range ChunkEngine::kept_of(const nn::Parameter& parameter, Range in_chunk) const
 }
 
 Range ChunkEngine::kept_weights(const nn::Parameter& parameter) const {
+  if (!is_here(parameter)) return {};
   return kept_of(parameter, places_.at(&parameter).chunk->weights().covers());
 }
 
 Range ChunkEngine::kept_state(const nn::Parameter& parameter) const {
+  if (!is_here(parameter)) return {};
   return kept_of(parameter, places_.at(&parameter).chunk->held);
 }
 
@@ -250,30 +281,32 @@ void ChunkEngine::begin_step() {
   for (Chunk* chunk : trained_) chunk->forget_gradients();
 }
 
-void ChunkEngine::begin_micro_batch(bool last) {
-  last_micro_batch_ = last;
+void ChunkEngine::begin_backward(bool last, int stage) {
+  // Those of the pass before this one: their buffers are filled anew.
+  while (!reducing_.empty()) finish_oldest_reduction();
+  last_pass_ = last;
+  stage_ = stage;
+  launch_order_ = &launch_orders_[stage];
   launched_ = 0;
-  for (Chunk* chunk : trained_) {
-    chunk->pending = chunk->pending_tied = 0;
-    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
-      const bool tied = chunk->plan.slots[slot].parameter->tied;
-      chunk->slots[slot].pending = true;
-      chunk->slots[slot].pending_tied = tied;
-      chunk->pending += tied ? 2 : 1;
-      chunk->pending_tied += tied ? 1 : 0;
-    }
-  }
-  fetcher_->begin_training();
+  for (Chunk* chunk : trained_) expect_gradients(*chunk);
+  fetcher_->begin_backward(stage);
 }
 
-void ChunkEngine::begin_backward() {
-  // Those of the micro-batch before this one: their buffers are filled anew.
-  while (!reducing_.empty()) finish_oldest_reduction();
-  fetcher_->begin_backward();
+// Of the pass that begins: those of layers of its stage.
+void ChunkEngine::expect_gradients(Chunk& chunk) {
+  chunk.pending = chunk.pending_tied = 0;
+  for (size_t slot = 0; slot < chunk.slots.size(); ++slot) {
+    const nn::Placement& placement = chunk.plan.slots[slot].parameter->placement;
+    Chunk::SlotState& state = chunk.slots[slot];
+    state.pending = placement.stage == stage_;
+    state.pending_tied = placement.tied_stage == stage_;
+    chunk.pending += (state.pending ? 1 : 0) + (state.pending_tied ? 1 : 0);
+    chunk.pending_tied += state.pending_tied ? 1 : 0;
+  }
 }
 
 bool ChunkEngine::reduces_now(const Chunk& chunk) const {
-  return last_micro_batch_ || (chunk.reduces_each_micro_batch() && !options_.accumulate_whole);
+  return last_pass_ || (chunk.reduces_each_micro_batch() && !options_.accumulate_whole);
 }
 
 void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf) {
@@ -304,8 +337,8 @@ void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, bool tied, const a
 }
 
 void ChunkEngine::launch_ready_chunks() {
-  while (launched_ < launch_order_.size() && launch_order_[launched_].ready()) {
-    const Launch& next = launch_order_[launched_++];
+  while (launched_ < launch_order_->size() && (*launch_order_)[launched_].ready()) {
+    const Launch& next = (*launch_order_)[launched_++];
     if (reduces_now(*next.chunk)) launch(next);
   }
 }
@@ -319,7 +352,7 @@ void ChunkEngine::launch(const Launch& next) {
   if (!chunk.gradients_go_away()) return;
   reducing_.push_back(next);
   // After the last tied one, nothing is under way that the same chunks' other gradients could meet.
-  const bool last_tied = next.tied && !launch_order_[launched_].tied;
+  const bool last_tied = next.tied && !(*launch_order_)[launched_].tied;
   const size_t kept = last_tied ? 0 : kReductionsUnderWay;
   while (reducing_.size() > kept) finish_oldest_reduction();
 }
@@ -327,11 +360,11 @@ void ChunkEngine::launch(const Launch& next) {
 void ChunkEngine::finish_oldest_reduction() {
   at::NoGradGuard no_grad;
   const auto [chunk, tied] = reducing_.front();
-  chunk->finish_reduction(last_micro_batch_ && !tied);
+  chunk->finish_reduction(last_pass_ && !tied);
   reducing_.pop_front();
 }
 
-void ChunkEngine::end_micro_batch() {
+void ChunkEngine::end_backward() {
   for (Chunk* chunk : trained_) chunk->pending = chunk->pending_tied = 0;
   launch_ready_chunks();
   fetcher_->end();
@@ -343,6 +376,8 @@ void ChunkEngine::finish_reduction() {
   for (Chunk* chunk : trained_) {
     if (!chunk->gradients_go_away()) chunk->finish_reduction(/*last=*/true);
   }
+  memory_.gradient_writes.finish();
+  for (Chunk* chunk : trained_) chunk->sum_over_ends();
   memory_.gradient_writes.finish();
 }
 
@@ -358,14 +393,16 @@ double ChunkEngine::squared_gradient_norm() const {
 std::vector<double> ChunkEngine::used() const {
   std::vector<double> used;
   for (const nn::ParameterHandle& parameter : parameters_) {
-    const auto [chunk, slot, index] = places_.at(&*parameter);
-    used.push_back(chunk->slots[slot].written ? 1 : 0);
+    const auto place = places_.find(&*parameter);
+    const bool here = place != places_.end();
+    used.push_back(here && place->second.chunk->slots[place->second.slot].written ? 1 : 0);
   }
   return used;
 }
 
 std::string ChunkEngine::first_non_finite_gradient() const {
   for (const nn::ParameterHandle& parameter : parameters_) {
+    if (!is_here(*parameter)) continue;
     const auto [chunk, slot, index] = places_.at(&*parameter);
     const Range here = intersect(chunk->range_of(slot), chunk->part);
     if (here.empty() || !chunk->plan.trainable) continue;
@@ -377,7 +414,10 @@ std::string ChunkEngine::first_non_finite_gradient() const {
 void ChunkEngine::update(const Update& update, const std::vector<bool>& used_anywhere) {
   at::NoGradGuard no_grad;
   std::unordered_map<const nn::Parameter*, bool> used;
-  for (size_t i = 0; i < parameters_.size(); ++i) used[&*parameters_[i]] = used_anywhere[i];
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    used[&*parameters_[i]] = used_anywhere[i];
+    if (used_anywhere[i]) ++updates_[&*parameters_[i]];
+  }
   struct Part {
     Chunk* chunk;
     Range elements;
@@ -387,9 +427,6 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
   // In order of use: the first weights that the next forward needs are gathered first.
   for (auto& chunk : chunks_) {
     if (!chunk->plan.trainable) continue;
-    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
-      if (used.at(&*chunk->plan.slots[slot].parameter)) ++chunk->slots[slot].updates;
-    }
     for (const Range& stretch : update_stretches(*chunk)) {
       parts.push_back({chunk.get(), stretch, stretch.end == chunk->held.end});
     }
@@ -412,7 +449,7 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
           .learning_rate = update.learning_rate,
           .weight_decay = parameter.shape.size() >= 2 ? update.weight_decay : 0,
           .gradient_scale = update.gradient_scale,
-          .update = chunk.slots[slot].updates};
+          .update = updates_.at(&parameter)};
     });
     writing.push_back(std::move(reading.front()));
     reading.pop_front();
@@ -435,8 +472,9 @@ void ChunkEngine::synchronize() {
 std::vector<int64_t> ChunkEngine::update_counts() const {
   std::vector<int64_t> counts;
   for (const nn::ParameterHandle& parameter : parameters_) {
-    const auto [chunk, slot, index] = places_.at(&*parameter);
-    if (parameter->begins_tensor()) counts.push_back(chunk->slots[slot].updates);
+    if (!parameter->begins_tensor()) continue;
+    const auto found = updates_.find(&*parameter);
+    counts.push_back(found == updates_.end() ? 0 : found->second);
   }
   return counts;
 }
@@ -447,8 +485,7 @@ void ChunkEngine::set_update_counts(const std::vector<int64_t>& counts) {
     if (parameter->begins_tensor()) ++tensors;
     COLOSSAL_CHECK(tensors <= counts.size(), "{} counts, parameter {} is of tensor {}",
                    counts.size(), parameter->name, tensors);
-    const auto [chunk, slot, index] = places_.at(&*parameter);
-    chunk->slots[slot].updates = counts[tensors - 1];
+    updates_[&*parameter] = counts[tensors - 1];
   }
   COLOSSAL_CHECK(tensors == counts.size(), "{} counts, {} tensors", counts.size(), tensors);
 }
@@ -485,6 +522,7 @@ void ChunkEngine::for_each_written_piece(
 
 void ChunkEngine::for_each_written_piece(
     const nn::Parameter& parameter, const std::function<void(const OwnedPiece&)>& visit) const {
+  if (!is_here(parameter)) return;
   const auto [chunk, slot, index] = places_.at(&parameter);
   visit_written(*chunk, slot, visit);
 }

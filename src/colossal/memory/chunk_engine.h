@@ -11,10 +11,12 @@
 // With Strategy::zero_group parts are of the ranks of such a group, which alone gather; gradients
 // are reduce-scattered there and then all-reduced over the groups.
 //
-// A step is: begin_step; for each micro-batch begin_micro_batch, forward, begin_backward, backward,
-// end_micro_batch; finish_reduction; then update or discard. Gradients leave chunk by chunk in one
-// fixed order that is equal on all ranks: reverse order of use. Chunks of tied blocks of rows leave
-// twice where they go away: with what the last layer made of them, and with the first layer's.
+// A step is: begin_step; for each micro-batch and each stage of the pipeline here a forward and a
+// backward pass, in any order that the pipeline has; finish_reduction; then update or discard. In
+// each backward pass gradients leave chunk by chunk in one fixed order that is equal on all ranks
+// of a stage: reverse order of use. Chunks of tied blocks of rows leave twice where they go away:
+// with what the last layer made of them, and with the first layer's. Parameters of other stages are
+// listed, so that all ranks count alike, and hold nothing here.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +24,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -63,10 +65,10 @@ class ChunkEngine : private nn::Residency {
   // `optimizer` must outlive this. `order`: see ChunkFetcher.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const optim::Optimizer& optimizer, const ChunkOptions& options,
-              const std::optional<OrderOfUse>& order = std::nullopt);
+              const OrderOfStages& order = {});
   // The same for a model that is not trained: freezes its parameters.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
-              const ChunkOptions& options, const std::optional<OrderOfUse>& order = std::nullopt);
+              const ChunkOptions& options, const OrderOfStages& order = {});
   ~ChunkEngine() override;
   ChunkEngine(const ChunkEngine&) = delete;
   ChunkEngine& operator=(const ChunkEngine&) = delete;
@@ -86,11 +88,17 @@ class ChunkEngine : private nn::Residency {
                    const at::Tensor& values);
 
   void begin_step();
-  void begin_micro_batch(bool last);
-  void begin_backward();
-  void end_micro_batch();
+  // Passes of a stage over a micro-batch, one at a time. Those of one micro-batch in a row:
+  // begin_micro_batch, forward, begin_backward, backward, end_backward; apart: begin_forward,
+  // forward, end_forward, and later begin_backward, backward, end_backward. last: of the step's
+  // backward passes of this stage.
+  void begin_micro_batch(int stage = 0) { fetcher_->begin_training(stage); }
+  void begin_forward(int stage) { fetcher_->begin_forward(stage); }
+  void end_forward() { fetcher_->end(); }
+  void begin_backward(bool last, int stage = 0);
+  void end_backward();
   // Around a forward pass that has no backward pass.
-  void begin_evaluation() { fetcher_->begin_evaluation(); }
+  void begin_evaluation(int stage = 0) { fetcher_->begin_evaluation(stage); }
   void end_evaluation() { fetcher_->end(); }
   // From here on the model runs forward only, any number of times, and its weights stay as they
   // are: those of the next pass are on their way before one has ended.
@@ -107,8 +115,8 @@ class ChunkEngine : private nn::Residency {
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
   void use_in_node(const at::Tensor& weight) { fetcher_->use_in_node(chunk_of(weight)); }
-  // Of the micro-batch or the evaluation that ran last.
-  const OrderOfUse& order_of_use() const { return fetcher_->recorded(); }
+  // Of the passes that ran last.
+  const OrderOfStages& order_of_use() const { return fetcher_->recorded(); }
   void finish_reduction();  // waits until gradients are summed over the ranks that share them
 
   // After finish_reduction. Squares of this rank's part of the gradients (each element of the model
@@ -131,7 +139,9 @@ class ChunkEngine : private nn::Residency {
   // weights are sharded.
   void synchronize();
 
+  // Of all stages; and whether this rank holds any of one.
   const nn::ParameterList& parameters() const { return parameters_; }
+  bool is_here(const nn::Parameter& parameter) const { return places_.contains(&parameter); }
   const ChunkOptions& options() const { return options_; }
   // Of a model that is trained.
   const optim::Optimizer& optimizer() const { return *optimizer_; }
@@ -166,7 +176,7 @@ class ChunkEngine : private nn::Residency {
 
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const optim::Optimizer* optimizer, const ChunkOptions& options,
-              const std::optional<OrderOfUse>& order);
+              const OrderOfStages& order);
   void before_use(nn::Parameter& parameter) override;
   void after_use(nn::Parameter& parameter) override;
   int chunk_of(const at::Tensor& weight) const {
@@ -174,6 +184,9 @@ class ChunkEngine : private nn::Residency {
   }
   Range kept_of(const nn::Parameter& parameter, Range in_chunk) const;
   void attach(int index);
+  int stage_here(const nn::Placement& placement) const;
+  nn::ParameterList parameters_here() const;
+  void expect_gradients(Chunk& chunk);
   bool reduces_now(const Chunk& chunk) const;
   void collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf);
   void launch_ready_chunks();
@@ -190,17 +203,22 @@ class ChunkEngine : private nn::Residency {
 
   nn::ParameterList parameters_;
   const ParallelContext& context_;
+  const comm::Group alone_;
   const optim::Optimizer* optimizer_;  // null: nothing is trained
   ChunkOptions options_;
   ChunkMemory memory_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  std::vector<Chunk*> trained_;       // last used first
-  std::vector<Launch> launch_order_;  // the tied ones first, each in order of trained_
-  size_t launched_ = 0;
-  Chunk* launched_last_ = nullptr;  // whose reduction may be to be continued
-  std::deque<Launch> reducing_;     // whose whole gradients wait to be let go, oldest first
+  std::vector<Chunk*> trained_;  // last used first
+  // By stage: the tied ones first, each in order of trained_.
+  std::map<int, std::vector<Launch>> launch_orders_;
+  const std::vector<Launch>* launch_order_ = nullptr;  // of the backward pass that runs
+  size_t launched_ = 0;                                // of it
+  int stage_ = 0;                                      // whose backward pass runs
+  Chunk* launched_last_ = nullptr;                     // whose reduction may be to be continued
+  std::deque<Launch> reducing_;  // whose whole gradients wait to be let go, oldest first
   std::unique_ptr<ChunkFetcher> fetcher_;
-  bool last_micro_batch_ = false;
+  bool last_pass_ = false;
+  std::unordered_map<const nn::Parameter*, int64_t> updates_;
 
   struct Place {
     Chunk* chunk;

@@ -11,20 +11,16 @@
 
 namespace colossal::memory {
 
-ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world, int tensor_parts,
-                           int64_t window_bytes, const std::optional<OrderOfUse>& order)
+ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
+                           int64_t window_bytes, const OrderOfStages& order)
     : chunks_(std::move(chunks)),
-      world_(world),
+      ranks_(ranks),
       tensor_parts_(tensor_parts),
       window_bytes_(window_bytes) {
   any_go_away_ = !chunks_that_go_away().empty();
   any_on_nvme_ = std::ranges::any_of(
       chunks_, [](const Chunk* chunk) { return chunk->tiers().parameters == Tier::nvme; });
-  if (order) {
-    plan(*order);
-  } else {
-    training_ = evaluation_ = plan_all_at_once(chunks_that_go_away());
-  }
+  for (const auto& [stage, order_of_stage] : order) plan(stage, order_of_stage);
 }
 
 std::vector<int> ChunkFetcher::chunks_that_go_away() const {
@@ -48,51 +44,70 @@ int64_t ChunkFetcher::inference_peak_bytes() const {
   return peak_bytes(inference_, chunk_bytes());
 }
 
-void ChunkFetcher::plan(const OrderOfUse& order) {
+void ChunkFetcher::plan(int stage, const OrderOfUse& order) {
   const std::vector<int64_t> bytes = chunk_bytes();
+  StagePlans& plans = stages_[stage];
   std::vector<int> all = order.forward;
   all.push_back(kNoUse);
-  forward_steps_ = all.size();
+  plans.forward_steps = all.size();
   all.insert(all.end(), order.backward.begin(), order.backward.end());
-  training_ = plan_fetches(all, bytes, window_bytes_);
-  evaluation_ = plan_fetches(order.forward, bytes, window_bytes_);
+  plans.training = plan_fetches(all, bytes, window_bytes_);
+  plans.forward = plan_fetches(order.forward, bytes, window_bytes_);
+  plans.backward = plan_fetches(order.backward, bytes, window_bytes_);
+  plans.order_known = plans.order_asked = true;
   inference_ = plan_repeated_fetches(order.forward, bytes, window_bytes_);
-  order_known_ = order_asked_ = true;
 }
 
-void ChunkFetcher::begin(const FetchPlan& plan) {
-  COLOSSAL_CHECK(!running_, "a micro-batch begins in another one, of {} uses",
+// Of an order that is unknown as yet: everything is here.
+ChunkFetcher::StagePlans& ChunkFetcher::plans_of(int stage) {
+  const auto found = stages_.find(stage);
+  if (found != stages_.end()) return found->second;
+  StagePlans& made = stages_[stage];
+  made.training = made.forward = made.backward = plan_all_at_once(chunks_that_go_away());
+  return made;
+}
+
+void ChunkFetcher::begin(int stage, Pass pass, const FetchPlan& plan) {
+  COLOSSAL_CHECK(!running_, "a pass of stage {} begins in another one, of {} uses", stage,
                  running_->steps.size());
   running_ = &plan;
+  stage_ = stage;
+  pass_ = pass;
   entered_ = 0;
-  recorded_ = {};
-  in_backward_ = false;
+  in_backward_ = pass == Pass::backward;
+  OrderOfUse& recorded = recorded_[stage];
+  if (!in_backward_) recorded.forward.clear();
+  recorded.backward.clear();
   if (!plan.steps.empty()) enter_next_step();
 }
 
-void ChunkFetcher::begin_training() {
-  if (!any_go_away_) return;
-  training_runs_ = true;
-  begin(training_);
+void ChunkFetcher::begin_training(int stage) {
+  if (any_go_away_) begin(stage, Pass::training, plans_of(stage).training);
 }
 
-void ChunkFetcher::begin_backward() {
+void ChunkFetcher::begin_forward(int stage) {
+  if (any_go_away_) begin(stage, Pass::forward, plans_of(stage).forward);
+}
+
+void ChunkFetcher::begin_backward(int stage) {
+  if (!any_go_away_) return;
+  if (!running_) return begin(stage, Pass::backward, plans_of(stage).backward);
+  COLOSSAL_CHECK(pass_ == Pass::training && stage == stage_,
+                 "stage {} goes backward after a forward pass of stage {}", stage, stage_);
   in_backward_ = true;
-  if (!running_ || !order_known_) return;
-  while (entered_ < forward_steps_) enter_next_step();
+  const StagePlans& plans = plans_of(stage);
+  while (plans.order_known && entered_ < plans.forward_steps) enter_next_step();
 }
 
-void ChunkFetcher::begin_evaluation() {
-  if (!any_go_away_) return;
-  training_runs_ = false;
-  begin(evaluation_);
+void ChunkFetcher::begin_evaluation(int stage) {
+  if (any_go_away_) begin(stage, Pass::evaluation, plans_of(stage).forward);
 }
 
 void ChunkFetcher::begin_inference() {
   if (!any_go_away_) return;
-  COLOSSAL_CHECK(order_known_, "inference over {} chunks in an unknown order", chunks_.size());
-  training_runs_ = false;
-  begin(inference_);
+  COLOSSAL_CHECK(plans_of(0).order_known, "inference over {} chunks in an unknown order",
+                 chunks_.size());
+  begin(0, Pass::inference, inference_);
 }
 
 void ChunkFetcher::end() {
@@ -101,7 +116,7 @@ void ChunkFetcher::end() {
   while (entered_ < running_->steps.size()) enter_next_step();
   for (int chunk : running_->release_at_end) chunks_[chunk]->let_go();
   running_ = nullptr;
-  if (training_runs_ && !std::exchange(order_asked_, true)) agree();
+  if (in_backward_ && !std::exchange(plans_of(stage_).order_asked, true)) agree(stage_);
 }
 
 void ChunkFetcher::enter_next_step() {
@@ -143,7 +158,8 @@ void ChunkFetcher::before_use(int index) {
   if (chunk.weights_go_away()) {
     COLOSSAL_CHECK(running_, "weights of chunk {} are used outside of a micro-batch", index);
     advance_to(index);
-    std::vector<int>& record = in_backward_ ? recorded_.backward : recorded_.forward;
+    OrderOfUse& recorded = recorded_[stage_];
+    std::vector<int>& record = in_backward_ ? recorded.backward : recorded.forward;
     const bool again = !record.empty() && record.back() == index;
     if (!again && !running_->repeat_from) record.push_back(index);
   }
@@ -152,7 +168,7 @@ void ChunkFetcher::before_use(int index) {
 }
 
 void ChunkFetcher::advance_to(int chunk) {
-  if (!order_known_) return;  // everything is here
+  if (!plans_of(stage_).order_known) return;  // everything is here
   const auto uses = [&](size_t number) {
     const FetchStep* const step = running_->step(number);
     return step && step->chunk == chunk;
@@ -185,10 +201,10 @@ void ChunkFetcher::end_node_uses() {
 
 // Once, after the first micro-batch of an unknown order: that of the rank which used most, if all
 // others' come out of it by leaving uses out.
-void ChunkFetcher::agree() {
+void ChunkFetcher::agree(int stage) {
   std::vector<OrderOfUse> orders;
   for (const std::string& text :
-       comm::gather_bytes(recorded_.to_text(), world_, comm::Reason::control)) {
+       comm::gather_bytes(recorded_[stage].to_text(), ranks_, comm::Reason::control)) {
     orders.push_back(OrderOfUse::from_text(text));
   }
   const auto longest =
@@ -199,8 +215,8 @@ void ChunkFetcher::agree() {
     return is_subsequence(order.forward, longest->forward) &&
            is_subsequence(order.backward, longest->backward);
   });
-  if (agreed) return plan(*longest);
-  if (world_.rank() == 0) {
+  if (agreed) return plan(stage, *longest);
+  if (ranks_.rank() == 0) {
     log::warn(
         "ranks use parameters in different orders: all of those that are sharded or offloaded are "
         "brought for each micro-batch");

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <vector>
 
 #include "colossal/memory/chunk.h"
@@ -16,19 +16,23 @@ namespace colossal::memory {
 
 class ChunkFetcher {
  public:
-  // `chunks`: all of a job; those whose weights go away are fetched, by their index in it. `order`:
-  // of a micro-batch, equal on all ranks of `world`; unknown: the first micro-batch has everything
-  // whole, and finds it. tensor_parts: as plan_chunks() takes it.
-  ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& world, int tensor_parts,
-               int64_t window_bytes, const std::optional<OrderOfUse>& order);
+  // `chunks`: all of a rank; those whose weights go away are fetched, by their index in it.
+  // `ranks`: those that hold the same stages of the pipeline. `order`: of a micro-batch, by stage,
+  // equal on all of `ranks`; unknown: the first micro-batch has everything whole, and finds it.
+  // tensor_parts: as plan_chunks() takes it.
+  ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
+               int64_t window_bytes, const OrderOfStages& order);
 
-  // A micro-batch is begin_training, its forward pass, begin_backward, its backward pass, end; an
-  // evaluation is begin_evaluation, a forward pass, end; inference is begin_inference and forward
-  // passes without end, of an order that is known. Uses outside of these need a chunk that is whole
-  // anyway.
-  void begin_training();
-  void begin_backward();
-  void begin_evaluation();
+  // Passes of a stage over a micro-batch, one after the other: begin_forward, the pass, end;
+  // begin_backward, the pass, end. Where a micro-batch's backward pass comes right after its
+  // forward pass, weights stay here or are fetched across the border: begin_training, the forward
+  // pass, begin_backward, the backward pass, end. An evaluation is begin_evaluation, a forward
+  // pass, end; inference is begin_inference and forward passes without end, of an order that is
+  // known. Uses outside of these need a chunk that is whole anyway.
+  void begin_training(int stage);
+  void begin_forward(int stage);
+  void begin_backward(int stage);
+  void begin_evaluation(int stage);
   void begin_inference();
   void end();
 
@@ -42,33 +46,43 @@ class ChunkFetcher {
   bool any_go_away() const { return any_go_away_; }
   // Most that is whole at once for its uses, of what inference fetches.
   int64_t inference_peak_bytes() const;
-  // Of the micro-batch or the evaluation that ran last.
-  const OrderOfUse& recorded() const { return recorded_; }
+  // Of the passes that ran last, by stage.
+  const OrderOfStages& recorded() const { return recorded_; }
 
  private:
-  void begin(const FetchPlan& plan);
+  // What is fetched during the passes of a stage.
+  struct StagePlans {
+    bool order_known = false, order_asked = false;
+    FetchPlan training, forward, backward;
+    size_t forward_steps = 0;  // of training, what lets go after the last use included
+  };
+  enum class Pass { training, forward, backward, evaluation, inference };
+
+  void begin(int stage, Pass pass, const FetchPlan& plan);
   void advance_to(int chunk);
   void enter_next_step();
   void load_ahead(size_t step, size_t fetch);
   void end_node_uses();
-  void agree();
-  void plan(const OrderOfUse& order);
+  StagePlans& plans_of(int stage);
+  void agree(int stage);
+  void plan(int stage, const OrderOfUse& order);
   std::vector<int> chunks_that_go_away() const;
   std::vector<int64_t> chunk_bytes() const;
 
   std::vector<Chunk*> chunks_;
-  const comm::Group& world_;
+  const comm::Group& ranks_;
   int tensor_parts_;
   int64_t window_bytes_;
   bool any_go_away_ = false, any_on_nvme_ = false;
-  bool order_known_ = false, order_asked_ = false;
-  FetchPlan training_, evaluation_, inference_;
-  size_t forward_steps_ = 0;  // of training_, what lets go after the last use included
+  std::map<int, StagePlans> stages_;
+  FetchPlan inference_;
 
-  const FetchPlan* running_ = nullptr;  // null: outside of a micro-batch
-  size_t entered_ = 0;                  // steps of it
-  bool training_runs_ = false, in_backward_ = false;
-  OrderOfUse recorded_;
+  const FetchPlan* running_ = nullptr;  // null: outside of a pass
+  int stage_ = 0;                       // that runs
+  Pass pass_ = Pass::training;
+  size_t entered_ = 0;  // steps of running_
+  bool in_backward_ = false;
+  OrderOfStages recorded_;
   const void* node_ = nullptr;  // of autograd, that uses these
   std::vector<int> node_uses_;
 };

@@ -9,11 +9,12 @@ namespace {
 constexpr int64_t kAlignmentBytes = 64;
 
 // What the parameters of a chunk have in common. The same on all ranks, so that these cut alike.
-using Kind = std::tuple<bool, const comm::Group*, int>;
+using Kind = std::tuple<bool, const comm::Group*, int, int, int>;
 
 Kind kind_of(const nn::Parameter& parameter) {
   const nn::Placement& placement = parameter.placement;
-  return {parameter.trainable, placement.reduction, placement.num_replicas};
+  return {parameter.trainable, placement.reduction, placement.num_replicas, placement.stage,
+          placement.tied_stage.value_or(placement.stage)};
 }
 
 }  // namespace

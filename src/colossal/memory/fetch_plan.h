@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ struct OrderOfUse {
   static OrderOfUse from_text(const std::string& text);
   bool operator==(const OrderOfUse&) const = default;
 };
+
+// By stage of the pipeline.
+using OrderOfStages = std::map<int, OrderOfUse>;
 
 // Whether `shorter` comes out of `longer` by leaving uses out.
 bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer);

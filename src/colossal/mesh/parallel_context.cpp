@@ -11,11 +11,12 @@ namespace {
 using AxisNames = ParallelContext::AxisNames;
 
 constexpr const char* kMirrorAxis = "tp.mirror";
+constexpr const char* kEndsAxis = "pp.ends";
 
 // The sets of axes along which a strategy's ranks work together.
 std::vector<AxisNames> wanted_groups(const Strategy& strategy) {
   std::vector<AxisNames> wanted{
-      {"pp", "dp", "sp", "tp"}, {"dp", "sp"}, {"pp"}, {"dp"}, {"sp"}, {"tp"}};
+      {"pp", "dp", "sp", "tp"}, {"dp", "sp", "tp"}, {"dp", "sp"}, {"pp"}, {"dp"}, {"sp"}, {"tp"}};
   // Those over which gradients are summed are dp, sp and what else holds the same parameters; all
   // once more with the ranks that hold the same keys and values.
   const auto reduce_over = [&](AxisNames names, const char* same_keys) {
@@ -27,7 +28,6 @@ std::vector<AxisNames> wanted_groups(const Strategy& strategy) {
   };
   switch (strategy.tensor_mode) {
     case TensorMode::one_d:
-      wanted.push_back({"dp", "sp", "tp"});
       reduce_over({}, "tp.query");
       break;
     case TensorMode::two_d:
@@ -60,6 +60,7 @@ ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, a
   for (const AxisNames& names : wanted_groups(strategy)) make_group(mesh_.axes_of(names));
   if (strategy.zero_group > 0) make_shard_groups();
   if (strategy.tensor_mode != TensorMode::one_d) make_mirror_group();
+  if (strategy.pp > 1) make_pipeline_groups();
   const comm::Group& all = world_group();
   background_ = world.group(all.axis(), all.ranks());
 }
@@ -103,6 +104,7 @@ std::vector<std::string> ParallelContext::ledger_axes() const {
   }
   // On the diagonal, groups of one: the only ones whose size is not the same everywhere.
   if (strategy_.tensor_mode != TensorMode::one_d) axes.emplace_back(kMirrorAxis);
+  if (strategy_.stage_rank(strategy_.num_stages() - 1) > 0) axes.emplace_back(kEndsAxis);
   return axes;
 }
 
@@ -113,6 +115,34 @@ void ParallelContext::make_mirror_group() {
   std::vector<int> ranks{rank()};
   if (mirror != rank()) ranks.insert(mirror < rank() ? ranks.begin() : ranks.end(), mirror);
   mirror_ = world_.group(kMirrorAxis, ranks);
+}
+
+// The rank of this one's pipeline that holds a stage.
+int ParallelContext::rank_at_stage(int stage) const {
+  return mesh_.ranks_along(rank(), mesh_.axes_of({"pp"})).at(strategy_.stage_rank(stage));
+}
+
+void ParallelContext::make_pipeline_groups() {
+  const int last = strategy_.num_stages() - 1;
+  const int first_end = rank_at_stage(0), last_end = rank_at_stage(last);
+  const bool holds_one_end = first_end != last_end && (holds_stage(0) || holds_stage(last));
+  ends_ = world_.group(kEndsAxis,
+                       holds_one_end ? std::vector{first_end, last_end} : std::vector{rank()});
+  for (int stage = 0; stage < last; ++stage) {
+    const int from = rank_at_stage(stage), to = rank_at_stage(stage + 1);
+    if (from == to || !(holds_stage(stage) || holds_stage(stage + 1))) continue;
+    for (const Way way : {Way::forward, Way::backward}) {
+      channels_.emplace(std::pair{stage, way},
+                        world_.group(axis_name(Axis::pp), std::vector{from, to}));
+    }
+  }
+}
+
+const comm::Group& ParallelContext::stage_channel(int stage, Way way) const {
+  const auto found = channels_.find({stage, way});
+  COLOSSAL_CHECK(found != channels_.end(), "no channel between stages {} and {} at rank {}", stage,
+                 stage + 1, rank());
+  return found->second;
 }
 
 }  // namespace colossal

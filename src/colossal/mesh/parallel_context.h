@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "colossal/comm/group.h"
@@ -40,11 +41,22 @@ class ParallelContext {
   const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
   // Ranks that hold the same parameters and see other data: dp and sp.
   const comm::Group& data_group() const { return along({"dp", "sp"}); }
+  // Ranks that hold the same stages of the pipeline: dp, sp and tp.
+  const comm::Group& stage_group() const { return along({"dp", "sp", "tp"}); }
   // Of `same_parameters`, the data group or a wider one whose gradients are summed: those of this
   // rank's zero_group, which share out what a ZeRO stage shards; all, without one.
   const comm::Group& shard_group(const comm::Group& same_parameters) const;
   // Ranks with the same share in different zero_groups.
   const comm::Group& replica_group() const { return replica_; }
+  // Whether a stage of the pipeline is on this rank.
+  bool holds_stage(int stage) const { return strategy_.stage_rank(stage) == coordinate(Axis::pp); }
+  // This rank and the one that holds the other end of the pipeline, where this one holds an end and
+  // not both: they share the table of a tied head. Else this rank alone.
+  const comm::Group& ends_group() const { return ends_; }
+  // What carries activations from a stage to the next one, or gradients back, where these are on
+  // two ranks of pp, of which this is one: messages of this border and this way only, in order.
+  enum class Way { forward, backward };
+  const comm::Group& stage_channel(int stage, Way way) const;
   // Two-dimensional and higher modes: this rank and the one whose last two coordinates of tp are
   // these, swapped; where they are equal this rank alone.
   const comm::Group& mirror_group() const { return mirror_; }
@@ -60,6 +72,8 @@ class ParallelContext {
   const comm::Group& make_group(const AxisSet& axes);
   void make_shard_groups();
   void make_mirror_group();
+  void make_pipeline_groups();
+  int rank_at_stage(int stage) const;
 
   comm::World& world_;
   Strategy strategy_;
@@ -70,6 +84,8 @@ class ParallelContext {
   comm::Group replica_;
   comm::Group background_;
   comm::Group mirror_;
+  comm::Group ends_;
+  std::map<std::pair<int, Way>, comm::Group> channels_;
 };
 
 }  // namespace colossal

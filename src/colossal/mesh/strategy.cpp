@@ -1,6 +1,7 @@
 #include "colossal/mesh/strategy.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "colossal/base/error.h"
 
@@ -32,6 +33,25 @@ int Strategy::size(Axis axis) const {
       return tp;
   }
   return 0;
+}
+
+int Strategy::stage_rank(int stage) const {
+  const int round = stage / pp, place = stage % pp;
+  return stage_placement == StagePlacement::v && round % 2 == 1 ? pp - 1 - place : place;
+}
+
+int Strategy::stage_of_block(int64_t block) const {
+  if (stage_blocks.empty()) return 0;
+  int stage = 0;
+  for (int64_t end = stage_blocks[0]; block >= end; end += stage_blocks[stage]) ++stage;
+  return stage;
+}
+
+Range Strategy::blocks_of_stage(int stage, int64_t blocks) const {
+  if (stage_blocks.empty()) return {0, blocks};
+  const auto first = stage_blocks.begin();
+  const int64_t begin = std::accumulate(first, first + stage, int64_t{0});
+  return {begin, begin + stage_blocks[stage]};
 }
 
 const char* tensor_mode_name(TensorMode mode) {

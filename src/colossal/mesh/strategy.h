@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/base/range.h"
+
 namespace colossal {
 
 // From the outermost to the innermost: neighbours in rank are neighbours along tp.
@@ -27,12 +29,26 @@ enum class SequenceMode { ring, ulysses };
 enum class TensorMode { one_d, two_d, two_and_half_d, three_d };
 const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
 
+// Which rank of pp holds which stage of a pipeline. loop: stage s is on rank s modulo pp
+// (D. Narayanan et al. 2021, "interleaved"). v: down the ranks and up again, so that a rank's first
+// stage and its last one lie alike from the two ends of the model (P. Qi et al. 2024, "ZB-V").
+enum class StagePlacement { loop, v };
+
 struct Strategy {
-  int pp = 1;  // pipeline stages
+  int pp = 1;  // ranks of a pipeline
   int dp = 1;  // replicas
   int sp = 1;  // parts of a sequence
   int tp = 1;  // parts of a tensor
   int ep = 1;  // parts of the experts: divides dp * sp * tp, does not multiply
+
+  // Stages of the pipeline that each of its ranks holds, and which.
+  int pp_chunks = 1;
+  StagePlacement stage_placement = StagePlacement::loop;
+  // In which order a rank works on its stages: one of parallel/pipeline's schedules.
+  std::string pp_schedule = "1f1b";
+  // The model's blocks of each stage, in model order; empty: one stage has all. The first stage has
+  // the embedding too, the last one the head.
+  std::vector<int64_t> stage_blocks;
 
   // ZeRO (Rajbhandari et al. 2020): what is sharded over the ranks that hold the same parameters.
   // 0: nothing; 1: the optimizer's state; 2: gradients too; 3: weights too.
@@ -60,6 +76,13 @@ struct Strategy {
 
   int size(Axis axis) const;
   int world_size() const { return pp * dp * sp * tp; }
+
+  int num_stages() const { return pp * pp_chunks; }
+  int stage_rank(int stage) const;  // along pp
+  // The stage that has this block of the model.
+  int stage_of_block(int64_t block) const;
+  // The blocks of a stage, in a model of so many.
+  Range blocks_of_stage(int stage, int64_t blocks) const;
 
   // Ranks along each dim of the square or cube of a tensor mode: q; of one_d, tp. tp must fit.
   int tensor_side() const;

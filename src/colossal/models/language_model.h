@@ -6,20 +6,44 @@
 #include <cstdint>
 #include <string>
 
+#include "colossal/base/range.h"
 #include "colossal/nn/step_context.h"
 
 namespace colossal::models {
 
+// A model in three parts, which the stages of a pipeline run apart: the embedding, blocks on one
+// residual stream, and the head. Tokens and labels are [batch, sequence] int64.
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
 
-  // Sum of the cross-entropies of `labels` (-100: ignored); tokens, labels [batch, sequence] int64.
-  virtual at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
-                              const nn::StepContext& context) = 0;
-  // Logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary].
-  virtual at::Tensor logits(const at::Tensor& tokens, const nn::StepContext& context,
-                            bool last_only = false) = 0;
+  // The residual stream before the first block.
+  virtual at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
+  virtual int64_t num_blocks() const = 0;
+  // The residual stream after these blocks, from that before them.
+  virtual at::Tensor run_blocks(Range blocks, const at::Tensor& x,
+                                const nn::StepContext& context) = 0;
+  // Of the residual stream after the last block: the sum of the cross-entropies of `labels` (-100:
+  // ignored), and logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary].
+  virtual at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                                   const nn::StepContext& context) = 0;
+  virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
+                                 bool last_only) = 0;
+
+  // All parts, one after the other.
+  at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
+                      const nn::StepContext& context) {
+    return head_loss_sum(hidden(tokens, context), labels, context);
+  }
+  at::Tensor logits(const at::Tensor& tokens, const nn::StepContext& context,
+                    bool last_only = false) {
+    return head_logits(hidden(tokens, context), context, last_only);
+  }
+
+ private:
+  at::Tensor hidden(const at::Tensor& tokens, const nn::StepContext& context) {
+    return run_blocks({0, num_blocks()}, embed(tokens, context), context);
+  }
 };
 
 // What a family says of itself, for validation and figures, before anything is allocated.

@@ -6,14 +6,18 @@
 
 namespace colossal::nn {
 
-Blocks::Blocks(int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make) {
+Blocks::Blocks(Builder& build, int64_t count,
+               const std::function<std::unique_ptr<Block>(int64_t)>& make) {
   blocks_.reserve(count);
-  for (int64_t index = 0; index < count; ++index) blocks_.push_back(make(index));
+  for (int64_t index = 0; index < count; ++index) {
+    build.begin_part({ModelPart::Kind::block, index});
+    blocks_.push_back(make(index));
+  }
 }
 
-at::Tensor Blocks::forward(const at::Tensor& input, const StepContext& context) {
+at::Tensor Blocks::forward(Range blocks, const at::Tensor& input, const StepContext& context) {
   at::Tensor x = input;
-  for (int64_t index = 0; index < size(); ++index) {
+  for (int64_t index = blocks.begin; index < blocks.end; ++index) {
     Block& block = *blocks_[index];
     const LayerScope scope([&] { return fmt::format("blocks.{}", index); });
     x = context.block_runner ? context.block_runner->run(index, block, x, context)

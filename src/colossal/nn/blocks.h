@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "colossal/base/range.h"
+#include "colossal/nn/builder.h"
 #include "colossal/nn/step_context.h"
 
 namespace colossal::nn {
@@ -28,8 +30,9 @@ class BlockRunner {
 class Blocks {
  public:
   Blocks() = default;
-  Blocks(int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
-  at::Tensor forward(const at::Tensor& x, const StepContext& context);
+  Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
+  // Of a model's blocks, those of a stage.
+  at::Tensor forward(Range blocks, const at::Tensor& x, const StepContext& context);
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
 
  private:

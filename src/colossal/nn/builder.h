@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,9 +65,21 @@ struct HeadShare {
   Range keys;  // and values
 };
 
+// A part of a model, which one stage of a pipeline holds whole: what comes before its blocks, a
+// block, or what comes after them.
+struct ModelPart {
+  enum class Kind { embedding, block, head };
+  Kind kind = Kind::embedding;
+  int64_t block = 0;
+};
+using StageOf = std::function<int(const ModelPart&)>;
+
 class Builder {
  public:
   virtual ~Builder() = default;
+
+  // What is made from here on belongs to this part.
+  virtual void begin_part(const ModelPart& part) = 0;
 
   virtual std::unique_ptr<Embedding> embedding(const std::string& name,
                                                const EmbeddingOptions& options) = 0;

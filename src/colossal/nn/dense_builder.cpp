@@ -26,6 +26,7 @@ ParameterHandle DenseBuilder::parameter(const std::string& layer, const std::str
   made->shape = std::move(shape);
   made->initializer = initializer;
   made->placement = std::move(placement);
+  made->placement.stage = stage_;
   for (const ParameterHandle& other : parameters_) {
     COLOSSAL_CHECK(other->name != made->name, "parameter {} registered twice", made->name);
   }
@@ -169,6 +170,7 @@ std::unique_ptr<VocabularyHead> DenseBuilder::tied_vocabulary_head(
     if (handle->name == wanted) blocks.push_back(handle);
   }
   COLOSSAL_CHECK(!blocks.empty(), "no embedding {} to tie a head to", wanted);
+  for (const ParameterHandle& block : blocks) block->placement.tied_stage = stage_;
   return make_head(TokenTable(std::move(blocks)).tie());
 }
 

@@ -46,6 +46,10 @@ class DenseBuilder : public Builder {
 
   const ParameterList& parameters() const override { return parameters_; }
 
+  // Before anything is made: the pipeline stage of each part; without it, one stage has all.
+  void set_stages(StageOf stage_of) { stage_of_ = std::move(stage_of); }
+  void begin_part(const ModelPart& part) override { stage_ = stage_of_(part); }
+
  protected:
   void enter(const std::string& name) override { path_.push_back(name); }
   void leave() override { path_.pop_back(); }
@@ -78,6 +82,8 @@ class DenseBuilder : public Builder {
  private:
   MakeAttention make_attention_;
   int64_t table_rows_;
+  StageOf stage_of_ = [](const ModelPart&) { return 0; };
+  int stage_ = 0;  // of what is made
   std::vector<std::string> path_;
   ParameterList parameters_;
 };

@@ -59,6 +59,10 @@ struct Placement {
   // and which of them this is. The first counts them, and writes them to a checkpoint.
   int num_replicas = 1;
   int replica = 0;
+  // The stage of a pipeline whose layer reads it, and the one whose layer is tied to that, if any:
+  // other stages hold nothing of it.
+  int stage = 0;
+  std::optional<int> tied_stage;
 };
 
 // Of a tensor whose rows are cut in blocks, each a parameter of the tensor's name and shape.

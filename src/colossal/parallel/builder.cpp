@@ -9,8 +9,24 @@
 
 namespace colossal::parallel {
 
-std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context,
-                                          const Sharding& sharding) {
+namespace {
+
+nn::StageOf stages_of(const Strategy& strategy) {
+  return [strategy](const nn::ModelPart& part) {
+    switch (part.kind) {
+      case nn::ModelPart::Kind::embedding:
+        return 0;
+      case nn::ModelPart::Kind::block:
+        return strategy.stage_of_block(part.block);
+      case nn::ModelPart::Kind::head:
+        return strategy.num_stages() - 1;
+    }
+    return 0;
+  };
+}
+
+std::unique_ptr<nn::DenseBuilder> builder_of_mode(const ParallelContext& context,
+                                                  const Sharding& sharding) {
   nn::MakeAttention attention = nn::make_dense_attention;
   if (context.strategy().sp > 1) {
     const bool ring = context.strategy().sequence_mode == SequenceMode::ring;
@@ -28,6 +44,15 @@ std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context,
       return std::make_unique<Tensor3dBuilder>(context, sharding, attention, table_rows);
   }
   return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context,
+                                          const Sharding& sharding) {
+  auto builder = builder_of_mode(context, sharding);
+  builder->set_stages(stages_of(context.strategy()));
+  return builder;
 }
 
 }  // namespace colossal::parallel

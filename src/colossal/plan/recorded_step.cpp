@@ -57,24 +57,25 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
   {
     const auto build = parallel::make_builder(context, models::sharding(job.model));
     const auto model = models::build_model(job.model, *build);
+    StagedModel stages = pipelined(*model, source_of(job), context);
+    const auto kept = [&] { return recorder.memory().live()[memory::MemoryKind::activations]; };
+    Engine* running = nullptr;
+    const auto run = stages.run;
+    stages.run = [&](int stage, const StageState& state, const data::Batch& batch,
+                     const nn::StepContext& step_context) {
+      const int64_t kept_before = kept();  // tokens of earlier micro-batches
+      step.micro_batches.push_back({.operators = recorder.num_operators(),
+                                    .collectives = recorder.num_collectives(),
+                                    .tier_traffic = running->chunks().tier_traffic()});
+      StageResult result = run(stage, state, batch, step_context);
+      step.micro_batches.back().activation_bytes = kept() - kept_before;
+      return result;
+    };
+    Engine engine(build->parameters(), stages, context, config);
+    running = &engine;
     for (const nn::ParameterHandle& parameter : build->parameters()) {
-      step.parameters += parameter->local_numel();
+      if (engine.chunks().is_here(*parameter)) step.parameters += parameter->local_numel();
     }
-    Engine engine(
-        build->parameters(),
-        [&](const data::Batch& batch, const nn::StepContext& step_context) {
-          const auto kept = [&] {
-            return recorder.memory().live()[memory::MemoryKind::activations];
-          };
-          const int64_t kept_before = kept();  // tokens of earlier micro-batches
-          step.micro_batches.push_back({.operators = recorder.num_operators(),
-                                        .collectives = recorder.num_collectives(),
-                                        .tier_traffic = engine.chunks().tier_traffic()});
-          const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, step_context);
-          step.micro_batches.back().activation_bytes = kept() - kept_before;
-          return LossSum{sum, batch.labels.numel()};
-        },
-        context, config);
     engine.step(make_batches());
     engine.chunks().synchronize();
     gather_figures(context);

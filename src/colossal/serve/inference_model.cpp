@@ -25,8 +25,7 @@ memory::ChunkOptions chunk_options(const InferenceOptions& options) {
 // One rank alone, on the device or, for a dry run, on meta.
 struct InferenceModel::Parts {
   Parts(const models::ModelSpecification& specification, const InferenceOptions& options,
-        std::unique_ptr<comm::World> alone, at::Device device,
-        const std::optional<memory::OrderOfUse>& order)
+        std::unique_ptr<comm::World> alone, at::Device device, const memory::OrderOfStages& order)
       : world(std::move(alone)),
         context(*world, Strategy{}, device),
         build(nn::make_dense_attention, options.table_rows),
@@ -42,7 +41,7 @@ struct InferenceModel::Parts {
 
 InferenceModel::InferenceModel(const models::ModelSpecification& specification,
                                const InferenceOptions& options) {
-  std::optional<memory::OrderOfUse> order;
+  memory::OrderOfStages order;
   if (!options.tiers.parameters.all_on_device()) order = record_order(specification, options);
   parts_ = std::make_unique<Parts>(specification, options, comm::single_world(options.device),
                                    options.device, order);
@@ -56,11 +55,11 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
 InferenceModel::~InferenceModel() = default;
 
 // By a dry run of one forward pass: all are the same.
-memory::OrderOfUse InferenceModel::record_order(const models::ModelSpecification& specification,
-                                                const InferenceOptions& options) {
+memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecification& specification,
+                                                   const InferenceOptions& options) {
   ops::register_meta_kernels();
   const at::NoGradGuard no_grad;
-  Parts dry(specification, options, comm::dry_world(0, 1), at::kMeta, std::nullopt);
+  Parts dry(specification, options, comm::dry_world(0, 1), at::kMeta, {});
   const at::Tensor token = at::empty({1, 1}, at::TensorOptions(at::kLong).device(at::kMeta));
   dry.weights.begin_evaluation();
   dry.model->logits(token, nn::make_step_context(1, 1, at::kMeta), /*last_only=*/true);

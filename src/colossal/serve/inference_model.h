@@ -38,8 +38,8 @@ class InferenceModel {
  private:
   struct Parts;
 
-  static memory::OrderOfUse record_order(const models::ModelSpecification& specification,
-                                         const InferenceOptions& options);
+  static memory::OrderOfStages record_order(const models::ModelSpecification& specification,
+                                            const InferenceOptions& options);
 
   std::unique_ptr<Parts> parts_;
 };

@@ -74,34 +74,19 @@ at::Tensor TransformerBlock::forward(const at::Tensor& input, const nn::StepCont
 Model::Model(nn::Builder& build, const Config& config) {
   const nn::Initializer normal = nn::Initializer::normal(config.initializer_range);
   const nn::EmbeddingOptions table{config.vocab_size, config.n_embd, normal};
+  build.begin_part({nn::ModelPart::Kind::embedding});
   token_embedding_ = build.embedding("token_embedding", table);
   position_embedding_ =
       build.position_embedding("position_embedding", {config.n_positions, config.n_embd, normal});
   embedding_dropout_ = build.dropout("embedding_dropout", config.embd_pdrop);
-  blocks_ = nn::Blocks(config.n_layer, [&](int64_t layer) {
+  blocks_ = nn::Blocks(build, config.n_layer, [&](int64_t layer) {
     return std::make_unique<TransformerBlock>(build, config, layer);
   });
+  build.begin_part({nn::ModelPart::Kind::head});
   final_norm_ = build.layer_norm("final_norm",
                                  {.features = config.n_embd, .epsilon = config.layer_norm_epsilon});
   head_ = config.tie_word_embeddings ? build.tied_vocabulary_head("token_embedding", table)
                                      : build.vocabulary_head("head", table);
-}
-
-at::Tensor Model::hidden(const at::Tensor& tokens, const nn::StepContext& context) {
-  // In this order, so that gradients of positions come before those of tokens, as parameters do.
-  const at::Tensor embedded = token_embedding_->forward(tokens, context);
-  at::Tensor x = embedded + position_embedding_->forward(context);
-  x = embedding_dropout_->forward(x, context);
-  return final_norm_->forward(blocks_.forward(x, context), context);
-}
-
-at::Tensor Model::loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
-                           const nn::StepContext& context) {
-  return head_->loss_sum(hidden(tokens, context), labels, context);
-}
-
-at::Tensor Model::logits(const at::Tensor& tokens, const nn::StepContext& context, bool last_only) {
-  return head_->logits(hidden(tokens, context), context, last_only);
 }
 
 }  // namespace colossal::models::gpt2

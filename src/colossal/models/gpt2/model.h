@@ -2,34 +2,15 @@
 // gelu_new. Single-process code: the builder decides how layers run.
 #pragma once
 
-#include <memory>
-
+#include "colossal/models/decoder.h"
 #include "colossal/models/gpt2/config.h"
-#include "colossal/models/language_model.h"
-#include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
 
 namespace colossal::models::gpt2 {
 
-class Model : public LanguageModel {
+class Model : public Decoder {
  public:
   Model(nn::Builder& build, const Config& config);
-
-  at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
-                      const nn::StepContext& context) override;
-  at::Tensor logits(const at::Tensor& tokens, const nn::StepContext& context,
-                    bool last_only) override;
-
- private:
-  // Activations after the last norm.
-  at::Tensor hidden(const at::Tensor& tokens, const nn::StepContext& context);
-
-  std::unique_ptr<nn::Embedding> token_embedding_;
-  std::unique_ptr<nn::PositionEmbedding> position_embedding_;
-  std::unique_ptr<nn::Dropout> embedding_dropout_;
-  nn::Blocks blocks_;
-  std::unique_ptr<nn::Norm> final_norm_;
-  std::unique_ptr<nn::VocabularyHead> head_;
 };
 
 }  // namespace colossal::models::gpt2

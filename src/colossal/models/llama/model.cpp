@@ -72,28 +72,16 @@ at::Tensor TransformerBlock::forward(const at::Tensor& input, const nn::StepCont
 Model::Model(nn::Builder& build, const Config& config) {
   const nn::EmbeddingOptions table{config.vocab_size, config.hidden_size,
                                    nn::Initializer::normal(config.initializer_range)};
+  build.begin_part({nn::ModelPart::Kind::embedding});
   token_embedding_ = build.embedding("token_embedding", table);
-  blocks_ = nn::Blocks(config.num_hidden_layers, [&](int64_t layer) {
+  blocks_ = nn::Blocks(build, config.num_hidden_layers, [&](int64_t layer) {
     return std::make_unique<TransformerBlock>(build, config, layer);
   });
+  build.begin_part({nn::ModelPart::Kind::head});
   final_norm_ = build.rms_norm("final_norm",
                                {.features = config.hidden_size, .epsilon = config.rms_norm_eps});
   head_ = config.tie_word_embeddings ? build.tied_vocabulary_head("token_embedding", table)
                                      : build.vocabulary_head("head", table);
-}
-
-at::Tensor Model::hidden(const at::Tensor& tokens, const nn::StepContext& context) {
-  return final_norm_->forward(blocks_.forward(token_embedding_->forward(tokens, context), context),
-                              context);
-}
-
-at::Tensor Model::loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
-                           const nn::StepContext& context) {
-  return head_->loss_sum(hidden(tokens, context), labels, context);
-}
-
-at::Tensor Model::logits(const at::Tensor& tokens, const nn::StepContext& context, bool last_only) {
-  return head_->logits(hidden(tokens, context), context, last_only);
 }
 
 }  // namespace colossal::models::llama

@@ -1,0 +1,22 @@
+// What of a micro-batch a rank computes, and what its layers must know of it.
+#pragma once
+
+#include <cstdint>
+
+#include "colossal/data/batch.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/nn/step_context.h"
+
+namespace colossal {
+
+// Positions of each sequence; 1 for what has none.
+int64_t sequence_of(const data::Batch& batch);
+
+// This rank's positions of a batch, on the context's device.
+data::Batch batch_here(const data::Batch& batch, const ParallelContext& context);
+
+// steps_done, seed: the key of the batch's random numbers.
+nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
+                           int64_t steps_done, uint64_t seed, bool training);
+
+}  // namespace colossal

@@ -1,0 +1,340 @@
+#include "colossal/booster/pipeline_executor.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/booster/batch_context.h"
+#include "colossal/memory/fetch_on_dispatch.h"
+#include "colossal/nn/layer_scope.h"
+#include "colossal/parallel/pipeline/schedules.h"
+
+namespace colossal {
+
+using parallel::pipeline::Action;
+using parallel::pipeline::ActionKind;
+using Way = ParallelContext::Way;
+
+namespace {
+
+bool carries_gradient(const at::Tensor& tensor) {
+  return tensor.is_floating_point();
+}
+
+// Of a state, what its gradient looks like.
+StageState with_gradients(const StageState& state) {
+  StageState floating;
+  for (const at::Tensor& tensor : state) {
+    if (carries_gradient(tensor)) floating.push_back(tensor);
+  }
+  return floating;
+}
+
+}  // namespace
+
+// One step, or one evaluation.
+class PipelineExecutor::Run {
+ public:
+  Run(PipelineExecutor& executor, std::span<const data::Batch> micro_batches, const Step& step,
+      double upstream, bool training, ControlMessage& control)
+      : executor_(executor),
+        context_(executor.context_),
+        chunks_(executor.chunks_),
+        micro_batches_(micro_batches),
+        step_(step),
+        upstream_(upstream),
+        training_(training),
+        control_(control),
+        schedule_(executor.schedule_of(micro_batches.size())),
+        actions_(schedule_.actions.at(context_.coordinate(Axis::pp))) {}
+
+  void run() {
+    for (size_t next = 0; next < actions_.size(); ++next) {
+      const Action& action = actions_[next];
+      if (!training_ && !parallel::pipeline::is_forward(action.kind)) continue;
+      carry_out(action, next);
+    }
+    for (Message& message : sends_) message.wait();
+  }
+
+ private:
+  using Key = std::pair<int, int>;  // stage and micro-batch
+
+  // Tensors on their way between two stages.
+  struct Message {
+    StageState tensors;
+    std::vector<comm::Work> work;
+    void wait() {
+      for (comm::Work& each : work) each.wait();
+      work.clear();
+    }
+    bool done() const {
+      return std::ranges::all_of(work, [](const comm::Work& each) { return each.done(); });
+    }
+  };
+
+  // A micro-batch between the forward and the backward pass of a stage.
+  struct InFlight {
+    StageState inputs;                         // leaves of the stage's graph
+    std::vector<torch::autograd::Edge> roots;  // of its outputs that carry gradients
+    LossSum loss;                              // of the last stage
+  };
+
+  bool is_last(int stage) const { return stage + 1 == schedule_.num_stages(); }
+  bool is_here(int stage) const { return context_.holds_stage(stage); }
+  const data::Batch& batch_of(const Action& action) const {
+    return micro_batches_[action.micro_batch];
+  }
+  bool has_sequences(const Action& action) const { return batch_of(action).inputs.size(0) > 0; }
+
+  void carry_out(const Action& action, size_t position) {
+    const Key key{action.stage, action.micro_batch};
+    switch (action.kind) {
+      case ActionKind::forward:
+        return forward(action, position);
+      case ActionKind::backward:
+        return backward(action);
+      case ActionKind::send_forward:
+        return send(action.stage, Way::forward, std::exchange(outputs_[key], {}));
+      case ActionKind::send_backward:
+        return send(action.stage - 1, Way::backward, std::exchange(input_gradients_[key], {}));
+      case ActionKind::receive_forward:
+        activations_[key] = receive(action, action.stage - 1, Way::forward);
+        return;
+      case ActionKind::receive_backward:
+        gradients_[key] = receive(action, action.stage, Way::backward);
+        return;
+      case ActionKind::backward_input:
+      case ActionKind::backward_weight:
+        COLOSSAL_CHECK(false, "{} has no part of its own yet", action_name(action));
+    }
+  }
+
+  // Between stages `border` and border + 1.
+  void send(int border, Way way, StageState tensors) {
+    while (!sends_.empty() && sends_.front().done()) sends_.pop_front();
+    Message& message = sends_.emplace_back();
+    const comm::Group& channel = context_.stage_channel(border, way);
+    for (at::Tensor& tensor : tensors) {
+      tensor = tensor.contiguous();
+      if (tensor.numel() == 0) continue;
+      message.work.push_back(
+          comm::send_async(tensor, 1 - channel.rank(), channel, comm::Reason::stage));
+    }
+    message.tensors = std::move(tensors);
+  }
+
+  Message receive(const Action& action, int border, Way way) {
+    Message message;
+    if (!has_sequences(action)) return message;
+    const comm::Group& channel = context_.stage_channel(border, way);
+    StageState like = executor_.model_.state_like(border, batch_of(action));
+    if (way == Way::backward) like = with_gradients(like);
+    for (const at::Tensor& tensor : like) {
+      message.tensors.push_back(at::empty_like(tensor, tensor.options().device(context_.device())));
+      const at::Tensor& made = message.tensors.back();
+      if (made.numel() == 0) continue;
+      message.work.push_back(
+          comm::receive_async(made, 1 - channel.rank(), channel, comm::Reason::stage));
+    }
+    return message;
+  }
+
+  StageState take(std::map<Key, Message>& messages, const Key& key) {
+    const auto found = messages.find(key);
+    COLOSSAL_CHECK(found != messages.end(), "stage {} has nothing for micro-batch {}", key.first,
+                   key.second);
+    Message message = std::move(found->second);
+    messages.erase(found);
+    message.wait();
+    return std::move(message.tensors);
+  }
+
+  StageState inputs_of(const Action& action) {
+    if (action.stage == 0) return {};
+    const Key key{action.stage, action.micro_batch};
+    if (is_here(action.stage - 1)) {
+      return std::exchange(outputs_[{action.stage - 1, action.micro_batch}], {});
+    }
+    StageState received = take(activations_, key);
+    return received;
+  }
+
+  // Whether the stage's next work is this micro-batch's backward pass, so that both are one visit.
+  bool backward_follows(size_t position) const {
+    const Action& action = actions_[position];
+    for (size_t next = position + 1; next < actions_.size(); ++next) {
+      if (!parallel::pipeline::is_computation(actions_[next].kind)) continue;
+      return actions_[next] == Action{ActionKind::backward, action.stage, action.micro_batch};
+    }
+    return false;
+  }
+
+  StageResult run_stage(const Action& action, const StageState& inputs) {
+    const data::Batch& batch = batch_of(action);
+    nn::StepContext step = context_of(batch, context_, step_.steps_done, step_.seed, training_);
+    if (training_) step.block_runner = &executor_.activations_;
+    std::optional<memory::FetchOnDispatch> fetching;
+    if (!executor_.uses_handles_ && chunks_.weights_go_away()) fetching.emplace(chunks_);
+    return executor_.model_.run(action.stage, inputs, batch_here(batch, context_), step);
+  }
+
+  void forward(const Action& action, size_t position) {
+    StageState inputs = inputs_of(action);
+    if (!training_) return evaluate(action, inputs);
+    const bool joined = backward_follows(position);
+    joined ? chunks_.begin_micro_batch(action.stage) : chunks_.begin_forward(action.stage);
+    InFlight& flight = in_flight_[{action.stage, action.micro_batch}];
+    for (at::Tensor& input : inputs) {
+      input = input.detach();
+      if (carries_gradient(input)) input.set_requires_grad(true);
+    }
+    StageResult result = [&] {
+      const nn::LayerScope scope("model");
+      const memory::Activations::Scope saving(executor_.activations_, first_block(action.stage));
+      return run_stage(action, inputs);
+    }();
+    flight.inputs = std::move(inputs);
+    flight.loss = std::move(result.loss);
+    if (!is_last(action.stage)) pass_on(action, result.state, flight);
+    if (!joined) chunks_.end_forward();
+  }
+
+  // Of what a stage passes on, only the place in the graph stays for the backward pass.
+  void pass_on(const Action& action, const StageState& state, InFlight& flight) {
+    StageState& outputs = outputs_[{action.stage, action.micro_batch}];
+    for (const at::Tensor& tensor : state) {
+      if (carries_gradient(tensor)) {
+        flight.roots.push_back(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor)
+                                                      : torch::autograd::Edge());
+      }
+      outputs.push_back(tensor.detach());
+    }
+  }
+
+  void evaluate(const Action& action, const StageState& inputs) {
+    chunks_.begin_evaluation(action.stage);  // also for no sequences: other replicas may have some
+    StageResult result;
+    if (has_sequences(action)) result = run_stage(action, inputs);
+    chunks_.end_evaluation();
+    outputs_[{action.stage, action.micro_batch}] = std::move(result.state);
+    if (result.loss.sum.defined()) count(result.loss);
+  }
+
+  void count(const LossSum& loss) {
+    control_.token_count += static_cast<double>(loss.count);
+    if (!loss.sum.is_meta()) control_.loss_sum += loss.sum.item<double>();
+  }
+
+  void backward(const Action& action) {
+    const Key key{action.stage, action.micro_batch};
+    InFlight flight = std::move(in_flight_.at(key));
+    in_flight_.erase(key);
+    StageState gradients;
+    if (!is_last(action.stage)) {
+      gradients = is_here(action.stage + 1)
+                      ? std::exchange(input_gradients_[{action.stage + 1, action.micro_batch}], {})
+                      : take(gradients_, key);
+    }
+    const bool last = ++backward_passes_[action.stage] == schedule_.num_micro_batches;
+    chunks_.begin_backward(last, action.stage);
+    {
+      const nn::LayerScope scope("backward");
+      if (is_last(action.stage)) {
+        const at::Tensor& sum = flight.loss.sum;
+        torch::autograd::backward({sum}, {at::full({}, upstream_, sum.options())});
+      } else {
+        run_graph(flight.roots, std::move(gradients));
+      }
+    }
+    if (is_last(action.stage)) count(flight.loss);
+    StageState& passed_back = input_gradients_[key];
+    for (at::Tensor& input : flight.inputs) {
+      if (!carries_gradient(input)) continue;
+      passed_back.push_back(input.grad().defined() ? input.grad() : at::zeros_like(input));
+      input.mutable_grad().reset();
+    }
+    chunks_.end_backward();
+  }
+
+  static void run_graph(const std::vector<torch::autograd::Edge>& outputs, StageState gradients) {
+    torch::autograd::edge_list roots;
+    torch::autograd::variable_list upstream;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].is_valid()) continue;
+      roots.push_back(outputs[i]);
+      upstream.push_back(std::move(gradients[i]));
+    }
+    if (roots.empty()) return;
+    torch::autograd::Engine::get_default_engine().execute(roots, upstream, /*keep_graph=*/false,
+                                                          /*create_graph=*/false,
+                                                          /*accumulate_grad=*/true);
+  }
+
+  int64_t first_block(int stage) const {
+    return context_.strategy().blocks_of_stage(stage, 0).begin;
+  }
+
+  PipelineExecutor& executor_;
+  const ParallelContext& context_;
+  memory::ChunkEngine& chunks_;
+  std::span<const data::Batch> micro_batches_;
+  const Step step_;
+  const double upstream_;
+  const bool training_;
+  ControlMessage& control_;
+  const parallel::pipeline::Schedule& schedule_;
+  const std::vector<Action>& actions_;
+
+  std::map<Key, InFlight> in_flight_;
+  std::map<Key, StageState> outputs_;          // of a stage, until the next one takes them
+  std::map<Key, StageState> input_gradients_;  // of a stage, until the one before takes them
+  std::map<Key, Message> activations_;         // from other ranks, for a stage
+  std::map<Key, Message> gradients_;           // the same: of its outputs
+  std::deque<Message> sends_;
+  std::map<int, int> backward_passes_;  // of each stage
+};
+
+PipelineExecutor::PipelineExecutor(const ParallelContext& context, const StagedModel& model,
+                                   memory::ChunkEngine& chunks, memory::Activations& activations,
+                                   bool uses_handles)
+    : context_(context),
+      model_(model),
+      chunks_(chunks),
+      activations_(activations),
+      uses_handles_(uses_handles) {}
+
+const parallel::pipeline::Schedule& PipelineExecutor::schedule_of(size_t num_micro_batches) {
+  const auto found = schedules_.find(num_micro_batches);
+  if (found != schedules_.end()) return found->second;
+  const Strategy& strategy = context_.strategy();
+  return schedules_
+      .emplace(num_micro_batches, parallel::pipeline::make_schedule(
+                                      strategy.pp_schedule, {strategy.pp, strategy.pp_chunks,
+                                                             static_cast<int>(num_micro_batches)}))
+      .first->second;
+}
+
+void PipelineExecutor::train(std::span<const data::Batch> micro_batches, const Step& step,
+                             double upstream, ControlMessage& control) {
+  Run(*this, micro_batches, step, upstream, /*training=*/true, control).run();
+}
+
+void PipelineExecutor::evaluate(std::span<const data::Batch> micro_batches, const Step& step,
+                                ControlMessage& control) {
+  const at::NoGradGuard no_grad;
+  Run(*this, micro_batches, step, /*upstream=*/0, /*training=*/false, control).run();
+}
+
+}  // namespace colossal

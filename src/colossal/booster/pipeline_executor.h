@@ -1,0 +1,56 @@
+// Carries out a pipeline schedule at one rank: forward and backward passes of its stages over the
+// micro-batches of a step, and the messages between them, which travel while it computes.
+//
+// One rank of one stage is a pipeline too: its schedule is each micro-batch forward and backward.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "colossal/booster/control.h"
+#include "colossal/booster/staged_model.h"
+#include "colossal/data/batch.h"
+#include "colossal/memory/activations.h"
+#include "colossal/memory/chunk_engine.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/parallel/pipeline/schedule.h"
+
+namespace colossal {
+
+class PipelineExecutor {
+ public:
+  // All must outlive it. uses_handles: false for a foreign module, whose weights are fetched as
+  // operators receive them.
+  PipelineExecutor(const ParallelContext& context, const StagedModel& model,
+                   memory::ChunkEngine& chunks, memory::Activations& activations,
+                   bool uses_handles);
+
+  // The key of the random numbers of a step.
+  struct Step {
+    int64_t steps_done = 0;
+    uint64_t seed = 0;
+  };
+  // Gradients of upstream * (sum of the losses) into the chunks; losses and counts of the last
+  // stage are added to `control`. At least one micro-batch, as many on all ranks.
+  void train(std::span<const data::Batch> micro_batches, const Step& step, double upstream,
+             ControlMessage& control);
+  // Losses and counts without gradients. Micro-batches may have no sequences.
+  void evaluate(std::span<const data::Batch> micro_batches, const Step& step,
+                ControlMessage& control);
+
+ private:
+  class Run;
+
+  const parallel::pipeline::Schedule& schedule_of(size_t num_micro_batches);
+
+  const ParallelContext& context_;
+  const StagedModel& model_;
+  memory::ChunkEngine& chunks_;
+  memory::Activations& activations_;
+  bool uses_handles_;
+  std::map<size_t, parallel::pipeline::Schedule> schedules_;  // by number of micro-batches
+};
+
+}  // namespace colossal

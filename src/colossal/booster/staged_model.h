@@ -1,0 +1,59 @@
+// A model as the engine runs it: by stages of a pipeline, or all at once.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "colossal/data/batch.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/models/language_model.h"
+#include "colossal/nn/step_context.h"
+
+namespace colossal {
+
+// Loss of a micro-batch: the sum over the labels that count, and how many these are. The gradient
+// is that of the mean over the global batch, whatever the micro-batches and ranks.
+struct LossSum {
+  at::Tensor sum;  // a scalar with a graph
+  int64_t count = 0;
+};
+using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
+
+// What a stage takes over from the one before it: any number of tensors of any shapes. Gradients
+// flow back through those of floating types.
+using StageState = std::vector<at::Tensor>;
+
+struct StageResult {
+  StageState state;  // for the next stage
+  LossSum loss;      // of the last stage, which has no next
+};
+
+struct StagedModel {
+  // Stage `stage` on a micro-batch. `state` is empty at the first stage. Every stage is given the
+  // batch whole, but for the positions of other ranks of sp.
+  std::function<StageResult(int stage, const StageState& state, const data::Batch& batch,
+                            const nn::StepContext& context)>
+      run;
+  // What `stage` would pass on for a batch of such sizes, on meta: how the next rank knows what to
+  // receive. Needed where there are several stages.
+  std::function<StageState(int stage, const data::Batch& batch)> state_like;
+};
+
+// All of it in one stage.
+StagedModel one_stage(LossFunction loss);
+
+using CountLabels = std::function<int64_t(const at::Tensor& labels)>;
+inline int64_t count_all_labels(const at::Tensor& labels) {
+  return labels.numel();
+}
+
+// A language model in the stages of `strategy`: blocks as it cuts them, the embedding before the
+// first, the head after the last. count: labels of a micro-batch that are not ignored. The model
+// must outlive it. Without state_like: see state_shapes.h.
+StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy,
+                      CountLabels count = count_all_labels);
+
+}  // namespace colossal

@@ -1,0 +1,83 @@
+#include "colossal/booster/state_shapes.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <utility>
+
+#include "colossal/booster/batch_context.h"
+#include "colossal/comm/world.h"
+#include "colossal/memory/memory_ledger.h"
+#include "colossal/ops/meta_kernels.h"
+#include "colossal/parallel/builder.h"
+
+namespace colossal {
+
+struct StateShapes::DryModel {
+  DryModel(const ModelSource& source, const ParallelContext& real)
+      : world(comm::dry_world(real.rank(), real.world().size())),
+        context(*world, real.strategy(), at::kMeta),
+        build(parallel::make_builder(context, source.sharding)),
+        model(source.make(*build)),
+        stages(stages_of(*model, real.strategy())) {
+    for (const nn::ParameterHandle& parameter : build->parameters()) {
+      parameter->tensor =
+          at::empty(parameter->local_shape(), at::TensorOptions(source.compute).device(at::kMeta));
+    }
+  }
+
+  std::unique_ptr<comm::World> world;
+  ParallelContext context;
+  std::unique_ptr<nn::Builder> build;
+  std::unique_ptr<models::LanguageModel> model;
+  StagedModel stages;
+};
+
+StateShapes::StateShapes(const ModelSource& source, const ParallelContext& context) {
+  const memory::MemoryScope nobody_counts;
+  ops::register_meta_kernels();
+  model_ = std::make_unique<DryModel>(source, context);
+}
+
+StateShapes::~StateShapes() = default;
+
+StageState StateShapes::after(int stage, const data::Batch& batch) {
+  const Key key{stage, batch.inputs.sizes().vec()};
+  const auto found = found_.find(key);
+  if (found != found_.end()) return found->second;
+  return found_.emplace(key, run(stage, batch)).first->second;
+}
+
+StageState StateShapes::run(int stage, const data::Batch& batch) {
+  // This is no part of the step in which it is asked for, which may be recorded.
+  const memory::MemoryScope nobody_counts;
+  const c10::impl::ExcludeDispatchKeyGuard nobody_records(
+      c10::DispatchKey::TESTING_ONLY_GenericMode);
+  const at::NoGradGuard no_grad;
+  const auto on_meta = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(at::kMeta) : tensor;
+  };
+  const data::Batch dry{on_meta(batch.inputs), on_meta(batch.labels), batch.sample_ids,
+                        on_meta(batch.documents)};
+  const nn::StepContext step = context_of(dry, model_->context, 0, 0, /*training=*/false);
+  const data::Batch here = batch_here(dry, model_->context);
+  StageState state;
+  for (int next = 0; next <= stage; ++next) {
+    state = model_->stages.run(next, state, here, step).state;
+  }
+  return state;
+}
+
+StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
+                      const ParallelContext& context, CountLabels count) {
+  StagedModel stages = stages_of(model, context.strategy(), std::move(count));
+  if (context.strategy().num_stages() == 1) return stages;
+  const auto shapes = std::make_shared<StateShapes>(source, context);
+  stages.state_like = [shapes](int stage, const data::Batch& batch) {
+    return shapes->after(stage, batch);
+  };
+  return stages;
+}
+
+}  // namespace colossal

@@ -1,0 +1,32 @@
+// What decoders have in common: token embeddings, blocks on one residual stream, a last norm and a
+// head. A family's model makes the layers; this runs them.
+#pragma once
+
+#include <memory>
+
+#include "colossal/models/language_model.h"
+#include "colossal/nn/blocks.h"
+#include "colossal/nn/builder.h"
+
+namespace colossal::models {
+
+class Decoder : public LanguageModel {
+ public:
+  at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) override;
+  int64_t num_blocks() const override { return blocks_.size(); }
+  at::Tensor run_blocks(Range blocks, const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                           const nn::StepContext& context) override;
+  at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
+                         bool last_only) override;
+
+ protected:
+  std::unique_ptr<nn::Embedding> token_embedding_;
+  std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null: the family has none
+  std::unique_ptr<nn::Dropout> embedding_dropout_;             // the same
+  nn::Blocks blocks_;
+  std::unique_ptr<nn::Norm> final_norm_;
+  std::unique_ptr<nn::VocabularyHead> head_;
+};
+
+}  // namespace colossal::models

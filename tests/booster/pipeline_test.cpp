@@ -85,8 +85,15 @@ std::vector<PipelineCase> schedule_cases() {
     }
   }
   for (const int pp : {2, 3}) {
-    for (const int64_t micro_batches : {1, 3, 4}) {
+    for (const int64_t micro_batches : {1, 3, 4, 6}) {
       cases.push_back({pipeline("interleaved", pp, 2), micro_batches});
+      for (const char* schedule : {"zb-h1", "zb-h2"}) {
+        cases.push_back({pipeline(schedule, pp), micro_batches});
+      }
+      for (const char* schedule : {"zb-v", "v-half", "v-min", "dualpipe-v"}) {
+        cases.push_back({pipeline(schedule, pp, 2), micro_batches, /*llama=*/pp == 3});
+        cases.back().layout.stage_placement = StagePlacement::v;
+      }
     }
   }
   return cases;

@@ -18,6 +18,7 @@
 #include "colossal/booster/batch_context.h"
 #include "colossal/memory/fetch_on_dispatch.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/ops/put_off_gradients.h"
 #include "colossal/parallel/pipeline/schedules.h"
 
 namespace colossal {
@@ -91,6 +92,12 @@ class PipelineExecutor::Run {
     LossSum loss;                              // of the last stage
   };
 
+  // Between the two halves of a backward pass.
+  struct PutOff {
+    memory::ChunkEngine::HeldGradients held;
+    ops::PutOffGradients computations;
+  };
+
   bool is_last(int stage) const { return stage + 1 == schedule_.num_stages(); }
   bool is_here(int stage) const { return context_.holds_stage(stage); }
   const data::Batch& batch_of(const Action& action) const {
@@ -116,8 +123,9 @@ class PipelineExecutor::Run {
         gradients_[key] = receive(action, action.stage, Way::backward);
         return;
       case ActionKind::backward_input:
+        return backward_input(action);
       case ActionKind::backward_weight:
-        COLOSSAL_CHECK(false, "{} has no part of its own yet", action_name(action));
+        return backward_weight(action);
     }
   }
 
@@ -238,24 +246,49 @@ class PipelineExecutor::Run {
   }
 
   void backward(const Action& action) {
+    chunks_.begin_backward(is_last_of_step(action.stage), action.stage);
+    backpropagate(action);
+    chunks_.end_backward();
+  }
+
+  void backward_input(const Action& action) {
+    PutOff& later = put_off_[{action.stage, action.micro_batch}];
+    const ops::PutOffGradients::Scope scope(later.computations);
+    chunks_.begin_backward_input(action.stage, later.held);
+    backpropagate(action);
+    chunks_.end_backward_input();
+  }
+
+  void backward_weight(const Action& action) {
+    const Key key{action.stage, action.micro_batch};
+    PutOff now = std::move(put_off_.at(key));
+    put_off_.erase(key);
+    chunks_.begin_backward_weight(is_last_of_step(action.stage), action.stage);
+    {
+      const nn::LayerScope scope("backward.weights");
+      chunks_.take(std::move(now.held));
+      now.computations.run();
+    }
+    chunks_.end_backward();
+  }
+
+  // Counts the passes after which gradients of a stage's weights are there.
+  bool is_last_of_step(int stage) {
+    return ++backward_passes_[stage] == schedule_.num_micro_batches;
+  }
+
+  // From the gradients of what the stage has passed on to those of what it was given.
+  void backpropagate(const Action& action) {
     const Key key{action.stage, action.micro_batch};
     InFlight flight = std::move(in_flight_.at(key));
     in_flight_.erase(key);
-    StageState gradients;
-    if (!is_last(action.stage)) {
-      gradients = is_here(action.stage + 1)
-                      ? std::exchange(input_gradients_[{action.stage + 1, action.micro_batch}], {})
-                      : take(gradients_, key);
-    }
-    const bool last = ++backward_passes_[action.stage] == schedule_.num_micro_batches;
-    chunks_.begin_backward(last, action.stage);
     {
       const nn::LayerScope scope("backward");
       if (is_last(action.stage)) {
         const at::Tensor& sum = flight.loss.sum;
         torch::autograd::backward({sum}, {at::full({}, upstream_, sum.options())});
       } else {
-        run_graph(flight.roots, std::move(gradients));
+        run_graph(flight.roots, gradients_of_outputs(action));
       }
     }
     if (is_last(action.stage)) count(flight.loss);
@@ -265,7 +298,11 @@ class PipelineExecutor::Run {
       passed_back.push_back(input.grad().defined() ? input.grad() : at::zeros_like(input));
       input.mutable_grad().reset();
     }
-    chunks_.end_backward();
+  }
+
+  StageState gradients_of_outputs(const Action& action) {
+    if (!is_here(action.stage + 1)) return take(gradients_, {action.stage, action.micro_batch});
+    return std::exchange(input_gradients_[{action.stage + 1, action.micro_batch}], {});
   }
 
   static void run_graph(const std::vector<torch::autograd::Edge>& outputs, StageState gradients) {
@@ -298,6 +335,7 @@ class PipelineExecutor::Run {
   const std::vector<Action>& actions_;
 
   std::map<Key, InFlight> in_flight_;
+  std::map<Key, PutOff> put_off_;
   std::map<Key, StageState> outputs_;          // of a stage, until the next one takes them
   std::map<Key, StageState> input_gradients_;  // of a stage, until the one before takes them
   std::map<Key, Message> activations_;         // from other ranks, for a stage

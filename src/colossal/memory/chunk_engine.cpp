@@ -282,6 +282,11 @@ void ChunkEngine::begin_step() {
 }
 
 void ChunkEngine::begin_backward(bool last, int stage) {
+  begin_backward_weight(last, stage);
+  fetcher_->begin_backward(stage);
+}
+
+void ChunkEngine::begin_backward_weight(bool last, int stage) {
   // Those of the pass before this one: their buffers are filled anew.
   while (!reducing_.empty()) finish_oldest_reduction();
   last_pass_ = last;
@@ -289,7 +294,22 @@ void ChunkEngine::begin_backward(bool last, int stage) {
   launch_order_ = &launch_orders_[stage];
   launched_ = 0;
   for (Chunk* chunk : trained_) expect_gradients(*chunk);
+}
+
+void ChunkEngine::begin_backward_input(int stage, HeldGradients& held) {
+  held_ = &held;
   fetcher_->begin_backward(stage);
+}
+
+void ChunkEngine::end_backward_input() {
+  held_ = nullptr;
+  fetcher_->end();
+}
+
+void ChunkEngine::take(HeldGradients held) {
+  for (HeldGradients::Held& each : held.held_) {
+    take_gradient(*each.chunk, each.slot, each.tied, std::move(each.gradient));
+  }
 }
 
 // Of the pass that begins: those of layers of its stage.
@@ -310,25 +330,35 @@ bool ChunkEngine::reduces_now(const Chunk& chunk) const {
 }
 
 void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf) {
+  if (!leaf.grad().defined()) return;  // put off
+  at::Tensor gradient = std::move(leaf.mutable_grad());
+  if (held_) {
+    held_->held_.push_back({&chunk, slot, tied, std::move(gradient)});
+  } else {
+    take_gradient(chunk, slot, tied, std::move(gradient));
+  }
+}
+
+void ChunkEngine::take_gradient(Chunk& chunk, size_t slot, bool tied, at::Tensor gradient) {
   at::NoGradGuard no_grad;
   Chunk::SlotState& state = chunk.slots[slot];
   const Slot& place = chunk.plan.slots[slot];
   bool& pending = tied ? state.pending_tied : state.pending;
   COLOSSAL_CHECK(pending, "parameter {} had two gradients of one layer in one backward",
                  place.parameter->name);
-  if (!chunk.adopt_gradient(leaf.grad())) {
+  if (!chunk.adopt_gradient(gradient)) {
     chunk.take_gradients();
     // Copying here and dropping autograd's tensor costs one pass less than having autograd add into
     // a zeroed view, and lets a bf16 gradient accumulate in fp32.
-    const at::Tensor gradient = leaf.grad().contiguous().view(-1);
+    const at::Tensor flat = gradient.contiguous().view(-1);
     const at::Tensor target = chunk.whole_gradients().narrow(0, place.offset, place.numel);
     if (state.summed) {
-      ops::accumulate(target, gradient);
+      ops::accumulate(target, flat);
     } else {
-      ops::convert_copy(target, gradient);
+      ops::convert_copy(target, flat);
     }
   }
-  leaf.mutable_grad().reset();
+  gradient.reset();
   state.written = state.summed = true;
   pending = false;
   --chunk.pending;

@@ -97,6 +97,24 @@ class ChunkEngine : private nn::Residency {
   void end_forward() { fetcher_->end(); }
   void begin_backward(bool last, int stage = 0);
   void end_backward();
+  // A backward pass in two halves (ops/put_off_gradients.h), between which other passes may come.
+  // What gradients of weights the first one makes are held back; the second one takes these and the
+  // rest. Between begin and end of the second: take(), and what was put off.
+  class HeldGradients {
+   private:
+    friend class ChunkEngine;
+    struct Held {
+      Chunk* chunk;
+      size_t slot;
+      bool tied;
+      at::Tensor gradient;
+    };
+    std::vector<Held> held_;
+  };
+  void begin_backward_input(int stage, HeldGradients& held);
+  void end_backward_input();
+  void begin_backward_weight(bool last, int stage);
+  void take(HeldGradients held);
   // Around a forward pass that has no backward pass.
   void begin_evaluation(int stage = 0) { fetcher_->begin_evaluation(stage); }
   void end_evaluation() { fetcher_->end(); }
@@ -189,6 +207,7 @@ class ChunkEngine : private nn::Residency {
   void expect_gradients(Chunk& chunk);
   bool reduces_now(const Chunk& chunk) const;
   void collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf);
+  void take_gradient(Chunk& chunk, size_t slot, bool tied, at::Tensor gradient);
   void launch_ready_chunks();
   struct Launch {
     Chunk* chunk;
@@ -218,6 +237,7 @@ class ChunkEngine : private nn::Residency {
   std::deque<Launch> reducing_;  // whose whole gradients wait to be let go, oldest first
   std::unique_ptr<ChunkFetcher> fetcher_;
   bool last_pass_ = false;
+  HeldGradients* held_ = nullptr;  // where gradients of this pass are held back
   std::unordered_map<const nn::Parameter*, int64_t> updates_;
 
   struct Place {

@@ -3,8 +3,11 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 #include "colossal/ops/product.h"
+#include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/sum_rows.h"
 
 namespace colossal::ops {
@@ -27,6 +30,26 @@ void visit_columns(const at::Tensor& y, const std::vector<at::Tensor>& weights,
 // [out, in], or [in, out] where `transposed`.
 at::Tensor weight_gradient(const at::Tensor& columns, const at::Tensor& x, bool transposed) {
   return transposed ? product(x.t(), columns) : product(columns.t(), x);
+}
+
+// Of weights, then of biases where `wanted` has more than the weights: those that are wanted.
+std::vector<at::Tensor> gradients_of_weights(const at::Tensor& y_gradient, const at::Tensor& x,
+                                             const std::vector<int64_t>& out_features,
+                                             const std::vector<bool>& transposed,
+                                             const std::vector<bool>& wanted) {
+  std::vector<at::Tensor> gradients(wanted.size());
+  int64_t begin = 0;
+  for (size_t i = 0; i < out_features.size(); ++i) {
+    const at::Tensor columns = y_gradient.narrow(1, begin, out_features[i]);
+    begin += out_features[i];
+    if (wanted[i]) {
+      const at::Tensor gradient = weight_gradient(columns, x, transposed[i]);
+      gradients[i] = transposed[i] ? gradient.t() : gradient;
+    }
+    const size_t of_bias = out_features.size() + i;
+    if (of_bias < wanted.size() && wanted[of_bias]) gradients[of_bias] = sum_rows(columns);
+  }
+  return gradients;
 }
 
 struct FusedLinear : torch::autograd::Function<FusedLinear> {
@@ -54,16 +77,20 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
     if (context->needs_input_grad(0)) {
       result[0] = fused_input_gradient(y_gradient, weights).view(saved[0].sizes());
     }
-    visit_columns(y_gradient, weights, [&](size_t i, const at::Tensor& columns) {
-      const size_t of_weight = 1 + i, of_bias = 1 + weights.size() + i;
-      if (context->needs_input_grad(of_weight)) {
-        // In the order of the weight: a copy would follow.
-        const bool transposed = weights[i].stride(1) != 1;
-        const at::Tensor gradient = weight_gradient(columns, x, transposed);
-        result[of_weight] = transposed ? gradient.t() : gradient;
-      }
-      if (biases && context->needs_input_grad(of_bias)) result[of_bias] = sum_rows(columns);
-    });
+    std::vector<bool> wanted(result.size() - 1), transposed;
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = context->needs_input_grad(1 + i);
+    // In the order of the weight: a copy would follow.
+    for (const at::Tensor& weight : weights) transposed.push_back(weight.stride(1) != 1);
+    std::vector<int64_t> out_features;
+    for (const at::Tensor& weight : weights) out_features.push_back(weight.size(0));
+    const auto compute = [=] {
+      return gradients_of_weights(y_gradient, x, out_features, transposed, wanted);
+    };
+    if (PutOffGradients* const later = PutOffGradients::of_this_thread()) {
+      later->put_off(1, compute);
+    } else {
+      std::ranges::move(compute(), result.begin() + 1);
+    }
     return result;
   }
 };

@@ -25,6 +25,7 @@
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/optimizer_kernels.h"
 #include "colossal/ops/product.h"
+#include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/row_blocks.h"
 
 namespace colossal::ops {
@@ -390,14 +391,19 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     COLOSSAL_CHECK(context->saved_data.emplace("spent", true).second,
                    "linear_cross_entropy has one backward pass: its gradients were made in place");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return {scaled(x_gradient, gradients[0], type),
-            logits_gradient.defined() ? weight_gradient_from(logits_gradient, x, gradients[0])
-                                      : scaled(weight_gradient, gradients[0], type),
-            {},
-            {},
-            {},
-            {},
-            {}};
+    variable_list result(7);  // none for what is no tensor of numbers
+    result[0] = scaled(x_gradient, gradients[0], type);
+    PutOffGradients* const later = PutOffGradients::of_this_thread();
+    if (!logits_gradient.defined()) {
+      result[1] = scaled(weight_gradient, gradients[0], type);
+    } else if (later) {
+      later->put_off(1, [logits_gradient, x, upstream = gradients[0]] {
+        return variable_list{weight_gradient_from(logits_gradient, x, upstream)};
+      });
+    } else {
+      result[1] = weight_gradient_from(logits_gradient, x, gradients[0]);
+    }
+    return result;
   }
 };
 

@@ -1,5 +1,7 @@
 #include "colossal/parallel/tensor_1d.h"
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 #include "colossal/layout/partition.h"
 #include "colossal/nn/dense_layers.h"
@@ -7,6 +9,7 @@
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/put_off_gradients.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
 #include "colossal/parallel/vocabulary.h"
@@ -67,12 +70,18 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     const at::Tensor all_gradient = ops::fused_input_gradient(y_gradient, weights);
     Pending x_gradient =
         share_tokens ? start_sum_to_rows(all_gradient, rows) : start_sum(all_gradient, *rows.group);
-    const at::Tensor x = flat_tokens(all.wait());
-    const std::vector<at::Tensor> of_weights =
-        ops::fused_weight_gradients(y_gradient, x, weights, data["biases"].toBool(), in_out);
-    variable_list result{x_gradient.wait().view(saved[0].sizes())};
-    result.insert(result.end(), of_weights.begin(), of_weights.end());
-    result.resize(result.size() + 3);  // none for the flags
+    const bool biases = data["biases"].toBool();
+    const auto of_weights = [=, x = flat_tokens(all.wait())] {
+      return ops::fused_weight_gradients(y_gradient, x, weights, biases, in_out);
+    };
+    const size_t num_gradients = weights.size() * (biases ? 2 : 1);
+    variable_list result(1 + num_gradients + 3);  // none for the flags
+    if (ops::PutOffGradients* const later = ops::PutOffGradients::of_this_thread()) {
+      later->put_off(1, of_weights);
+    } else {
+      std::ranges::move(of_weights(), result.begin() + 1);
+    }
+    result[0] = x_gradient.wait().view(saved[0].sizes());
     return result;
   }
 };
@@ -111,7 +120,8 @@ class SecondLinear : public nn::Linear {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
     const at::Tensor weight = weight_.use(scope);
-    const at::Tensor part = at::linear(x, order_ == nn::WeightOrder::out_in ? weight : weight.t());
+    const at::Tensor part =
+        ops::fused_linear(x, {{order_ == nn::WeightOrder::out_in ? weight : weight.t()}, {}});
     const at::Tensor y = ranks_.end_pair(part, context);
     return bias_ ? y + bias_.use(scope) : y;
   }

@@ -1,0 +1,55 @@
+#include "colossal/ops/put_off_gradients.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <utility>
+
+namespace colossal::ops {
+namespace {
+
+thread_local PutOffGradients* into_of_thread = nullptr;
+
+}  // namespace
+
+PutOffGradients* PutOffGradients::of_this_thread() {
+  return into_of_thread;
+}
+
+PutOffGradients::Scope::Scope(PutOffGradients& into)
+    : before_(std::exchange(into_of_thread, &into)) {}
+
+PutOffGradients::Scope::~Scope() {
+  into_of_thread = before_;
+}
+
+void PutOffGradients::put_off(size_t first_input, Compute compute) {
+  const auto& inputs = torch::autograd::get_current_node()->next_edges();
+  entries_.push_back({{inputs.begin() + static_cast<std::ptrdiff_t>(first_input), inputs.end()},
+                      std::move(compute)});
+}
+
+void PutOffGradients::run() {
+  while (!entries_.empty()) {
+    const Entry entry = std::move(entries_.front());
+    entries_.pop_front();
+    std::vector<at::Tensor> gradients = [&] {
+      const at::NoGradGuard no_grad;
+      return entry.compute();
+    }();
+    torch::autograd::edge_list roots;
+    torch::autograd::variable_list upstream;
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i].defined() || !entry.inputs[i].is_valid()) continue;
+      roots.push_back(entry.inputs[i]);
+      upstream.push_back(std::move(gradients[i]));
+    }
+    if (roots.empty()) continue;
+    torch::autograd::Engine::get_default_engine().execute(roots, upstream, /*keep_graph=*/true,
+                                                          /*create_graph=*/false,
+                                                          /*accumulate_grad=*/true);
+  }
+}
+
+}  // namespace colossal::ops

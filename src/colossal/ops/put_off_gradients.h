@@ -1,0 +1,51 @@
+// A backward pass in two halves (P. Qi et al. 2023, "Zero Bubble Pipeline Parallelism"): gradients
+// of inputs, for which other ranks wait, now; gradients of weights when there is time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+namespace colossal::ops {
+
+// Gradients of weights that backward passes have put off. What these need stays alive with them.
+class PutOffGradients {
+ public:
+  using Compute = std::function<std::vector<at::Tensor>()>;
+
+  // For the autograd function whose backward runs in this thread: its inputs from `first_input` on
+  // get the results of `compute` later, and undefined gradients now. Counted as save_for_backward
+  // counts: tensors alone.
+  void put_off(size_t first_input, Compute compute);
+  // Computes what was put off, in that order, each into the leaves behind its inputs, whose
+  // accumulation hooks run as in a backward pass.
+  void run();
+  bool empty() const { return entries_.empty(); }
+
+  // Where functions of this thread put off theirs; null: nowhere, they are computed at once.
+  static PutOffGradients* of_this_thread();
+
+  // While one lives, gradients of this thread's backward pass go to `into`.
+  class Scope {
+   public:
+    explicit Scope(PutOffGradients& into);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    PutOffGradients* before_;
+  };
+
+ private:
+  struct Entry {
+    std::vector<torch::autograd::Edge> inputs;
+    Compute compute;
+  };
+  std::deque<Entry> entries_;
+};
+
+}  // namespace colossal::ops

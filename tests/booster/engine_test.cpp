@@ -48,7 +48,8 @@ TEST(StopRequest, within_a_step_makes_it_the_last_on_all_ranks) {
   test::run_ranks(2, [](comm::World& world) {
     AskedWhileComputing run(world);
     const auto engine = run.make_engine();
-    EXPECT_TRUE(engine->step(run.batches(), {.stop_requested = [&] { return run.asked(); }}).stop_requested);
+    EXPECT_TRUE(engine->step(run.batches(), {.stop_requested = [&] { return run.asked(); }})
+                    .stop_requested);
   });
 }
 

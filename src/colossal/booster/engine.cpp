@@ -98,8 +98,8 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   mine.squared_norm = chunks_.squared_gradient_norm();
   mine.non_finite = std::isfinite(mine.squared_norm) && std::isfinite(mine.loss_sum) ? 0 : 1;
   mine.used = chunks_.used();
-  mine.stop_requested = request.stop_requested() ? 1 : 0;  // as late as can be: this step is the last
-  mine.stop_requested = stop_requested() ? 1 : 0;  // as late as can be: this step is the last then
+  // As late as can be: this step is the last then.
+  mine.stop_requested = request.stop_requested() ? 1 : 0;
   const ControlMessage all = reduce(mine, context_);
   if (all.non_finite > 0) refuse_non_finite(mine);
 

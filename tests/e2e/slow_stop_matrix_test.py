@@ -31,7 +31,9 @@ class StopMatrix(StoppingTest):
 
     def check(self, phase, how, launcher):
         name = f"{phase}, {how}, {launcher}".replace(" ", "-")
-        flags = self.flags_for(phase, name)
+        # mpirun tells the ranks a second later, and kills them after one more.
+        steps = 8 if launcher == "mpirun" and phase != "evaluation" else 3
+        flags = self.flags_for(phase, name, steps)
         expected = self.reference(phase, num_ranks(launcher))
         run = self.start(launcher, flags, terminal=how == "closed terminal", timed=how == "GNU timeout")
         self.wait_for_phase(run, phase, name, self.step_seconds(num_ranks(launcher)))
@@ -45,8 +47,10 @@ class StopMatrix(StoppingTest):
             self.assertEqual(self.list_folder(self.directory / name / "cache"), [])
         again = self.start(f"{num_ranks(launcher)} rank{'s' if num_ranks(launcher) > 1 else ''}", flags)
         self.assertEqual(again.wait(), 0, again.text)
-        self.assertEqual(self.losses(name), expected, run.text + again.text)
-        return f"{code}, " + (f"step {kept}" if kept else "no step")
+        self.assertEqual(self.losses(name), {step: expected[step] for step in range(1, steps + 1)},
+                         run.text + again.text)
+        broken_off = ", broken off" if "broken off" in run.text else ""
+        return f"{code}, " + (f"step {kept}" if kept else "no step") + broken_off
 
     def assert_as_documented(self, phase, how, code, kept, text):
         if how in GO_ON:
@@ -63,7 +67,7 @@ class StopMatrix(StoppingTest):
         kind = "tokenization" if phase == "tokenization" else "first step"
         if (kind, ranks) not in self.references:
             name = f"reference-{kind}-{ranks}"
-            self.train(*self.flags_for(kind, name), ranks=ranks)
+            self.train(*self.flags_for(kind, name, steps=8), ranks=ranks)
             self.references[kind, ranks] = self.losses(name)
         return self.references[kind, ranks]
 
@@ -78,8 +82,9 @@ class StopMatrix(StoppingTest):
             for how in STOPS:
                 row = [cells[phase, how, launcher] for launcher in LAUNCHERS]
                 print(f"| {phase} | {how} | " + " | ".join(row) + " |")
-        print(f"(exit code, newest checkpoint) of {len(cells)} runs; each went on to the same losses",
-              flush=True)
+        failed = list(cells.values()).count("failed")
+        print(f"(exit code, newest checkpoint) of {len(cells)} runs; {len(cells) - failed} of them went on to "
+              "the same losses", flush=True)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,21 @@ class Stop(StoppingTest):
         self.assertEqual(shell.wait(timeout=60), STOPPED)
         self.assertEqual(max(self.metrics()), self.newest_step("run"))
 
+    def test_mpirun_passes_sigusr1_on(self):
+        run = self.start("mpirun", self.flags_for("first step", "run", 1000))
+        self.wait_for_phase(run, "first step", "run")
+        run.process.send_signal(signal.SIGUSR1)
+        self.assertEqual(run.wait(), STOPPED, run.text)
+        self.assertEqual(max(self.metrics()), self.newest_step("run"))
+
+    def test_ranks_that_mpirun_leaves_behind_save_and_end(self):
+        run = self.start("mpirun", self.flags_for("first step", "run", 100000))
+        self.wait_for_phase(run, "first step", "run")
+        run.process.kill()
+        run.wait()
+        self.assert_nothing_runs(run)
+        self.assertEqual(max(self.metrics()), self.newest_step("run"))
+
     def test_a_lost_pipe_and_a_closed_terminal_end_nothing(self):
         for launcher, how in ("1 rank", "lost pipe"), ("2 ranks", "closed terminal"):
             with self.subTest(how):

@@ -155,7 +155,7 @@ class StoppingTest(EndToEndTest):
         if phase == "save":
             flags += ["--checkpoint.every=1"]
         if phase == "evaluation":
-            flags += ["--train.evaluate_every=1", f"--data.validation={STDLIB}/json/[de]*coder.py"]
+            flags += ["--train.evaluate_every=1", f"--data.validation={CORPUS}"]
         return flags
 
     def checkpoints(self, name):

@@ -11,6 +11,7 @@ void change_mask(int how) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : cluster::kStopSignals) sigaddset(&signals, signal);
+  sigaddset(&signals, SIGHUP);
   sigprocmask(how, &signals, nullptr);
 }
 

@@ -1,5 +1,6 @@
 // LibTorch's initialization takes some tenths of a second before main(). A stop request that comes
-// meanwhile would end the process as any signal does; it is held until somebody can answer it.
+// meanwhile, or a terminal that goes away, would end the process as any signal does; these signals
+// are held until somebody can answer them.
 #pragma once
 
 namespace colossal::cli {

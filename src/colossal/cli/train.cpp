@@ -124,6 +124,7 @@ int train_launched_and_report(const RunArguments& arguments,
     return exit_code;
   };
   cluster::StopListener stop;
+  cluster::stop_with_launcher(launch);
   try {
     return unless_stopped_in_set_up(stop, [&] { return train_launched(arguments, launch, stop); });
   } catch (const ConfigError& error) {

@@ -1,11 +1,13 @@
 #include "colossal/cluster/launch_environment.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 
 #include "colossal/base/error.h"
@@ -114,6 +116,7 @@ LaunchEnvironment read_torch_variables(const EnvironmentValues& values) {
   comm::Rendezvous& meeting = launch.rendezvous;
   const bool ours = values.has(kJobVariable);
   const bool torchrun = !ours && values.has("TORCHELASTIC_RUN_ID");
+  launch.by_known_launcher = torchrun;
   launch.launcher = ours ? "colossal run" : torchrun ? "torchrun" : "RANK and WORLD_SIZE";
   values.read_rank("RANK", "WORLD_SIZE", &meeting.rank, &meeting.size);
 
@@ -146,7 +149,7 @@ LaunchEnvironment read_torch_variables(const EnvironmentValues& values) {
 }
 
 LaunchEnvironment read_open_mpi(const EnvironmentValues& values) {
-  LaunchEnvironment launch{.launcher = "Open MPI"};
+  LaunchEnvironment launch{.launcher = "Open MPI", .by_known_launcher = true};
   values.read_rank("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", &launch.rendezvous.rank,
                    &launch.rendezvous.size);
   values.read_rank("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", &launch.local_rank,
@@ -159,7 +162,7 @@ LaunchEnvironment read_open_mpi(const EnvironmentValues& values) {
 }
 
 LaunchEnvironment read_mpich(const EnvironmentValues& values) {
-  LaunchEnvironment launch{.launcher = "MPICH"};
+  LaunchEnvironment launch{.launcher = "MPICH", .by_known_launcher = true};
   values.read_rank("PMI_RANK", "PMI_SIZE", &launch.rendezvous.rank, &launch.rendezvous.size);
   values.read_rank("MPI_LOCALRANKID", "MPI_LOCALNRANKS", &launch.local_rank, &launch.local_size);
   launch.num_hosts = hosts_of(launch);
@@ -169,7 +172,7 @@ LaunchEnvironment read_mpich(const EnvironmentValues& values) {
 }
 
 LaunchEnvironment read_slurm(const EnvironmentValues& values) {
-  LaunchEnvironment launch{.launcher = "Slurm"};
+  LaunchEnvironment launch{.launcher = "Slurm", .by_known_launcher = true};
   values.read_rank("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", &launch.rendezvous.rank,
                    &launch.rendezvous.size);
   launch.num_hosts = values.number("SLURM_STEP_NUM_NODES", 1, INT_MAX);
@@ -211,6 +214,11 @@ std::optional<LaunchEnvironment> read_launch_environment(const EnvironmentReader
   std::optional<LaunchEnvironment> launch = read_any_launcher(values);
   if (launch) launch->rendezvous.interface_address = choose_interface(values, *launch);
   return launch;
+}
+
+void stop_with_launcher(const LaunchEnvironment& environment) {
+  // Not SIGTERM, which would insist if the launcher had sent one before it went.
+  if (environment.by_known_launcher) prctl(PR_SET_PDEATHSIG, SIGUSR1);
 }
 
 std::optional<int> openmp_threads(const EnvironmentReader& environment) {

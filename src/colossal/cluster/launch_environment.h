@@ -25,6 +25,7 @@ struct LaunchEnvironment {
   int local_rank = 0;  // on this host
   int local_size = 1;
   int num_hosts = 1;
+  bool by_known_launcher = false;  // our parent process, which stays until this rank has ended
   int error_fd = -1;  // where our own launcher reads what a failing rank says; see send_error()
 };
 
@@ -38,6 +39,10 @@ const char* process_environment(const char* name);
 // listening afterwards, and no program that this process starts inherits it.
 std::optional<LaunchEnvironment> read_launch_environment(
     const EnvironmentReader& environment = process_environment);
+
+// From now on the loss of another known launcher (mpirun, pressed twice, leaves its ranks behind)
+// is a stop request to this process. Ours sees to that itself.
+void stop_with_launcher(const LaunchEnvironment& environment);
 
 // What OMP_NUM_THREADS says; none where it says nothing (of what is no number OpenMP itself warns),
 // or where it was torchrun, which gives each rank one thread unless somebody says more.

@@ -2,6 +2,7 @@
 // run.
 #include <gtest/gtest.h>
 
+#include "colossal/parallel/pipeline/schedules.h"
 #include "tests/support/layout_cases.h"
 #include "tests/support/tiny_training.h"
 
@@ -28,6 +29,7 @@ Strategy pipeline(const std::string& schedule, int pp, int chunks = 1) {
   layout.pp = pp;
   layout.pp_chunks = chunks;
   layout.pp_schedule = schedule;
+  layout.stage_ranks = parallel::pipeline::make_schedule(schedule, {pp, chunks, 1}).rank_of_stage;
   return layout;
 }
 
@@ -92,7 +94,6 @@ std::vector<PipelineCase> schedule_cases() {
       }
       for (const char* schedule : {"zb-v", "v-half", "v-min", "dualpipe-v"}) {
         cases.push_back({pipeline(schedule, pp, 2), micro_batches, /*llama=*/pp == 3});
-        cases.back().layout.stage_placement = StagePlacement::v;
       }
     }
   }

@@ -52,7 +52,8 @@ Engine::Engine(nn::ParameterList parameters, StagedModel model, const ParallelCo
       chunks_(std::move(parameters), context, *optimizer_, chunk_options(config), config.order),
       activations_(chunks_, config.recompute, config.tiers.activations),
       model_(std::move(model)),
-      executor_(context_, model_, chunks_, activations_, config.handles_used) {}
+      executor_(context_, model_, chunks_, activations_,
+                {.uses_handles = config.handles_used, .stage_costs = config.stage_costs}) {}
 
 template <typename Part>
 auto Engine::in_step(const Part& part) {

@@ -19,6 +19,7 @@
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/optim/optimizer.h"
 #include "colossal/optim/schedule.h"
+#include "colossal/parallel/pipeline/costs.h"
 
 namespace colossal {
 
@@ -39,6 +40,8 @@ struct EngineConfig {
   // Of a micro-batch, by stage, for weights that are sharded or offloaded: see record_order().
   // Unknown: the first micro-batch finds it, with all weights gathered.
   memory::OrderOfStages order;
+  // Of a pipeline: what schedules go by that have a choice. Without stages, all cost the same.
+  parallel::pipeline::Costs stage_costs;
 };
 
 struct StepResult {

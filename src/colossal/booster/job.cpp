@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/booster/pipeline_config.h"
 #include "colossal/booster/saved_model.h"
 #include "colossal/booster/setting_effects.h"
 #include "colossal/layout/heads.h"
@@ -64,7 +65,6 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   resolve_tensor_mode(config, strategy);
   strategy.sequence_mode = config.sp_mode == "ulysses" ? SequenceMode::ulysses : SequenceMode::ring;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
-  refuse_axis("pp", strategy.pp, ranks);
   refuse_axis("ep", strategy.ep, ranks);
   const int64_t zero = config.zero.value_or(ranks / (strategy.tp * strategy.pp) > 1 ? 1 : 0);
   if (zero < 0 || zero > 3) {
@@ -208,7 +208,10 @@ Job resolve_job(const RunConfig& config, const Machine& machine,
       job.model.facts.heads, job.model.facts.kv_heads, job.strategy.head_ranks());
   job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
-  job.micro_batch = std::min(config.train.micro_batch.value_or(job.share), job.share);
+  job.micro_batch = std::min(
+      config.train.micro_batch.value_or(default_micro_batch(job.share, job.strategy)), job.share);
+  resolve_pipeline(config.parallel, job.model.facts, job.sequence_length, job.num_micro_batches(),
+                   job.strategy);
   job.precision =
       resolve_precision(config.precision, machine.bf16_instructions, job.num_micro_batches());
   job.strategy.table_rows = config.memory.table_rows;
@@ -235,7 +238,10 @@ EngineConfig engine_config(const Job& job) {
           .precision = job.precision,
           .accumulate_whole = job.config.parallel.accumulate == "full",
           .recompute = job.recompute,
-          .tiers = job.tiers};
+          .tiers = job.tiers,
+          .stage_costs = job.strategy.pp > 1
+                             ? stage_costs(job.strategy, job.model.facts, job.sequence_length)
+                             : parallel::pipeline::Costs{}};
 }
 
 ModelSource source_of(const Job& job) {

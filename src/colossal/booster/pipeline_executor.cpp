@@ -19,7 +19,8 @@
 #include "colossal/memory/fetch_on_dispatch.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/put_off_gradients.h"
-#include "colossal/parallel/pipeline/schedules.h"
+#include "colossal/parallel/pipeline/forward_only.h"
+#include "colossal/parallel/pipeline/schedule_file.h"
 
 namespace colossal {
 
@@ -57,14 +58,13 @@ class PipelineExecutor::Run {
         upstream_(upstream),
         training_(training),
         control_(control),
-        schedule_(executor.schedule_of(micro_batches.size())),
+        schedule_(training ? executor.training_schedule(micro_batches.size())
+                           : executor.evaluation_schedule(micro_batches.size())),
         actions_(schedule_.actions.at(context_.coordinate(Axis::pp))) {}
 
   void run() {
     for (size_t next = 0; next < actions_.size(); ++next) {
-      const Action& action = actions_[next];
-      if (!training_ && !parallel::pipeline::is_forward(action.kind)) continue;
-      carry_out(action, next);
+      carry_out(actions_[next], next);
     }
     for (Message& message : sends_) message.wait();
   }
@@ -194,7 +194,7 @@ class PipelineExecutor::Run {
     nn::StepContext step = context_of(batch, context_, step_.steps_done, step_.seed, training_);
     if (training_) step.block_runner = &executor_.activations_;
     std::optional<memory::FetchOnDispatch> fetching;
-    if (!executor_.uses_handles_ && chunks_.weights_go_away()) fetching.emplace(chunks_);
+    if (!executor_.options_.uses_handles && chunks_.weights_go_away()) fetching.emplace(chunks_);
     return executor_.model_.run(action.stage, inputs, batch_here(batch, context_), step);
   }
 
@@ -346,21 +346,39 @@ class PipelineExecutor::Run {
 
 PipelineExecutor::PipelineExecutor(const ParallelContext& context, const StagedModel& model,
                                    memory::ChunkEngine& chunks, memory::Activations& activations,
-                                   bool uses_handles)
+                                   const Options& options)
     : context_(context),
       model_(model),
       chunks_(chunks),
       activations_(activations),
-      uses_handles_(uses_handles) {}
+      options_(options) {}
 
-const parallel::pipeline::Schedule& PipelineExecutor::schedule_of(size_t num_micro_batches) {
-  const auto found = schedules_.find(num_micro_batches);
-  if (found != schedules_.end()) return found->second;
+const PipelineExecutor::Schedule& PipelineExecutor::training_schedule(size_t num_micro_batches) {
+  const auto found = training_.find(num_micro_batches);
+  if (found != training_.end()) return found->second;
   const Strategy& strategy = context_.strategy();
-  return schedules_
-      .emplace(num_micro_batches, parallel::pipeline::make_schedule(
-                                      strategy.pp_schedule, {strategy.pp, strategy.pp_chunks,
-                                                             static_cast<int>(num_micro_batches)}))
+  Schedule schedule = parallel::pipeline::chosen_schedule(
+      strategy.pp_schedule,
+      {strategy.pp, strategy.pp_chunks, static_cast<int>(num_micro_batches)}, options_.stage_costs);
+  for (int stage = 0; stage < strategy.num_stages(); ++stage) {
+    COLOSSAL_CHECK(schedule.rank_of_stage[stage] == strategy.stage_rank(stage),
+                   "stage {} is on rank {}, its schedule has it on {}", stage,
+                   strategy.stage_rank(stage), schedule.rank_of_stage[stage]);
+  }
+  return training_.emplace(num_micro_batches, std::move(schedule)).first->second;
+}
+
+const PipelineExecutor::Schedule& PipelineExecutor::evaluation_schedule(size_t num_micro_batches) {
+  const auto found = evaluation_.find(num_micro_batches);
+  if (found != evaluation_.end()) return found->second;
+  const Strategy& strategy = context_.strategy();
+  std::vector<int> ranks;
+  for (int stage = 0; stage < strategy.num_stages(); ++stage) {
+    ranks.push_back(strategy.stage_rank(stage));
+  }
+  return evaluation_
+      .emplace(num_micro_batches, parallel::pipeline::forward_only(
+                                      strategy.pp, ranks, static_cast<int>(num_micro_batches)))
       .first->second;
 }
 

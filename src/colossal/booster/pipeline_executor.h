@@ -15,17 +15,22 @@
 #include "colossal/memory/activations.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
+#include "colossal/parallel/pipeline/costs.h"
 #include "colossal/parallel/pipeline/schedule.h"
 
 namespace colossal {
 
 class PipelineExecutor {
  public:
-  // All must outlive it. uses_handles: false for a foreign module, whose weights are fetched as
-  // operators receive them.
+  struct Options {
+    // false for a foreign module, whose weights are fetched as operators receive them.
+    bool uses_handles = true;
+    parallel::pipeline::Costs stage_costs;  // see EngineConfig
+  };
+  // All must outlive it.
   PipelineExecutor(const ParallelContext& context, const StagedModel& model,
                    memory::ChunkEngine& chunks, memory::Activations& activations,
-                   bool uses_handles);
+                   const Options& options);
 
   // The key of the random numbers of a step.
   struct Step {
@@ -43,14 +48,16 @@ class PipelineExecutor {
  private:
   class Run;
 
-  const parallel::pipeline::Schedule& schedule_of(size_t num_micro_batches);
+  using Schedule = parallel::pipeline::Schedule;
+  const Schedule& training_schedule(size_t num_micro_batches);
+  const Schedule& evaluation_schedule(size_t num_micro_batches);
 
   const ParallelContext& context_;
   const StagedModel& model_;
   memory::ChunkEngine& chunks_;
   memory::Activations& activations_;
-  bool uses_handles_;
-  std::map<size_t, parallel::pipeline::Schedule> schedules_;  // by number of micro-batches
+  Options options_;
+  std::map<size_t, Schedule> training_, evaluation_;  // by number of micro-batches
 };
 
 }  // namespace colossal

@@ -36,8 +36,7 @@ int Strategy::size(Axis axis) const {
 }
 
 int Strategy::stage_rank(int stage) const {
-  const int round = stage / pp, place = stage % pp;
-  return stage_placement == StagePlacement::v && round % 2 == 1 ? pp - 1 - place : place;
+  return stage_ranks.empty() ? stage : stage_ranks.at(stage);
 }
 
 int Strategy::stage_of_block(int64_t block) const {

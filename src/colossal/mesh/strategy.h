@@ -29,11 +29,6 @@ enum class SequenceMode { ring, ulysses };
 enum class TensorMode { one_d, two_d, two_and_half_d, three_d };
 const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
 
-// Which rank of pp holds which stage of a pipeline. loop: stage s is on rank s modulo pp
-// (D. Narayanan et al. 2021, "interleaved"). v: down the ranks and up again, so that a rank's first
-// stage and its last one lie alike from the two ends of the model (P. Qi et al. 2024, "ZB-V").
-enum class StagePlacement { loop, v };
-
 struct Strategy {
   int pp = 1;  // ranks of a pipeline
   int dp = 1;  // replicas
@@ -41,10 +36,11 @@ struct Strategy {
   int tp = 1;  // parts of a tensor
   int ep = 1;  // parts of the experts: divides dp * sp * tp, does not multiply
 
-  // Stages of the pipeline that each of its ranks holds, and which.
+  // Stages of the pipeline that each of its ranks holds, and the rank of each stage, along pp;
+  // empty: stage s is on rank s.
   int pp_chunks = 1;
-  StagePlacement stage_placement = StagePlacement::loop;
-  // In which order a rank works on its stages: one of parallel/pipeline's schedules.
+  std::vector<int> stage_ranks;
+  // In which order a rank works on its stages: as parallel/pipeline/schedule_file.h takes it.
   std::string pp_schedule = "1f1b";
   // The model's blocks of each stage, in model order; empty: one stage has all. The first stage has
   // the embedding too, the last one the head.

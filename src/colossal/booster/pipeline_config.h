@@ -1,0 +1,27 @@
+// The settings of a pipeline: its schedule, its stages, and what these cost.
+#pragma once
+
+#include <cstdint>
+
+#include "colossal/booster/run_config.h"
+#include "colossal/mesh/strategy.h"
+#include "colossal/models/language_model.h"
+#include "colossal/parallel/pipeline/costs.h"
+
+namespace colossal {
+
+// Checks parallel.pp_* and puts schedule, stages and the cut of the model's blocks into `strategy`,
+// whose pp is known. sequence_length: for the costs by which blocks are cut. micro_batches: of a
+// step. Throws ConfigError naming the keys and what would work.
+void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& facts,
+                      int64_t sequence_length, int64_t micro_batches, Strategy& strategy);
+
+// Of each stage, in floating-point operations a token: what the zero-bubble schedules go by.
+parallel::pipeline::Costs stage_costs(const Strategy& strategy, const models::ModelFacts& facts,
+                                      int64_t sequence_length);
+
+// Sequences of a forward where train.micro_batch is left out: all of a replica's share, or, over
+// several stages, what gives 4 micro-batches a rank of the pipeline, or the most that divide.
+int64_t default_micro_batch(int64_t share, const Strategy& strategy);
+
+}  // namespace colossal

@@ -26,7 +26,7 @@ int size_of(const char* key, int64_t value) {
 void refuse_axis(const char* key, int size, int ranks) {
   if (size == 1) return;
   throw ConfigError(fmt::format(
-      "parallel.{} = {}: models train over dp, sp and tp only; nearest layout for {} ranks: "
+      "parallel.{} = {}: models train over pp, dp, sp and tp only; nearest layout for {} ranks: "
       "dp = {}, {} = 1",
       key, size, ranks, ranks, key));
 }

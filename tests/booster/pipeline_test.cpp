@@ -2,17 +2,28 @@
 // run.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <filesystem>
+#include <random>
+#include <set>
+
 #include "colossal/parallel/pipeline/schedules.h"
 #include "tests/support/layout_cases.h"
+#include "tests/support/pairwise.h"
 #include "tests/support/tiny_training.h"
 
-namespace colossal::test {
+namespace colossal::test::pipelines {
 namespace {
 
 struct PipelineCase {
   Strategy layout;
   int64_t micro_batches;  // of each replica
   bool llama = false;
+  int recompute = 0;  // 0: nothing; 1: selective; 2: selective, and the first block of each stage
+  int offload = 0;    // 0: nothing; 1: all to the host; 2: all to NVMe; 3: parts of all to both
+  double dropout = 0;
+  bool accumulate_whole = false;
+  bool order_known = false;
 };
 
 int64_t num_blocks(const PipelineCase& c) {
@@ -20,8 +31,11 @@ int64_t num_blocks(const PipelineCase& c) {
 }
 
 std::string pipeline_case_name(const testing::TestParamInfo<PipelineCase>& info) {
-  return fmt::format("{}{}_micro{}", info.param.llama ? "llama_" : "",
-                     layout_name(info.param.layout), info.param.micro_batches);
+  const PipelineCase& c = info.param;
+  return fmt::format("{}{}_micro{}_kept{}_rest{}{}{}{}", c.llama ? "llama_" : "",
+                     layout_name(c.layout), c.micro_batches, c.recompute, c.offload,
+                     c.dropout > 0 ? "_dropout" : "", c.accumulate_whole ? "_whole" : "",
+                     c.order_known ? "_ordered" : "");
 }
 
 Strategy pipeline(const std::string& schedule, int pp, int chunks = 1) {
@@ -40,10 +54,26 @@ Strategy with_blocks(Strategy layout) {
   return layout;
 }
 
+memory::Tiers tiers_of(int offload) {
+  constexpr memory::TierShares kShares[] = {
+      {}, {.host = 1}, {.nvme = 1}, {.host = 0.3, .nvme = 0.4}};
+  const memory::TierShares shares = kShares[offload];
+  return {.parameters = shares,
+          .gradients = shares,
+          .optimizer = shares,
+          .activations = shares,
+          .nvme_path = std::filesystem::temp_directory_path()};
+}
+
 TinyTraining pipeline_training(const PipelineCase& c) {
   TinyTraining training;
   training.layout = with_blocks(c.layout);
+  training.model = tiny_config(c.llama ? 0 : c.dropout);
   training.model.n_layer = num_blocks(c);
+  training.accumulate_whole = c.accumulate_whole;
+  training.order_known = c.order_known;
+  training.recompute = {.selective = c.recompute > 0, .full_blocks = c.recompute == 2 ? 1 : 0};
+  training.tiers = tiers_of(c.offload);
   if (c.llama) {
     training.llama = models::llama::Config{.vocab_size = 97,
                                            .hidden_size = 36,
@@ -52,7 +82,8 @@ TinyTraining pipeline_training(const PipelineCase& c) {
                                            .num_attention_heads = 6,
                                            .num_key_value_heads = 2,
                                            .head_dim = 6,
-                                           .max_position_embeddings = 16};
+                                           .max_position_embeddings = 16,
+                                           .attention_dropout = c.dropout};
   }
   const int64_t share = training.global_batch / std::max(1, c.layout.dp);
   training.micro_batch = (share + c.micro_batches - 1) / c.micro_batches;
@@ -63,6 +94,9 @@ TinyResult serial_run(const PipelineCase& c) {
   TinyTraining training = pipeline_training(c);
   training.layout = Strategy{};
   training.micro_batch = 0;
+  training.recompute = {};
+  training.tiers = {};
+  training.accumulate_whole = training.order_known = false;
   return train_tiny(training, 1);
 }
 
@@ -103,26 +137,137 @@ std::vector<PipelineCase> schedule_cases() {
 INSTANTIATE_TEST_SUITE_P(Schedules, Pipeline, testing::ValuesIn(schedule_cases()),
                          pipeline_case_name);
 
-std::vector<PipelineCase> combination_cases() {
+// What else a pipeline goes together with. The ranks of each mesh times those of a pipeline.
+constexpr Strategy kMeshes[] = {
+    {},
+    {.dp = 2},
+    {.dp = 3},
+    {.sp = 2},
+    {.sp = 2, .sequence_mode = SequenceMode::ulysses},
+    {.tp = 2},
+    {.tp = 2, .tp_sequence = false},
+    {.dp = 2, .tp = 2},
+    {.dp = 2, .sp = 2},
+    {.sp = 2, .tp = 2},
+    {.dp = 4, .zero_group = 2},
+    {.tp = 4, .tensor_mode = TensorMode::two_d},
+    {.tp = 4, .tensor_mode = TensorMode::two_and_half_d},
+};
+
+struct PipelineSetting {
+  const char* schedule;
+  int pp;
+  int chunks;
+};
+
+constexpr PipelineSetting kPipelines[] = {
+    {"gpipe", 2, 1}, {"gpipe", 3, 1},       {"1f1b", 2, 1},        {"1f1b", 3, 1},
+    {"1f1b", 4, 1},  {"zb-h1", 2, 1},       {"zb-h1", 3, 1},       {"zb-h2", 2, 1},
+    {"zb-h2", 4, 1}, {"interleaved", 2, 2}, {"interleaved", 2, 3}, {"zb-v", 2, 2},
+    {"zb-v", 3, 2},  {"v-half", 2, 2},      {"v-min", 2, 2},       {"dualpipe-v", 2, 2},
+};
+
+// One of `options`, by the bits of `draw` that are left, which it uses up.
+template <typename Options>
+const auto& drawn(uint64_t& draw, const Options& options) {
+  const auto& chosen = options[draw % std::size(options)];
+  draw /= std::size(options);
+  return chosen;
+}
+
+PipelineCase combination(uint64_t draw) {
+  const PipelineSetting& setting = drawn(draw, kPipelines);
+  PipelineCase c{pipeline(setting.schedule, setting.pp, setting.chunks), 1};
+  const Strategy& mesh = drawn(draw, kMeshes);
+  c.layout.dp = mesh.dp;
+  c.layout.sp = mesh.sp;
+  c.layout.tp = mesh.tp;
+  c.layout.zero_group = mesh.zero_group;
+  c.layout.tensor_mode = mesh.tensor_mode;
+  c.layout.tp_sequence = mesh.tp_sequence;
+  c.layout.sequence_mode = mesh.sequence_mode;
+  c.layout.zero = drawn(draw, std::array{0, 1, 2, 3});
+  if (c.layout.zero == 0) c.layout.zero_group = 0;
+  c.layout.table_rows = drawn(draw, std::array{0, 7});
+  c.micro_batches = drawn(draw, std::array{1, 3, 4, 6});
+  c.llama = drawn(draw, std::array{false, true});
+  c.recompute = drawn(draw, std::array{0, 1, 2});
+  c.offload = drawn(draw, std::array{0, 1, 2, 3});
+  c.dropout = drawn(draw, std::array{0.0, 0.2});
+  c.accumulate_whole = c.layout.zero >= 2 && drawn(draw, std::array{false, true});
+  c.order_known = drawn(draw, std::array{false, true});
+  return c;
+}
+
+std::vector<PipelineCase> drawn_combinations(size_t count) {
+  constexpr int kMostRanks = 8;
   std::vector<PipelineCase> cases;
-  for (const int zero : {0, 1, 2, 3}) {
-    PipelineCase c{pipeline("1f1b", 2), 3};
-    c.layout.dp = 2;
-    c.layout.zero = zero;
-    cases.push_back(c);
-    c.layout.sp = 2;
-    c.layout.dp = 1;
-    cases.push_back(c);
-    c.layout.sp = 1;
-    c.layout.tp = 2;
-    c.layout.tp_sequence = zero % 2 == 0;
-    cases.push_back(c);
+  std::set<std::string> names;
+  std::mt19937_64 draws(1);
+  while (cases.size() < count) {
+    const PipelineCase c = combination(draws());
+    const Strategy& l = c.layout;
+    if (l.pp * l.dp * l.sp * l.tp > kMostRanks) continue;
+    if (names.insert(pipeline_case_name({c, 0})).second) cases.push_back(c);
   }
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Combinations, Pipeline, testing::ValuesIn(combination_cases()),
+double schedule_number(const std::string& name) {
+  const auto all = parallel::pipeline::schedules();
+  return static_cast<double>(
+      std::ranges::find(all, name, &parallel::pipeline::BuiltInSchedule::name) - all.begin());
+}
+
+std::vector<PipelineCase> covering_combinations() {
+  return pairwise(drawn_combinations(600), [](const PipelineCase& c) {
+    return layout_settings(
+        c.layout, {schedule_number(c.layout.pp_schedule), static_cast<double>(c.micro_batches),
+                   static_cast<double>(c.llama), static_cast<double>(c.recompute),
+                   static_cast<double>(c.offload), c.dropout, static_cast<double>(c.order_known)});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Combinations, Pipeline, testing::ValuesIn(covering_combinations()),
+                         pipeline_case_name);
+INSTANTIATE_TEST_SUITE_P(SlowCombinations, Pipeline, testing::ValuesIn(drawn_combinations(600)),
                          pipeline_case_name);
 
+// Micro-batches of every length from 4 to 9, other ones on other ranks; one rank has no labels.
+TEST(MixedLengths, AreCountedRightAtEveryLayout) {
+  TinyTraining training;
+  training.model.n_layer = 4;
+  training.global_batch = 6;
+  training.micro_batch = 1;
+  training.sequence_of = [](int64_t sample) { return 9 - sample; };
+  training.ignored = [](int64_t sample, int64_t position) {
+    return sample < 2 || (sample == 4 && position == 1);
+  };
+  const TinyResult reference = train_tiny(training, 1);
+  for (const auto& [layout, ranks] : std::vector<std::pair<Strategy, int>>{
+           {{.zero = 0}, 2},
+           {{.zero = 1}, 3},
+           {{.zero = 3}, 3},
+           {{.sp = 2, .zero = 2}, 4},
+           {{.tp = 2, .zero = 1}, 4},
+           {with_blocks(pipeline("1f1b", 3)), 3},
+           {with_blocks(pipeline("zb-h1", 3)), 6},
+       }) {
+    SCOPED_TRACE(layout_name(layout));
+    training.layout = layout;
+    expect_same(train_tiny(training, ranks), reference, 1e-9, training);
+  }
+}
+
+TEST(PipelineRuns, GiveTheSameBitsTwice) {
+  TinyTraining training = pipeline_training({pipeline("zb-v", 2, 2), 4});
+  training.compute = training.gradient = at::kFloat;
+  const TinyResult a = train_tiny(training, 2), b = train_tiny(training, 2);
+  EXPECT_EQ(a.losses, b.losses);
+  for (const auto& [name, weight] : a.weights) {
+    EXPECT_TRUE(at::equal(b.weights.at(name), weight)) << name;
+  }
+}
+
 }  // namespace
-}  // namespace colossal::test
+}  // namespace colossal::test::pipelines

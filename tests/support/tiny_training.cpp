@@ -159,8 +159,9 @@ Strategy strategy_of(const TinyTraining& training, int ranks) {
 
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
   data::Batch batch;
-  batch.inputs = at::empty({count, training.sequence}, at::kLong);
-  batch.labels = at::empty({count, training.sequence}, at::kLong);
+  const int64_t sequence = training.sequence_of ? training.sequence_of(begin) : training.sequence;
+  batch.inputs = at::empty({count, sequence}, at::kLong);
+  batch.labels = at::empty({count, sequence}, at::kLong);
   auto inputs = batch.inputs.accessor<int64_t, 2>();
   auto labels = batch.labels.accessor<int64_t, 2>();
   const auto vocabulary = static_cast<uint64_t>(facts_of(training).vocabulary);
@@ -172,7 +173,7 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
       if (training.tokens.defined()) return training.tokens[in_step][position].item<int64_t>();
       return static_cast<int64_t>(hash(static_cast<uint64_t>(id * 1000 + position)) % vocabulary);
     };
-    for (int64_t position = 0; position < training.sequence; ++position) {
+    for (int64_t position = 0; position < sequence; ++position) {
       inputs[row][position] = token(position);
       labels[row][position] =
           training.ignored && training.ignored(in_step, position) ? -100 : token(position + 1);

@@ -44,6 +44,8 @@ struct TinyTraining {
   double eps = 1e-8;       // of AdamW
   bool one_batch = false;  // every step sees the same samples, in the same order
   at::Tensor tokens;       // [global batch, sequence + 1]: every step sees these; undefined: hashed
+  // Length of each sample of a step, with a micro_batch of 1; none: `sequence`.
+  std::function<int64_t(int64_t sample)> sequence_of;
   std::optional<int64_t> end_of_document;     // token; attention stays within documents
   std::map<std::string, at::Tensor> initial;  // weights by our names; empty: from the seed
   // Labels for which this holds are ignored.

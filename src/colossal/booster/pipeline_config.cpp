@@ -33,11 +33,12 @@ void refuse_settings_of_pipelines(const ParallelConfig& config) {
   if (config.pp_layers) refuse("pp_layers");
 }
 
-// Of a block: products with its weights, and attention, which has none. Backward takes a product for
-// the input and one for the weights.
+// Of a block: products with its weights, and attention, which has none. Backward takes a product
+// for the input and one for the weights.
 StageCosts block_costs(const models::ModelFacts& facts, int64_t sequence_length) {
-  const double weights = static_cast<double>(facts.product_weights - facts.hidden * facts.vocabulary) /
-                         static_cast<double>(facts.layers);
+  const double weights =
+      static_cast<double>(facts.product_weights - facts.hidden * facts.vocabulary) /
+      static_cast<double>(facts.layers);
   const auto attention = static_cast<double>(2 * facts.heads * facts.head_size * sequence_length);
   return {.forward = 2 * weights + attention,
           .input_gradient = 2 * weights + 2 * attention,
@@ -100,8 +101,7 @@ parallel::pipeline::Costs stage_costs(const Strategy& strategy, const models::Mo
   const StageCosts block = block_costs(facts, sequence_length), head = head_costs(facts);
   const int last = strategy.num_stages() - 1;
   for (int stage = 0; stage <= last; ++stage) {
-    const auto blocks =
-        static_cast<double>(strategy.blocks_of_stage(stage, facts.layers).size());
+    const auto blocks = static_cast<double>(strategy.blocks_of_stage(stage, facts.layers).size());
     const double heads = stage == last ? 1 : 0;
     costs.stages.push_back(
         {.forward = blocks * block.forward + heads * head.forward,

@@ -358,8 +358,8 @@ const PipelineExecutor::Schedule& PipelineExecutor::training_schedule(size_t num
   if (found != training_.end()) return found->second;
   const Strategy& strategy = context_.strategy();
   Schedule schedule = parallel::pipeline::chosen_schedule(
-      strategy.pp_schedule,
-      {strategy.pp, strategy.pp_chunks, static_cast<int>(num_micro_batches)}, options_.stage_costs);
+      strategy.pp_schedule, {strategy.pp, strategy.pp_chunks, static_cast<int>(num_micro_batches)},
+      options_.stage_costs);
   for (int stage = 0; stage < strategy.num_stages(); ++stage) {
     COLOSSAL_CHECK(schedule.rank_of_stage[stage] == strategy.stage_rank(stage),
                    "stage {} is on rank {}, its schedule has it on {}", stage,

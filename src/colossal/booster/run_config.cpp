@@ -45,7 +45,8 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add(
       "parallel.dp", &parallel.dp, "replicas",
       {.unit = "ranks", .minimum = 1, .maximum = kMostRanks, .unset = "what the ranks leave"});
-  schema.add("parallel.pp", &parallel.pp, "ranks of a pipeline, each of which holds some of the layers",
+  schema.add("parallel.pp", &parallel.pp,
+             "ranks of a pipeline, each of which holds some of the layers",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add("parallel.pp_schedule", &parallel.pp_schedule,
              "in which order the ranks of a pipeline work on micro-batches: gpipe, 1f1b, "
@@ -56,10 +57,11 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "stages that each rank of a pipeline holds; more make the bubble smaller and the "
              "messages more",
              {.unit = "stages", .minimum = 1, .maximum = 1024, .unset = "the schedule's"});
-  schema.add("parallel.pp_layers", &parallel.pp_layers,
-             "the model's layers of each stage, in model order; auto evens out what stages compute, "
-             "the head included",
-             {.unit = "layers", .minimum = 1});
+  schema.add(
+      "parallel.pp_layers", &parallel.pp_layers,
+      "the model's layers of each stage, in model order; auto evens out what stages compute, "
+      "the head included",
+      {.unit = "layers", .minimum = 1});
   schema.add("parallel.sp", &parallel.sp, "parts of a sequence",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add("parallel.tp", &parallel.tp, "parts of a tensor",

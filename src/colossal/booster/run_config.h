@@ -41,9 +41,9 @@ struct ParallelConfig {
   std::optional<int64_t> zero;                            // unset: 1 with several data ranks
   std::variant<int64_t, std::string> zero_group = "all";  // or how many ranks
   std::string accumulate = "sharded";
-  std::optional<std::string> pp_schedule;           // unset: 1f1b
-  std::optional<int64_t> pp_chunks;                 // unset: the schedule's
-  std::optional<std::vector<int64_t>> pp_layers;    // unset: cut by cost
+  std::optional<std::string> pp_schedule;         // unset: 1f1b
+  std::optional<int64_t> pp_chunks;               // unset: the schedule's
+  std::optional<std::vector<int64_t>> pp_layers;  // unset: cut by cost
   std::string backend = "auto";
   std::chrono::milliseconds timeout{300'000};
 };

@@ -17,8 +17,7 @@ Schedule forward_only(int num_ranks, const std::vector<int>& rank_of_stage, int 
     for (int stage = num_stages - 1; stage >= 0; --stage) {
       const int micro_batch = wave - stage;
       if (micro_batch < 0 || micro_batch >= num_micro_batches) continue;
-      schedule.actions[rank_of_stage[stage]].push_back(
-          {ActionKind::forward, stage, micro_batch});
+      schedule.actions[rank_of_stage[stage]].push_back({ActionKind::forward, stage, micro_batch});
     }
   }
   return with_communication(std::move(schedule), kBuffers);

@@ -233,6 +233,20 @@ INSTANTIATE_TEST_SUITE_P(Combinations, Pipeline, testing::ValuesIn(covering_comb
 INSTANTIATE_TEST_SUITE_P(SlowCombinations, Pipeline, testing::ValuesIn(drawn_combinations(600)),
                          pipeline_case_name);
 
+TEST(PipelineRuns, InFp32EqualTheSerialRun) {
+  for (PipelineCase c :
+       {PipelineCase{pipeline("1f1b", 3), 4}, PipelineCase{pipeline("zb-h1", 2), 3},
+        PipelineCase{pipeline("zb-v", 2, 2), 4, /*llama=*/true}}) {
+    SCOPED_TRACE(layout_name(c.layout));
+    TinyTraining training = pipeline_training(c);
+    training.compute = training.gradient = at::kFloat;
+    TinyTraining alone = training;
+    alone.layout = Strategy{};
+    alone.micro_batch = 0;
+    expect_same(train_tiny(training, c.layout.pp), train_tiny(alone, 1), 1e-4, training);
+  }
+}
+
 // Micro-batches of every length from 4 to 9, other ones on other ranks; one rank has no labels.
 TEST(MixedLengths, AreCountedRightAtEveryLayout) {
   TinyTraining training;

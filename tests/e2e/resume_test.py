@@ -19,7 +19,8 @@ class Resume(ResumptionTest):
     def test_at_other_layouts(self):
         self.check_layouts([(dict(ranks=1), dict(ranks=3, zero=1)),
                             (dict(ranks=2, tp=2), dict(ranks=2, sp=2)),
-                            (dict(ranks=4, tp=4, tp_mode="2d"), dict(ranks=2, zero=3))])
+                            (dict(ranks=4, tp=4, tp_mode="2d"), dict(ranks=2, zero=3)),
+                            (dict(ranks=4, pp=2, zero=3), dict(ranks=2, pp=2, pp_schedule="zb-h1"))])
 
     def test_the_choice_of_auto_is_kept(self):
         self.train(*self.flags(), "--train.steps=2", "--precision.compute=fp64")

@@ -85,7 +85,8 @@ void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& fa
         "parallel.pp = {} with {} stage{} a rank makes {} stages, and the model has {} layers; use "
         "pp = {} or less{}",
         strategy.pp, strategy.pp_chunks, strategy.pp_chunks > 1 ? "s" : "", stages, facts.layers,
-        fitting, strategy.pp_chunks > 1 ? ", or pp_schedule = \"1f1b\"" : ""));
+        fitting,
+        strategy.pp_chunks > 1 ? ", or pp_schedule = \"1f1b\" with one stage a rank" : ""));
   }
   strategy.stage_blocks = cut_blocks(config, facts, sequence_length, static_cast<int>(stages));
   strategy.stage_ranks =

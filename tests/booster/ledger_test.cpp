@@ -181,6 +181,41 @@ TEST(BytesOfAStep, InGroupsOfRanksEqualTheLaws) {
   }
 }
 
+// Borders of a pipeline: each micro-batch's activations forward and their gradients backward. A
+// tied table is at both ends, which sum its gradients once a step: of ZeRO, those of the own part.
+TEST(BytesOfAStep, OfPipelinesEqualTheLaws) {
+  constexpr int64_t kMicroBatch = 2;
+  for (const char* schedule : {"1f1b", "zb-h1"}) {
+    for (const int pp : {2, 3}) {
+      for (const int dp : {1, 2}) {
+        TinyTraining training = unpadded(/*zero=*/dp - 1, kMicroBatch);
+        training.model.n_layer = pp;
+        training.layout.pp = pp;
+        training.layout.pp_schedule = schedule;
+        training.layout.stage_blocks.assign(pp, 1);
+        SCOPED_TRACE(fmt::format("{}, pp {}, dp {}", schedule, pp, dp));
+        const int64_t micro_batches = training.global_batch / dp / kMicroBatch;
+        const int64_t state = 8 * kMicroBatch * training.sequence * training.model.n_embd;
+        const int64_t table = 8 * training.model.vocab_size * training.model.n_embd;
+        const TinyResult result = train_tiny(training, pp * dp);
+        for (int rank = 0; rank < pp * dp; ++rank) {
+          const int place = rank / dp;
+          const bool first = place == 0, last = place == pp - 1;
+          const auto sent = [&](const char* axis, comm::Reason reason) {
+            const auto found = result.traffic[rank].find({axis, reason});
+            return found == result.traffic[rank].end() ? 0 : found->second.law_bytes;
+          };
+          const int borders = (last ? 0 : 1) + (first ? 0 : 1);
+          EXPECT_EQ(sent("pp", comm::Reason::stage),
+                    training.steps * micro_batches * borders * state);
+          EXPECT_EQ(sent("pp.ends", comm::Reason::gradient),
+                    first || last ? training.steps * table / dp : 0);
+        }
+      }
+    }
+  }
+}
+
 using memory::MemoryKind;
 using memory::Tier;
 using memory::TierTraffic;

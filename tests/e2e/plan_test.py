@@ -34,6 +34,26 @@ class Plan(EndToEndTest):
             self.assertLess(abs(plan["memory_at_peak"] / metrics[3]["memory_at_peak"] - 1), 0.1, layout)
             self.assertNotIn("memory_peak_bytes", plan)
 
+    def test_of_a_pipeline(self):
+        flags = [*self.flags(checkpoints=False), "--parallel.pp=2", "--parallel.pp_schedule=zb-h1",
+                 "--train.micro_batch=2", "--precision.compute=fp32"]
+        self.train(*flags, "--train.steps=3", ranks=2)
+        page = self.directory / "plan.html"
+        plan = json.loads(self.plan(*flags, "--json", f"--page={page}", ranks=2).stdout)
+        for step in (2, 3):
+            self.assertEqual(plan["bytes_sent"], self.metrics()[step]["bytes_sent"])
+        self.assertEqual(plan["memory_at_peak"], max(stage["memory_at_peak"] for stage in plan["stages"]))
+        self.assertEqual([stage["pipeline_rank"] for stage in plan["stages"]], [0, 1])
+        text = self.plan(*flags, ranks=2).stdout
+        for words in ("pp 2 (zb-h1, layers ", "in flight", f"{100 * plan['bubble_share']:.1f} % of the ranks' time", "W weight gradient"):
+            self.assertIn(words, text + page.read_text())
+        self.assertIn("zb-h1: 2 ranks", text)
+        for words in ("<svg", "zb-h1: 2 ranks", "is bubble", "memory of tensors at the peak"):
+            self.assertIn(words, page.read_text())
+        self.assertNotIn("http", page.read_text().replace("http-equiv", ""))
+        self.plan(*flags, f"--page={self.directory}/none/plan.html", ranks=2, expect=1)
+        self.assertIn("--page", subprocess.run([COLOSSAL, "plan", "--help"], capture_output=True, text=True).stdout)
+
     def test_bytes_between_tiers(self):
         flags = [*self.flags(checkpoints=False), "--train.micro_batch=2", "--precision.compute=bf16",
                  "--memory.offload_optimizer={host = 0.5, nvme = 0.5}", "--memory.offload_gradients=nvme",

@@ -14,26 +14,34 @@ namespace {
 // otherwise is little: the 0.4 MiB that products in bf16 may take in LibTorch, unseen by it, and a
 // gradient of activations, where autograd adds two in place, which it never does on meta.
 nlohmann::json model_fields(const Layout& layout) {
+  // Of a pipeline with two stages a rank, one stage has a layer more.
+  const int64_t layers = layout.pp > 1 ? 2 * layout.pp + 1 : layout.large ? 10 : 2;
   if (layout.family == "gpt2") {
     if (layout.large) {
-      return {{"vocab_size", 500}, {"n_embd", 128}, {"n_layer", 10}, {"n_head", 4}};
+      return {{"vocab_size", 500}, {"n_embd", 128}, {"n_layer", layers}, {"n_head", 4}};
     }
-    return {{"vocab_size", 101}, {"n_embd", 72}, {"n_layer", 2}, {"n_head", 6}, {"n_inner", 100}};
+    return {
+        {"vocab_size", 101}, {"n_embd", 72}, {"n_layer", layers}, {"n_head", 6}, {"n_inner", 100}};
   }
   if (layout.large) {
     return {{"vocab_size", 500},
             {"hidden_size", 128},
             {"intermediate_size", 384},
-            {"num_hidden_layers", 10}};
+            {"num_hidden_layers", layers}};
   }
-  return {{"vocab_size", 101},      {"hidden_size", 36},        {"intermediate_size", 50},
-          {"num_hidden_layers", 2}, {"num_attention_heads", 6}, {"num_key_value_heads", 2},
+  return {{"vocab_size", 101},
+          {"hidden_size", 36},
+          {"intermediate_size", 50},
+          {"num_hidden_layers", layers},
+          {"num_attention_heads", 6},
+          {"num_key_value_heads", 2},
           {"head_dim", 6}};
 }
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+  if (layout.pp > 1) out << fmt::format("pp {} {}, ", layout.pp, layout.pp_schedule);
   return out << fmt::format(
              "{} dp {} sp {} {} tp {} {}{} zero {} ({}), recompute {}, {} micro-batches, dropout "
              "{}, {}, gradients {}, table rows {}{}",
@@ -50,6 +58,8 @@ Job job_of(const Layout& layout) {
   config.model.overrides = model_fields(layout);
   config.data.sequence_length = layout.large ? 128 : 22;
   config.data.separate_documents = layout.separate_documents;
+  config.parallel.pp = layout.pp;
+  if (layout.pp > 1) config.parallel.pp_schedule = layout.pp_schedule;
   config.parallel.dp = layout.dp;
   config.parallel.sp = layout.sp;
   config.parallel.tp = layout.tp;

@@ -11,7 +11,8 @@ namespace colossal::test {
 
 struct Layout {
   std::string family = "gpt2";  // or "llama"
-  int dp = 1, sp = 1, tp = 1;
+  int pp = 1, dp = 1, sp = 1, tp = 1;
+  std::string pp_schedule = "1f1b";
   std::string tp_mode = "1d";
   std::string sp_mode = "ring";
   bool tp_sequence = true;
@@ -25,7 +26,7 @@ struct Layout {
   bool separate_documents = false;
   bool large = false;  // several MiB of activations; else sizes that divide by nothing convenient
 
-  int ranks() const { return dp * sp * tp; }
+  int ranks() const { return pp * dp * sp * tp; }
 };
 
 std::ostream& operator<<(std::ostream& out, const Layout& layout);

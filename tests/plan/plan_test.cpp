@@ -93,7 +93,9 @@ TEST(Plan, TheRanksRecordedHoldTheLargestOfAll) {
            {.family = "llama", .dp = 3, .tp = 6, .zero = 1},
            {.tp = 9, .tp_mode = "2d", .num_micro_batches = 2},
            {.dp = 2, .tp = 8, .tp_mode = "2.5d", .zero = 1},
-           {.tp = 27, .tp_mode = "3d"}}) {
+           {.tp = 27, .tp_mode = "3d"},
+           {.pp = 3, .dp = 3, .zero = 1, .num_micro_batches = 4},
+           {.pp = 2, .dp = 2, .tp = 4, .pp_schedule = "zb-v", .zero = 3, .num_micro_batches = 3}}) {
     const Job job = job_of(layout);
     const Plan plan = plan::make_plan(job);
     at::set_num_threads(job.threads);
@@ -139,6 +141,33 @@ TEST(Plan, ReadsWell) {
   }
   const Job alone = job_of({});
   EXPECT_EQ(describe(alone, plan::make_plan(alone)).find("sent in a step"), std::string::npos);
+}
+
+TEST(Plan, SaysWhatEachStageCosts) {
+  const Job job = job_of({.pp = 2, .dp = 2, .pp_schedule = "1f1b", .num_micro_batches = 4});
+  const Plan plan = plan::make_plan(job);
+  const nlohmann::ordered_json json = to_json(job, plan);
+  ASSERT_EQ(json["stages"].size(), 2u);
+  int64_t blocks = 0, most = 0, parameters = 0;
+  for (const auto& stage : json["stages"]) {
+    blocks += stage["blocks"].get<int64_t>();
+    most = std::max(most, stage["memory_at_peak"].get<int64_t>());
+    parameters += stage["parameters"].get<int64_t>();
+  }
+  EXPECT_EQ(blocks, job.model.facts.layers);
+  EXPECT_EQ(most, json["memory_at_peak"]);
+  // The tied table is at both ends.
+  EXPECT_EQ(parameters, job.model.facts.parameters + 101 * 72);
+  EXPECT_EQ(json["stages"][0]["activations_in_flight"], 2);
+  EXPECT_EQ(json["stages"][1]["activations_in_flight"], 1);
+  EXPECT_EQ(json["micro_batches"], 4);
+  EXPECT_GT(json["bubble_share"], 0.05);
+  EXPECT_LT(json["bubble_share"], 0.4);
+  const std::string text = describe(job, plan);
+  for (const char* wanted : {"pp 2 (1f1b, layers ", "4 micro-batches) x dp 2 | ", "in flight",
+                             "is bubble", "rank 1  ", "F0"}) {
+    EXPECT_NE(text.find(wanted), std::string::npos) << wanted << "\n" << text;
+  }
 }
 
 // 405 billion parameters at 1,024 ranks: nothing of it is allocated.

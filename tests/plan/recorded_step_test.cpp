@@ -249,6 +249,38 @@ TEST(RecordedStep, PeaksWithinOnePercent) {
   expect_same_step({.dp = 2, .zero = 3, .compute = "bf16", .table_rows = 100, .large = true});
 }
 
+// All micro-batches of a schedule, on each rank of it.
+TEST(RecordedStep, OfAPipelineIsTheRealOne) {
+  for (const int pp : {2, 3}) {
+    for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v"}) {
+      expect_same_step({.pp = pp, .pp_schedule = schedule, .num_micro_batches = 5});
+    }
+  }
+  for (const char* schedule : {"1f1b", "zb-v"}) {
+    for (const int zero : {1, 3}) {
+      expect_same_step({.family = zero == 3 ? "llama" : "gpt2",
+                        .pp = 2,
+                        .dp = 2,
+                        .pp_schedule = schedule,
+                        .zero = zero,
+                        .num_micro_batches = 4,
+                        .compute = "bf16"});
+      expect_same_step({.pp = 2,
+                        .tp = 2,
+                        .pp_schedule = schedule,
+                        .zero = zero,
+                        .recompute = zero == 3 ? "full" : "none",
+                        .num_micro_batches = 3});
+    }
+  }
+}
+
+TEST(RecordedStep, OfAPipelinePeaksWithinOnePercent) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v"}) {
+    expect_same_step({.pp = 2, .pp_schedule = schedule, .num_micro_batches = 4, .large = true});
+  }
+}
+
 TEST(SlowRecordedStep, PeaksWithinOnePercentAtEveryLayout) {
   for (Layout layout : all_layouts()) {
     if (layout.dropout > 0 || layout.num_micro_batches > 1 || layout.ranks() > 4) continue;

@@ -82,6 +82,10 @@ void Engine::forward_backward(const std::vector<data::Batch>& micro_batches) {
   for (const data::Batch& batch : micro_batches) {
     control_.input_count += static_cast<double>(batch.inputs.numel());
   }
+  // The last stage, which counts labels, may be at a rank that a dry run does not have.
+  if (context_.device().is_meta() && control_.token_count == 0) {
+    control_.token_count = control_.input_count;
+  }
 }
 
 StepResult Engine::update(const UpdateRequest& request) {

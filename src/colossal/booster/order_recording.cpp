@@ -19,7 +19,9 @@ memory::OrderOfStages record_order(const Job& job, int rank) {
                 engine_config(job));
   const at::Tensor tokens = at::empty({job.micro_batch, job.sequence_length},
                                       at::TensorOptions().dtype(at::kLong).device(at::kMeta));
-  engine.step({{tokens, tokens, std::vector<int64_t>(job.micro_batch)}});
+  const data::Batch micro_batch{tokens, tokens, std::vector<int64_t>(job.micro_batch)};
+  // One is enough, but a pipeline's schedule from a file is for the step's number of them.
+  engine.step(std::vector(job.strategy.pp > 1 ? job.num_micro_batches() : 1, micro_batch));
   return engine.chunks().order_of_use();
 }
 

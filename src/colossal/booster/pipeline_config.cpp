@@ -90,10 +90,16 @@ void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& fa
   }
   strategy.stage_blocks = cut_blocks(config, facts, sequence_length, static_cast<int>(stages));
   strategy.stage_ranks =
-      parallel::pipeline::chosen_schedule(
-          strategy.pp_schedule, {strategy.pp, strategy.pp_chunks, static_cast<int>(micro_batches)},
-          stage_costs(strategy, facts, sequence_length))
+      training_schedule(strategy, stage_costs(strategy, facts, sequence_length), micro_batches)
           .rank_of_stage;
+}
+
+parallel::pipeline::Schedule training_schedule(const Strategy& strategy,
+                                               const parallel::pipeline::Costs& stage_costs,
+                                               int64_t micro_batches) {
+  return parallel::pipeline::chosen_schedule(
+      strategy.pp_schedule, {strategy.pp, strategy.pp_chunks, static_cast<int>(micro_batches)},
+      stage_costs);
 }
 
 parallel::pipeline::Costs stage_costs(const Strategy& strategy, const models::ModelFacts& facts,

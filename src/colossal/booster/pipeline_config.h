@@ -7,6 +7,7 @@
 #include "colossal/mesh/strategy.h"
 #include "colossal/models/language_model.h"
 #include "colossal/parallel/pipeline/costs.h"
+#include "colossal/parallel/pipeline/schedule.h"
 
 namespace colossal {
 
@@ -19,6 +20,12 @@ void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& fa
 // Of each stage, in floating-point operations a token: what the zero-bubble schedules go by.
 parallel::pipeline::Costs stage_costs(const Strategy& strategy, const models::ModelFacts& facts,
                                       int64_t sequence_length);
+
+// The order in which the ranks of the pipeline work on the micro-batches of a step. Throws
+// ConfigError where parallel.pp_schedule names a file that is for another number of them.
+parallel::pipeline::Schedule training_schedule(const Strategy& strategy,
+                                               const parallel::pipeline::Costs& stage_costs,
+                                               int64_t micro_batches);
 
 // Sequences of a forward where train.micro_batch is left out: all of a replica's share, or, over
 // several stages, what gives 4 micro-batches a rank of the pipeline, or the most that divide.

@@ -16,11 +16,11 @@
 
 #include "colossal/base/error.h"
 #include "colossal/booster/batch_context.h"
+#include "colossal/booster/pipeline_config.h"
 #include "colossal/memory/fetch_on_dispatch.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/put_off_gradients.h"
 #include "colossal/parallel/pipeline/forward_only.h"
-#include "colossal/parallel/pipeline/schedule_file.h"
 
 namespace colossal {
 
@@ -357,9 +357,8 @@ const PipelineExecutor::Schedule& PipelineExecutor::training_schedule(size_t num
   const auto found = training_.find(num_micro_batches);
   if (found != training_.end()) return found->second;
   const Strategy& strategy = context_.strategy();
-  Schedule schedule = parallel::pipeline::chosen_schedule(
-      strategy.pp_schedule, {strategy.pp, strategy.pp_chunks, static_cast<int>(num_micro_batches)},
-      options_.stage_costs);
+  Schedule schedule = colossal::training_schedule(strategy, options_.stage_costs,
+                                                  static_cast<int64_t>(num_micro_batches));
   for (int stage = 0; stage < strategy.num_stages(); ++stage) {
     COLOSSAL_CHECK(schedule.rank_of_stage[stage] == strategy.stage_rank(stage),
                    "stage {} is on rank {}, its schedule has it on {}", stage,

@@ -1,5 +1,8 @@
 #include "colossal/booster/run_summary.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include "colossal/base/cpu_features.h"
@@ -24,6 +27,28 @@ std::vector<report::Setting> settings(const Job& job) {
   return settings;
 }
 
+// "2 + 2 + 3", in model order; of many that are alike, "32 x 4".
+std::string describe_stage_layers(const Strategy& strategy, int64_t layers) {
+  constexpr int kMostListed = 16;
+  std::vector<int64_t> sizes;
+  for (int stage = 0; stage < strategy.num_stages(); ++stage) {
+    sizes.push_back(strategy.blocks_of_stage(stage, layers).size());
+  }
+  const bool alike = std::ranges::count(sizes, sizes.front()) == std::ssize(sizes);
+  return alike && strategy.num_stages() > kMostListed
+             ? fmt::format("{} x {}", sizes.size(), sizes.front())
+             : fmt::format("{}", fmt::join(sizes, " + "));
+}
+
+std::string describe_pipeline(const Job& job) {
+  const Strategy& strategy = job.strategy;
+  if (strategy.pp == 1) return "";
+  const int64_t micro_batches = job.num_micro_batches();
+  return fmt::format("pp {} ({}, layers {}, {} micro-batch{}) x ", strategy.pp,
+                     strategy.pp_schedule, describe_stage_layers(strategy, job.model.facts.layers),
+                     micro_batches, micro_batches == 1 ? "" : "es");
+}
+
 }  // namespace
 
 std::string describe_layout(const Job& job) {
@@ -43,8 +68,8 @@ std::string describe_layout(const Job& job) {
           : " | recompute " + describe_recompute(job.recompute, job.model.facts.layers);
   const std::string group =
       strategy.zero_group == 0 ? "" : fmt::format(" in groups of {}", strategy.zero_group);
-  return fmt::format("dp {}{}{} | ZeRO {}{}{} | {} sequences of {} tokens a step, {} a forward",
-                     strategy.dp, sp, tp, strategy.zero, group, recompute,
+  return fmt::format("{}dp {}{}{} | ZeRO {}{}{} | {} sequences of {} tokens a step, {} a forward",
+                     describe_pipeline(job), strategy.dp, sp, tp, strategy.zero, group, recompute,
                      job.config.train.global_batch, job.sequence_length, job.micro_batch);
 }
 

@@ -10,8 +10,8 @@
 
 namespace colossal {
 
-// "dp 2 x tp 4 (tokens shared) | ZeRO 1 | recompute full | 16 sequences of 256 tokens a step, 8 a
-// forward"
+// "pp 2 (1f1b, layers 2 + 2, 2 micro-batches) x dp 2 x tp 4 (tokens shared) | ZeRO 1 | recompute
+// full | 16 sequences of 256 tokens a step, 4 a forward"
 std::string describe_layout(const Job& job);
 // "none", "selective", "3 of 12 layers", "selective and 3 of 12 layers", "full"
 std::string describe_recompute(const memory::Recompute& recompute, int64_t layers);

@@ -199,7 +199,8 @@ Plan make_plan(const Job& job) {
 }
 
 RankPlan fullest_rank(const Job& job) {
-  const bool first_has_most = job.strategy.tensor_mode == TensorMode::one_d && shares_evenly(job);
+  const bool first_has_most =
+      job.strategy.pp == 1 && job.strategy.tensor_mode == TensorMode::one_d && shares_evenly(job);
   return Plan{record_ranks(job, first_has_most ? std::vector<int>{0} : ranks_to_record(job))}
       .fullest_rank();
 }

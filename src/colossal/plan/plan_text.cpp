@@ -1,9 +1,12 @@
 #include "colossal/plan/plan_text.h"
 
+#include <algorithm>
 #include <set>
 
 #include "colossal/base/units.h"
 #include "colossal/booster/run_summary.h"
+#include "colossal/mesh/rank_grid.h"
+#include "colossal/plan/pipeline_plan.h"
 
 namespace colossal::plan {
 namespace {
@@ -184,6 +187,78 @@ std::string traffic_table(const Plan& plan) {
                      format_count(largest(plan, [](const RankPlan& r) { return r.all_partners; })));
 }
 
+// Of the ranks recorded, those at a place of the pipeline.
+Plan at_place(const Job& job, const Plan& plan, int place) {
+  const RankGrid mesh(job.strategy);
+  const int axis = mesh.axis(axis_name(Axis::pp));
+  Plan here;
+  std::ranges::copy_if(plan.ranks, std::back_inserter(here.ranks), [&](const RankPlan& rank) {
+    return mesh.coordinate(rank.rank, axis) == place;
+  });
+  return here;
+}
+
+int64_t num_blocks(const Job& job, int stage) {
+  return job.strategy.blocks_of_stage(stage, job.model.facts.layers).size();
+}
+
+// "0 + 3": a figure of each stage at a place of the pipeline.
+template <typename Figure>
+std::string of_stages(const Strategy& strategy, int place, const Figure& figure) {
+  std::string text;
+  for (int stage = 0; stage < strategy.num_stages(); ++stage) {
+    if (strategy.stage_rank(stage) != place) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : " + ", figure(stage));
+  }
+  return text;
+}
+
+// A line for each rank along pp, then the timeline where it is small enough to be read.
+std::string pipeline_text(const Job& job, const Plan& plan) {
+  if (job.strategy.pp == 1) return "";
+  constexpr int kMostRanks = 16, kMostComputations = 96, kWidth = 120;
+  const PipelinePlan pipeline = plan_pipeline(job);
+  std::string text =
+      fmt::format("\n{:<18}{:>12}{:>12}{:>14}{:>14}{:>16}{:>12}\n", "pipeline", "stages", "layers",
+                  "parameters", "at the peak", "sent in a step", "in flight");
+  for (int place = 0; place < job.strategy.pp; ++place) {
+    const Plan here = at_place(job, plan, place);
+    text += fmt::format(
+        "  {:<16}{:>12}{:>12}{:>14}{:>14}{:>16}{:>12}\n", fmt::format("rank {} along pp", place),
+        of_stages(job.strategy, place, [](int stage) { return stage; }),
+        of_stages(job.strategy, place, [&](int stage) { return num_blocks(job, stage); }),
+        format_count(largest(here, [](const RankPlan& r) { return r.parameters; })),
+        format_bytes(here.fullest_rank().memory_peak_bytes()),
+        format_bytes(largest(here, [](const RankPlan& r) { return r.bytes_sent(); })),
+        pipeline.in_flight(place));
+  }
+  text += fmt::format("  {:.1f} % of the ranks' time is bubble, by floating-point operations\n",
+                      100 * pipeline.bubble_share());
+  const int64_t computations = 3 * job.num_micro_batches() * job.strategy.pp_chunks;
+  if (job.strategy.pp > kMostRanks || computations > kMostComputations) return text;
+  return text + "\n" + report::timeline_text(timeline_of(pipeline), kWidth);
+}
+
+// Of each stage; memory, bytes and micro-batches in flight are those of the rank that holds it.
+void add_pipeline(const Job& job, const Plan& plan, nlohmann::ordered_json& json) {
+  if (job.strategy.pp == 1) return;
+  const PipelinePlan pipeline = plan_pipeline(job);
+  json["micro_batches"] = job.num_micro_batches();
+  json["bubble_share"] = pipeline.bubble_share();
+  for (int stage = 0; stage < job.strategy.num_stages(); ++stage) {
+    const int place = job.strategy.stage_rank(stage);
+    const Plan here = at_place(job, plan, place);
+    json["stages"].push_back(
+        {{"stage", stage},
+         {"pipeline_rank", place},
+         {"blocks", num_blocks(job, stage)},
+         {"parameters", largest(here, [](const RankPlan& r) { return r.parameters; })},
+         {"memory_at_peak", here.fullest_rank().memory_peak_bytes()},
+         {"bytes_sent", largest(here, [](const RankPlan& r) { return r.bytes_sent(); })},
+         {"activations_in_flight", pipeline.in_flight(place)}});
+  }
+}
+
 nlohmann::ordered_json to_json(const RankPlan& rank) {
   nlohmann::ordered_json json{{"rank", rank.rank},
                               {"parameters", rank.parameters},
@@ -206,7 +281,7 @@ nlohmann::ordered_json to_json(const RankPlan& rank) {
 }
 
 nlohmann::ordered_json to_json(const Strategy& strategy) {
-  return {
+  nlohmann::ordered_json json{
       {"pp", strategy.pp},
       {"dp", strategy.dp},
       {"sp", strategy.sp},
@@ -214,6 +289,8 @@ nlohmann::ordered_json to_json(const Strategy& strategy) {
       {"zero", strategy.zero},
       {"zero_group", strategy.zero_group == 0 ? strategy.dp * strategy.sp : strategy.zero_group},
       {"tp_sequence", strategy.tp_sequence}};
+  if (strategy.pp > 1) json["pp_schedule"] = strategy.pp_schedule;
+  return json;
 }
 
 }  // namespace
@@ -231,6 +308,7 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
   text += tier_table(plan);
   text += recompute_table(costs);
   if (!axes_of(plan).empty()) text += traffic_table(plan);
+  text += pipeline_text(job, plan);
   text += fmt::format(
       "\na rank holds {} parameters and computes {:.3g} FLOPs a step; a micro-batch keeps {} for "
       "its backward pass\n",
@@ -282,6 +360,7 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                {"bytes_sent", cost.bytes_sent()}};
   }
   add_tiers(plan, json);
+  add_pipeline(job, plan, json);
   for (const RankPlan& rank : plan.ranks) json["recorded_ranks"].push_back(to_json(rank));
   return json;
 }

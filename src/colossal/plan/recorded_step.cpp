@@ -15,17 +15,23 @@
 namespace colossal::plan {
 namespace {
 
-constexpr int64_t kRecordedMicroBatches = 4;
+// Micro-batches that run one after the other are alike between the first and the last. Those of a
+// pipeline are in flight together, as its schedule has them: all of them are recorded.
+int64_t num_recorded(const Job& job) {
+  constexpr int64_t kEnough = 4;
+  const int64_t all = job.num_micro_batches();
+  return job.strategy.pp > 1 ? all : std::min(all, kEnough);
+}
 
 at::Tensor meta_tokens(int64_t sequences, const Job& job) {
   return at::empty({sequences, job.sequence_length},
                    at::TensorOptions().dtype(at::kLong).device(at::kMeta));
 }
 
-// The first micro-batches of a step and the last one, which may be short.
+// Of a step the first micro-batches, and the last one, which may be short.
 std::vector<data::Batch> recorded_batches(const Job& job) {
   std::vector<data::Batch> batches;
-  const int64_t all = job.num_micro_batches(), recorded = std::min(all, kRecordedMicroBatches);
+  const int64_t all = job.num_micro_batches(), recorded = num_recorded(job);
   for (int64_t i = 0; i < recorded; ++i) {
     const bool last = i + 1 == recorded;
     const int64_t sequences = last ? job.share - (all - 1) * job.micro_batch : job.micro_batch;
@@ -91,7 +97,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
 RecordedStep record_step(const Job& job, int rank) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, job.strategy.world_size());
-  const int64_t unrecorded = std::max<int64_t>(0, job.num_micro_batches() - kRecordedMicroBatches);
+  const int64_t unrecorded = job.num_micro_batches() - num_recorded(job);
   at::Tensor unrecorded_tokens;  // which a step holds as well
   RecordedStep step = record_step(job, *world, at::kMeta, [&] {
     const int64_t tensors = job.config.data.separate_documents ? 3 : 2;

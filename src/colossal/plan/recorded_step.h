@@ -11,7 +11,7 @@
 
 namespace colossal::plan {
 
-// Where in the recording a micro-batch begins.
+// Where in the recording a stage begins a micro-batch.
 struct MicroBatchMark {
   int64_t operators = 0, collectives = 0;
   int64_t activation_bytes = 0;  // kept for its backward pass when its forward pass ends
@@ -20,8 +20,9 @@ struct MicroBatchMark {
 
 struct RecordedStep {
   Recording recording;
-  // As recorded, at most four: the first three and the last. The third is the first that begins
-  // with sums of gradients at rest, since those of the first come to rest in the second.
+  // As recorded: those of a pipeline all, in the order of its schedule; else at most four, the
+  // first three and the last. The third is the first that begins with sums of gradients at rest,
+  // since those of the first come to rest in the second.
   std::vector<MicroBatchMark> micro_batches;
   // How many of the step's micro-batches the second one stands for: those between the first, which
   // writes gradients, and the last, which sends them, are alike. 1: for itself.

@@ -16,12 +16,12 @@ class Listener final : public CallListener {
   struct Heard {
     Operation operation;
     int64_t law_bytes;
-    std::vector<int> partners;
+    std::optional<std::vector<int>> partners;  // none: all others
     bool operator==(const Heard&) const = default;
   };
   void issued(const IssuedCall& call) override {
     heard.push_back({call.operation, call.law_bytes, call.partners});
-    EXPECT_EQ(call.group.axis, "dp");
+    EXPECT_EQ(call.group->axis, "dp");
     EXPECT_EQ(call.reason, Reason::data);
     EXPECT_FALSE(call.buffers.empty());
   }
@@ -63,17 +63,17 @@ void use(World& world, at::Device device) {
   // 1 -> 2 -> 3 -> 0
   if (group.rank() != 1) chain.push_back(all[(group.rank() + 3) % 4]);
   if (group.rank() != 0) chain.push_back(all[(group.rank() + 1) % 4]);
-  std::vector<Listener::Heard> expected{{Operation::all_reduce, 2 * 3 * 8, others},
-                                        {Operation::reduce_scatter, 3 * 8, others},
-                                        {Operation::all_gather, 3 * 8, others},
+  std::vector<Listener::Heard> expected{{Operation::all_reduce, 2 * 3 * 8, std::nullopt},
+                                        {Operation::reduce_scatter, 3 * 8, std::nullopt},
+                                        {Operation::all_gather, 3 * 8, std::nullopt},
                                         {Operation::rotate, 8, ring},
                                         {Operation::broadcast, group.rank() == 0 ? 0 : 8, chain}};
   if (group.rank() == 0) {
     expected.push_back({Operation::all_to_all, 3 * 4, others});
-    expected.push_back({Operation::send, 8, {2}});
+    expected.push_back({Operation::send, 8, std::vector{2}});
   } else {
-    expected.push_back({Operation::all_to_all, 0, {5}});
-    if (group.rank() == 3) expected.push_back({Operation::send, 0, {5}});
+    expected.push_back({Operation::all_to_all, 0, std::vector{5}});
+    if (group.rank() == 3) expected.push_back({Operation::send, 0, std::vector{5}});
   }
   EXPECT_TRUE(listener.heard == expected) << "group rank " << group.rank();
 }

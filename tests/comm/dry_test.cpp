@@ -55,6 +55,7 @@ TEST(DryWorld, LeavesTensorsAlone) {
   send(tensor, 1, group, Reason::stage);
   EXPECT_TRUE(at::equal(tensor, at::ones({4})));
   EXPECT_EQ(gather_bytes("a", group, Reason::control), (std::vector<std::string>{"a", "a"}));
+  EXPECT_EQ(gather_distinct_bytes("a", group, Reason::control), (std::set<std::string>{"a"}));
 }
 
 TEST(SingleWorld, HasGroupsOfOne) {

@@ -19,6 +19,7 @@ TEST(Partition, LastPartsMayBeEmpty) {
 TEST(Partition, CutsAtWholeUnits) {
   EXPECT_THAT(Partition(100, 3, 16).counts(), ElementsAre(48, 32, 20));
   EXPECT_THAT(Partition(15, 2, 16).counts(), ElementsAre(15, 0));
+  EXPECT_THAT(Partition(0, 2, 16).counts(), ElementsAre(0, 0));
 }
 
 TEST(Partition, PartsCoverEverythingOnceAndOwnersAgree) {
@@ -26,10 +27,12 @@ TEST(Partition, PartsCoverEverythingOnceAndOwnersAgree) {
     for (int parts = 1; parts <= 9; ++parts) {
       for (int64_t unit : {1, 8, 16}) {
         const Partition partition(total, parts, unit);
+        const std::vector<int64_t> counts = partition.counts();
         int64_t covered = 0;
         for (int part = 0; part < parts; ++part) {
           const Range range = partition.range(part);
           EXPECT_EQ(range.begin, covered);
+          EXPECT_EQ(range.size(), counts[part]);
           covered = range.end;
           for (int64_t element = range.begin; element < range.end; ++element) {
             EXPECT_EQ(partition.owner(element), part);

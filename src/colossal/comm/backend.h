@@ -80,6 +80,8 @@ class Backend {
   void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }
   // Calls wait for nobody: asynchronous ones too are carried out where they are issued.
   virtual bool is_immediate() const { return false; }
+  // A dry run: tensors stay as they are.
+  virtual bool moves_nothing() const { return false; }
   // After a call failed: no later one can succeed, and peers should learn of it soon.
   virtual void close(const std::string& why) = 0;
   // From any thread: ends what is under way and what is to come, because the whole world ends.

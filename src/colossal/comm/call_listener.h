@@ -5,6 +5,8 @@
 #include <c10/core/Allocator.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "colossal/comm/call.h"
@@ -14,12 +16,12 @@ namespace colossal::comm {
 struct IssuedCall {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
-  const Membership& group;
-  int64_t law_bytes = 0;  // as booked in the ledger
-  // Global ranks that this one sends to or receives from, as our own algorithms do: all others of
-  // the group for reductions and gathers; the neighbours of a rotation and of a broadcast's chain;
-  // of an all-to-all those with a part.
-  std::vector<int> partners;
+  std::shared_ptr<const Membership> group;  // one for all calls of a group
+  int64_t law_bytes = 0;                    // as booked in the ledger
+  // Global ranks that this one sends to or receives from, as our own algorithms do: the neighbours
+  // of a rotation and of a broadcast's chain; of an all-to-all those with a part. None: all others
+  // of the group, as in reductions and gathers.
+  std::optional<std::vector<int>> partners;
   std::vector<at::Tensor> buffers;  // read or written
 };
 

@@ -12,6 +12,7 @@ class DryBackend final : public Backend {
  public:
   using Backend::Backend;
   bool is_immediate() const override { return true; }
+  bool moves_nothing() const override { return true; }
   void all_reduce(const Call&, const at::Tensor&) override {}
   void reduce_scatter(const Call&, const at::Tensor&, const at::Tensor&, Counts) override {}
   void all_gather(const Call&, const at::Tensor&, Counts) override {}

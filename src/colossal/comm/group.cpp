@@ -75,15 +75,19 @@ void carry_out(Group::Impl& impl, const Call& call, const Body& body) {
 struct Facts {
   int64_t law_bytes = 0;
   std::vector<at::Tensor> buffers;
-  std::function<std::vector<int>()> partners;  // asked for only where somebody listens
+  std::function<std::vector<int>()> partners = {};  // none: all others
 };
 
 void tell_listener(const Group& group, const Call& call, const Facts& facts) {
-  const Membership& membership = group.impl().membership;
   CallListener* const listener = group.ledger().listener();
   if (!listener) return;
-  std::vector<int> partners = facts.partners();
-  for (int& partner : partners) partner = membership.ranks[partner];
+  const std::shared_ptr<const Membership> membership(group.impl().shared_from_this(),
+                                                     &group.impl().membership);
+  std::optional<std::vector<int>> partners;
+  if (facts.partners) {
+    partners = facts.partners();
+    for (int& partner : *partners) partner = membership->ranks[partner];
+  }
   listener->issued({call.operation, call.reason, membership, facts.law_bytes, std::move(partners),
                     facts.buffers});
 }
@@ -126,20 +130,13 @@ Work issue_async(const Group& group, const Call& call, const Facts& facts, Body 
 // Who a call exchanges with.
 using Partners = std::function<std::vector<int>()>;
 
-Partners all_others(const Group& group) {
-  return [&group] {
-    std::vector<int> ranks(group.size());
-    std::iota(ranks.begin(), ranks.end(), 0);
-    ranks.erase(ranks.begin() + group.rank());
-    return ranks;
-  };
-}
-
 Partners those_with_parts(const Group& group, Counts send_counts, Counts receive_counts) {
   return [=, &group] {
-    std::vector<int> ranks = all_others(group)();
-    std::erase_if(ranks,
-                  [&](int rank) { return send_counts[rank] == 0 && receive_counts[rank] == 0; });
+    std::vector<int> ranks;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      const bool has_part = send_counts[rank] != 0 || receive_counts[rank] != 0;
+      if (rank != group.rank() && has_part) ranks.push_back(rank);
+    }
     return ranks;
   };
 }
@@ -245,7 +242,9 @@ Membership membership_of(const World& world, const std::string& axis,
     COLOSSAL_CHECK(0 <= rank && rank < world.size(), "rank {} in a world of {}", rank,
                    world.size());
   }
-  COLOSSAL_CHECK(std::set(ranks.begin(), ranks.end()).size() == ranks.size(),
+  std::vector<int> ascending = ranks;
+  std::ranges::sort(ascending);
+  COLOSSAL_CHECK(std::ranges::adjacent_find(ascending) == ascending.end(),
                  "a rank is twice in a group on axis {}", axis);
   const auto own = std::find(ranks.begin(), ranks.end(), world.rank());
   COLOSSAL_CHECK(own != ranks.end(), "rank {} makes a group on axis {} without itself",
@@ -268,7 +267,7 @@ void all_reduce(const at::Tensor& tensor, const Group& group, Reason reason) {
   check_sum(tensor, tensor);
   if (group.size() == 1) return;
   const Call call = call_of(Operation::all_reduce, tensor, reason);
-  issue(group, call, {law_of_all_reduce(tensor, group), {tensor}, all_others(group)},
+  issue(group, call, {law_of_all_reduce(tensor, group), {tensor}},
         [&](Backend& backend) { backend.all_reduce(call, tensor); });
 }
 
@@ -277,7 +276,7 @@ Work all_reduce_async(const at::Tensor& tensor, const Group& group, Reason reaso
   check_sum(tensor, tensor);
   if (group.size() == 1) return {};
   const Call call = call_of(Operation::all_reduce, tensor, reason);
-  return issue_async(group, call, {law_of_all_reduce(tensor, group), {tensor}, all_others(group)},
+  return issue_async(group, call, {law_of_all_reduce(tensor, group), {tensor}},
                      [call, tensor](Backend& backend) { backend.all_reduce(call, tensor); });
 }
 
@@ -286,10 +285,7 @@ void reduce_scatter(const at::Tensor& full, const at::Tensor& part, Counts count
   check_reduce_scatter(full, part, counts, group);
   if (group.size() == 1) return copy_unless_same(full, part);
   const Call call = call_of(Operation::reduce_scatter, full, reason);
-  issue(group, call,
-        {law::reduce_scatter(counts, group.rank(), full.element_size()),
-         {full, part},
-         all_others(group)},
+  issue(group, call, {law::reduce_scatter(counts, group.rank(), full.element_size()), {full, part}},
         [&](Backend& backend) { backend.reduce_scatter(call, full, part, counts); });
 }
 
@@ -301,20 +297,18 @@ Work reduce_scatter_async(const at::Tensor& full, const at::Tensor& part, Counts
     return {};
   }
   const Call call = call_of(Operation::reduce_scatter, full, reason);
-  return issue_async(group, call,
-                     {law::reduce_scatter(counts, group.rank(), full.element_size()),
-                      {full, part},
-                      all_others(group)},
-                     [call, full, part, counts = std::vector(counts.begin(), counts.end())](
-                         Backend& backend) { backend.reduce_scatter(call, full, part, counts); });
+  return issue_async(
+      group, call, {law::reduce_scatter(counts, group.rank(), full.element_size()), {full, part}},
+      [call, full, part, counts = std::vector(counts.begin(), counts.end())](Backend& backend) {
+        backend.reduce_scatter(call, full, part, counts);
+      });
 }
 
 void all_gather(const at::Tensor& full, Counts counts, const Group& group, Reason reason) {
   check_counts(full, counts, group);
   if (group.size() == 1) return;
   const Call call = call_of(Operation::all_gather, full, reason);
-  issue(group, call,
-        {law::all_gather(counts, group.rank(), full.element_size()), {full}, all_others(group)},
+  issue(group, call, {law::all_gather(counts, group.rank(), full.element_size()), {full}},
         [&](Backend& backend) { backend.all_gather(call, full, counts); });
 }
 
@@ -323,8 +317,7 @@ Work all_gather_async(const at::Tensor& full, Counts counts, const Group& group,
   if (group.size() == 1) return {};
   const Call call = call_of(Operation::all_gather, full, reason);
   return issue_async(
-      group, call,
-      {law::all_gather(counts, group.rank(), full.element_size()), {full}, all_others(group)},
+      group, call, {law::all_gather(counts, group.rank(), full.element_size()), {full}},
       [call, full, counts = std::vector(counts.begin(), counts.end())](Backend& backend) {
         backend.all_gather(call, full, counts);
       });
@@ -440,36 +433,68 @@ at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, cons
   return at::empty({0}, options).set_(storage, 0, {elements}, {1});
 }
 
-std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason) {
-  const int n = group.size();
-  if (n == 1) return {bytes};
-  const at::Device device = group.device();
+namespace {
 
-  // Where nothing moves (a dry run), every rank is taken to give what this one gives.
-  at::Tensor sizes = at::full({n}, static_cast<int64_t>(bytes.size()),
-                              at::TensorOptions(at::kLong).device(device));
+// Bytes of every rank, one after the other.
+struct GatheredBytes {
+  std::vector<int64_t> offsets;  // n + 1 of them
+  at::Tensor all;                // on the host
+
+  std::string of_rank(int rank) const {
+    const auto* characters = reinterpret_cast<const char*>(all.const_data_ptr<uint8_t>());
+    return {characters + offsets[rank], characters + offsets[rank + 1]};
+  }
+};
+
+bool moves_nothing(const Group& group) {
+  return group.impl().backend->moves_nothing();
+}
+
+// Where nothing moves (a dry run), every rank is taken to give as many bytes as this one.
+std::vector<int64_t> gather_sizes(int64_t size, const Group& group, Reason reason) {
+  const int n = group.size();
+  at::Tensor sizes = at::full({n}, size, at::TensorOptions(at::kLong).device(group.device()));
   all_gather(sizes, std::vector<int64_t>(n, 1), group, reason);
   sizes = sizes.cpu();
-  const std::vector<int64_t> counts(sizes.const_data_ptr<int64_t>(),
-                                    sizes.const_data_ptr<int64_t>() + n);
-  const std::vector<int64_t> offsets = offsets_of(counts);
+  return {sizes.const_data_ptr<int64_t>(), sizes.const_data_ptr<int64_t>() + n};
+}
 
-  at::Tensor all = at::empty({offsets.back()}, at::kByte);
-  auto* memory = all.mutable_data_ptr<uint8_t>();
-  for (int rank = 0; rank < n; ++rank) {
-    std::copy_n(bytes.data(), std::min<int64_t>(counts[rank], std::ssize(bytes)),
-                memory + offsets[rank]);
+GatheredBytes gather_all(const std::string& bytes, const Group& group, Reason reason) {
+  const std::vector<int64_t> counts = gather_sizes(std::ssize(bytes), group, reason);
+  GatheredBytes gathered{offsets_of(counts), {}};
+  if (moves_nothing(group)) {  // and of a hundred thousand ranks there is not even room for it
+    all_gather(at::empty({gathered.offsets.back()}, at::TensorOptions(at::kByte).device(at::kMeta)),
+               counts, group, reason);
+    return gathered;
   }
-  all = all.to(device);
+  at::Tensor all = at::empty({gathered.offsets.back()}, at::kByte);
+  std::copy_n(bytes.data(), bytes.size(),
+              all.mutable_data_ptr<uint8_t>() + gathered.offsets[group.rank()]);
+  all = all.to(group.device());
   all_gather(all, counts, group, reason);
-  all = all.cpu();
-
-  std::vector<std::string> gathered;
-  const auto* characters = reinterpret_cast<const char*>(all.const_data_ptr<uint8_t>());
-  for (int rank = 0; rank < n; ++rank) {
-    gathered.emplace_back(characters + offsets[rank], counts[rank]);
-  }
+  gathered.all = all.cpu();
   return gathered;
+}
+
+}  // namespace
+
+std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason) {
+  if (group.size() == 1) return {bytes};
+  const GatheredBytes gathered = gather_all(bytes, group, reason);
+  if (moves_nothing(group)) return std::vector<std::string>(group.size(), bytes);
+  std::vector<std::string> of_ranks;
+  for (int rank = 0; rank < group.size(); ++rank) of_ranks.push_back(gathered.of_rank(rank));
+  return of_ranks;
+}
+
+std::set<std::string> gather_distinct_bytes(const std::string& bytes, const Group& group,
+                                            Reason reason) {
+  if (group.size() == 1) return {bytes};
+  const GatheredBytes gathered = gather_all(bytes, group, reason);
+  if (moves_nothing(group)) return {bytes};
+  std::set<std::string> distinct;
+  for (int rank = 0; rank < group.size(); ++rank) distinct.insert(gathered.of_rank(rank));
+  return distinct;
 }
 
 }  // namespace colossal::comm

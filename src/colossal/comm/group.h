@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -119,5 +120,9 @@ at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, cons
 
 // Each rank's bytes, in rank order: for manifests, error messages and the like, not for tensors.
 std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason);
+
+// What ranks give that differs: as little to look at as that is, of however many ranks.
+std::set<std::string> gather_distinct_bytes(const std::string& bytes, const Group& group,
+                                            Reason reason);
 
 }  // namespace colossal::comm

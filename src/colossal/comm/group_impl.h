@@ -13,7 +13,7 @@
 
 namespace colossal::comm {
 
-struct Group::Impl {
+struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
   Membership membership;
   std::shared_ptr<Ledger> ledger;
   const char* backend_name = "single";

@@ -15,16 +15,22 @@ class Partition {
  public:
   Partition(int64_t total, int parts, int64_t unit = 1);
 
-  Range range(int part) const { return {begins_[part], begins_[part + 1]}; }
-  int parts() const { return static_cast<int>(begins_.size()) - 1; }
-  int64_t total() const { return begins_.back(); }
-  // Sizes of all parts, as collectives take them.
-  const std::vector<int64_t>& counts() const { return counts_; }
+  Range range(int part) const { return {begin(part), begin(part + 1)}; }
+  int parts() const { return parts_; }
+  int64_t total() const { return total_; }
+  // Sizes of all parts, as collectives take them. Made anew: a chunk of each of a thousand layers
+  // must not keep as many numbers as there are ranks.
+  std::vector<int64_t> counts() const;
   int owner(int64_t element) const;
 
  private:
-  std::vector<int64_t> begins_;  // parts + 1 of them
-  std::vector<int64_t> counts_;
+  int64_t begin(int part) const;
+
+  int64_t total_;
+  int parts_;
+  int64_t unit_;
+  int64_t fewest_units_ = 0;  // in each part
+  int larger_parts_ = 0;      // the first so many have one unit more
 };
 
 }  // namespace colossal

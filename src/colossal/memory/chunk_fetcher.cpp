@@ -204,7 +204,7 @@ void ChunkFetcher::end_node_uses() {
 void ChunkFetcher::agree(int stage) {
   std::vector<OrderOfUse> orders;
   for (const std::string& text :
-       comm::gather_bytes(recorded_[stage].to_text(), ranks_, comm::Reason::control)) {
+       comm::gather_distinct_bytes(recorded_[stage].to_text(), ranks_, comm::Reason::control)) {
     orders.push_back(OrderOfUse::from_text(text));
   }
   const auto longest =

@@ -20,8 +20,8 @@ std::vector<int64_t> BatchCut::counts(int64_t batch, size_t first) const {
   for (size_t level = first; level < levels_.size(); ++level) {
     std::vector<int64_t> finer;
     for (const int64_t count : counts) {
-      const Partition parts(count, levels_[level].parts);
-      finer.insert(finer.end(), parts.counts().begin(), parts.counts().end());
+      const std::vector<int64_t> parts = Partition(count, levels_[level].parts).counts();
+      finer.insert(finer.end(), parts.begin(), parts.end());
     }
     counts = std::move(finer);
   }

@@ -61,11 +61,13 @@ void count_partners(const Recording& recording, RankPlan& plan) {
     if (is_of_training(call.reason)) training_lists.insert(call.partners);
   }
   const auto distinct = [&](const std::set<size_t>& indices) {
-    std::set<int> ranks;
+    std::vector<int> ranks;
     for (const size_t index : indices) {
-      ranks.insert(recording.rank_lists[index].begin(), recording.rank_lists[index].end());
+      const std::vector<int>& list = recording.rank_lists[index];
+      ranks.insert(ranks.end(), list.begin(), list.end());
     }
-    return static_cast<int>(ranks.size());
+    std::ranges::sort(ranks);
+    return static_cast<int>(std::ranges::unique(ranks).begin() - ranks.begin());
   };
   std::set<size_t> all;
   for (const auto& [axis, of_axis] : lists) {

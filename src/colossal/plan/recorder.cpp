@@ -74,19 +74,32 @@ void Recorder::add(Operator made) {
 }
 
 void Recorder::issued(const comm::IssuedCall& call) {
-  recording_.collectives.push_back({.operation = call.operation,
-                                    .reason = call.reason,
-                                    .axis = call.group.axis,
-                                    .ranks = index_of(call.group.ranks),
-                                    .partners = index_of(call.partners),
-                                    .law_bytes = call.law_bytes,
-                                    .operators = num_operators(),
-                                    .memory_changes = memory().num_changes()});
+  const GroupLists& lists = lists_of(call.group);
+  recording_.collectives.push_back(
+      {.operation = call.operation,
+       .reason = call.reason,
+       .axis = call.group->axis,
+       .ranks = lists.ranks,
+       .partners = call.partners ? index_of(*call.partners) : lists.others,
+       .law_bytes = call.law_bytes,
+       .operators = num_operators(),
+       .memory_changes = memory().num_changes()});
 }
 
 size_t Recorder::index_of(const std::vector<int>& ranks) {
   const auto [found, is_new] = rank_lists_.try_emplace(ranks, rank_lists_.size());
   if (is_new) recording_.rank_lists.push_back(ranks);
+  return found->second;
+}
+
+const Recorder::GroupLists& Recorder::lists_of(
+    const std::shared_ptr<const comm::Membership>& group) {
+  const auto [found, is_new] = group_lists_.try_emplace(group);
+  if (is_new) {
+    std::vector<int> others = group->ranks;
+    others.erase(others.begin() + group->rank);
+    found->second = {index_of(group->ranks), index_of(others)};
+  }
   return found->second;
 }
 

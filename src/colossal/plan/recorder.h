@@ -8,6 +8,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <map>
+#include <memory>
 
 #include "colossal/comm/call_listener.h"
 #include "colossal/memory/memory_count.h"
@@ -38,9 +39,15 @@ class Recorder final : private comm::CallListener {
  private:
   void issued(const comm::IssuedCall& call) override;
   size_t index_of(const std::vector<int>& ranks);
+  // Of a group: its ranks, and those but this one. Kept, since a list of all ranks is long.
+  struct GroupLists {
+    size_t ranks = 0, others = 0;
+  };
+  const GroupLists& lists_of(const std::shared_ptr<const comm::Membership>& group);
 
   Recording recording_;
   std::map<std::vector<int>, size_t> rank_lists_;
+  std::map<std::shared_ptr<const comm::Membership>, GroupLists> group_lists_;
   memory::MemoryCount memory_;
   c10::impl::IncludeDispatchKeyGuard operators_;
 };

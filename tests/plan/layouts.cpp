@@ -14,6 +14,9 @@ namespace {
 // otherwise is little: the 0.4 MiB that products in bf16 may take in LibTorch, unseen by it, and a
 // gradient of activations, where autograd adds two in place, which it never does on meta.
 nlohmann::json model_fields(const Layout& layout) {
+  if (layout.hidden > 0) {
+    return {{"vocab_size", 512}, {"n_embd", layout.hidden}, {"n_layer", 2}, {"n_head", 4}};
+  }
   // Of a pipeline with two stages a rank, one stage has a layer more.
   const int64_t layers = layout.pp > 1 ? 2 * layout.pp + 1 : layout.large ? 10 : 2;
   if (layout.family == "gpt2") {

@@ -24,6 +24,7 @@ struct Layout {
   memory::Tiers tiers = {};
   int64_t table_rows = 0;
   bool separate_documents = false;
+  int64_t hidden = 0;  // of GPT-2; 0: as `large` says
   bool large = false;  // several MiB of activations; else sizes that divide by nothing convenient
 
   int ranks() const { return pp * dp * sp * tp; }

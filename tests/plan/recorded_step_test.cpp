@@ -59,6 +59,13 @@ void expect_same_peak(const plan::Recording& dry, const plan::Recording& real, d
       << "dry:" << text_of(dry.at_peak) << "\nreal:" << text_of(real.at_peak);
 }
 
+// Scratch of LibTorch's own products counts for more in a small model, and most where a rank has
+// fewer than 128 columns: docs/plan.md.
+double tolerance_of(const Layout& layout) {
+  if (layout.hidden > 0 && layout.tp_mode == "1d") return 0.025;
+  return layout.large || layout.hidden > 0 ? 0.01 : 0.05;
+}
+
 void expect_same_step(const Layout& layout) {
   const Job job = job_of(layout);
   const std::vector<RecordedStep> real = real_steps(job);
@@ -76,8 +83,7 @@ void expect_same_step(const Layout& layout) {
     EXPECT_EQ(planned.parameters, found.parameters);
     EXPECT_EQ(planned.tier_traffic, found.tier_traffic);
     EXPECT_EQ(planned.at_rest, found.at_rest);
-    // Allocations of LibTorch's own kernels count for more in a small model.
-    expect_same_peak(dry.recording, real[rank].recording, layout.large ? 0.01 : 0.05);
+    expect_same_peak(dry.recording, real[rank].recording, tolerance_of(layout));
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -278,6 +284,16 @@ TEST(RecordedStep, OfAPipelineIsTheRealOne) {
 TEST(RecordedStep, OfAPipelinePeaksWithinOnePercent) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v"}) {
     expect_same_step({.pp = 2, .pp_schedule = schedule, .num_micro_batches = 4, .large = true});
+  }
+}
+
+// Hidden sizes of which each rank has a number that suits no kernel: 60, 44, 52.
+TEST(RecordedStep, PeaksAtOddSizes) {
+  for (const int64_t hidden : {88, 104, 120}) {
+    for (const auto& [mode, tp] : {std::pair{"1d", 2}, {"2d", 4}, {"2.5d", 8}, {"3d", 8}}) {
+      expect_same_step(
+          {.tp = tp, .tp_mode = mode, .compute = "bf16", .hidden = hidden, .large = true});
+    }
   }
 }
 

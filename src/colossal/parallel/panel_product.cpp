@@ -4,17 +4,21 @@
 
 #include <numeric>
 
+#include "colossal/ops/bf16_product.h"
 #include "colossal/ops/sum_rows.h"
 
 namespace colossal::parallel {
 namespace {
 
-// sum += a b; the sum may be of a wider type.
+// sum += a b; the sum may be of a wider type. The conversion is written out: LibTorch's sum of two
+// types makes it too, but on the CPU only, so that a dry run would know of less memory.
 void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
   if (sum.scalar_type() == a.scalar_type()) {
     sum.addmm_(a, b);
+  } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {
+    ops::summed_product(a, b, sum, /*add=*/true);
   } else {
-    sum.add_(at::mm(a, b));
+    sum.add_(at::mm(a, b).to(sum.scalar_type()));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "colossal/base/machine.h"
 #include "colossal/booster/precision.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/thread_spinning.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/tier_config.h"
 #include "colossal/models/families.h"
@@ -78,6 +79,7 @@ void generate(const GenerateArguments& arguments) {
   const GenerateConfig config = parse_flags(arguments.flags);
   const memory::Tiers tiers = resolve_tiers(config);
   at::set_num_threads(machine::available_cores());
+  if (machine::available_cores() > 1) limit_spinning();
   const models::ModelSpecification specification = models::resolve_model({.path = arguments.model});
   if (specification.weights.empty()) {
     throw ConfigError(fmt::format("{} holds no weights to generate with", arguments.model));

@@ -12,6 +12,7 @@
 #include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/run_arguments.h"
+#include "colossal/cli/thread_spinning.h"
 #include "colossal/cluster/launch_environment.h"
 #include "colossal/cluster/local_launcher.h"
 #include "colossal/cluster/stop_listener.h"
@@ -108,6 +109,10 @@ int train_launched(const RunArguments& arguments, const cluster::LaunchEnvironme
         *arguments.ranks, launch.launcher, rendezvous.size));
   }
   const Job job = resolve(read_config(arguments), rendezvous.size, launch.local_size);
+  // A stop that came this early would be forgotten; it ends the run soon anyway.
+  if (job.threads > 1 && !stop.requested()) {
+    limit_spinning({launch.error_fd, rendezvous.listen_fd});
+  }
   require_open_files(rendezvous.size);
   require_threads(job, launch.local_size);
   const auto world = comm::connect(rendezvous, job.config.parallel.backend,
@@ -140,11 +145,13 @@ int train_here(const RunArguments& arguments, int ranks) {
   const Job job = resolve(read_config(arguments), ranks, ranks);  // refuses before any rank starts
   require_open_files(ranks);
   if (ranks == 1) {
+    if (job.threads > 1) limit_spinning();
     cluster::StopListener stop;
     require_threads(job, ranks);
     const auto world = comm::single_world(comm::device_alone(job.config.parallel.backend));
     return unless_stopped_in_set_up(stop, [&] { return train_rank(job, *world, stop); });
   }
+  limit_spinning_of_children();
   std::vector<std::string> command{"train", arguments.file};
   command.insert(command.end(), arguments.flags.begin(), arguments.flags.end());
   return cluster::run_local_ranks(
@@ -164,10 +171,12 @@ int train(const RunArguments& arguments) {
 
 void add_train(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<RunArguments>();
-  CLI::App* command = app.add_subcommand("train", "Train a model as a run.toml says");
+  CLI::App* command = app.add_subcommand(
+      "train", "Train a model as a run.toml says, on this machine or as one rank of a launcher's");
   add_run_arguments(
       *command, *arguments,
-      "start this many ranks here; left out under srun, mpirun, torchrun, colossal run");
+      "Start this many ranks on this machine [1]. Leave it out where srun, mpirun, torchrun or "
+      "colossal run start them");
   command->callback([arguments, command, &exit_code] {
     arguments->flags = command->remaining();
     exit_code = train(*arguments);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "tests/base/write_file.h"
 #include "tests/support/temporary_directory.h"
@@ -58,7 +59,7 @@ class Schema : public testing::Test {
     schema.add("log.report", &report, "write report.html");
     schema.add("log.columns", &columns, "of the table", {.unset = "all"});
     schema.add("model.preset", &preset, "a size by name");
-    schema.open_section("model", &overrides, "any field of config.json");
+    schema.open_section("model", &overrides, "any field of config.json", &places);
   }
 
   void read(const std::string& text) { schema.read_file(write_file(folder / "run.toml", text)); }
@@ -90,6 +91,7 @@ class Schema : public testing::Test {
   std::optional<std::vector<std::string>> columns;
   std::string preset;
   json overrides;
+  std::map<std::string, std::string> places;
   ConfigSchema schema;
 };
 
@@ -220,30 +222,34 @@ TEST_F(Schema, TheFirstMistakeOfTheFileIsTold) {
 }
 
 TEST_F(Schema, WrongTypesSayWhatWasFoundAndWhatIsExpected) {
-  EXPECT_EQ(read_error("\n[train]\nsteps = \"many\"\n"),
-            "run.toml:3: train.steps = \"many\": found text, expected integer (steps), such as "
-            "train.steps = 1000");
+  EXPECT_EQ(
+      read_error("\n[train]\nsteps = \"many\"\n"),
+      "run.toml:3: train.steps = \"many\": found text, expected a whole number of steps from 1, "
+      "such as train.steps = 1000");
   EXPECT_EQ(set_error("train.steps", "many"),
-            "--train.steps=many: found text, expected integer (steps), such as train.steps = 1000");
+            "--train.steps=many: found text, expected a whole number of steps from 1, such as "
+            "train.steps = 1000");
   EXPECT_EQ(read_error("[train]\nsteps = 1.5\n"),
-            "run.toml:2: train.steps = 1.5: found a number with a fraction, expected integer "
-            "(steps), such as train.steps = 1000");
+            "run.toml:2: train.steps = 1.5: found a number with a fraction, expected a whole "
+            "number of steps from 1, such as train.steps = 1000");
   EXPECT_EQ(read_error("[data]\ntrain = \"a.py\"\n"),
-            "run.toml:2: data.train = \"a.py\": found text, expected list of texts, such as "
+            "run.toml:2: data.train = \"a.py\": found text, expected a list of texts, such as "
             "data.train = [\"name\", \"name\"]");
   EXPECT_EQ(read_error("[data]\ntrain = [1]\n"),
-            "run.toml:2: data.train = [1]: found a list, expected list of texts, such as "
+            "run.toml:2: data.train = [1]: found a list, expected a list of texts, such as "
             "data.train = [\"name\", \"name\"]");
   EXPECT_EQ(read_error("[parallel]\ndp = true\n"),
-            "run.toml:2: parallel.dp = true: found true/false, expected integer or \"inferred\", "
-            "such as parallel.dp = 100");
+            "run.toml:2: parallel.dp = true: found true or false, expected a whole number from 1, "
+            "such as parallel.dp = 100; if the key is left out: inferred");
   EXPECT_EQ(set_error("parallel.timeout", "soon"),
-            "--parallel.timeout=soon: found text, expected duration, such as "
+            "--parallel.timeout=soon: found text, expected a duration from 500ms, such as "
             "parallel.timeout = \"300s\"");
   EXPECT_THAT(set_error("memory.device_budget", "12G"),
-              EndsWith("memory.device_budget = \"12GiB\""));
-  EXPECT_THAT(set_error("memory.recompute", "1.5"), HasSubstr("expected integer or word"));
-  EXPECT_THAT(set_error("log.report", "yes"), HasSubstr("expected true/false"));
+              EndsWith("expected a size, such as memory.device_budget = \"12GiB\"; if the key is "
+                       "left out: all"));
+  EXPECT_THAT(set_error("memory.recompute", "1.5"),
+              HasSubstr("expected a whole number from 0, or one of: none, full, such"));
+  EXPECT_THAT(set_error("log.report", "yes"), HasSubstr("expected true or false"));
   EXPECT_EQ(steps, 1000);
 }
 
@@ -288,8 +294,14 @@ TEST_F(Schema, SectionsAreNoValuesAndValuesNoSections) {
 
 TEST_F(Schema, FlagsWithoutAValueAreExplained) {
   EXPECT_EQ(error_of([&] { schema.set_flag("--train.step"); }),
-            "--train.step: write --train.steps=VALUE");
-  EXPECT_THAT(error_of([&] { schema.set_flag("-"); }), HasSubstr("-: write --"));
+            "unknown option --train.step; settings are written --section.key=value; nearest: "
+            "--train.steps=VALUE");
+  EXPECT_EQ(error_of([&] { schema.set_flag("--train.steps"); }),
+            "--train.steps: a value is missing; write --train.steps=VALUE");
+  EXPECT_EQ(error_of([&] { schema.set_flag("r2.toml"); }),
+            "unexpected argument r2.toml: one path is taken, and settings are written "
+            "--section.key=value");
+  EXPECT_THAT(error_of([&] { schema.set_flag("-"); }), HasSubstr("unknown option -; "));
 }
 
 TEST_F(Schema, LongValuesAreCutInMessages) {
@@ -312,6 +324,9 @@ factor = 8.0
   EXPECT_EQ(overrides, json({{"n_layer", 6},
                              {"activation", "gelu"},
                              {"rope", {{"factor", 8.0}, {"kind", "linear"}}}}));
+  EXPECT_EQ(places.at("n_layer"), "--model.n_layer=6");
+  EXPECT_THAT(places.at("activation"), EndsWith("run.toml:4: model.activation = \"gelu\""));
+  EXPECT_EQ(places.at("rope.kind"), "--model.rope.kind=linear");
 }
 
 TEST_F(Schema, ResolvedValuesAsJson) {
@@ -350,14 +365,18 @@ TEST_F(Schema, HelpListsEveryKeyIn100Columns) {
   schema.set("train.steps", "5");  // the default stays the default
   const std::string help = schema.help();
   EXPECT_THAT(help, HasSubstr(R"([train]
-  steps          integer (steps)      1000         optimizer updates in all, resumed ones included;
-                                                   at least 1
-  seed           integer              0            of everything random
+  steps = 1000 (a whole number of steps from 1)
+      optimizer updates in all, resumed ones included
+  seed = 0 (a whole number)
+      of everything random
 )"));
-  EXPECT_THAT(help, HasSubstr("what carries collectives; one of auto, gloo, nccl\n"));
-  EXPECT_THAT(help, HasSubstr("of each collective; at least 500ms\n"));
-  EXPECT_THAT(help, HasSubstr("how tensors are cut; one of 1d, 2d\n"));
-  EXPECT_THAT(help, HasSubstr("any field of config.json\n"));
+  EXPECT_THAT(help, HasSubstr("  backend = \"auto\" (one of: auto, gloo, nccl)\n"));
+  EXPECT_THAT(help, HasSubstr("  timeout = \"300s\" (a duration from 500ms)\n"));
+  EXPECT_THAT(help, HasSubstr("  tp_mode = \"1d\" (one of: 1d, 2d)\n"));
+  EXPECT_THAT(help, HasSubstr("  dp (a whole number from 1; left out: inferred)\n"));
+  EXPECT_THAT(help,
+              HasSubstr("  recompute = \"none\" (a whole number from 0, or one of: none, full)\n"));
+  EXPECT_THAT(help, HasSubstr("  ... any field of config.json\n"));
   std::size_t begin = 0;
   for (std::size_t end; (end = help.find('\n', begin)) != std::string::npos; begin = end + 1) {
     EXPECT_LE(end - begin, 100u) << help.substr(begin, end - begin);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <regex>
 #include <vector>
 
 #include "colossal/base/error.h"
@@ -81,14 +82,14 @@ TEST(ResolveJob, PrecisionFollowsTheCpuAndAccumulation) {
 TEST(ResolveJob, RefusalsNameTheNearestThatWorks) {
   RunConfig config = tiny();
   config.train.global_batch = 10;
-  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: global_batch = 8"));
+  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: train.global_batch = 12"));
   config.train.global_batch = 11;
-  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: global_batch = 12"));
+  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: train.global_batch = 12"));
   config.train.global_batch = 1;
-  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: global_batch = 4"));
+  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: train.global_batch = 4"));
   config = tiny();
-  config.parallel.pp = 2;
-  EXPECT_THAT(refusal(config, 4), HasSubstr("dp = 4, pp = 1"));
+  config.parallel.pp = 3;
+  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: parallel.pp = 4 (dp = 1)"));
   config = tiny();
   config.parallel.sp = 4;
   config.parallel.tp = 2;
@@ -101,10 +102,10 @@ TEST(ResolveJob, RefusalsNameTheNearestThatWorks) {
   EXPECT_THAT(refusal(config, 8), HasSubstr("data.sequence_length = 2"));
   config = tiny();
   config.parallel.tp = 8;
-  EXPECT_THAT(refusal(config, 16), HasSubstr("tp = 4, dp = 4"));
+  EXPECT_THAT(refusal(config, 16), HasSubstr("nearest: parallel.tp = 4 (dp = 4)"));
   config = tiny();
   config.parallel.zero = 4;
-  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: zero = 3"));
+  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: parallel.zero = 3"));
   config = tiny();
   config.data.sequence_length = 2000;
   EXPECT_THAT(refusal(config, 1), HasSubstr("1024 positions"));
@@ -128,40 +129,52 @@ std::vector<Refused> refused_layouts() {
       {"a product beyond an int",
        4,
        [](C c) { c.parallel.tp = c.parallel.sp = 1 << 16; },
-       {"sp 65536 x tp 65536 = 4294967296", "--ranks=4294967296"}},
+       {"sp 65536 x tp 65536 = 4294967296", "parallel.tp = 4 and parallel.sp = 1 (dp = 1)"}},
       {"the same with dp",
        4,
        [](C c) { c.parallel.dp = c.parallel.tp = c.parallel.sp = 1 << 16; },
        {"makes 281474976710656 ranks, but there are 4"}},
-      {"no multiple of tp", 4, [](C c) { c.parallel.tp = 3; }, {"tp 3 = 3", "--ranks=6"}},
-      {"no multiple of sp", 4, [](C c) { c.parallel.sp = 3; }, {"sp 3", "--ranks=6"}},
+      {"no multiple of tp",
+       4,
+       [](C c) { c.parallel.tp = 3; },
+       {"tp 3 = 3", "parallel.tp = 4 (dp = 1), or --ranks=3"}},
+      {"no multiple of sp",
+       4,
+       [](C c) { c.parallel.sp = 3; },
+       {"sp 3", "parallel.sp = 4 (dp = 1), or --ranks=3"}},
       {"no multiple of both",
        4,
        [](C c) { c.parallel.sp = c.parallel.tp = 3; },
        {"sp 3 x tp 3 = 9", "--ranks=9"}},
-      {"more than the ranks", 2, [](C c) { c.parallel.tp = 4; }, {"tp 4", "--ranks=4"}},
+      {"more than the ranks",
+       2,
+       [](C c) { c.parallel.tp = 4; },
+       {"tp 4", "parallel.tp = 2 (dp = 1), or --ranks=4"}},
       {"dp too small",
        8,
        [](C c) { c.parallel.dp = 2, c.parallel.tp = 2; },
-       {"parallel.dp = 2", "parallel.dp = 4 or --ranks=4"}},
+       {"parallel.dp = 2", "nearest: parallel.dp = 4"}},
       {"dp that fits nothing",
        6,
        [](C c) { c.parallel.dp = 2, c.parallel.tp = 4; },
-       {"makes 8 ranks, but there are 6", "--ranks=8"}},
-      {"pipeline", 4, [](C c) { c.parallel.pp = 2; }, {"parallel.pp = 2", "dp = 4, pp = 1"}},
-      {"experts", 4, [](C c) { c.parallel.ep = 2; }, {"parallel.ep = 2", "dp = 4, ep = 1"}},
+       {"makes 8 ranks, but there are 6", "parallel.tp = 3, or --ranks=8"}},
+      {"pipeline",
+       4,
+       [](C c) { c.parallel.pp = 3; },
+       {"not a multiple of pp 3", "parallel.pp = 4 (dp = 1)"}},
+      {"experts", 4, [](C c) { c.parallel.ep = 2; }, {"parallel.ep = 2", "parallel.ep = 1"}},
       {"more of tp than heads",
        8,
        [](C c) { c.parallel.tp = 8; },
-       {"parallel.tp = 8", "4 heads", "tp = 4, dp = 2"}},
+       {"parallel.tp = 8", "4 heads", "parallel.tp = 4 (dp = 2)"}},
       {"the same beside sp",
        16,
        [](C c) { c.parallel.tp = 8, c.parallel.sp = 2; },
-       {"parallel.tp = 8", "tp = 4, dp = 2"}},
+       {"parallel.tp = 8", "parallel.tp = 4 (dp = 2)"}},
       {"the same, and Ulysses",
        16,
        [](C c) { c.parallel.tp = 8, c.parallel.sp = 2, c.parallel.sp_mode = "ulysses"; },
-       {"parallel.tp = 8", "tp = 4, dp = 2, sp_mode = \"ring\""}},
+       {"parallel.tp = 8", "parallel.tp = 2 (dp = 4)"}},
       {"more of Ulysses than heads",
        8,
        [](C c) { c.parallel.sp = 8, c.parallel.sp_mode = "ulysses"; },
@@ -173,15 +186,16 @@ std::vector<Refused> refused_layouts() {
       {"no square",
        6,
        [](C c) { c.parallel.tp = 6, c.parallel.tp_mode = "2d"; },
-       {"parallel.tp = 6", "a square of ranks", "tp_mode = \"1d\"", "tp = 4"}},
+       {"parallel.tp = 6", "a square of ranks",
+        "nearest: parallel.tp = 3 and parallel.tp_mode = \"1d\" (dp = 2)"}},
       {"no cube",
        16,
        [](C c) { c.parallel.tp = 16, c.parallel.tp_mode = "3d"; },
-       {"parallel.tp = 16", "a cube of ranks", "tp_mode = \"1d\"", "tp = 8"}},
+       {"parallel.tp = 16", "a cube of ranks", "parallel.tp = 8 (dp = 2)"}},
       {"no squares of that depth",
        8,
        [](C c) { c.parallel.tp = 8, c.parallel.tp_mode = "2.5d", c.parallel.tp_depth = 3; },
-       {"parallel.tp = 8", "tp_depth = 3", "tp_mode = \"1d\"", "tp = 12 (tp_depth = 3)"}},
+       {"parallel.tp = 8", "tp_depth = 3", "parallel.tp_depth left out"}},
       {"depth of 2d",
        8,
        [](C c) { c.parallel.tp = 8, c.parallel.tp_mode = "2d", c.parallel.tp_depth = 2; },
@@ -193,11 +207,12 @@ std::vector<Refused> refused_layouts() {
       {"tokens shared in 2d",
        4,
        [](C c) { c.parallel.tp = 4, c.parallel.tp_mode = "2d", c.parallel.tp_sequence = true; },
-       {"parallel.tp_sequence = true", "leave tp_sequence out", "tp_mode = \"1d\""}},
+       {"parallel.tp_sequence = true", "parallel.tp_sequence left out",
+        "parallel.tp_mode = \"1d\""}},
       {"more columns than heads",
        64,
        [](C c) { c.parallel.tp = 64, c.parallel.tp_mode = "2d"; },
-       {"parallel.tp = 64", "4 heads", "8 columns", "tp = 16, dp = 4"}},
+       {"parallel.tp = 64", "4 heads", "8 columns", "parallel.tp = 16 (dp = 4)"}},
       {"Ulysses of more than a column's heads",
        16,
        [](C c) {
@@ -212,9 +227,12 @@ std::vector<Refused> refused_layouts() {
       {"positions fewer than sp",
        2048,
        [](C c) { c.parallel.sp = 2048; },
-       {"parallel.sp = 2048", "parallel.sp = 256"}},
-      {"ZeRO 4", 4, [](C c) { c.parallel.zero = 4; }, {"parallel.zero = 4", "zero = 3"}},
-      {"ZeRO -1", 4, [](C c) { c.parallel.zero = -1; }, {"parallel.zero = -1", "zero = 0"}},
+       {"parallel.sp = 2048", "nearest: parallel.sp = 256 (dp = 8)"}},
+      {"ZeRO 4", 4, [](C c) { c.parallel.zero = 4; }, {"parallel.zero = 4", "parallel.zero = 3"}},
+      {"ZeRO -1",
+       4,
+       [](C c) { c.parallel.zero = -1; },
+       {"parallel.zero = -1", "parallel.zero = 0"}},
       {"NVMe without a folder",
        1,
        [](C c) { c.memory.offload_optimizer = "nvme"; },
@@ -244,7 +262,8 @@ std::vector<Refused> refused_layouts() {
       {"a batch for fewer replicas",
        32,
        [](C c) { c.parallel.tp = 2, c.train.global_batch = 8; },
-       {"train.global_batch = 8", "dp = 16", "global_batch = 16"}},
+       {"train.global_batch = 8", "dp = 16",
+        "train.global_batch = 16, or parallel.tp = 4 (dp = 8)"}},
       {"no batch", 4, [](C c) { c.train.global_batch = 0; }, {"train.global_batch = 0", "1"}},
       {"no sequence",
        4,
@@ -263,6 +282,98 @@ TEST(ResolveJob, BadLayoutsAreRefusedWithWhatWouldWork) {
     const std::string message = refusal(config, refused.ranks);
     for (const std::string& part : refused.parts) EXPECT_THAT(message, HasSubstr(part));
   }
+}
+
+// "parallel.tp = 3 (dp = 2) and train.global_batch = 12", as one would type it.
+void apply(const std::string& way, RunConfig& config, int& ranks) {
+  ConfigSchema schema;
+  describe(schema, config);
+  const std::regex change(R"((--ranks=|[a-z]+\.[a-z_]+(?: = | left out))([^ ]*))");
+  for (std::sregex_iterator found(way.begin(), way.end(), change), end; found != end; ++found) {
+    const std::string key = (*found)[1].str(), value = (*found)[2].str();
+    if (key == "--ranks=") {
+      ranks = std::stoi(value);
+    } else if (key == "parallel.tp_depth left out") {
+      config.parallel.tp_depth.reset();
+    } else if (key == "parallel.tp_sequence left out") {
+      config.parallel.tp_sequence.reset();
+    } else {
+      schema.set(key.substr(0, key.find(' ')),
+                 value.starts_with('"') ? value.substr(1, value.size() - 2) : value);
+    }
+  }
+}
+
+TEST(ResolveJob, WhatIsSuggestedPassesTheWholeValidation) {
+  int suggestions = 0;
+  for (const int ranks : {1, 4, 5, 6, 7, 12, 64}) {
+    for (const int tp : {1, 4, 5, 7, 8}) {
+      for (const int sp : {1, 3}) {
+        for (const char* mode : {"1d", "2d", "2.5d", "3d"}) {
+          for (const int group : {0, 2}) {
+            RunConfig config = tiny();
+            config.train.global_batch = 12;
+            config.parallel.tp = tp;
+            config.parallel.sp = sp;
+            config.parallel.tp_mode = mode;
+            if (sp > 1) config.parallel.sp_mode = "ulysses";
+            if (group > 0) config.parallel.zero_group = int64_t{group};
+            const std::string message = refusal(config, ranks);
+            const size_t begin = message.find("nearest: ");
+            if (begin == std::string::npos) {
+              // Of more than three settings to change, none is told.
+              EXPECT_TRUE(message == "accepted" || group > 0) << message;
+              continue;
+            }
+            std::string ways = message.substr(begin + 9);
+            for (size_t end = 0; end != std::string::npos; ways = ways.substr(end + 5)) {
+              end = ways.find(", or ");
+              RunConfig changed = config;
+              int other_ranks = ranks;
+              apply(ways.substr(0, end), changed, other_ranks);
+              EXPECT_EQ(refusal(changed, other_ranks), "accepted") << message;
+              ++suggestions;
+              if (end == std::string::npos) break;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(suggestions, 300);
+}
+
+TEST(ResolveJob, ProcessesTakeTheirPartOfTheHost) {
+  RunConfig config = tiny();
+  config.train.global_batch = 300;
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  const auto on_host = [&](int ranks) {
+    return resolve_job(config, {.ranks = ranks, .local_ranks = ranks, .memory_bytes = 24 * kGiB});
+  };
+  EXPECT_EQ(on_host(2).device_budget, 12 * kGiB - (128 << 20));
+  EXPECT_EQ(on_host(2).memory_budget, 12 * kGiB - (128 << 20));
+  try {
+    on_host(300);
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("300 ranks on this host leave no memory for tensors: it "
+                                        "has 24.0 GiB, and each process takes some 128 MiB"));
+    EXPECT_THAT(error.what(), HasSubstr("96 ranks would leave each as much again"));
+  }
+}
+
+// A field of config.json that a run overrides is the run's own mistake.
+TEST(ResolveJob, AnOverriddenFieldIsNamedWhereItWasGiven) {
+  RunConfig config = tiny();
+  ConfigSchema schema;
+  describe(schema, config);
+  schema.set_flag("--model.n_layer=one");
+  EXPECT_EQ(refusal(config, 1), "--model.n_layer=one: expected a whole number from 1 to 4096");
+  schema.set_flag("--model.n_layer=2");
+  schema.set_flag("--model.n_head=5");
+  EXPECT_EQ(refusal(config, 1), "--model.n_head=5: n_embd = 256 is not a multiple of n_head = 5");
+  schema.set_flag("--model.n_heda=5");
+  EXPECT_THAT(refusal(config, 1), HasSubstr("--model.n_heda=5: no such key"));
 }
 
 }  // namespace

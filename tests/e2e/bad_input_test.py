@@ -34,7 +34,7 @@ class Refusals(EndToEndTest):
         self.refuse("run.toml:6", "train.lerning_rate", "optimizer.learning_rate")
 
     def test_wrong_type(self):
-        self.refuse("train.steps", "many", "integer", flags=["--train.steps=many"])
+        self.refuse("train.steps", "many", "a whole number", flags=["--train.steps=many"])
         self.refuse("optimizer.betas", flags=["--optimizer.betas=0.9"])
         self.refuse("precision.compute", "fp32", flags=["--precision.compute=fp23"])
 
@@ -43,9 +43,9 @@ class Refusals(EndToEndTest):
         self.refuse("--ranks=-2", ranks=-2)
 
     def test_sizes_that_do_not_multiply(self):
-        self.refuse("parallel.dp = 3", "there are 2", "parallel.dp = 2", flags=["--parallel.dp=3"], ranks=2)
-        self.refuse("parallel.pp = 2", "dp = 2", flags=["--parallel.pp=2"], ranks=2)
-        self.refuse("parallel.tp = 4", "2 heads", "tp = 2, dp = 2", flags=["--parallel.tp=4"], ranks=4)
+        self.refuse("parallel.dp = 3", "there are 2", "nearest: parallel.dp = 2", flags=["--parallel.dp=3"], ranks=2)
+        self.refuse("not a multiple of pp 3", "parallel.pp = 2 (dp = 1)", flags=["--parallel.pp=3"], ranks=2)
+        self.refuse("parallel.tp = 4", "2 heads", "parallel.tp = 2 (dp = 2)", flags=["--parallel.tp=4"], ranks=4)
         self.refuse("parallel.zero = 4", "zero = 3", flags=["--parallel.zero=4"])
 
     def test_a_budget_that_is_too_small(self):
@@ -54,8 +54,16 @@ class Refusals(EndToEndTest):
                     flags=["--precision.compute=fp32", "--memory.device_budget=1010KiB",
                            "--data.train=/nowhere/*"], ranks=2)
 
+    def test_more_ranks_than_the_host_has_memory_for(self):
+        self.refuse("leave no memory for tensors", "128 MiB", flags=["--train.global_batch=100000"],
+                    ranks=100_000)
+
+    def test_a_setting_of_the_model_is_named_where_it_was_given(self):
+        self.toml.write_text(self.toml.read_text().replace("[data]", 'n_inner = "one"\n[data]'))
+        self.refuse('run.toml:3: model.n_inner = "one": expected a whole number from 1 to ')
+
     def test_batch_that_does_not_divide(self):
-        self.refuse("global_batch = 13", "dp = 3", "global_batch = 12",
+        self.refuse("global_batch = 13", "dp = 3", "nearest: train.global_batch = 12",
                     flags=["--train.global_batch=13"], ranks=3)
 
     def test_missing_and_empty_corpus(self):

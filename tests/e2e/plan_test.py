@@ -77,6 +77,31 @@ class Plan(EndToEndTest):
             self.assertIn(word, done.stdout)
         self.assertEqual(done.stderr, "")
 
+    def test_holds_no_job_against_this_hosts_memory(self):
+        """A thousand ranks here would have some MiB each; where they will run is another machine."""
+        self.toml.write_text('[model]\npreset = "gpt2-124m"\n[data]\ntrain = ["none/*.txt"]\n')
+        flags = ["--train.global_batch=1024", "--parallel.zero=0", "--precision.compute=bf16"]
+        done = self.plan(*flags, "--memory.recompute=auto", "--memory.device_budget=4GiB", ranks=1024)
+        self.assertIn('memory.recompute = "auto" is none', done.stdout)
+        offload = ["--memory.offload_optimizer=auto", "--memory.device_budget=1GiB"]
+        done = self.plan(*flags, *offload, ranks=1024)
+        self.assertIn("memory.host_budget is not given: no limit is set", done.stdout)
+        done = self.plan(*flags, *offload, "--memory.host_budget=2GiB", ranks=1024)
+        self.assertNotIn("no limit is set", done.stdout)
+        done = self.plan(*flags, *offload, "--memory.host_budget=100MiB", ranks=1024, expect=2)
+        self.assertIn("memory.host_budget = 100MiB", done.stderr)
+        done = self.plan(*flags, "--memory.recompute=auto", ranks=1024, expect=2)
+        self.assertIn("memory.device_budget", done.stderr)
+
+    def test_as_many_ranks_as_there_are(self):
+        """Where every rank would tell every other the order in which it uses its weights."""
+        self.toml.write_text('[model]\npreset = "gpt2-124m"\n[data]\ntrain = ["none/*.txt"]\n')
+        done = self.plan("--parallel.tp=4", "--parallel.zero=3", "--parallel.zero_group=64", "--json",
+                         "--train.global_batch=32768", ranks=131072)
+        plan = json.loads(done.stdout)
+        self.assertEqual(plan["all_partners"], 131071)
+        self.assertEqual(plan["partners"]["dp.shard"], 63)
+
     def test_refuses_what_train_refuses(self):
         for flags in (["--parallel.tp=3"], ["--parallel.dp=3"], ["--parallel.zero=7"],
                       ["--train.global_batch=13"], ["--data.sequence_length=65"],

@@ -25,9 +25,11 @@ TEST(Strategy, InfersReplicasFromTheRanks) {
   EXPECT_EQ(resolve_strategy({}, false, 1).dp, 1);
 }
 
-TEST(Strategy, RefusalsNameTheSettingsAndWhatWouldFit) {
-  EXPECT_THAT(refusal({.dp = 3}, true, 4), HasSubstr("parallel.dp = 4 or --ranks=3"));
-  EXPECT_THAT(refusal({.tp = 4}, false, 6), HasSubstr("--ranks=8 would fit"));
+TEST(Strategy, RefusalsNameTheSettingsAndWhatTheyComeTo) {
+  EXPECT_THAT(refusal({.dp = 3}, true, 4),
+              HasSubstr("parallel.dp = 3 x pp 1 x sp 1 x tp 1 makes 3 ranks, but there are 4"));
+  EXPECT_THAT(refusal({.tp = 4}, false, 6),
+              HasSubstr("6 ranks are not a multiple of pp 1 x sp 1 x tp 4 = 4"));
   EXPECT_THAT(refusal({.dp = 0}, true, 1), HasSubstr("parallel.dp = 0"));
   EXPECT_THAT(refusal({.dp = 2, .ep = 3}, true, 2), HasSubstr("parallel.ep = 3"));
 }
@@ -42,12 +44,16 @@ TEST(Strategy, GroupsThatShareOutAreOfWholeSequencesOrPartsOfOne) {
               ElementsAre(Pair("dp", 4), Pair("sp.replica", 3), Pair("sp.shard", 2)));
   for (int size : {1, 3, 6, 12}) EXPECT_EQ(refusal(groups(4, 3, size), true, 12), "accepted");
   EXPECT_THAT(refusal(groups(4, 3, 5), true, 12),
-              HasSubstr("dp 4 x sp 3 = 12 ranks do not fall into groups of that; nearest: "
-                        "zero_group = 3"));
-  EXPECT_THAT(refusal(groups(4, 3, 100), true, 12), HasSubstr("nearest: zero_group = 12"));
+              HasSubstr("parallel.zero_group = 5 is not a multiple of a sequence's 3 ranks; with "
+                        "dp 4 x sp 3 use 1, 3, 6 or 12"));
+  EXPECT_THAT(refusal(groups(2, 3, 2), true, 6),
+              HasSubstr("parallel.zero_group = 2 would split a sequence's 3 ranks unevenly; with "
+                        "dp 2 x sp 3 use 1, 3 or 6"));
+  EXPECT_THAT(refusal(groups(4, 3, 9), true, 12), HasSubstr("would split the replicas unevenly"));
+  EXPECT_THAT(refusal(groups(4, 3, 100), true, 12), HasSubstr("use 1, 3, 6 or 12"));
   Strategy nothing_shared = groups(4, 1, 2);
   nothing_shared.zero = 0;
-  EXPECT_THAT(refusal(nothing_shared, true, 4), HasSubstr("leave zero_group out"));
+  EXPECT_THAT(refusal(nothing_shared, true, 4), HasSubstr("parallel.zero = 0 shards nothing"));
 }
 
 TEST(Strategy, ATensorModeSaysWhichSizesItNeeds) {
@@ -55,14 +61,14 @@ TEST(Strategy, ATensorModeSaysWhichSizesItNeeds) {
     return Strategy{.tp = tp, .tensor_mode = mode, .tp_depth = depth};
   };
   EXPECT_THAT(refusal(mode(TensorMode::two_d, 6), false, 6),
-              HasSubstr("\"2d\" needs a square of ranks, q x q; parallel.tp = 6 is none; use "
-                        "tp_mode = \"1d\", or tp = 4"));
-  EXPECT_THAT(refusal(mode(TensorMode::two_d, 18), false, 18), HasSubstr("or tp = 9"));
-  EXPECT_THAT(refusal(mode(TensorMode::three_d, 12), false, 24), HasSubstr("or tp = 8"));
+              HasSubstr("\"2d\" needs a square of ranks, q x q; parallel.tp = 6 is none"));
+  EXPECT_THAT(refusal(mode(TensorMode::three_d, 12), false, 24), HasSubstr("a cube of ranks"));
   EXPECT_THAT(refusal(mode(TensorMode::two_and_half_d, 12, 2), false, 24),
-              HasSubstr("parallel.tp = 12 with tp_depth = 2 is none; use tp_mode = \"1d\", or tp = "
-                        "8 (tp_depth = 2)"));
-  EXPECT_THAT(refusal(mode(TensorMode::one_d, 4, 2), false, 4), HasSubstr("leave tp_depth out"));
+              HasSubstr("parallel.tp = 12 with tp_depth = 2 is none"));
+  EXPECT_THAT(
+      refusal(mode(TensorMode::one_d, 4, 2), false, 4),
+      HasSubstr("parallel.tp_depth = 2 applies only to parallel.tp_mode = \"2.5d\"; tp_mode "
+                "is \"1d\""));
   EXPECT_EQ(resolve_strategy(mode(TensorMode::two_and_half_d, 12, 3), false, 24).dp, 2);
   EXPECT_EQ(resolve_strategy(mode(TensorMode::three_d, 27), false, 27).tensor_side(), 3);
 }

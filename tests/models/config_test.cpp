@@ -54,8 +54,7 @@ TEST(Gpt2Config, EveryFieldIsCheckedByName) {
       {{{"attn_pdrop", 1.5}}, "attn_pdrop = 1.5"},
       {{{"attn_pdrop", json::array()}}, "attn_pdrop = []"},
       {{{"tie_word_embeddings", 1}}, "tie_word_embeddings = 1"},
-      {{{"activation_function", "relu"}},
-       "computed here are \"gelu_new\" and \"gelu_pytorch_tanh\""},
+      {{{"activation_function", "relu"}}, "expected \"gelu_new\" or \"gelu_pytorch_tanh\""},
       {{{"scale_attn_weights", false}}, "scale_attn_weights = false"},
       {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
   };
@@ -166,7 +165,7 @@ TEST(LlamaConfig, EveryFieldIsCheckedByName) {
        "layer_types has \"sliding_attention\""},
       {{{"hidden_act", "gelu"}}, "hidden_act = \"gelu\""},
       {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_type = \"yarn\""},
-      {{{"rope_scaling", "linear"}}, "rope_scaling = \"linear\": must be an object"},
+      {{{"rope_scaling", "linear"}}, "rope_scaling = \"linear\": expected an object"},
       {{{"rope_theta", -1}}, "rope_theta = -1"},
       {{{"rope_scaling",
          {{"rope_type", "llama3"}, {"low_freq_factor", 4.0}, {"high_freq_factor", 4.0}}}},

@@ -71,7 +71,8 @@ TEST(FitMemory, AutoIsRefusedWhereNothingFitsOrNothingIsKnown) {
                             "Even with train.micro_batch = 1", "use more ranks"}) {
     EXPECT_THAT(text, HasSubstr(words));
   }
-  EXPECT_THAT(refusal(automatic(deep_job(), 0)), HasSubstr("set that to what a rank has"));
+  EXPECT_THAT(refusal(automatic(deep_job(), 0)),
+              HasSubstr("set that to what a rank of the machine that will train has"));
 }
 
 TEST(FitMemory, ABudgetThatSufficesChangesNothing) {
@@ -101,7 +102,7 @@ TEST(FitMemory, NamesWhatFitsWithTheFewestChanges) {
   job.device_budget = need(job, {.selective = true});
   std::string text = refusal(job);
   for (const char* words :
-       {"(the memory of this host / local ranks)", "are activations",
+       {"(this host's memory / local ranks, less the process itself)", "are activations",
         "\n  memory.recompute = \"selective\": ", "as many FLOPs",
         "\n  memory.recompute = \"full\": ", "% more FLOPs", "\n  train.micro_batch = 2: "}) {
     EXPECT_THAT(text, HasSubstr(words));
@@ -240,7 +241,7 @@ TEST(FitMemory, DeviceAndHostShareTheMemoryOfAHost) {
   const int64_t whole = need(job, {});
   job.memory_budget = whole - 1;
   EXPECT_THAT(refusal(automatic_tiers(job, whole - 1)),
-              HasSubstr("memory.host_budget is what the device leaves of "));
+              HasSubstr("its share of this host's memory is "));
   job.tiers.nvme_path = "/nvme";
   const plan::RankPlan plan = plan::fullest_rank(plan::fit_memory(automatic_tiers(job, whole - 1)));
   EXPECT_LE(plan.memory_peak_bytes() + plan.bytes_at_rest(Tier::host), job.memory_budget);

@@ -31,7 +31,7 @@ json& at_path(json& root, const std::string& path) {
 std::string type_name(const json& value) {
   switch (value.type()) {
     case json::value_t::boolean:
-      return "true/false";
+      return "true or false";
     case json::value_t::string:
       return "text";
     case json::value_t::array:
@@ -41,7 +41,7 @@ std::string type_name(const json& value) {
     case json::value_t::number_float:
       return "a number with a fraction";
     default:
-      return "an integer";
+      return "a whole number";
   }
 }
 
@@ -84,10 +84,11 @@ void ConfigSchema::add_key(Key key) {
   keys_.push_back(std::move(key));
 }
 
-void ConfigSchema::open_section(std::string section, json* target, std::string help) {
+void ConfigSchema::open_section(std::string section, json* target, std::string help,
+                                std::map<std::string, std::string>* places) {
   if (!has_section(section)) sections_.push_back(section);
   if (!target->is_object()) *target = json::object();
-  open_sections_[std::move(section)] = {target, std::move(help), {}};
+  open_sections_[std::move(section)] = {target, std::move(help), places, {}};
 }
 
 void ConfigSchema::read_file(const std::filesystem::path& path) {
@@ -98,7 +99,7 @@ void ConfigSchema::read_file(const std::filesystem::path& path) {
     if (Key* key = find(entry.key)) {
       assign(*key, entry.value, ConfigSource::file, place);
     } else if (find_open_section(entry.key) != nullptr) {
-      assign_open(entry.key, entry.value, ConfigSource::file);
+      assign_open(entry.key, entry.value, ConfigSource::file, place);
     } else {
       refuse_key(entry.key, entry.value, place);
     }
@@ -109,7 +110,7 @@ void ConfigSchema::set(const std::string& name, std::string_view text) {
   if (Key* key = find(name)) {
     assign(*key, key->parse(text), ConfigSource::flag, "");
   } else if (find_open_section(name) != nullptr) {
-    assign_open(name, toml_or_text(text), ConfigSource::flag);
+    assign_open(name, toml_or_text(text), ConfigSource::flag, "");
   } else {
     throw ConfigError(
         fmt::format("--{}={}: no such key; nearest: --{}", name, text, nearest_key(name)));
@@ -118,10 +119,19 @@ void ConfigSchema::set(const std::string& name, std::string_view text) {
 
 void ConfigSchema::set_flag(std::string_view argument) {
   const std::size_t equals = argument.find('=');
+  if (!argument.starts_with('-')) {
+    throw ConfigError(fmt::format(
+        "unexpected argument {}: one path is taken, and settings are written --section.key=value",
+        argument));
+  }
   if (!argument.starts_with("--") || equals == std::string_view::npos) {
     const std::string given(
         argument.substr(std::min(argument.find_first_not_of('-'), argument.size())));
-    throw ConfigError(fmt::format("{}: write --{}=VALUE", argument, nearest_key(given)));
+    throw ConfigError(
+        find(given) ? fmt::format("{}: a value is missing; write --{}=VALUE", argument, given)
+                    : fmt::format("unknown option {}; settings are written --section.key=value; "
+                                  "nearest: --{}=VALUE",
+                                  argument, nearest_key(given)));
   }
   set(std::string(argument.substr(2, equals - 2)), argument.substr(equals + 1));
 }
@@ -203,21 +213,25 @@ void ConfigSchema::assign(Key& key, const json& value, ConfigSource source,
   }
 }
 
-// "integer (steps) or "auto", such as train.steps = 1000".
+// "a whole number of steps from 1, such as train.steps = 1000; if the key is left out: ...".
 std::string ConfigSchema::describe_expected(const Key& key) const {
   const json& value = key.default_value;
   const bool telling = !value.is_null() && !value.empty() && value != json("");
-  return fmt::format("{}{}{}, such as {} = {}", key.type.name,
-                     key.options.unit.empty() ? "" : fmt::format(" ({})", key.options.unit),
-                     key.type.unset.empty() ? "" : fmt::format(" or \"{}\"", key.type.unset),
-                     key.name, telling ? to_toml(value) : key.type.example);
+  return fmt::format(
+      "{}, such as {} = {}{}", key.type.values(key.options.unit), key.name,
+      telling ? to_toml(value) : key.type.example,
+      key.type.unset.empty() ? "" : fmt::format("; if the key is left out: {}", key.type.unset));
 }
 
-void ConfigSchema::assign_open(const std::string& key, const json& value, ConfigSource source) {
+void ConfigSchema::assign_open(const std::string& key, const json& value, ConfigSource source,
+                               const std::string& place) {
   OpenSection& section = *find_open_section(key);
   ConfigSource& before = section.sources.try_emplace(name_of(key), source).first->second;
   if (source < before) return;
   before = source;
+  if (section.places) {
+    (*section.places)[name_of(key)] = describe_found(key, value, source, place);
+  }
   at_path(*section.target, name_of(key)) = value;
 }
 

@@ -18,7 +18,6 @@
 // and what would work: an unknown key names the nearest one.
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -48,9 +47,11 @@ class ConfigSchema {
   template <class T>
   void add(std::string key, T* target, std::string help, KeyOptions options = {});
 
-  // Keys of this section that were not added land in *target, an object, as they are. It is listed
-  // in help() under `help`.
-  void open_section(std::string section, nlohmann::json* target, std::string help);
+  // Keys of this section that were not added land in *target, an object, as they are; in *places,
+  // how an error would begin that is about them: "run.toml:3: model.n_layer = 0". The section is
+  // listed in help() under `help`.
+  void open_section(std::string section, nlohmann::json* target, std::string help,
+                    std::map<std::string, std::string>* places = nullptr);
 
   // Of two files that give a key the later one counts; a flag wins over both, set before or after.
   void read_file(const std::filesystem::path& path);
@@ -60,7 +61,7 @@ class ConfigSchema {
   // "--train.steps=100".
   void set_flag(std::string_view argument);
 
-  // Every key by section, with type, default, unit, choices and help, in 100 columns.
+  // Every key by section, with its default, all that it may be, and help, in 100 columns.
   std::string help() const;
   // The values in force, by section; what was left to the program is null.
   nlohmann::json to_json() const;
@@ -82,6 +83,7 @@ class ConfigSchema {
   struct OpenSection {
     nlohmann::json* target;
     std::string help;
+    std::map<std::string, std::string>* places;   // by name; may be null
     std::map<std::string, ConfigSource> sources;  // of the keys given, without the section
   };
 
@@ -93,14 +95,14 @@ class ConfigSchema {
 
   // place: "run.toml:12" or "flag"; both assign or throw.
   void assign(Key& key, const nlohmann::json& value, ConfigSource source, const std::string& place);
-  void assign_open(const std::string& key, const nlohmann::json& value, ConfigSource source);
+  void assign_open(const std::string& key, const nlohmann::json& value, ConfigSource source,
+                   const std::string& place);
   [[noreturn]] void refuse_key(const std::string& key, const nlohmann::json& value,
                                const std::string& place) const;
 
   std::string describe_expected(const Key& key) const;
   std::string display(const Key& key, const nlohmann::json& value) const;
-  using HelpRow = std::array<std::string, 4>;  // name, type, default, help
-  std::vector<HelpRow> help_rows(const std::string& section) const;
+  std::string help_of(const Key& key) const;
 
   std::vector<Key> keys_;
   std::vector<std::string> sections_;  // in the order of declaration

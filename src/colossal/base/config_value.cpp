@@ -25,6 +25,19 @@ std::string limits(const KeyOptions& options, Show show) {
   return {};
 }
 
+// "from 1 to 1024"; "" where there is no limit.
+template <class Show>
+std::string range(const KeyOptions& options, Show show) {
+  constexpr double kSlip = 1 << 20;  // beyond so much a limit tells a reader nothing
+  const bool has_maximum = options.maximum.value_or(kSlip) < kSlip;
+  if (options.minimum && has_maximum) {
+    return fmt::format("from {} to {}", show(*options.minimum), show(*options.maximum));
+  }
+  if (options.minimum) return fmt::format("from {}", show(*options.minimum));
+  if (has_maximum) return fmt::format("up to {}", show(*options.maximum));
+  return {};
+}
+
 std::string show_number(double limit) {
   return fmt::format("{}", limit);
 }
@@ -86,8 +99,20 @@ void refuse_word(const std::string& word, const std::vector<std::string>& choice
                              nearest(word, choices)));
 }
 
+std::string TypeDescription::values(const std::string& unit) const {
+  std::string text;
+  if (!name.empty()) {
+    text = fmt::format("{}{}{}{}", name == "true or false" ? "" : "a ", name,
+                       unit.empty() ? "" : " of " + unit, limits.empty() ? "" : " " + limits);
+  }
+  if (choices.empty()) return text;
+  if (!text.empty()) text += ", or ";
+  if (choices.size() > 1) text += "one of: ";
+  return text + fmt::format("{}", fmt::join(choices, ", "));
+}
+
 TypeDescription ConfigType<bool>::describe(const KeyOptions&) {
-  return {"true/false", "true", {}, {}};
+  return {"true or false", "true", {}, {}};
 }
 
 bool ConfigType<bool>::read(const json& found, const KeyOptions&) {
@@ -96,7 +121,7 @@ bool ConfigType<bool>::read(const json& found, const KeyOptions&) {
 }
 
 TypeDescription ConfigType<int64_t>::describe(const KeyOptions& options) {
-  return {"integer", "100", {}, limits(options, show_number)};
+  return {"whole number", "100", {}, range(options, show_number)};
 }
 
 int64_t ConfigType<int64_t>::read(const json& found, const KeyOptions& options) {
@@ -108,7 +133,7 @@ int64_t ConfigType<int64_t>::read(const json& found, const KeyOptions& options) 
 }
 
 TypeDescription ConfigType<int>::describe(const KeyOptions& options) {
-  return {"integer", "100", {}, limits(options, show_number)};
+  return {"whole number", "100", {}, range(options, show_number)};
 }
 
 int ConfigType<int>::read(const json& found, const KeyOptions& options) {
@@ -121,7 +146,7 @@ int ConfigType<int>::read(const json& found, const KeyOptions& options) {
 }
 
 TypeDescription ConfigType<double>::describe(const KeyOptions& options) {
-  return {"number", "0.1", {}, limits(options, show_number)};
+  return {"number", "0.1", {}, range(options, show_number)};
 }
 
 double ConfigType<double>::read(const json& found, const KeyOptions& options) {
@@ -134,7 +159,7 @@ double ConfigType<double>::read(const json& found, const KeyOptions& options) {
 
 TypeDescription ConfigType<std::string>::describe(const KeyOptions& options) {
   if (options.choices.empty()) return {"text", "\"name\"", {}, {}};
-  return {"word", fmt::format("\"{}\"", options.choices.front()), options.choices, {}};
+  return {"", fmt::format("\"{}\"", options.choices.front()), options.choices, {}};
 }
 
 json ConfigType<std::string>::parse(std::string_view flag, const KeyOptions&) {
@@ -152,7 +177,7 @@ std::string ConfigType<std::string>::read(const json& found, const KeyOptions& o
 }
 
 TypeDescription ConfigType<milliseconds>::describe(const KeyOptions& options) {
-  return {"duration", "\"300s\"", {}, limits(options, show_seconds)};
+  return {"duration", "\"300s\"", {}, range(options, show_seconds)};
 }
 
 json ConfigType<milliseconds>::parse(std::string_view flag, const KeyOptions&) {
@@ -174,7 +199,8 @@ json ConfigType<milliseconds>::show(milliseconds value) {
 }
 
 TypeDescription ConfigType<ByteSize>::describe(const KeyOptions& options) {
-  return {"byte size", "\"12GiB\"", {}, limits(options, show_bytes)};
+  const bool says_nothing = options.minimum.value_or(1) == 1;  // no size is less
+  return {"size", "\"12GiB\"", {}, says_nothing ? "" : range(options, show_bytes)};
 }
 
 json ConfigType<ByteSize>::parse(std::string_view flag, const KeyOptions&) {

@@ -43,11 +43,14 @@ struct KeyOptions {
 };
 
 struct TypeDescription {
-  std::string name;     // "integer", "list of texts"
+  std::string name;     // "whole number", "list of texts"; "" for words of choices alone
   std::string example;  // as TOML
   std::vector<std::string> choices;
-  std::string limits;      // "at least 1", or ""
-  std::string unset = {};  // the word that leaves the value to the program, or ""
+  std::string limits;      // "from 1", or ""
+  std::string unset = {};  // what a key that is left out stands for, or ""
+
+  // All that may be given: "a whole number of steps from 0, or one of: none, full".
+  std::string values(const std::string& unit) const;
 };
 
 // Of another type than the key's.
@@ -142,7 +145,7 @@ struct ConfigType<E> {
   static TypeDescription describe(const KeyOptions&) {
     std::vector<std::string> words;
     for (const auto& [word, value] : config_names(E{})) words.push_back(word);
-    return {"word", fmt::format("\"{}\"", words.front()), words, {}};
+    return {"", fmt::format("\"{}\"", words.front()), words, {}};
   }
   static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
     return std::string(flag);
@@ -243,7 +246,7 @@ struct ConfigType<std::variant<Ts...>> {
   static TypeDescription describe(const KeyOptions& options) {
     TypeDescription all;
     for (const TypeDescription& each : {ConfigType<Ts>::describe(options)...}) {
-      all.name += (all.name.empty() ? "" : " or ") + each.name;
+      all.name += (all.name.empty() || each.name.empty() ? "" : " or ") + each.name;
       all.example = each.example;
       if (all.limits.empty()) all.limits = each.limits;
       all.choices.insert(all.choices.end(), each.choices.begin(), each.choices.end());

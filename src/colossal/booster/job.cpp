@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/base/units.h"
+#include "colossal/booster/nearest_layout.h"
 #include "colossal/booster/pipeline_config.h"
 #include "colossal/booster/saved_model.h"
 #include "colossal/booster/setting_effects.h"
@@ -12,6 +14,8 @@ namespace colossal {
 namespace {
 
 constexpr int64_t kDefaultSequence = 256;
+// What is resident of a rank's process before its model is made: program, libraries, threads.
+constexpr int64_t kProcessBytes = int64_t{128} << 20;
 
 int size_of(const char* key, int64_t value) {
   constexpr int64_t kMaximum = 1 << 20;
@@ -22,13 +26,11 @@ int size_of(const char* key, int64_t value) {
   return static_cast<int>(value);
 }
 
-// Axes for which the families have no layers: refused here, with the layout that keeps the ranks.
-void refuse_axis(const char* key, int size, int ranks) {
+// Axes for which the families have no layers.
+void refuse_axis(const char* key, int size) {
   if (size == 1) return;
-  throw ConfigError(fmt::format(
-      "parallel.{} = {}: models train over pp, dp, sp and tp only; nearest layout for {} ranks: "
-      "dp = {}, {} = 1",
-      key, size, ranks, ranks, key));
+  throw LayoutError(
+      fmt::format("parallel.{} = {}: models train over pp, dp, sp and tp only", key, size));
 }
 
 TensorMode tensor_mode_of(const std::string& name) {
@@ -42,10 +44,11 @@ void resolve_tensor_mode(const ParallelConfig& config, Strategy& strategy) {
   strategy.tensor_mode = tensor_mode_of(config.tp_mode);
   const bool one_d = strategy.tensor_mode == TensorMode::one_d;
   if (!one_d && config.tp_sequence.value_or(false)) {
-    throw ConfigError(fmt::format(
-        "parallel.tp_sequence = true belongs to parallel.tp_mode = \"1d\": in \"{}\" each rank has "
-        "its share of an activation as it is; leave tp_sequence out, or use tp_mode = \"1d\"",
-        config.tp_mode));
+    throw LayoutError(
+        fmt::format("parallel.tp_sequence = true applies only to parallel.tp_mode = \"1d\"; in "
+                    "\"{}\" each rank "
+                    "has its share of an activation as it is",
+                    config.tp_mode));
   }
   strategy.tp_sequence = config.tp_sequence.value_or(one_d);
   if (config.tp_depth) {
@@ -65,13 +68,13 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   resolve_tensor_mode(config, strategy);
   strategy.sequence_mode = config.sp_mode == "ulysses" ? SequenceMode::ulysses : SequenceMode::ring;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
-  refuse_axis("ep", strategy.ep, ranks);
+  refuse_axis("ep", strategy.ep);
   const int64_t zero = config.zero.value_or(ranks / (strategy.tp * strategy.pp) > 1 ? 1 : 0);
   if (zero < 0 || zero > 3) {
-    throw ConfigError(fmt::format(
-        "parallel.zero = {}: stages are 0 (nothing sharded), 1 (optimizer state), 2 (gradients "
-        "too) and 3 (weights too); nearest: zero = {}",
-        zero, zero < 0 ? 0 : 3));
+    throw LayoutError(
+        fmt::format("parallel.zero = {}: stages are 0 (nothing sharded), 1 (optimizer state), 2 "
+                    "(gradients too) and 3 (weights too)",
+                    zero));
   }
   strategy.zero = static_cast<int>(zero);
   if (const auto* group = std::get_if<int64_t>(&config.zero_group)) {
@@ -83,28 +86,19 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
 // Heads are the smallest parts of attention: every rank that shares them has one at least. Those of
 // a side of tp do, and those of Ulysses; the ranks of a ring each have all.
 void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
-  const int ranks = strategy.world_size();
-  int side = strategy.head_ranks();
-  while (facts.heads < side || strategy.tp * strategy.dp % strategy.tp_of_side(side) != 0) --side;
-  const bool too_many_for_ulysses =
-      strategy.sequence_mode == SequenceMode::ulysses && facts.heads / side < strategy.sp;
-  if (side < strategy.head_ranks()) {
-    const int tp = strategy.tp_of_side(side);
-    std::string mode, columns;
-    if (strategy.tensor_mode != TensorMode::one_d) {
-      mode = fmt::format(", tp_mode = \"{}\"", tensor_mode_name(strategy.tensor_mode));
-      columns = fmt::format(" for {} columns of ranks", strategy.head_ranks());
-    }
-    throw ConfigError(fmt::format(
-        "parallel.tp = {}{}: the model has {} heads{}; nearest layout for {} ranks: tp = {}, dp = "
-        "{}{}",
-        strategy.tp, mode, facts.heads, columns, ranks, tp, ranks / tp / strategy.sp,
-        too_many_for_ulysses ? ", sp_mode = \"ring\"" : ""));
+  const int side = strategy.head_ranks();
+  if (facts.heads < side) {
+    const bool one_d = strategy.tensor_mode == TensorMode::one_d;
+    const std::string mode =
+        one_d ? "" : fmt::format(", tp_mode = \"{}\"", tensor_mode_name(strategy.tensor_mode));
+    throw LayoutError(fmt::format("parallel.tp = {}{}: the model has {} heads for {} {}",
+                                  strategy.tp, mode, facts.heads, side,
+                                  one_d ? "ranks" : "columns of ranks"));
   }
-  if (too_many_for_ulysses) {
-    throw ConfigError(fmt::format(
+  if (strategy.sequence_mode == SequenceMode::ulysses && facts.heads / side < strategy.sp) {
+    throw LayoutError(fmt::format(
         "parallel.sp_mode = \"ulysses\" with parallel.sp = {}: a rank of tp has {} heads, which {} "
-        "ranks of sp cannot share; nearest: parallel.sp_mode = \"ring\", which needs no heads",
+        "ranks of sp cannot share",
         strategy.sp, facts.heads / side, strategy.sp));
   }
 }
@@ -119,12 +113,9 @@ int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,
                     facts.positions, facts.positions));
   }
   if (sequence < strategy.sp) {
-    throw ConfigError(fmt::format(
-        "parallel.sp = {}: a sequence has {} tokens, fewer than the ranks that share it; "
-        "use {}",
-        strategy.sp, sequence,
-        strategy.sp <= facts.positions ? fmt::format("data.sequence_length = {}", strategy.sp)
-                                       : fmt::format("parallel.sp = {}", sequence)));
+    throw LayoutError(fmt::format(
+        "parallel.sp = {}: a sequence has {} tokens, fewer than the ranks that share it",
+        strategy.sp, sequence));
   }
   return sequence;
 }
@@ -167,11 +158,25 @@ std::vector<memory::MemoryKind> open_tiers(const MemoryConfig& config) {
   return open;
 }
 
+// What of a host's memory a rank's tensors may take: an equal share, less its process itself.
+int64_t share_of_host(const Machine& machine) {
+  if (machine.memory_bytes == 0) return 0;
+  const int ranks = std::max(1, machine.local_ranks);
+  const int64_t share = machine.memory_bytes / ranks - kProcessBytes;
+  if (share > 0) return share;
+  throw ConfigError(
+      fmt::format("{} ranks on this host leave no memory for tensors: it has {}, and each process "
+                  "takes some {} "
+                  "before its model is made; {} ranks would leave each as much again",
+                  ranks, format_bytes(machine.memory_bytes), format_bytes(kProcessBytes),
+                  std::max<int64_t>(1, machine.memory_bytes / (2 * kProcessBytes))));
+}
+
 void resolve_budgets(const MemoryConfig& config, const Machine& machine, Job& job) {
-  const int64_t share = machine.memory_bytes / std::max(1, machine.local_ranks);
+  const bool both_given = config.device_budget && config.host_budget;
+  const int64_t share = both_given ? 0 : share_of_host(machine);
   job.device_budget = config.device_budget ? config.device_budget->bytes : share;
   job.host_budget = config.host_budget ? config.host_budget->bytes : 0;
-  const bool both_given = config.device_budget && config.host_budget;
   job.memory_budget = both_given ? 0 : share;
 }
 
@@ -181,27 +186,26 @@ int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
         fmt::format("train.global_batch = {}: at least 1 sequence", train.global_batch));
   }
   if (train.global_batch % strategy.dp != 0) {
-    const int64_t below = train.global_batch / strategy.dp * strategy.dp;
-    const int64_t above = below + strategy.dp;
-    throw ConfigError(fmt::format(
-        "train.global_batch = {} does not divide by dp = {}; nearest: global_batch = {}",
-        train.global_batch, strategy.dp,
-        below > 0 && train.global_batch - below <= above - train.global_batch ? below : above));
+    throw LayoutError(fmt::format("train.global_batch = {} does not divide by dp = {}",
+                                  train.global_batch, strategy.dp));
   }
   return train.global_batch / strategy.dp;
 }
 
-}  // namespace
-
-Job resolve_job(const RunConfig& config, const Machine& machine,
-                const std::set<std::string>& given_keys) {
-  Job job{.config = config,
-          .strategy = resolve_parallel(config.parallel, machine.ranks),
-          .model = {},
-          .precision = {}};
+models::ModelSpecification resolve_model_of(const RunConfig& config) {
   models::ModelRequest request = config.model;
   request.dropout = config.train.dropout.value_or(-1);
-  job.model = models::resolve_model(request);
+  return models::resolve_model(request);
+}
+
+// Throws LayoutError without what would work.
+Job resolve_with_model(const RunConfig& config, const Machine& machine,
+                       const std::set<std::string>& given_keys,
+                       const models::ModelSpecification& model) {
+  Job job{.config = config,
+          .strategy = resolve_parallel(config.parallel, machine.ranks),
+          .model = model,
+          .precision = {}};
   job.tokenizer = resolve_tokenizer(config);
   check_heads(job.strategy, job.model.facts);
   job.strategy.key_value_replicas = key_value_replicas(
@@ -226,6 +230,27 @@ Job resolve_job(const RunConfig& config, const Machine& machine,
   refuse_impossible_settings(job);
   job.warnings = settings_without_effect(job);
   return job;
+}
+
+}  // namespace
+
+Job resolve_job(const RunConfig& config, const Machine& machine,
+                const std::set<std::string>& given_keys) {
+  const models::ModelSpecification model = resolve_model_of(config);
+  try {
+    return resolve_with_model(config, machine, given_keys, model);
+  } catch (const LayoutError& error) {
+    const bool all_here = machine.local_ranks == machine.ranks;
+    const std::string nearest =
+        nearest_layouts(config, machine.ranks, [&](const RunConfig& changed, int ranks) {
+          Machine other = machine;
+          other.ranks = ranks;
+          if (all_here) other.local_ranks = ranks;
+          return resolve_with_model(changed, other, given_keys, model).strategy;
+        });
+    throw ConfigError(nearest.empty() ? error.what()
+                                      : fmt::format("{}; nearest: {}", error.what(), nearest));
+  }
 }
 
 EngineConfig engine_config(const Job& job) {

@@ -13,215 +13,280 @@ constexpr double kMostSeconds = 1e8;  // three years
 constexpr double kMostThreads = 1024;
 
 void describe_model(ConfigSchema& schema, models::ModelRequest& model) {
-  schema.add("model.preset", &model.preset, "a model by name, with random weights");
-  schema.add("model.path", &model.path,
-             "a Hugging Face folder: config.json, and weights where it holds any",
-             {.per_rank = true});
-  schema.open_section("model", &model.overrides, "any field of config.json, overridden");
+  schema.add("model.preset", &model.preset,
+             fmt::format("Start from a built-in model, with random weights; give either this or "
+                         "model.path. There are: {}.",
+                         fmt::join(models::preset_names(), ", ")));
+  schema.add(
+      "model.path", &model.path,
+      "Start from this Hugging Face folder: from its config.json, and from its weights where "
+      "it holds any. Give either this or model.preset.",
+      {.per_rank = true});
+  schema.open_section("model", &model.overrides,
+                      "any field of the model's config.json, to override it: n_layer = 6",
+                      &model.override_places);
 }
 
 void describe_data(ConfigSchema& schema, DataConfig& data) {
-  schema.add("data.train", &data.train, "files to learn from: paths or globs, ** for subfolders",
+  schema.add("data.train", &data.train,
+             "Files to learn from: paths or globs, in which ** stands for any subfolders.",
              {.per_rank = true});
-  schema.add("data.validation", &data.validation, "files to evaluate on", {.per_rank = true});
+  schema.add(
+      "data.validation", &data.validation,
+      "Files on which the loss is measured, at the end and every train.evaluate_every steps; "
+      "nothing is learned from them.",
+      {.per_rank = true});
   schema.add("data.tokenizer", &data.tokenizer,
-             "\"bytes\", the path of a tokenizer.json, or \"model\": the one in model.path",
+             "How text becomes tokens: \"bytes\" makes each byte a token; the path of a "
+             "tokenizer.json; or \"model\", the one in model.path.",
              {.unset = "\"model\" where model.path has one, else \"bytes\"", .per_rank = true});
-  schema.add("data.sequence_length", &data.sequence_length, "inputs of a sample",
+  schema.add("data.sequence_length", &data.sequence_length,
+             "How many tokens a sequence (a sample) has. With longer ones the model sees further "
+             "back; they take more memory.",
              {.unit = "tokens",
               .minimum = 1,
               .maximum = kMostTokens,
               .unset = "the model's positions, at most 256"});
   schema.add("data.separate_documents", &data.separate_documents,
-             "attention sees nothing of another file; else all that is before it in its sample");
-  schema.add("data.seed", &data.seed, "of the order of samples");
-  schema.add("data.cache", &data.cache, "folder that keeps corpora tokenized; empty: in memory",
-             {.per_rank = true});
+             "true: a token sees only those before it in the same file. false: all that are before "
+             "it in its sequence, of whatever file.");
+  schema.add("data.seed", &data.seed, "Seed of the order in which sequences are drawn.");
+  schema.add(
+      "data.cache", &data.cache,
+      "Keep tokenized files in this folder, so that later runs need not tokenize them again. "
+      "Empty: keep them in memory.",
+      {.per_rank = true});
   schema.add("data.invalid", &data.invalid,
-             "files that are not UTF-8, for a tokenizer that needs it");
+             "What to do with a file that is not valid UTF-8, where the tokenizer needs that: stop "
+             "with an error, or skip the file and count it.");
 }
 
 void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.dp", &parallel.dp,
+             "How many replicas of the model train, each on its share of the batch.",
+             {.unit = "replicas",
+              .minimum = 1,
+              .maximum = kMostRanks,
+              .unset = "all ranks / (pp x sp x tp)"});
   schema.add(
-      "parallel.dp", &parallel.dp, "replicas",
-      {.unit = "ranks", .minimum = 1, .maximum = kMostRanks, .unset = "what the ranks leave"});
-  schema.add("parallel.pp", &parallel.pp,
-             "ranks of a pipeline, each of which holds some of the layers",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
+      "parallel.pp", &parallel.pp,
+      "How many ranks make a pipeline, each with some of the layers. For models too large for "
+      "one rank; sends the least, so that these ranks may be on different hosts.",
+      {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add("parallel.pp_schedule", &parallel.pp_schedule,
-             "in which order the ranks of a pipeline work on micro-batches: gpipe, 1f1b, "
+             "In which order the ranks of a pipeline work on micro-batches: gpipe, 1f1b, "
              "interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v (docs/pipeline.md says "
-             "which when), or a file with a schedule of your own",
+             "which when), or a file with a schedule of your own.",
              {.unset = "1f1b"});
   schema.add("parallel.pp_chunks", &parallel.pp_chunks,
-             "stages that each rank of a pipeline holds; more make the bubble smaller and the "
-             "messages more",
+             "How many stages each rank of a pipeline holds. With more, ranks wait less and send "
+             "more.",
              {.unit = "stages", .minimum = 1, .maximum = 1024, .unset = "the schedule's"});
-  schema.add(
-      "parallel.pp_layers", &parallel.pp_layers,
-      "the model's layers of each stage, in model order; auto evens out what stages compute, "
-      "the head included",
-      {.unit = "layers", .minimum = 1});
-  schema.add("parallel.sp", &parallel.sp, "parts of a sequence",
+  schema.add("parallel.pp_layers", &parallel.pp_layers,
+             "How many of the model's layers each stage has, in model order. auto evens out what "
+             "stages compute, the head included.",
+             {.unit = "layers", .minimum = 1});
+  schema.add("parallel.sp", &parallel.sp,
+             "How many ranks share each sequence: each has a part of its tokens. For sequences too "
+             "long for the memory of one rank.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
-  schema.add("parallel.tp", &parallel.tp, "parts of a tensor",
+  schema.add("parallel.tp", &parallel.tp,
+             "How many ranks share each weight and each product with it. For models too large for "
+             "one rank; sends the most, so keep these ranks on one host where you can.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
+  schema.add("parallel.tp_mode", &parallel.tp_mode,
+             "How weights and activations are cut over the ranks of tp. 1d: each weight along one "
+             "dim; best up to about 16 ranks. 2d: over q x q ranks, for micro-batches of many "
+             "tokens. 2.5d: over tp_depth such squares; sends less, takes 2d's memory for weights. "
+             "3d: over q x q x q; sends least at 64 ranks or more.",
+             {.choices = {"1d", "2d", "2.5d", "3d"}});
+  schema.add("parallel.tp_depth", &parallel.tp_depth,
+             "With tp_mode 2.5d, how many squares of ranks there are: tp = q x q x tp_depth.",
+             {.minimum = 1, .maximum = kMostRanks, .unset = "the smallest that fits tp"});
   schema.add(
-      "parallel.tp_mode", &parallel.tp_mode,
-      "how those are cut; 1d: one dim of each weight; 2d: weights and activations over q x q "
-      "ranks; 2.5d: over tp_depth such squares; 3d: over q x q x q",
-      {.choices = {"1d", "2d", "2.5d", "3d"}});
-  schema.add("parallel.tp_depth", &parallel.tp_depth, "squares of tp_mode 2.5d",
-             {.minimum = 1, .maximum = kMostRanks, .unset = "the least that leaves squares"});
-  schema.add("parallel.tp_sequence", &parallel.tp_sequence,
-             "tp_mode 1d: between products each rank holds its share of the tokens, not all: less "
-             "memory, the same bytes forward, half as many again backward",
-             {.unset = "true with tp_mode 1d"});
+      "parallel.tp_sequence", &parallel.tp_sequence,
+      "With tp_mode 1d, true: between products each rank keeps its share of the tokens only. "
+      "Takes less memory; sends as much forward and half as much again backward.",
+      {.unset = "true with tp_mode 1d"});
   schema.add("parallel.sp_mode", &parallel.sp_mode,
-             "how attention sees a shared sequence; ring: keys and values of all ranks come round; "
-             "ulysses: all of it, for some heads",
+             "How attention sees a sequence that ranks of sp share. ring: keys and values of all "
+             "ranks pass by each; for any number of ranks. ulysses: each rank sees whole sequences "
+             "for some of the heads; sends less, but needs a head for each rank of sp.",
              {.choices = {"ring", "ulysses"}});
-  schema.add("parallel.ep", &parallel.ep, "parts of the experts",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
-  schema.add("parallel.zero", &parallel.zero,
-             "ZeRO stage: what is sharded over replicas (0 nothing, 1 optimizer state, 2 gradients "
-             "too, 3 weights too)",
-             {.unset = "1 with several replicas"});
-  schema.add("parallel.zero_group", &parallel.zero_group,
-             "neighbouring ranks of dp x sp that share out what zero shards; groups of so many "
-             "hold the same: more memory, but weights travel within a group only",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks, .choices = {"all"}});
+  schema.add("parallel.ep", &parallel.ep,
+             "Among how many ranks experts are divided. No model has any yet: leave it at 1.",
+             {.minimum = 1, .maximum = kMostRanks});
   schema.add(
-      "parallel.accumulate", &parallel.accumulate,
-      "stages 2 and 3, with several micro-batches: gradients are summed in parts, and travel "
-      "at each micro-batch, or full, and travel once",
-      {.choices = {"sharded", "full"}});
-  schema.add("parallel.backend", &parallel.backend, "what joins the ranks",
-             {.choices = {"auto", "shm", "gloo", "nccl"}});
-  schema.add("parallel.timeout", &parallel.timeout, "longest wait for a collective",
+      "parallel.zero", &parallel.zero,
+      "ZeRO stage: what ranks with the same parameters (dp x sp) divide among themselves "
+      "instead of holding it all. 0: nothing. 1: the optimizer's state. 2: gradients too. 3: "
+      "weights too, which are then gathered for each use. Each stage takes less memory; only "
+      "3 always sends more.",
+      {.unset = "1 where dp x sp > 1, else 0"});
+  schema.add("parallel.zero_group", &parallel.zero_group,
+             "Divide what zero divides within groups of this many neighbouring ranks (of dp x sp) "
+             "only; each group holds all of it. Takes more memory, but weights travel within a "
+             "group only: for slow links between hosts, take the ranks of one host.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks, .choices = {"all"}});
+  schema.add("parallel.accumulate", &parallel.accumulate,
+             "With zero 2 or 3 and several micro-batches a step. sharded: each rank keeps its part "
+             "of the gradients, which travel after every micro-batch; takes least memory. full: "
+             "each keeps all of them, and they travel once a step; sends least.",
+             {.choices = {"sharded", "full"}});
+  schema.add(
+      "parallel.backend", &parallel.backend,
+      "What carries data between ranks. shm: the shared memory of one host. gloo: TCP. nccl: "
+      "GPUs. auto: nccl where each rank has a GPU; else shm within a host, gloo between "
+      "hosts.",
+      {.choices = {"auto", "shm", "gloo", "nccl"}});
+  schema.add("parallel.timeout", &parallel.timeout,
+             "How long a rank waits for the others before the run ends with an error.",
              {.minimum = 0.001, .maximum = kMostSeconds});
 }
 
 void describe_memory(ConfigSchema& schema, MemoryConfig& config) {
   schema.add("memory.recompute", &config.recompute,
-             "activations that are computed again for the backward pass; selective: of norms and "
-             "activation functions; full: of all layers but their inputs; a number: of so many "
-             "layers; auto: as little as fits memory.device_budget",
+             "Activations that are not kept for the backward pass but computed again in it: takes "
+             "less memory and more time. selective: results of norms and activation functions; "
+             "costs little. full: all but the inputs of layers; costs about a third more work. A "
+             "number: all of so many layers. auto: as little as fits memory.device_budget.",
              {.minimum = 0, .choices = {"none", "selective", "full", "auto"}});
   memory::add_table_rows_key(schema, &config.table_rows);
   schema.add("memory.device_budget", &config.device_budget,
-             "most that the tensors of a rank may take, known before anything is allocated; a "
-             "process takes some 150 MiB besides",
+             "The most memory that a rank's tensors may take on its device. A run that needs more "
+             "is refused before it starts, with settings that would fit. A process takes some 128 "
+             "MiB besides.",
              {.minimum = 1,
-              .unset = "this host's memory / local ranks; on a GPU no limit",
+              .unset = "for train on a CPU this host's memory / local ranks, less those 128 MiB; "
+                       "on a GPU and for plan no limit",
               .per_rank = true});
   schema.add(
       "memory.host_budget", &config.host_budget,
-      "most of a rank's tensors that may rest on the host, known beforehand as well",
+      "The most of a rank's tensors that may rest on the host (memory.offload_* = \"host\").",
       {.minimum = 1,
        .maximum = kMostBytes,
-       .unset = "on a CPU, what the tensors on the device leave of this host's memory / local "
-                "ranks; on a GPU no limit",
+       .unset = "for train on a CPU what the device leaves of this host's memory / local "
+                "ranks; on a GPU and for plan no limit",
        .per_rank = true});
   memory::add_offload_key(schema, "parameters", &config.offload_parameters, "weights",
                           /*or_auto=*/true);
   memory::add_offload_key(schema, "gradients", &config.offload_gradients, "sums of gradients",
                           /*or_auto=*/true);
   memory::add_offload_key(schema, "optimizer", &config.offload_optimizer,
-                          "masters and moments, which are updated on the host,", /*or_auto=*/true);
+                          "the optimizer's masters and moments (updated on the host)",
+                          /*or_auto=*/true);
   memory::add_offload_key(schema, "activations", &config.offload_activations,
-                          "activations kept for the backward pass", /*or_auto=*/true);
+                          "activations for the backward pass", /*or_auto=*/true);
   memory::add_nvme_path_key(schema, &config.nvme_path);
 }
 
 void describe_learning(ConfigSchema& schema, RunConfig& config) {
   schema.add("precision.compute", &config.precision.compute,
-             "type of weights and activations; auto: bf16 where the CPU multiplies it, else fp32",
+             "Type of weights and activations. auto: bf16 where the processor multiplies it, else "
+             "fp32.",
              {.choices = {"auto", "fp32", "bf16", "fp64"}});
   schema.add("precision.gradients", &config.precision.gradients,
-             "type in which gradients accumulate and travel; auto: bf16 with one micro-batch, fp32 "
-             "with more",
+             "Type in which gradients are summed and sent. auto: that of compute; with bf16 and "
+             "several micro-batches a step fp32.",
              {.choices = {"auto", "fp32", "bf16", "fp64"}});
   optim::OptimizerConfig& optimizer = config.optimizer;
-  schema.add("optimizer.name", &optimizer.name, "update rule", {.choices = {"adamw"}});
-  schema.add("optimizer.learning_rate", &optimizer.learning_rate, "peak", {.minimum = 0});
-  schema.add("optimizer.weight_decay", &optimizer.weight_decay, "on parameters of two or more dims",
+  schema.add("optimizer.name", &optimizer.name, "The rule that updates the weights.",
+             {.choices = {"adamw"}});
+  schema.add("optimizer.learning_rate", &optimizer.learning_rate,
+             "The highest learning rate, reached after the warm-up.", {.minimum = 0});
+  schema.add("optimizer.weight_decay", &optimizer.weight_decay,
+             "By what part of themselves, times the learning rate, weights shrink at each step: "
+             "those of two or more dims, not biases and norms.",
              {.minimum = 0});
-  schema.add("optimizer.betas", &optimizer.betas, "decay of the two moments");
-  schema.add("optimizer.eps", &optimizer.eps, "added to the root of the second moment",
+  schema.add("optimizer.betas", &optimizer.betas,
+             "How slowly the averages of gradients and of their squares forget.");
+  schema.add("optimizer.eps", &optimizer.eps,
+             "Added to the root of the second average before it divides the first.",
              {.minimum = 0});
-  schema.add("scheduler.name", &config.scheduler.name, "shape of the learning rate",
+  schema.add("scheduler.name", &config.scheduler.name,
+             "How the learning rate goes on after the warm-up: it falls along half a cosine, falls "
+             "along a line, or stays.",
              {.choices = {"cosine", "linear", "constant"}});
-  schema.add(
-      "scheduler.warmup_steps", &config.scheduler.warmup_steps,
-      "linear rise at the start: step n has n / warmup_steps of the peak, and the step after them "
-      "all of it once more",
-      {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
-  schema.add(
-      "scheduler.minimum_ratio", &config.scheduler.minimum_ratio,
-      "what the learning rate falls towards, as a part of the peak; as in transformers it would be "
-      "reached one step after train.steps",
-      {.minimum = 0, .maximum = 1});
+  schema.add("scheduler.warmup_steps", &config.scheduler.warmup_steps,
+             "Over how many steps at the start the learning rate rises: step n has n / "
+             "warmup_steps of the highest, and the step after them all of it once more.",
+             {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
+  schema.add("scheduler.minimum_ratio", &config.scheduler.minimum_ratio,
+             "What the learning rate falls towards, as a part of the highest. As in transformers "
+             "it would be reached one step after train.steps.",
+             {.minimum = 0, .maximum = 1});
 }
 
 void describe_train(ConfigSchema& schema, TrainConfig& train) {
-  schema.add("train.steps", &train.steps, "updates in all, resumed ones included",
+  schema.add("train.steps", &train.steps,
+             "Train until the model has had so many updates, those before a checkpoint that this "
+             "run goes on from included.",
              {.unit = "steps", .minimum = 1, .maximum = kMostSteps});
-  schema.add("train.global_batch", &train.global_batch, "samples of an update, over all ranks",
+  schema.add("train.global_batch", &train.global_batch,
+             "How many sequences an update learns from, over all ranks. Must divide by dp.",
              {.unit = "sequences", .minimum = 1, .maximum = kMostSequences});
-  schema.add("train.micro_batch", &train.micro_batch, "samples of a forward, on each replica",
+  schema.add("train.micro_batch", &train.micro_batch,
+             "How many of them a replica passes through the model at once. Fewer take less memory; "
+             "the gradients of a step's micro-batches are summed.",
              {.unit = "sequences",
               .minimum = 1,
               .maximum = kMostSequences,
-              .unset = "a replica's whole share"});
-  schema.add("train.gradient_clip", &train.gradient_clip, "largest global norm; 0: none",
+              .unset = "all that a replica has"});
+  schema.add("train.gradient_clip", &train.gradient_clip,
+             "Scale a step's gradients down to this norm, over all parameters, where theirs is "
+             "larger. 0: never.",
              {.minimum = 0});
-  schema.add("train.seed", &train.seed, "of initial weights and dropout");
-  schema.add("train.dropout", &train.dropout, "all dropout probabilities",
+  schema.add("train.seed", &train.seed, "Seed of initial weights and of dropout.");
+  schema.add("train.dropout", &train.dropout,
+             "Replaces every probability of dropout in the model's config.json.",
              {.minimum = 0, .maximum = 0.999, .unset = "the model's"});
-  schema.add("train.threads", &train.threads, "compute threads of each rank",
+  schema.add("train.threads", &train.threads, "With how many threads each rank computes.",
              {.minimum = 1,
               .maximum = kMostThreads,
               .unset = "cores / local ranks, at most OMP_NUM_THREADS where that is set",
               .per_rank = true});
   schema.add("train.evaluate_every", &train.evaluate_every,
-             "between evaluations on data.validation; 0: only at the end",
+             "Measure the loss on data.validation after every so many steps. 0: only at the end.",
              {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
 }
 
 void describe_output(ConfigSchema& schema, RunConfig& config) {
   schema.add(
       "checkpoint.directory", &config.checkpoint.directory,
-      "where checkpoints go: a folder of this run alone, which all hosts share; empty: none are "
-      "written");
+      "Save checkpoints in this folder, each a Hugging Face folder of its own. The folder is "
+      "this run's alone, and all hosts must share it. Empty: save none; what was learned is "
+      "then lost at the end.");
   schema.add("checkpoint.every", &config.checkpoint.every,
-             "between checkpoints; 0: only at the end",
+             "Save a checkpoint after every so many steps. 0: only at the end.",
              {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
   schema.add("checkpoint.keep", &config.checkpoint.keep,
-             "newest whole checkpoints of the run that stay; damaged ones neither count nor go",
+             "How many whole checkpoints of the run to keep: older ones are deleted. Damaged ones "
+             "neither count nor go.",
              {.minimum = 1, .maximum = kMostSteps});
-  schema.add(
-      "checkpoint.resume", &config.checkpoint.resume,
-      "from the newest whole checkpoint in the directory: if there is one, never (a directory "
-      "that holds any is refused), or else fail",
-      {.choices = {"auto", "never", "must"}});
+  schema.add("checkpoint.resume", &config.checkpoint.resume,
+             "Go on from the newest whole checkpoint in the directory. auto: if there is one. "
+             "never: start anew, in a directory without any. must: fail if there is none.",
+             {.choices = {"auto", "never", "must"}});
   schema.add("log.directory", &config.log.directory,
-             "where metrics.jsonl, report.html and events go; empty: none are written",
+             "Write metrics.jsonl and report.html into this folder. Empty: do not.",
              {.per_rank = true});
-  schema.add("log.every", &config.log.every, "between progress lines where there is no terminal",
+  schema.add("log.every", &config.log.every,
+             "Where the output is no terminal, print a progress line every so many steps.",
              {.unit = "steps",
               .minimum = 1,
               .maximum = kMostSteps,
               .unset = "after 2 s, then ever more seldom, a minute at most",
               .per_rank = true});
-  schema.add("log.tensorboard", &config.log.tensorboard, "also write TensorBoard events",
-             {.per_rank = true});
+  schema.add("log.tensorboard", &config.log.tensorboard,
+             "Also write TensorBoard's event files into log.directory.", {.per_rank = true});
   schema.add("log.report", &config.log.report,
-             "also write report.html: now and then, and at the end", {.per_rank = true});
-  schema.add("log.profile", &config.log.profile,
-             "profiled, after the first two: time by layer and operator in profile.txt, a timeline "
-             "for ui.perfetto.dev in trace-rank-N.json; 0: none",
-             {.unit = "steps", .minimum = 0, .maximum = kMostSteps, .per_rank = true});
+             "Also write report.html, with charts: now and then, and at the end.",
+             {.per_rank = true});
+  schema.add(
+      "log.profile", &config.log.profile,
+      "Profile so many steps, after the first two: profile.txt in log.directory has the time "
+      "by layer and operator, trace-rank-N.json a timeline for ui.perfetto.dev. 0: none.",
+      {.unit = "steps", .minimum = 0, .maximum = kMostSteps, .per_rank = true});
 }
 
 }  // namespace

@@ -29,15 +29,10 @@ void check_tokenizer(const Job& job) {
 
 void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
-  Job job = resolve(read_config(arguments.run), ranks, ranks);
+  // The job may run elsewhere: only budgets that are given bind it.
+  Job job = resolve(read_config(arguments.run), ranks, ranks, HostMemory::not_a_limit);
   for (const std::string& warning : job.warnings) log::warn("{}", warning);
   check_tokenizer(job);
-  // The memory of this host, which may be another than where the job will run, binds only what is
-  // to be found for it.
-  if (!job.recompute_open && job.tiers_open.empty()) {
-    job.memory_budget = 0;
-    if (!job.config.memory.device_budget) job.device_budget = 0;
-  }
   job = plan::fit_memory(job);
   const plan::Plan made = plan::make_plan(job);
   const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job, made.fullest_rank());
@@ -54,16 +49,17 @@ void add_plan(CLI::App& app, int&) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand(
       "plan",
-      "What a run will cost: bytes sent, memory, FLOPs and partners of a rank in a step, and the "
-      "timeline of its pipeline's schedule. The program runs dry: no corpus is opened, nothing is "
-      "allocated or sent");
-  add_run_arguments(*command, arguments->run, "plan for this many ranks");
+      "Say what a run will cost before it starts: what each rank sends, holds and computes in a "
+      "step, and when the ranks of a pipeline wait. Runs the program dry: opens no corpus, "
+      "allocates "
+      "and sends nothing");
+  add_run_arguments(*command, arguments->run, "Plan for this many ranks in all [1]");
   command->add_flag("--json", arguments->json,
-                    "print JSON, with the keys of metrics.jsonl for what it has too");
+                    "Print one JSON object, with the keys of metrics.jsonl where it has them");
   command
       ->add_option("--page", arguments->page,
-                   "also write a page to this file (plan.html): the plan, and the timeline of the "
-                   "pipeline's schedule with its bubble")
+                   "Also write a page with the plan, and with the timeline of the pipeline's "
+                   "schedule, into this file (plan.html)")
       ->type_name("FILE");
   command->callback([arguments, command] {
     arguments->run.flags = command->remaining();

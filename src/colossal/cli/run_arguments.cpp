@@ -21,7 +21,9 @@ std::string config_help() {
   RunConfig config;
   ConfigSchema schema;
   describe(schema, config);
-  return "Keys of RUN.toml, each also a flag --section.key=value:\n\n" + schema.help();
+  return "Keys of run.toml with their defaults, each also a flag --section.key=value, which "
+         "wins:\n\n" +
+         schema.help();
 }
 
 }  // namespace
@@ -36,7 +38,9 @@ int RunArguments::num_ranks() const {
 }
 
 void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help) {
-  command.add_option("run.toml", arguments.file, "the run; two lines (model, data) are enough")
+  command
+      .add_option("run.toml", arguments.file,
+                  "The file that describes the run; a model and data.train are enough")
       ->required();
   command.add_option("--ranks", arguments.ranks, ranks_help);
   command.allow_extras();
@@ -55,14 +59,15 @@ GivenConfig read_config(const RunArguments& arguments) {
   return given;
 }
 
-Job resolve(const GivenConfig& given, int ranks, int local_ranks) {
+Job resolve(const GivenConfig& given, int ranks, int local_ranks, HostMemory memory) {
   const bool on_gpus = computes_on_gpus(given.config, local_ranks);
+  const bool is_limit = memory == HostMemory::is_limit && !on_gpus;
   return resolve_job(given.config,
                      {.ranks = ranks,
                       .local_ranks = local_ranks,
                       .cores = machine::available_cores(),
                       .most_threads = cluster::openmp_threads().value_or(INT_MAX),
-                      .memory_bytes = on_gpus ? 0 : machine::total_memory_bytes(),
+                      .memory_bytes = is_limit ? machine::total_memory_bytes() : 0,
                       .bf16_instructions = on_gpus || has_bf16_instructions()},
                      given.keys);
 }

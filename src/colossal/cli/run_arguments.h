@@ -31,7 +31,11 @@ struct GivenConfig {
 // Throws ConfigError.
 GivenConfig read_config(const RunArguments& arguments);
 
+// Whether the memory of this host bounds what its ranks may take, where no budget is given.
+enum class HostMemory { is_limit, not_a_limit };
+
 // The job on `ranks` ranks, `local_ranks` of them on this machine. Throws ConfigError.
-Job resolve(const GivenConfig& given, int ranks, int local_ranks);
+Job resolve(const GivenConfig& given, int ranks, int local_ranks,
+            HostMemory memory = HostMemory::is_limit);
 
 }  // namespace colossal::cli

@@ -7,11 +7,13 @@ namespace colossal::memory {
 void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* target,
                      const std::string& what, bool or_auto) {
   std::string doc = fmt::format(
-      "where {} rest between uses, instead of on the device; in part: {{host = 0.5, nvme = 0.25}}",
+      "Where {} rest between uses: on the device (none), on the host or on NVMe; or in parts, as "
+      "in "
+      "{{host = 0.5, nvme = 0.25}}. Takes less of the device's memory; moving them takes time.",
       what);
   std::vector<std::string> choices{"none", "host", "nvme"};
   if (or_auto) {
-    doc += "; auto: what must, so that the budgets are kept";
+    doc += " auto: no more moves than must to keep the budgets.";
     choices.emplace_back("auto");
   }
   schema.add("memory.offload_" + kind, target, doc,
@@ -19,15 +21,16 @@ void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* tar
 }
 
 void add_nvme_path_key(ConfigSchema& schema, std::string* target) {
-  schema.add("memory.nvme_path", target, "folder of the scratch file on NVMe", {.per_rank = true});
+  schema.add("memory.nvme_path", target,
+             "Folder on a fast disk for the file of what memory.offload_* moves to NVMe.",
+             {.per_rank = true});
 }
 
 void add_table_rows_key(ConfigSchema& schema, int64_t* target) {
   schema.add(
       "memory.table_rows", target,
-      "cut the tables of tokens, as a rank has them, into blocks of at most so many rows, of "
-      "which one is used at a time: a table that rests elsewhere, and its gradient, are "
-      "never whole on the device, for one more product with it a step; 0: whole",
+      "Process the embedding and output tables in blocks of at most this many rows. Saves memory, "
+      "costs one extra product with the table per step. 0: not in blocks.",
       {.unit = "rows", .minimum = 0, .maximum = 1 << 24});
 }
 

@@ -1,9 +1,6 @@
 #include "colossal/mesh/strategy.h"
 
-#include <algorithm>
 #include <numeric>
-
-#include "colossal/base/error.h"
 
 namespace colossal {
 
@@ -79,39 +76,25 @@ int root(int number, int exponent) {
   return side;
 }
 
-void check_tensor_mode(const Strategy& strategy, int ranks) {
+void check_tensor_mode(const Strategy& strategy) {
   const std::string mode = tensor_mode_name(strategy.tensor_mode);
   if (strategy.tp_depth < 1) {
-    throw ConfigError(
+    throw LayoutError(
         fmt::format("parallel.tp_depth = {}: a size is at least 1", strategy.tp_depth));
   }
   if (strategy.tensor_mode != TensorMode::two_and_half_d && strategy.tp_depth != 1) {
-    throw ConfigError(fmt::format(
-        "parallel.tp_depth = {} belongs to parallel.tp_mode = \"2.5d\", which is \"{}\"; use "
-        "tp_mode = \"2.5d\", or leave tp_depth out",
+    throw LayoutError(fmt::format(
+        "parallel.tp_depth = {} applies only to parallel.tp_mode = \"2.5d\"; tp_mode is \"{}\"",
         strategy.tp_depth, mode));
   }
-  const int side = strategy.tensor_side();
-  if (strategy.tp_of_side(side) == strategy.tp) return;
+  if (strategy.tp_of_side(strategy.tensor_side()) == strategy.tp) return;
   const char* shape = strategy.tensor_mode == TensorMode::three_d ? "a cube of ranks, q x q x q"
                       : strategy.tensor_mode == TensorMode::two_d
                           ? "a square of ranks, q x q"
                           : "squares of ranks, q x q x tp_depth";
-  // One setting changed and the same ranks, or sizes that fit the mode: of those, ones that divide
-  // the ranks first.
-  int fitting = std::max(1, side);
-  while (fitting > 1 && ranks % (strategy.tp_of_side(fitting) * strategy.pp * strategy.sp)) {
-    --fitting;
-  }
-  if (fitting == 1) fitting = std::max(2, side);
-  throw ConfigError(fmt::format(
-      "parallel.tp_mode = \"{}\" needs {}; parallel.tp = {}{} is none; use tp_mode = \"1d\", or tp "
-      "= "
-      "{}{}",
-      mode, shape, strategy.tp,
-      strategy.tp_depth > 1 ? fmt::format(" with tp_depth = {}", strategy.tp_depth) : "",
-      strategy.tp_of_side(fitting),
-      strategy.tp_depth > 1 ? fmt::format(" (tp_depth = {})", strategy.tp_depth) : ""));
+  throw LayoutError(fmt::format(
+      "parallel.tp_mode = \"{}\" needs {}; parallel.tp = {}{} is none", mode, shape, strategy.tp,
+      strategy.tp_depth > 1 ? fmt::format(" with tp_depth = {}", strategy.tp_depth) : ""));
 }
 
 }  // namespace
@@ -188,22 +171,39 @@ bool is_zero_group(const Strategy& strategy, int size) {
   return size % strategy.sp == 0 && strategy.dp % (size / strategy.sp) == 0;
 }
 
+// "1, 3 or 6".
+std::string zero_groups_of(const Strategy& strategy) {
+  std::vector<int> sizes;
+  for (int size = 1; size <= strategy.dp * strategy.sp; ++size) {
+    if (is_zero_group(strategy, size)) sizes.push_back(size);
+  }
+  const int last = sizes.back();
+  sizes.pop_back();
+  return sizes.empty() ? std::to_string(last)
+                       : fmt::format("{} or {}", fmt::join(sizes, ", "), last);
+}
+
 void check_zero_group(const Strategy& strategy) {
   if (strategy.zero_group == 0) return;
   const int ranks = strategy.dp * strategy.sp;
   if (strategy.zero_group < 1 || strategy.zero_group > ranks ||
       !is_zero_group(strategy, strategy.zero_group)) {
-    int nearest = std::clamp(strategy.zero_group, 1, ranks);
-    while (!is_zero_group(strategy, nearest)) --nearest;
-    throw ConfigError(fmt::format(
-        "parallel.zero_group = {}: dp {} x sp {} = {} ranks do not fall into groups of that; "
-        "nearest: zero_group = {}",
-        strategy.zero_group, strategy.dp, strategy.sp, ranks, nearest));
+    const std::string why =
+        strategy.zero_group > ranks || strategy.zero_group < 1
+            ? "is not a part of the ranks that hold the same parameters"
+        : strategy.zero_group < strategy.sp
+            ? fmt::format("would split a sequence's {} ranks unevenly", strategy.sp)
+        : strategy.zero_group % strategy.sp != 0
+            ? fmt::format("is not a multiple of a sequence's {} ranks", strategy.sp)
+            : "would split the replicas unevenly";
+    throw LayoutError(fmt::format("parallel.zero_group = {} {}; with dp {} x sp {} use {}",
+                                  strategy.zero_group, why, strategy.dp, strategy.sp,
+                                  zero_groups_of(strategy)));
   }
   if (strategy.zero == 0) {
-    throw ConfigError(fmt::format(
+    throw LayoutError(fmt::format(
         "parallel.zero_group = {} says how many ranks share out what parallel.zero shards; "
-        "parallel.zero = 0 shards nothing: leave zero_group out, or use zero = 1, 2 or 3",
+        "parallel.zero = 0 shards nothing",
         strategy.zero_group));
   }
 }
@@ -213,11 +213,11 @@ void check_zero_group(const Strategy& strategy) {
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
   for (Axis axis : kAxes) {
     if (strategy.size(axis) < 1) {
-      throw ConfigError(fmt::format("parallel.{} = {}: a size is at least 1", axis_name(axis),
+      throw LayoutError(fmt::format("parallel.{} = {}: a size is at least 1", axis_name(axis),
                                     strategy.size(axis)));
     }
   }
-  check_tensor_mode(strategy, ranks);
+  check_tensor_mode(strategy);
   // Products of sizes that a user gives: each fits an int, they need not.
   const int64_t others = int64_t{strategy.pp} * strategy.sp * strategy.tp;
   const int64_t world = strategy.dp * others;
@@ -225,19 +225,16 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
       fmt::format("pp {} x sp {} x tp {}", strategy.pp, strategy.sp, strategy.tp);
   if (!dp_given) {
     if (ranks % others != 0) {
-      throw ConfigError(fmt::format("{} ranks are not a multiple of {} = {}; --ranks={} would fit",
-                                    ranks, product, others, (ranks / others + 1) * others));
+      throw LayoutError(fmt::format("{} rank{} not a multiple of {} = {}", ranks,
+                                    ranks == 1 ? " is" : "s are", product, others));
     }
     strategy.dp = static_cast<int>(ranks / others);
   } else if (world != ranks) {
-    const std::string fix =
-        ranks % others == 0 ? fmt::format("parallel.dp = {} or --ranks={}", ranks / others, world)
-                            : fmt::format("--ranks={}", world);
-    throw ConfigError(fmt::format("parallel.dp = {} x {} makes {} ranks, but there are {}; use {}",
-                                  strategy.dp, product, world, ranks, fix));
+    throw LayoutError(fmt::format("parallel.dp = {} x {} makes {} ranks, but there {} {}",
+                                  strategy.dp, product, world, ranks == 1 ? "is" : "are", ranks));
   }
   if (strategy.ep < 1 || (strategy.dp * strategy.sp * strategy.tp) % strategy.ep != 0) {
-    throw ConfigError(fmt::format("parallel.ep = {} does not divide dp x sp x tp = {}", strategy.ep,
+    throw LayoutError(fmt::format("parallel.ep = {} does not divide dp x sp x tp = {}", strategy.ep,
                                   strategy.dp * strategy.sp * strategy.tp));
   }
   check_zero_group(strategy);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/base/error.h"
 #include "colossal/base/range.h"
 
 namespace colossal {
@@ -28,6 +29,13 @@ enum class SequenceMode { ring, ulysses };
 // 2021).
 enum class TensorMode { one_d, two_d, two_and_half_d, three_d };
 const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
+
+// Settings that do not go together on so many ranks. what() says which and why; what would go
+// together depends on the model and the batch as well (booster/nearest_layout.h).
+class LayoutError : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
 
 struct Strategy {
   int pp = 1;  // ranks of a pipeline
@@ -99,8 +107,7 @@ struct Strategy {
 };
 
 // Completes and checks the sizes for `ranks` ranks; dp_given: false infers dp from the rest. Throws
-// ConfigError naming the settings, what they come to and the nearest sizes that fit; of a tensor
-// mode, what tp must be.
+// LayoutError.
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks);
 
 }  // namespace colossal

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
+
+#include "colossal/base/error.h"
 
 namespace colossal::models {
 
@@ -13,7 +16,23 @@ inline constexpr int64_t kMaximumPositions = int64_t{1} << 24;
 inline constexpr int64_t kMaximumWidth = int64_t{1} << 20;
 inline constexpr int64_t kMaximumLayers = 4096;
 
-// Every function throws ConfigError that names the field, what was found and what would do.
+// A field that is wrong, or several that do not go together. what() names config.json; a run that
+// overrides a field names itself instead (models::resolve_model).
+class FieldError : public ConfigError {
+ public:
+  // given: "n_layer = 0", of a single field. why: what would be right, or what does not go
+  // together.
+  FieldError(std::vector<std::string> fields, const std::string& given, const std::string& why);
+
+  const std::vector<std::string>& fields() const { return fields_; }
+  const std::string& why() const { return why_; }
+
+ private:
+  std::vector<std::string> fields_;
+  std::string why_;
+};
+
+// Every function throws FieldError that names the field, what was found and what would do.
 class ConfigFields {
  public:
   explicit ConfigFields(const nlohmann::json& json) : json_(json) {}

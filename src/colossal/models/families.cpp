@@ -4,6 +4,7 @@
 #include "colossal/base/nearest.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
+#include "colossal/models/config_fields.h"
 #include "colossal/models/gpt2/model.h"
 #include "colossal/models/gpt2/presets.h"
 #include "colossal/models/gpt2/sharding.h"
@@ -120,16 +121,18 @@ ModelSpecification specify(const nlohmann::json& config, double dropout) {
 
 // Overrides may name any field that the family knows or the config has. Fields that neither gives
 // follow from the others as ever: a head's size from the hidden size.
-void apply_overrides(nlohmann::json& config, const nlohmann::json& overrides) {
+void apply_overrides(nlohmann::json& config, const ModelRequest& request) {
   nlohmann::json known = specify(config, -1).config;
   known.update(config);
   std::vector<std::string> fields;
   for (const auto& [field, value] : known.items()) fields.push_back(field);
-  for (const auto& [field, value] : overrides.items()) {
+  for (const auto& [field, value] : request.overrides.items()) {
     if (!known.contains(field)) {
+      const auto place = request.override_places.find(field);
       throw ConfigError(
-          fmt::format("model.{}: no such key, and config.json has no such field; nearest: model.{}",
-                      field, nearest(field, fields)));
+          fmt::format("{}: no such key, and config.json has no such field; nearest: model.{}",
+                      place == request.override_places.end() ? "model." + field : place->second,
+                      nearest(field, fields)));
     }
     config[field] = value;
   }
@@ -150,17 +153,43 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
+namespace {
+
+ModelSpecification specify(const ModelRequest& request) {
+  nlohmann::json config =
+      request.path.empty() ? preset_config(request.preset) : read_config(request.path);
+  config = family_of(config).simplify(std::move(config));
+  if (!request.overrides.empty()) apply_overrides(config, request);
+  return specify(config, request.dropout);
+}
+
+// Where a field of this name was overridden, also one within another: "rope_scaling.factor".
+const std::string* place_of(const std::string& field, const ModelRequest& request) {
+  for (const auto& [name, place] : request.override_places) {
+    if (name == field || name.ends_with("." + field)) return &place;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 ModelSpecification resolve_model(const ModelRequest& request) {
   if (request.preset.empty() == request.path.empty()) {
     throw ConfigError(fmt::format(
         "model: give either preset or path ({}); for example model.preset = \"gpt2-tiny\"",
         request.preset.empty() ? "neither is given" : "both are given"));
   }
-  nlohmann::json config =
-      request.path.empty() ? preset_config(request.preset) : read_config(request.path);
-  config = family_of(config).simplify(std::move(config));
-  if (!request.overrides.empty()) apply_overrides(config, request.overrides);
-  ModelSpecification specification = specify(config, request.dropout);
+  ModelSpecification specification;
+  try {
+    specification = specify(request);
+  } catch (const FieldError& error) {
+    for (const std::string& field : error.fields()) {
+      if (const std::string* place = place_of(field, request)) {
+        throw ConfigError(fmt::format("{}: {}", *place, error.why()));
+      }
+    }
+    throw;
+  }
   if (!request.path.empty() && io::holds_weights(request.path)) {
     specification.weights = request.path;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,6 +26,8 @@ struct ModelRequest {
   std::string preset;                                   // one of preset_names(), or empty
   std::string path;                                     // a folder with config.json, or empty
   nlohmann::json overrides = nlohmann::json::object();  // fields of config.json
+  // By field, how an error would begin that is about an override: "run.toml:3: model.n_layer = 0".
+  std::map<std::string, std::string> override_places = {};
   double dropout = -1;  // >= 0: all of the model's dropout probabilities
 };
 

@@ -304,8 +304,9 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
         "memory.device_budget = {}{}: the tensors of a rank take {} at the peak of a step{}, {} "
         "too many; {}",
         exact_bytes({job.device_budget}),
-        given.device_budget ? "" : " (the memory of this host / local ranks)", format_bytes(device),
-        moved, format_bytes(over.device), describe_largest_kind(plan.memory_at_peak));
+        given.device_budget ? "" : " (this host's memory / local ranks, less the process itself)",
+        format_bytes(device), moved, format_bytes(over.device),
+        describe_largest_kind(plan.memory_at_peak));
   }
   const std::string largest = describe_largest_kind(plan.at_rest.at(Tier::host));
   if (over.host > 0) {
@@ -315,10 +316,11 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
         largest);
   }
   return fmt::format(
-      "memory.host_budget is what the device leaves of {}, the memory of this host / local ranks: "
-      "{} of the tensors of a rank rest on the host{}, {} too many beside {} on the device; {}",
-      exact_bytes({job.memory_budget}), format_bytes(host), moved, format_bytes(over.together),
-      format_bytes(device), largest);
+      "a rank's tensors take {}, {} on the device and {} on the host{}; its share of this host's "
+      "memory is {}, {} too few; {}. Where the run will have more, set memory.device_budget and "
+      "memory.host_budget to that",
+      format_bytes(device + host), format_bytes(device), format_bytes(host), moved,
+      format_bytes(job.memory_budget), format_bytes(over.together), largest);
 }
 
 [[noreturn]] void refuse(const Job& job, const RankPlan& plan) {
@@ -424,7 +426,7 @@ Job find_open(const Job& job) {
   if (job.device_budget == 0) {
     throw ConfigError(fmt::format(
         "memory.{} = \"auto\" {} as little as fits memory.device_budget: set that to what a rank "
-        "has, \"12GiB\"",
+        "of the machine that will train has, such as \"12GiB\"",
         job.recompute_open ? "recompute" : "offload_*",
         job.recompute_open ? "recomputes" : "moves"));
   }

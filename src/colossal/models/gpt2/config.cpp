@@ -20,15 +20,15 @@ Config parse_config(const nlohmann::json& json) {
   config.resid_pdrop = fields.number("resid_pdrop", 0.1, 0, 0.999);
   config.tie_word_embeddings = fields.flag("tie_word_embeddings", true);
   if (config.n_embd % config.n_head != 0) {
-    throw ConfigError(fmt::format("config.json: n_embd = {} is not a multiple of n_head = {}",
-                                  config.n_embd, config.n_head));
+    throw FieldError(
+        {"n_head", "n_embd"}, "",
+        fmt::format("n_embd = {} is not a multiple of n_head = {}", config.n_embd, config.n_head));
   }
   const std::string activation = fields.text("activation_function", "gelu_new");
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
-    throw ConfigError(
-        fmt::format("config.json: activation_function = \"{}\": computed here are \"gelu_new\" and "
-                    "\"gelu_pytorch_tanh\"",
-                    activation));
+    throw FieldError({"activation_function"},
+                     fmt::format("activation_function = \"{}\"", activation),
+                     "expected \"gelu_new\" or \"gelu_pytorch_tanh\", which are the same");
   }
   fields.require("scale_attn_weights", true);
   fields.require("scale_attn_by_inverse_layer_idx", false);

@@ -17,7 +17,7 @@ nlohmann::json object_of(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || found->is_null()) return nlohmann::json::object();
   if (!found->is_object()) {
-    throw ConfigError(fmt::format("config.json: {} = {}: must be an object", name, found->dump()));
+    throw FieldError({name}, fmt::format("{} = {}", name, found->dump()), "expected an object");
   }
   return *found;
 }
@@ -35,16 +35,14 @@ ops::RotaryOptions parse_rotary(const nlohmann::json& json, int64_t max_position
     known.insert(known.end(),
                  {"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
   } else if (type != "default" && type != "linear") {
-    throw ConfigError(fmt::format(
-        "config.json: rope_type = \"{}\": computed here are \"default\", \"linear\" and \"llama3\"",
-        type));
+    throw FieldError({"rope_type"}, fmt::format("rope_type = \"{}\"", type),
+                     "expected \"default\", \"linear\" or \"llama3\"");
   }
   for (const auto& [field, value] : scaling.items()) {
     if (std::count(known.begin(), known.end(), field) == 0) {
-      throw ConfigError(
-          fmt::format("config.json: rope_scaling.{} = {}: rope_type \"{}\" has no such field; its "
-                      "fields: {}",
-                      field, value.dump(), type, fmt::join(known, ", ")));
+      throw FieldError({field}, fmt::format("rope_scaling.{} = {}", field, value.dump()),
+                       fmt::format("rope_type \"{}\" has no such field; its fields: {}", type,
+                                   fmt::join(known, ", ")));
     }
   }
   fields.require("partial_rotary_factor", 1.0);
@@ -56,9 +54,9 @@ ops::RotaryOptions parse_rotary(const nlohmann::json& json, int64_t max_position
   rotary.original_positions = fields.optional_size("original_max_position_embeddings",
                                                    max_position_embeddings, kMaximumPositions);
   if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
-    throw ConfigError(
-        fmt::format("config.json: high_freq_factor = {}: must be above low_freq_factor = {}",
-                    rotary.high_frequency_factor, rotary.low_frequency_factor));
+    throw FieldError({"high_freq_factor", "low_freq_factor"}, "",
+                     fmt::format("high_freq_factor = {} is not above low_freq_factor = {}",
+                                 rotary.high_frequency_factor, rotary.low_frequency_factor));
   }
   return rotary;
 }
@@ -100,28 +98,29 @@ Config parse_config(const nlohmann::json& given) {
   config.num_key_value_heads =
       fields.optional_size("num_key_value_heads", config.num_attention_heads, kMaximumWidth);
   if (config.num_attention_heads % config.num_key_value_heads != 0) {
-    throw ConfigError(fmt::format(
-        "config.json: num_attention_heads = {} is not a multiple of num_key_value_heads = {}",
-        config.num_attention_heads, config.num_key_value_heads));
+    throw FieldError(
+        {"num_key_value_heads", "num_attention_heads"}, "",
+        fmt::format("num_attention_heads = {} is not a multiple of num_key_value_heads = {}",
+                    config.num_attention_heads, config.num_key_value_heads));
   }
   // transformers opens no Llama without this, whatever head_dim is.
   const bool has_head_dim = json.contains("head_dim") && !json["head_dim"].is_null();
   if (config.hidden_size % config.num_attention_heads != 0 && !(config.is_qwen2 && has_head_dim)) {
-    throw ConfigError(
-        fmt::format("config.json: hidden_size = {} is not a multiple of num_attention_heads = {}",
-                    config.hidden_size, config.num_attention_heads));
+    throw FieldError({"num_attention_heads", "hidden_size"}, "",
+                     fmt::format("hidden_size = {} is not a multiple of num_attention_heads = {}",
+                                 config.hidden_size, config.num_attention_heads));
   }
   config.head_dim = fields.optional_size(
       "head_dim", config.hidden_size / config.num_attention_heads, kMaximumWidth);
   if (config.num_attention_heads * config.head_dim > kMaximumWidth) {
-    throw ConfigError(
-        fmt::format("config.json: num_attention_heads = {} x head_dim = {}: at most {} in all",
-                    config.num_attention_heads, config.head_dim, kMaximumWidth));
+    throw FieldError({"head_dim", "num_attention_heads"}, "",
+                     fmt::format("num_attention_heads = {} x head_dim = {}: at most {} in all",
+                                 config.num_attention_heads, config.head_dim, kMaximumWidth));
   }
   if (config.head_dim % 2 != 0) {
-    throw ConfigError(fmt::format(
-        "config.json: head_dim = {}: rotary positions turn pairs of channels, so it must be even",
-        config.head_dim));
+    throw FieldError({"head_dim", "hidden_size", "num_attention_heads"},
+                     fmt::format("head_dim = {}", config.head_dim),
+                     "rotary positions turn pairs of channels, so a head's size must be even");
   }
   config.max_position_embeddings = fields.optional_size(
       "max_position_embeddings", config.is_qwen2 ? 32768 : 2048, kMaximumPositions);
@@ -133,9 +132,8 @@ Config parse_config(const nlohmann::json& given) {
     fields.require("use_sliding_window", false);
     for (const nlohmann::json& type : json.value("layer_types", nlohmann::json::array())) {
       if (type != "full_attention") {
-        throw ConfigError(
-            fmt::format("config.json: layer_types has {}: only \"full_attention\" is computed here",
-                        type.dump()));
+        throw FieldError({"layer_types"}, fmt::format("layer_types has {}", type.dump()),
+                         "expected \"full_attention\" alone");
       }
     }
   } else {

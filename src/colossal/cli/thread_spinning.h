@@ -1,7 +1,7 @@
 // How long compute threads that have nothing to do wait on their core, for the next piece of work,
 // before they let go of it. LibTorch's OpenMP spins for about 10 ms. On a machine that is not idle
 // that keeps the core from the very thread that is waited for: steps of 5 ms beside two busy
-// processes on two cores took 8 times as long.
+// processes on two cores took ten times as long.
 #pragma once
 
 #include <vector>

@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <sstream>
 
 #include "colossal/memory/saved_tensors.h"
 #include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
+#include "colossal/parallel/pipeline/schedule_file.h"
 #include "colossal/plan/plan.h"
 #include "tests/plan/layouts.h"
 #include "tests/support/pairwise.h"
@@ -119,6 +121,34 @@ void add_sharded_and_recomputed(std::vector<Layout>& layouts) {
   }
 }
 
+void add_pipelines(std::vector<Layout>& layouts) {
+  const std::vector<Layout> bases{
+      {},
+      {.family = "llama", .dp = 2, .compute = "bf16"},
+      {.sp = 2, .dropout = 0.1},
+      {.family = "llama", .sp = 2, .sp_mode = "ulysses", .separate_documents = true},
+      {.tp = 2},
+      {.tp = 2, .tp_sequence = false, .table_rows = 23},
+      {.family = "llama", .tp = 4, .tp_mode = "2d"}};
+  for (Layout layout : bases) {
+    for (const int pp : {2, 3}) {
+      if (pp == 3 && layout.tp == 4) continue;
+      for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"}) {
+        for (const char* recompute : {"none", "selective", "full"}) {
+          for (const int zero : {0, 1, 2, 3}) {
+            layout.pp = pp;
+            layout.pp_schedule = schedule;
+            layout.recompute = recompute;
+            layout.zero = zero;
+            layout.num_micro_batches = pp == 2 ? 4 : 6;
+            layouts.push_back(layout);
+          }
+        }
+      }
+    }
+  }
+}
+
 std::vector<Layout> all_layouts() {
   std::vector<Layout> layouts;
   for (const char* family : {"gpt2", "llama"}) {
@@ -182,6 +212,7 @@ std::vector<Layout> all_layouts() {
     }
   }
   add_sharded_and_recomputed(layouts);
+  add_pipelines(layouts);
   return layouts;
 }
 
@@ -190,24 +221,22 @@ std::vector<double> settings_of(const Layout& layout) {
           layout.compute == "fp32"   ? 0.0
           : layout.compute == "bf16" ? 1.0
                                      : 2.0,
-          static_cast<double>(layout.dp),
-          static_cast<double>(layout.sp),
-          static_cast<double>(layout.tp),
-          layout.sp_mode == "ring" ? 0.0 : 1.0,
+          static_cast<double>(layout.pp),
+          // A number that tells the schedules apart; without a pipeline there is none.
+          layout.pp == 1 ? 0.0 : static_cast<double>(std::hash<std::string>()(layout.pp_schedule)),
+          static_cast<double>(layout.dp), static_cast<double>(layout.sp),
+          static_cast<double>(layout.tp), layout.sp_mode == "ring" ? 0.0 : 1.0,
           layout.tp_mode == "1d"   ? 0.0
           : layout.tp_mode == "2d" ? 1.0
           : layout.tp_mode == "3d" ? 3.0
                                    : 2.5,
-          layout.tp_sequence ? 0.0 : 1.0,
-          static_cast<double>(layout.zero),
+          layout.tp_sequence ? 0.0 : 1.0, static_cast<double>(layout.zero),
           layout.accumulate == "full" ? 1.0 : 0.0,
           layout.recompute == "none"   ? 0.0
           : layout.recompute == "full" ? 1.0
                                        : 2.0,
-          static_cast<double>(layout.num_micro_batches),
-          layout.dropout,
-          static_cast<double>(layout.table_rows),
-          layout.separate_documents ? 1.0 : 0.0};
+          static_cast<double>(layout.num_micro_batches), layout.dropout,
+          static_cast<double>(layout.table_rows), layout.separate_documents ? 1.0 : 0.0};
 }
 
 TEST(RecordedStep, IsTheRealOneForEveryPairOfSettings) {
@@ -279,6 +308,15 @@ TEST(RecordedStep, OfAPipelineIsTheRealOne) {
                         .num_micro_batches = 3});
     }
   }
+}
+
+// A file is for one number of micro-batches, also where the order of fetches is recorded first.
+TEST(RecordedStep, OfAScheduleFromAFileIsTheRealOne) {
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "plan.schedule";
+  parallel::pipeline::write_schedule(
+      path, parallel::pipeline::make_schedule("1f1b", {.num_ranks = 2, .num_micro_batches = 3}));
+  expect_same_step(
+      {.pp = 2, .dp = 2, .pp_schedule = path.string(), .zero = 3, .num_micro_batches = 3});
 }
 
 TEST(RecordedStep, OfAPipelinePeaksWithinOnePercent) {

@@ -201,10 +201,15 @@ Plan make_plan(const Job& job) {
 }
 
 RankPlan fullest_rank(const Job& job) {
-  const bool first_has_most =
-      job.strategy.pp == 1 && job.strategy.tensor_mode == TensorMode::one_d && shares_evenly(job);
-  return Plan{record_ranks(job, first_has_most ? std::vector<int>{0} : ranks_to_record(job))}
-      .fullest_rank();
+  const Strategy& strategy = job.strategy;
+  if (strategy.tensor_mode != TensorMode::one_d || !shares_evenly(job)) {
+    return Plan{record_ranks(job, ranks_to_record(job))}.fullest_rank();
+  }
+  // The first rank of each place of the pipeline.
+  std::vector<int> firsts;
+  const int apart = strategy.world_size() / strategy.pp;
+  for (int rank = 0; rank < strategy.world_size(); rank += apart) firsts.push_back(rank);
+  return Plan{record_ranks(job, firsts)}.fullest_rank();
 }
 
 }  // namespace colossal::plan

@@ -71,6 +71,15 @@ void collect(std::map<std::string, at::Tensor>& whole, const memory::OwnedPiece&
   tensor.view(-1).narrow(0, piece.elements.begin, piece.elements.size()).copy_(values);
 }
 
+// Of a step, that are not ignored.
+double num_labels(const TinyTraining& training, int64_t step) {
+  double labels = 0;
+  for (int64_t sample = 0; sample < training.global_batch; ++sample) {
+    labels += (tiny_batch(training, step, sample, 1).labels >= 0).sum().item<double>();
+  }
+  return labels;
+}
+
 std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t step, int64_t begin,
                                        int64_t count) {
   const int64_t micro = training.micro_batch > 0 ? training.micro_batch : count;
@@ -109,12 +118,15 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
     }
   }
   engine.chunks().synchronize();
+  // Chunks hold gradients of the sum over labels, divided by the global batch.
+  const double to_mean = static_cast<double>(training.global_batch) /
+                         std::max<double>(1, num_labels(training, training.steps - 1));
   const std::lock_guard lock(mutex);
   result.traffic[world.rank()] = world.ledger().entries();
   result.tier_traffic[world.rank()] = engine.chunks().tier_traffic();
   engine.chunks().for_each_written_piece([&](const memory::OwnedPiece& piece) {
     collect(result.weights, piece, piece.master());
-    if (training.steps > 0) collect(result.gradients, piece, piece.gradient());
+    if (training.steps > 0) collect(result.gradients, piece, piece.gradient() * to_mean);
   });
 }
 

@@ -66,7 +66,9 @@ class PipelineExecutor::Run {
     for (size_t next = 0; next < actions_.size(); ++next) {
       carry_out(actions_[next], next);
     }
-    for (Message& message : sends_) message.wait();
+    for (auto& [channel, messages] : sends_) {
+      for (Message& message : messages) message.wait();
+    }
   }
 
  private:
@@ -79,9 +81,6 @@ class PipelineExecutor::Run {
     void wait() {
       for (comm::Work& each : work) each.wait();
       work.clear();
-    }
-    bool done() const {
-      return std::ranges::all_of(work, [](const comm::Work& each) { return each.done(); });
     }
   };
 
@@ -129,10 +128,16 @@ class PipelineExecutor::Run {
     }
   }
 
-  // Between stages `border` and border + 1.
+  // Between stages `border` and border + 1. The last messages of each channel stay here, as many as
+  // its schedule lets be under way, whether they have arrived or not: what a rank holds does not
+  // depend on when its peers come to receive.
   void send(int border, Way way, StageState tensors) {
-    while (!sends_.empty() && sends_.front().done()) sends_.pop_front();
-    Message& message = sends_.emplace_back();
+    std::deque<Message>& under_way = sends_[{border, way}];
+    if (std::ssize(under_way) == schedule_.buffers) {
+      under_way.front().wait();
+      under_way.pop_front();
+    }
+    Message& message = under_way.emplace_back();
     const comm::Group& channel = context_.stage_channel(border, way);
     for (at::Tensor& tensor : tensors) {
       tensor = tensor.contiguous();
@@ -340,8 +345,8 @@ class PipelineExecutor::Run {
   std::map<Key, StageState> input_gradients_;  // of a stage, until the one before takes them
   std::map<Key, Message> activations_;         // from other ranks, for a stage
   std::map<Key, Message> gradients_;           // the same: of its outputs
-  std::deque<Message> sends_;
-  std::map<int, int> backward_passes_;  // of each stage
+  std::map<std::pair<int, Way>, std::deque<Message>> sends_;  // by border and way
+  std::map<int, int> backward_passes_;                        // of each stage
 };
 
 PipelineExecutor::PipelineExecutor(const ParallelContext& context, const StagedModel& model,

@@ -45,7 +45,9 @@ void LineSocket::send(std::string_view line) {
   if (!is_open()) return;
   const std::string text = std::string(line) + "\n";
   const ssize_t size = ::send(fd(), text.data(), text.size(), MSG_NOSIGNAL);
-  if (size != static_cast<ssize_t>(text.size())) close("it takes no more messages");
+  if (size == static_cast<ssize_t>(text.size())) return;
+  read_available();  // why it ended, if it said so
+  if (is_open()) close("it takes no more messages");
 }
 
 void LineSocket::close(std::string why) {

@@ -1,7 +1,6 @@
 #include "colossal/booster/pipeline_config.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include "colossal/base/error.h"
@@ -14,12 +13,6 @@ namespace {
 
 using parallel::pipeline::BuiltInSchedule;
 using parallel::pipeline::StageCosts;
-
-const BuiltInSchedule* find_built_in(const std::string& name) {
-  const auto all = parallel::pipeline::schedules();
-  const auto found = std::ranges::find(all, name, &BuiltInSchedule::name);
-  return found == all.end() ? nullptr : &*found;
-}
 
 // Without a pipeline there is nothing that its settings could mean.
 void refuse_settings_of_pipelines(const ParallelConfig& config) {
@@ -75,7 +68,7 @@ void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& fa
                       int64_t sequence_length, int64_t micro_batches, Strategy& strategy) {
   if (strategy.pp == 1) return refuse_settings_of_pipelines(config);
   strategy.pp_schedule = config.pp_schedule.value_or("1f1b");
-  const BuiltInSchedule* const built_in = find_built_in(strategy.pp_schedule);
+  const BuiltInSchedule* const built_in = parallel::pipeline::find_schedule(strategy.pp_schedule);
   strategy.pp_chunks =
       static_cast<int>(config.pp_chunks.value_or(built_in ? built_in->default_chunks : 1));
   const int64_t stages = int64_t{strategy.pp} * strategy.pp_chunks;

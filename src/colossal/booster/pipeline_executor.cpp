@@ -6,10 +6,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/edge.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -176,12 +174,8 @@ class PipelineExecutor::Run {
 
   StageState inputs_of(const Action& action) {
     if (action.stage == 0) return {};
-    const Key key{action.stage, action.micro_batch};
-    if (is_here(action.stage - 1)) {
-      return std::exchange(outputs_[{action.stage - 1, action.micro_batch}], {});
-    }
-    StageState received = take(activations_, key);
-    return received;
+    if (!is_here(action.stage - 1)) return take(activations_, {action.stage, action.micro_batch});
+    return std::exchange(outputs_[{action.stage - 1, action.micro_batch}], {});
   }
 
   // Whether the stage's next work is this micro-batch's backward pass, so that both are one visit.
@@ -293,7 +287,7 @@ class PipelineExecutor::Run {
         const at::Tensor& sum = flight.loss.sum;
         torch::autograd::backward({sum}, {at::full({}, upstream_, sum.options())});
       } else {
-        run_graph(flight.roots, gradients_of_outputs(action));
+        ops::run_graph(flight.roots, gradients_of_outputs(action), /*keep_graph=*/false);
       }
     }
     if (is_last(action.stage)) count(flight.loss);
@@ -308,20 +302,6 @@ class PipelineExecutor::Run {
   StageState gradients_of_outputs(const Action& action) {
     if (!is_here(action.stage + 1)) return take(gradients_, {action.stage, action.micro_batch});
     return std::exchange(input_gradients_[{action.stage + 1, action.micro_batch}], {});
-  }
-
-  static void run_graph(const std::vector<torch::autograd::Edge>& outputs, StageState gradients) {
-    torch::autograd::edge_list roots;
-    torch::autograd::variable_list upstream;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (!outputs[i].is_valid()) continue;
-      roots.push_back(outputs[i]);
-      upstream.push_back(std::move(gradients[i]));
-    }
-    if (roots.empty()) return;
-    torch::autograd::Engine::get_default_engine().execute(roots, upstream, /*keep_graph=*/false,
-                                                          /*create_graph=*/false,
-                                                          /*accumulate_grad=*/true);
   }
 
   int64_t first_block(int stage) const {

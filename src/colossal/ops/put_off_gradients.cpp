@@ -13,6 +13,21 @@ thread_local PutOffGradients* into_of_thread = nullptr;
 
 }  // namespace
 
+void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at::Tensor> gradients,
+               bool keep_graph) {
+  torch::autograd::edge_list roots;
+  torch::autograd::variable_list upstream;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!outputs[i].is_valid() || !gradients[i].defined()) continue;
+    roots.push_back(outputs[i]);
+    upstream.push_back(std::move(gradients[i]));
+  }
+  if (roots.empty()) return;
+  torch::autograd::Engine::get_default_engine().execute(roots, upstream, keep_graph,
+                                                        /*create_graph=*/false,
+                                                        /*accumulate_grad=*/true);
+}
+
 PutOffGradients* PutOffGradients::of_this_thread() {
   return into_of_thread;
 }
@@ -38,17 +53,7 @@ void PutOffGradients::run() {
       const at::NoGradGuard no_grad;
       return entry.compute();
     }();
-    torch::autograd::edge_list roots;
-    torch::autograd::variable_list upstream;
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (!gradients[i].defined() || !entry.inputs[i].is_valid()) continue;
-      roots.push_back(entry.inputs[i]);
-      upstream.push_back(std::move(gradients[i]));
-    }
-    if (roots.empty()) continue;
-    torch::autograd::Engine::get_default_engine().execute(roots, upstream, /*keep_graph=*/true,
-                                                          /*create_graph=*/false,
-                                                          /*accumulate_grad=*/true);
+    run_graph(entry.inputs, std::move(gradients), /*keep_graph=*/true);
   }
 }
 

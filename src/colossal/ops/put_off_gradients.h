@@ -11,6 +11,12 @@
 
 namespace colossal::ops {
 
+// Runs the graph behind `outputs` backward with the gradients of these, as a backward pass does:
+// leaves accumulate. Outputs without an edge or a gradient, and those beyond the gradients, are
+// left out. keep_graph: it may run again.
+void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at::Tensor> gradients,
+               bool keep_graph);
+
 // Gradients of weights that backward passes have put off. What these need stays alive with them.
 class PutOffGradients {
  public:

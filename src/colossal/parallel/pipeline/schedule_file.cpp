@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "colossal/base/error.h"
 #include "colossal/io/file.h"
 #include "colossal/parallel/pipeline/schedule_text.h"
@@ -11,11 +9,6 @@
 
 namespace colossal::parallel::pipeline {
 namespace {
-
-bool is_built_in(const std::string& name) {
-  return std::ranges::any_of(schedules(),
-                             [&](const BuiltInSchedule& one) { return one.name == name; });
-}
 
 void check_fits(const std::string& path, const Schedule& schedule, const PipelineShape& shape) {
   const auto compare = [&](std::string_view what, int found, int asked) {
@@ -37,7 +30,7 @@ Schedule chosen_schedule(const std::string& pp_schedule, const PipelineShape& sh
                          const Costs& costs) {
   // What is neither a name nor a file is refused as a name, which is what it was meant to be more
   // often.
-  const bool is_file = !is_built_in(pp_schedule) && std::filesystem::is_regular_file(pp_schedule);
+  const bool is_file = !find_schedule(pp_schedule) && std::filesystem::is_regular_file(pp_schedule);
   if (!is_file) return make_schedule(pp_schedule, shape, costs);
   Schedule schedule = parse_schedule(io::read_file(pp_schedule), pp_schedule);
   check_fits(pp_schedule, schedule, shape);

@@ -36,11 +36,9 @@ constexpr BuiltInSchedule kSchedules[] = {
 };
 
 const BuiltInSchedule& schedule_named(std::string_view name) {
+  if (const BuiltInSchedule* const found = find_schedule(name)) return *found;
   std::vector<std::string> names;
-  for (const BuiltInSchedule& one : kSchedules) {
-    if (one.name == name) return one;
-    names.emplace_back(one.name);
-  }
+  for (const BuiltInSchedule& one : kSchedules) names.emplace_back(one.name);
   throw ConfigError(fmt::format(
       "parallel.pp_schedule = \"{}\": there is no such schedule; did you mean \"{}\"? There are {}",
       name, nearest(name, names), fmt::join(names, ", ")));
@@ -65,6 +63,11 @@ void check_chunks(const BuiltInSchedule& schedule, int chunks) {
 
 std::span<const BuiltInSchedule> schedules() {
   return kSchedules;
+}
+
+const BuiltInSchedule* find_schedule(std::string_view name) {
+  const auto found = std::ranges::find(kSchedules, name, &BuiltInSchedule::name);
+  return found == std::end(kSchedules) ? nullptr : found;
 }
 
 Schedule make_schedule(std::string_view name, const PipelineShape& shape, const Costs& costs) {

@@ -29,6 +29,7 @@ struct BuiltInSchedule {
 };
 
 std::span<const BuiltInSchedule> schedules();
+const BuiltInSchedule* find_schedule(std::string_view name);  // null: not built in
 
 // A built-in schedule with its messages, which the validator finds right. Costs: without stages,
 // all take the same time; the zero-bubble schedules follow them where they differ. Throws

@@ -22,8 +22,7 @@
 #include "colossal/booster/engine.h"
 #include "colossal/booster/profiler.h"
 #include "colossal/comm/group_impl.h"
-#include "colossal/models/gpt2/model.h"
-#include "colossal/models/gpt2/sharding.h"
+#include "colossal/models/families.h"
 #include "colossal/parallel/builder.h"
 
 namespace colossal {
@@ -146,18 +145,16 @@ void train(comm::World& local, Milliseconds length, int64_t pairs, const Setting
   Delay delay{.reasons = setting.waiting};
   DelayedWorld world(local, delay);
   const ParallelContext context(world, setting.strategy);
-  const models::gpt2::Config sizes{.vocab_size = 512,
-                                   .n_positions = setting.sequence,
-                                   .n_embd = 768,
-                                   .n_layer = 12,
-                                   .n_head = 12};
-  const auto build = parallel::make_builder(context, models::gpt2::sharding(sizes));
-  models::gpt2::Model model(*build, sizes);
+  const auto specification = models::resolve_model(
+      {.preset = "gpt2-124m",
+       .overrides = {{"vocab_size", 512}, {"n_positions", setting.sequence}}});
+  const auto build = parallel::make_builder(context, models::sharding(specification));
+  const auto model = models::build_model(specification, *build);
   EngineConfig config;
   config.total_steps = 2 * pairs * (kMeasuredSteps + 1);
   config.precision = resolve_precision({}, has_bf16_instructions(), /*micro_batches=*/1);
   config.global_batch = setting.strategy.dp * setting.sequences;
-  Engine engine(build->parameters(), stages_of(model, context.strategy()), context, config);
+  Engine engine(build->parameters(), stages_of(*model, context.strategy()), context, config);
   engine.chunks().initialise(config.seed);
   data::Batch batch;
   batch.inputs = at::randint(512, {setting.sequences, setting.sequence}, at::kLong);

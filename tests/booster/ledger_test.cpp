@@ -9,7 +9,7 @@ namespace colossal::test {
 namespace {
 
 int64_t total_parameters(const TinyTraining& training) {
-  return models::gpt2::facts(training.model).parameters;
+  return models::facts(training.model).parameters;
 }
 
 struct Sent {
@@ -49,9 +49,12 @@ Sent sent_by_all(const TinyTraining& training, int ranks) {
 // whole numbers: over all ranks an all-reduce of M sends 2 (n-1) M, a reduce-scatter (n-1) M.
 TinyTraining unpadded(int zero, int64_t micro_batch) {
   TinyTraining training;
-  training.model.vocab_size = 64;
-  training.model.n_embd = 24;
-  training.model.n_inner = 48;
+  training.model = decoder("gpt2-tiny", {{"vocab_size", 64},
+                                         {"n_positions", 16},
+                                         {"n_embd", 24},
+                                         {"n_layer", 2},
+                                         {"n_head", 3},
+                                         {"n_inner", 48}});
   training.layout.zero = zero;
   training.micro_batch = micro_batch;
   training.steps = 2;
@@ -131,7 +134,7 @@ TEST(BytesOfAStep, OfTablesInBlocksEqualTheLaws) {
       training.order_known = true;
       training.chunk_bytes = 1;
       training.window_bytes = 0;
-      training.layout.table_rows = training.model.vocab_size / kBlocks;
+      training.layout.table_rows = training.model.vocabulary / kBlocks;
       SCOPED_TRACE(fmt::format("{} ranks, stage {}", ranks, zero));
       const TinyResult result = train_tiny(training, ranks);
       const int64_t others = ranks - 1, micro_batches = training.global_batch / ranks;
@@ -189,14 +192,14 @@ TEST(BytesOfAStep, OfPipelinesEqualTheLaws) {
     for (const int pp : {2, 3}) {
       for (const int dp : {1, 2}) {
         TinyTraining training = unpadded(/*zero=*/dp - 1, kMicroBatch);
-        training.model.n_layer = pp;
+        training.model.layers = pp;
         training.layout.pp = pp;
         training.layout.pp_schedule = schedule;
         training.layout.stage_blocks.assign(pp, 1);
         SCOPED_TRACE(fmt::format("{}, pp {}, dp {}", schedule, pp, dp));
         const int64_t micro_batches = training.global_batch / dp / kMicroBatch;
-        const int64_t state = 8 * kMicroBatch * training.sequence * training.model.n_embd;
-        const int64_t table = 8 * training.model.vocab_size * training.model.n_embd;
+        const int64_t state = 8 * kMicroBatch * training.sequence * training.model.hidden;
+        const int64_t table = 8 * training.model.vocabulary * training.model.hidden;
         const TinyResult result = train_tiny(training, pp * dp);
         for (int rank = 0; rank < pp * dp; ++rank) {
           const int place = rank / dp;
@@ -271,9 +274,12 @@ TEST(TierBytes, EqualTheLaws) {
 // With masters of their own, weights in bf16 are made on the host and come up.
 TEST(TierBytes, OfBf16EqualTheLaws) {
   TinyTraining training = unpadded(0, 0);
-  training.model.n_embd = 32;
-  training.model.n_inner = 64;
-  training.model.n_head = 2;
+  training.model = decoder("gpt2-tiny", {{"vocab_size", 64},
+                                         {"n_positions", 16},
+                                         {"n_embd", 32},
+                                         {"n_layer", 2},
+                                         {"n_head", 2},
+                                         {"n_inner", 64}});
   training.compute = at::kBFloat16;
   training.gradient = at::kFloat;
   training.tiers.optimizer = {.host = 1};

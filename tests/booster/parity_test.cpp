@@ -33,7 +33,7 @@ std::vector<Case> all_cases() {
 
 TinyTraining training_of(const Case& layout, at::ScalarType type) {
   TinyTraining training;
-  training.model = tiny_config(layout.dropout);
+  training.model = tiny_gpt2(layout.dropout);
   training.layout.zero = layout.zero;
   training.micro_batch = layout.micro_batch;
   training.compute = training.gradient = type;

@@ -68,23 +68,12 @@ memory::Tiers tiers_of(int offload) {
 TinyTraining pipeline_training(const PipelineCase& c) {
   TinyTraining training;
   training.layout = with_blocks(c.layout);
-  training.model = tiny_config(c.llama ? 0 : c.dropout);
-  training.model.n_layer = num_blocks(c);
+  training.model = c.llama ? tiny_llama(c.dropout) : tiny_gpt2(c.dropout);
+  training.model.layers = num_blocks(c);
   training.accumulate_whole = c.accumulate_whole;
   training.order_known = c.order_known;
   training.recompute = {.selective = c.recompute > 0, .full_blocks = c.recompute == 2 ? 1 : 0};
   training.tiers = tiers_of(c.offload);
-  if (c.llama) {
-    training.llama = models::llama::Config{.vocab_size = 97,
-                                           .hidden_size = 36,
-                                           .intermediate_size = 52,
-                                           .num_hidden_layers = num_blocks(c),
-                                           .num_attention_heads = 6,
-                                           .num_key_value_heads = 2,
-                                           .head_dim = 6,
-                                           .max_position_embeddings = 16,
-                                           .attention_dropout = c.dropout};
-  }
   const int64_t share = training.global_batch / std::max(1, c.layout.dp);
   training.micro_batch = (share + c.micro_batches - 1) / c.micro_batches;
   return training;
@@ -250,7 +239,7 @@ TEST(PipelineRuns, InFp32EqualTheSerialRun) {
 // Micro-batches of every length from 4 to 9, other ones on other ranks; one rank has no labels.
 TEST(MixedLengths, AreCountedRightAtEveryLayout) {
   TinyTraining training;
-  training.model.n_layer = 4;
+  training.model.layers = 4;
   training.global_batch = 6;
   training.micro_batch = 1;
   training.sequence_of = [](int64_t sample) { return 9 - sample; };

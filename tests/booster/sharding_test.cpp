@@ -115,7 +115,7 @@ memory::Recompute recompute_of(Kept kept) {
 
 TinyTraining training_of(const Case& c, at::ScalarType type) {
   TinyTraining training;
-  training.model = tiny_config(c.dropout);
+  training.model = tiny_gpt2(c.dropout);
   training.layout = c.layout;
   training.micro_batch = c.micro_batch;
   training.accumulate_whole = c.accumulate_whole;

@@ -9,7 +9,6 @@
 #include "colossal/checkpoint/weights.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
-#include "colossal/models/llama/config.h"
 #include "colossal/nn/dense_builder.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
@@ -27,12 +26,23 @@ at::Tensor read(const io::SafetensorsReader& file, const std::string& name, at::
   return tensor;
 }
 
-// Gives each parameter the tensor of the folder.
-void load(const fs::path& folder, const nn::ParameterList& parameters,
-          const checkpoint::NameOf& name_of, at::ScalarType type) {
-  const io::SafetensorsReader file(folder / "model.safetensors");
+// A parameter, from the tensor that holds it under its name after `prefix`.
+at::Tensor read(const io::SafetensorsReader& file, const std::string& prefix,
+                const TensorSlice& slice, at::ScalarType type) {
+  const at::Tensor tensor = read(file, prefix + slice.name, type);
+  if (slice.is_whole()) return tensor;
+  std::vector<at::Tensor> rows;
+  for (const Range& run : slice.rows) rows.push_back(tensor.narrow(0, run.begin, run.size()));
+  return at::cat(rows);
+}
+
+// Gives each parameter its values in the folder.
+void load(const models::ModelSpecification& specification, const nn::ParameterList& parameters,
+          at::ScalarType type) {
+  const io::SafetensorsReader file(specification.weights / "model.safetensors");
   for (const nn::ParameterHandle& parameter : parameters) {
-    parameter->tensor = read(file, name_of(parameter->name), type);
+    parameter->tensor =
+        read(file, "", models::slice_in_files(specification, parameter->name), type);
   }
 }
 
@@ -74,10 +84,7 @@ void expect_logits(const Oracle& oracle, double tolerance) {
   const auto specification = models::resolve_model({.path = (oracle.directory / "model").string()});
   nn::DenseBuilder build;
   const auto model = models::build_model(specification, build);
-  load(
-      specification.weights, build.parameters(),
-      [&](const std::string& name) { return models::hugging_face_name(specification, name); },
-      oracle.type);
+  load(specification, build.parameters(), oracle.type);
   at::NoGradGuard no_grad;
   const at::Tensor tokens = read(batch, "tokens", at::kLong).narrow(1, 0, 10);
   const at::Tensor logits = model->logits(tokens, nn::make_step_context(12, 10, at::kCPU));
@@ -95,25 +102,21 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
   training.compute = training.gradient = oracle.type;
   training.tokens = read(batch, "tokens", at::kLong);
   const auto specification = models::resolve_model({.path = (oracle.directory / "model").string()});
-  const auto theirs_of = [&](const std::string& name) {
-    return models::hugging_face_name(specification, name);
-  };
-  if (oracle.family != "gpt2") training.llama = models::llama::parse_config(specification.config);
+  training.model = specification.decoder;
   nn::DenseBuilder names;
   const auto model = models::build_model(specification, names);  // registers the parameters
-  load(oracle.directory / "model", names.parameters(), theirs_of, oracle.type);
+  load(specification, names.parameters(), oracle.type);
   TinyResult expected;
   const at::Tensor losses = read(result, "losses", at::kDouble);
   expected.losses.assign(losses.const_data_ptr<double>(),
                          losses.const_data_ptr<double>() + losses.numel());
   TinyResult first;
   for (const nn::ParameterHandle& parameter : names.parameters()) {
-    const std::string theirs = theirs_of(parameter->name);
+    const TensorSlice slice = models::slice_in_files(specification, parameter->name);
     training.initial[parameter->name] = parameter->tensor;
-    expected.weights[parameter->name] =
-        read(result, "weight." + theirs, oracle.type).to(at::kDouble);
+    expected.weights[parameter->name] = read(result, "weight.", slice, oracle.type).to(at::kDouble);
     first.gradients[parameter->name] =
-        read(result, "first_gradient." + theirs, oracle.type).to(at::kDouble);
+        read(result, "first_gradient.", slice, oracle.type).to(at::kDouble);
   }
   struct Layout {
     int ranks, zero, tp;

@@ -27,7 +27,8 @@ const nlohmann::json kConfig{{"model_type", "test"}, {"n_embd", 8}};
 
 Description description(const nlohmann::json& config = kConfig) {
   return {.model_config = config,
-          .hugging_face_name = [](const std::string& name) { return "model." + name; },
+          .model_fields = config,
+          .slice_in_files = [](const std::string& name) { return TensorSlice{"model." + name}; },
           .files = {{"tokenizer.json", "{}"}},
           .state = {{"step", 3}}};
 }

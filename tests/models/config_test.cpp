@@ -1,14 +1,10 @@
-#include "colossal/models/gpt2/config.h"
-
 #include <gmock/gmock.h>
 
 #include <fstream>
 
 #include "colossal/base/error.h"
+#include "colossal/models/config_fields.h"
 #include "colossal/models/families.h"
-#include "colossal/models/gpt2/weights.h"
-#include "colossal/models/llama/presets.h"
-#include "colossal/models/llama/weights.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::models {
@@ -17,28 +13,46 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-json valid() {
-  return {{"model_type", "gpt2"}, {"vocab_size", 97}, {"n_positions", 16},
-          {"n_embd", 36},         {"n_layer", 2},     {"n_head", 3}};
+// A folder with this config.json.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const json& config) {
+    std::ofstream(folder_.path() / "config.json") << config;
+  }
+  ModelSpecification resolve(const json& overrides = json::object()) const {
+    return resolve_model({.path = folder_.path().string(), .overrides = overrides});
+  }
+
+ private:
+  test::TemporaryDirectory folder_;
+};
+
+DecoderConfig parse(const json& config) {
+  return ModelFolder(config).resolve().decoder;
 }
 
 std::string refusal(const json& config) {
   try {
-    gpt2::parse_config(config);
+    parse(config);
   } catch (const ConfigError& error) {
     return error.what();
   }
   return "accepted";
 }
 
+json valid() {
+  return {{"model_type", "gpt2"}, {"vocab_size", 97}, {"n_positions", 16},
+          {"n_embd", 36},         {"n_layer", 2},     {"n_head", 3}};
+}
+
 TEST(Gpt2Config, RoundTripsThroughJson) {
   json config = valid();
   config["n_inner"] = 52;
   config["resid_pdrop"] = 0.25;
-  const gpt2::Config parsed = gpt2::parse_config(config);
-  EXPECT_EQ(parsed.n_inner, 52);
-  EXPECT_EQ(parsed.resid_pdrop, 0.25);
-  EXPECT_EQ(gpt2::parse_config(gpt2::to_json(parsed)), parsed);
+  const ModelSpecification parsed = ModelFolder(config).resolve();
+  EXPECT_EQ(parsed.decoder.inner, 52);
+  EXPECT_EQ(parsed.decoder.residual_dropout, 0.25);
+  EXPECT_EQ(parse(parsed.config), parsed.decoder);
 }
 
 TEST(Gpt2Config, EveryFieldIsCheckedByName) {
@@ -67,7 +81,8 @@ TEST(Gpt2Config, EveryFieldIsCheckedByName) {
 }
 
 TEST(Gpt2Facts, CountsParametersOfThePublishedSize) {
-  const ModelFacts facts = gpt2::facts(gpt2::Config{});
+  const ModelFacts facts =
+      resolve_model({.preset = "gpt2-124m", .overrides = {{"vocab_size", 50257}}}).facts;
   EXPECT_EQ(facts.parameters,
             124439808);  // transformers' GPT2LMHeadModel(GPT2Config()).num_parameters()
   EXPECT_EQ(facts.flops_per_token(512),
@@ -107,20 +122,18 @@ json valid_llama() {
           {"num_key_value_heads", 2}, {"rms_norm_eps", 1e-5}};
 }
 
-std::string llama_refusal(const json& config) {
-  try {
-    llama::parse_config(config);
-  } catch (const ConfigError& error) {
-    return error.what();
+// A folder that is saved says what the preset says.
+TEST(Presets, RoundTripThroughConfigJson) {
+  for (const std::string& name : preset_names()) {
+    const ModelSpecification preset = resolve_model({.preset = name});
+    const ModelSpecification saved = ModelFolder(preset.config).resolve();
+    EXPECT_EQ(saved.decoder, preset.decoder) << name;
+    EXPECT_EQ(saved.config, preset.config) << name;
   }
-  return "accepted";
 }
 
-TEST(LlamaConfig, RoundTripsThroughJson) {
-  for (const std::string& name : llama::preset_names()) {
-    const llama::Config config = *llama::preset(name);
-    EXPECT_EQ(llama::parse_config(llama::to_json(config)), config) << name;
-  }
+ops::RotaryOptions rotary_of(const json& config) {
+  return parse(config).attention.front().rotary;
 }
 
 TEST(LlamaConfig, ReadsRotaryParametersOldAndNew) {
@@ -139,12 +152,12 @@ TEST(LlamaConfig, ReadsRotaryParametersOldAndNew) {
   older["rope_scaling"] = scaling;
   newer["rope_parameters"] = scaling;
   newer["rope_parameters"]["rope_theta"] = 5e5;
-  EXPECT_EQ(llama::parse_config(older).rotary, expected);
-  EXPECT_EQ(llama::parse_config(newer).rotary, expected);
+  EXPECT_EQ(rotary_of(older), expected);
+  EXPECT_EQ(rotary_of(newer), expected);
   newer["rope_theta"] = 1e4;  // transformers looks into the object first
-  EXPECT_EQ(llama::parse_config(newer).rotary, expected);
+  EXPECT_EQ(rotary_of(newer), expected);
   older["rope_scaling"]["rope_theta"] = 1e6;
-  EXPECT_EQ(llama::parse_config(older).rotary.base, 1e6);
+  EXPECT_EQ(rotary_of(older).base, 1e6);
 }
 
 TEST(LlamaConfig, EveryFieldIsCheckedByName) {
@@ -162,7 +175,7 @@ TEST(LlamaConfig, EveryFieldIsCheckedByName) {
       {{{"rope_scaling", {{"factor", 2.0}}}}, "rope_scaling.factor = 2.0: rope_type \"default\""},
       {{{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}}, "full_attention"},
       {{{"model_type", "qwen2"}, {"layer_types", {"full_attention", "sliding_attention"}}},
-       "layer_types has \"sliding_attention\""},
+       "layer_types = [\"full_attention\",\"sliding_attention\"]: expected a list of 2"},
       {{{"hidden_act", "gelu"}}, "hidden_act = \"gelu\""},
       {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_type = \"yarn\""},
       {{{"rope_scaling", "linear"}}, "rope_scaling = \"linear\": expected an object"},
@@ -175,26 +188,24 @@ TEST(LlamaConfig, EveryFieldIsCheckedByName) {
   for (const auto& [change, message] : cases) {
     json config = valid_llama();
     config.update(change);
-    EXPECT_THAT(llama_refusal(config), HasSubstr(message));
+    EXPECT_THAT(refusal(config), HasSubstr(message));
   }
-  EXPECT_EQ(llama_refusal(valid_llama()), "accepted");
+  EXPECT_EQ(refusal(valid_llama()), "accepted");
 }
 
 TEST(LlamaConfig, ARunsSettingsWinAndWhatFollowsFromThemFollows) {
-  const test::TemporaryDirectory folder;
   json config = valid_llama();
   config.erase("num_key_value_heads");
   config["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}};
-  std::ofstream(folder.path() / "config.json") << config;
-  const auto resolve = [&](const json& overrides) {
-    return llama::parse_config(
-        resolve_model({.path = folder.path().string(), .overrides = overrides}).config);
+  const ModelFolder folder(config);
+  const auto rotary = [&](const json& overrides) {
+    return folder.resolve(overrides).decoder.attention.front().rotary;
   };
-  EXPECT_EQ(resolve({{"rope_theta", 1e4}}).rotary, (ops::RotaryOptions{.base = 1e4, .factor = 2}));
-  EXPECT_EQ(resolve({{"rope_scaling", nullptr}}).rotary, (ops::RotaryOptions{.base = 5e5}));
-  const llama::Config wider = resolve({{"num_attention_heads", 18}});
-  EXPECT_EQ(wider.num_key_value_heads, 18);
-  EXPECT_EQ(wider.head_dim, 2);
+  EXPECT_EQ(rotary({{"rope_theta", 1e4}}), (ops::RotaryOptions{.base = 1e4, .factor = 2}));
+  EXPECT_EQ(rotary({{"rope_scaling", nullptr}}), (ops::RotaryOptions{.base = 5e5}));
+  const DecoderConfig wider = folder.resolve({{"num_attention_heads", 18}}).decoder;
+  EXPECT_EQ(wider.kv_heads, 18);
+  EXPECT_EQ(wider.head_size, 2);
   const ModelSpecification preset =
       resolve_model({.preset = "llama-tiny", .overrides = {{"hidden_size", 512}}});
   EXPECT_EQ(preset.facts.head_size, 128);
@@ -202,9 +213,24 @@ TEST(LlamaConfig, ARunsSettingsWinAndWhatFollowsFromThemFollows) {
       resolve_model({.preset = "llama-tiny", .overrides = {{"head_dim", 32}}}).facts.head_size, 32);
 }
 
+// What shapes the computation and is not known is refused; what does not is passed on.
+TEST(ConfigFields, NothingIsIgnored) {
+  json config = valid_llama();
+  config["use_cache"] = false;
+  config["transformers_version"] = "4.9";
+  config["eos_token_id"] = {1, 2};
+  const json others = ModelFolder(config).resolve().other_fields;
+  EXPECT_EQ(others["use_cache"], false);
+  EXPECT_EQ(others["transformers_version"], "4.9");
+  EXPECT_EQ(others["eos_token_id"], (json{1, 2}));
+  config["residual_multiplier"] = 0.5;
+  EXPECT_THAT(refusal(config), HasSubstr("residual_multiplier = 0.5: this field is not known for "
+                                         "model_type \"llama\""));
+}
+
 TEST(LlamaFacts, CountParametersOfThePublishedSizes) {
   const auto parameters = [](const char* name) {
-    return llama::facts(*llama::preset(name)).parameters;
+    return resolve_model({.preset = name}).facts.parameters;
   };
   // As Hugging Face's model cards count them.
   EXPECT_EQ(parameters("llama2-7b"), 6738415616);
@@ -216,15 +242,18 @@ TEST(LlamaFacts, CountParametersOfThePublishedSizes) {
   EXPECT_EQ(parameters("qwen2-7b"), 7615616512);
 }
 
-TEST(LayerNames, AreThoseOfTransformers) {
-  const LayerNames &gpt2 = gpt2::layer_names(), &llama = llama::layer_names();
-  EXPECT_EQ(hugging_face_name(gpt2, "token_embedding.weight"), "transformer.wte.weight");
-  EXPECT_EQ(hugging_face_name(gpt2, "blocks.11.mlp_down.bias"), "transformer.h.11.mlp.c_proj.bias");
-  EXPECT_EQ(hugging_face_name(gpt2, "final_norm.bias"), "transformer.ln_f.bias");
-  EXPECT_THROW(hugging_face_name(gpt2, "blocks.0.nothing.weight"), InternalError);
-  EXPECT_EQ(hugging_face_name(llama, "blocks.3.key.weight"),
-            "model.layers.3.self_attn.k_proj.weight");
-  EXPECT_EQ(hugging_face_name(llama, "final_norm.weight"), "model.norm.weight");
+TEST(SliceInFiles, IsNamedAsTransformersNamesIt) {
+  const ModelSpecification gpt2 = resolve_model({.preset = "gpt2-tiny"});
+  const ModelSpecification llama = resolve_model({.preset = "llama-tiny"});
+  const auto name = [](const ModelSpecification& model, const std::string& parameter) {
+    return slice_in_files(model, parameter).name;
+  };
+  EXPECT_EQ(name(gpt2, "token_embedding.weight"), "transformer.wte.weight");
+  EXPECT_EQ(name(gpt2, "blocks.11.mlp_down.bias"), "transformer.h.11.mlp.c_proj.bias");
+  EXPECT_EQ(name(gpt2, "final_norm.bias"), "transformer.ln_f.bias");
+  EXPECT_THROW(name(gpt2, "blocks.0.nothing.weight"), InternalError);
+  EXPECT_EQ(name(llama, "blocks.3.key.weight"), "model.layers.3.self_attn.k_proj.weight");
+  EXPECT_EQ(name(llama, "final_norm.weight"), "model.norm.weight");
 }
 
 }  // namespace

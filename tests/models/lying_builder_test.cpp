@@ -5,41 +5,20 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "colossal/models/gpt2/model.h"
-#include "colossal/models/llama/model.h"
+#include "colossal/models/decoder.h"
+#include "colossal/models/families.h"
 #include "colossal/ops/random.h"
 
 namespace colossal::models {
 namespace {
-
-const gpt2::Config kConfig{.vocab_size = 61,
-                           .n_positions = 16,
-                           .n_embd = 24,
-                           .n_layer = 2,
-                           .n_head = 3,
-                           .embd_pdrop = 0.1,
-                           .attn_pdrop = 0.1,
-                           .resid_pdrop = 0.1};
 
 struct Outcome {
   double loss;
   std::vector<at::Tensor> gradients;
 };
 
-const llama::Config kLlama{.vocab_size = 61,
-                           .hidden_size = 24,
-                           .intermediate_size = 20,
-                           .num_hidden_layers = 2,
-                           .num_attention_heads = 4,
-                           .num_key_value_heads = 2,
-                           .head_dim = 6,
-                           .max_position_embeddings = 16,
-                           .attention_dropout = 0.1,
-                           .attention_bias = true};
-
-template <typename Model, typename Config>
-Outcome run(const Config& config, nn::Builder& build) {
-  Model model(build, config);
+Outcome run(const DecoderConfig& config, nn::Builder& build) {
+  Decoder model(build, config);
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     parameter->tensor = at::empty(parameter->shape, at::kDouble);
     ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0,
@@ -58,12 +37,13 @@ Outcome run(const Config& config, nn::Builder& build) {
   return outcome;
 }
 
-template <typename Model, typename Config>
-void expect_the_same(const Config& config) {
+void expect_the_same(const std::string& preset, const nlohmann::json& fields) {
+  const DecoderConfig config =
+      resolve_model({.preset = preset, .overrides = fields, .dropout = 0.1}).decoder;
   nn::DenseBuilder dense;
   test::LyingBuilder lying;
-  const Outcome expected = run<Model>(config, dense);
-  const Outcome found = run<Model>(config, lying);
+  const Outcome expected = run(config, dense);
+  const Outcome found = run(config, lying);
   EXPECT_NEAR(found.loss, expected.loss, 1e-10 * expected.loss);
   ASSERT_EQ(found.gradients.size(), expected.gradients.size());
   for (size_t i = 0; i < expected.gradients.size(); ++i) {
@@ -73,11 +53,20 @@ void expect_the_same(const Config& config) {
 }
 
 TEST(LyingBuilder, Gpt2ComputesTheSame) {
-  expect_the_same<gpt2::Model>(kConfig);
+  expect_the_same(
+      "gpt2-tiny",
+      {{"vocab_size", 61}, {"n_positions", 16}, {"n_embd", 24}, {"n_layer", 2}, {"n_head", 3}});
 }
 
 TEST(LyingBuilder, LlamaComputesTheSame) {
-  expect_the_same<llama::Model>(kLlama);
+  expect_the_same("llama-tiny", {{"vocab_size", 61},
+                                 {"hidden_size", 24},
+                                 {"intermediate_size", 20},
+                                 {"num_hidden_layers", 2},
+                                 {"num_attention_heads", 4},
+                                 {"num_key_value_heads", 2},
+                                 {"max_position_embeddings", 16},
+                                 {"attention_bias", true}});
 }
 
 }  // namespace

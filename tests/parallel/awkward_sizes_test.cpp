@@ -72,25 +72,23 @@ std::vector<Case> all_cases() {
 
 TinyTraining training_of(bool llama, double dropout, at::ScalarType type) {
   TinyTraining training;
-  training.model = {.vocab_size = 997,
-                    .n_positions = 50,
-                    .n_embd = 72,
-                    .n_layer = 2,
-                    .n_head = kHeads,
-                    .embd_pdrop = dropout,
-                    .attn_pdrop = dropout,
-                    .resid_pdrop = dropout};
-  if (llama) {
-    training.llama = {.vocab_size = 997,
-                      .hidden_size = 72,
-                      .intermediate_size = 190,
-                      .num_hidden_layers = 2,
-                      .num_attention_heads = kHeads,
-                      .num_key_value_heads = 2,
-                      .head_dim = 12,
-                      .max_position_embeddings = 50,
-                      .attention_dropout = dropout};
-  }
+  training.model = llama ? decoder("llama-tiny", {{"vocab_size", 997},
+                                                  {"hidden_size", 72},
+                                                  {"intermediate_size", 190},
+                                                  {"num_hidden_layers", 2},
+                                                  {"num_attention_heads", kHeads},
+                                                  {"num_key_value_heads", 2},
+                                                  {"head_dim", 12},
+                                                  {"max_position_embeddings", 50},
+                                                  {"attention_dropout", dropout}})
+                         : decoder("gpt2-tiny", {{"vocab_size", 997},
+                                                 {"n_positions", 50},
+                                                 {"n_embd", 72},
+                                                 {"n_layer", 2},
+                                                 {"n_head", kHeads},
+                                                 {"embd_pdrop", dropout},
+                                                 {"attn_pdrop", dropout},
+                                                 {"resid_pdrop", dropout}});
   training.sequence = 50;
   training.global_batch = 6;
   training.steps = 5;

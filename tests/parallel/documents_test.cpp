@@ -22,8 +22,7 @@ std::vector<Strategy> layouts() {
 
 // Documents of some five tokens, borders anywhere.
 TinyTraining with_documents(TinyTraining training) {
-  training.model.n_positions = training.sequence = 31;
-  if (training.llama) training.llama->max_position_embeddings = 31;
+  training.model.positions = training.sequence = 31;
   at::manual_seed(1);
   training.tokens = at::randint(5, {training.global_batch, training.sequence + 1}, at::kLong);
   training.end_of_document = 0;

@@ -102,8 +102,8 @@ TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
       training.layout = {.tp = tp, .tp_sequence = tp_sequence};
       training.steps = 1;
       auto sent = sent_by_all(train_tiny(training, tp));
-      const models::llama::Config& model = *training.llama;
-      const int64_t layers = model.num_hidden_layers, hidden = model.hidden_size;
+      const models::DecoderConfig& model = training.model;
+      const int64_t layers = model.layers, hidden = model.hidden;
       const int64_t tokens = training.global_batch * training.sequence;
       const int64_t of_a_layer = tp_sequence ? 4 + 6 : 2 * (2 + 2);
       const int64_t of_the_ends = tp_sequence ? 2 + 2 : 2 * (1 + 1);
@@ -112,7 +112,7 @@ TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
           (tp - 1) * ((of_a_layer * layers + of_the_ends) * tokens * hidden + 6 * tokens) * 8);
       const int64_t norms_and_row_biases = (2 * layers + 1 + layers) * padded(hidden);
       const int replicas = key_value_replicas(8, 2, tp);
-      const int64_t rows = 2 * model.head_dim / (tp / replicas);  // of each that a rank holds
+      const int64_t rows = 2 * model.head_size / (tp / replicas);  // of each that a rank holds
       const int64_t keys_and_values =
           tp / replicas * layers * 2 * (padded(rows * hidden) + padded(rows));
       EXPECT_EQ(sent[comm::Reason::gradient],
@@ -131,11 +131,10 @@ TEST(Llama, BytesOfTheRingEqualTheLaw) {
     training.layout.sp = sp;
     training.steps = 1;
     auto sent = sent_by_all(train_tiny(training, sp));
-    const models::llama::Config& model = *training.llama;
-    const int64_t keys_and_values = 2 * training.global_batch * training.sequence *
-                                    model.num_key_value_heads * model.head_dim * 8;
-    EXPECT_EQ(sent[comm::Reason::sequence],
-              model.num_hidden_layers * (2 * (sp - 1) + sp) * keys_and_values)
+    const models::DecoderConfig& model = training.model;
+    const int64_t keys_and_values =
+        2 * training.global_batch * training.sequence * model.kv_heads * model.head_size * 8;
+    EXPECT_EQ(sent[comm::Reason::sequence], model.layers * (2 * (sp - 1) + sp) * keys_and_values)
         << sp;
   }
 }
@@ -160,9 +159,9 @@ TEST(Llama, BytesOfUlyssesEqualTheLaw) {
                       Partition(8, sp).range(from).size();  // results
       }
     }
-    const models::llama::Config& model = *training.llama;
+    const models::DecoderConfig& model = training.model;
     EXPECT_EQ(sent[comm::Reason::sequence],
-              model.num_hidden_layers * 2 * training.global_batch * heads_sent * model.head_dim * 8)
+              model.layers * 2 * training.global_batch * heads_sent * model.head_size * 8)
         << sp;
   }
 }

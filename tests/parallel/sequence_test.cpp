@@ -81,7 +81,7 @@ TEST(Sequence, AllLabelsOfOneShareIgnored) {
 TEST(Ring, LongSequencesThatDivideByNothing) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     TinyTraining training = uneven(0.2, type);
-    training.model.n_positions = training.sequence = 331;
+    training.model.positions = training.sequence = 331;
     training.global_batch = 2;
     training.steps = 2;
     const TinyResult reference = train_tiny(training, 1);
@@ -136,11 +136,11 @@ TEST(Sequence, BytesOfUlyssesEqualTheLaw) {
     training.layout = {.sp = sp, .sequence_mode = SequenceMode::ulysses};
     training.steps = 1;
     const std::vector<int64_t> sent = sent_for_sequences(train_tiny(training, sp));
-    const models::gpt2::Config& model = training.model;
-    const int64_t activation = training.global_batch * training.sequence * model.n_embd * 8;
+    const models::DecoderConfig& model = training.model;
+    const int64_t activation = training.global_batch * training.sequence * model.hidden * 8;
     // Over all ranks (c-1)/c of 4 activations, forward and backward.
     EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), int64_t{0}),
-              model.n_layer * 2 * 4 * activation * (sp - 1) / sp)
+              model.layers * 2 * 4 * activation * (sp - 1) / sp)
         << sp;
   }
 }
@@ -161,8 +161,8 @@ TEST(Ring, BytesEqualTheLaw) {
         training.steps = 1;
         training.micro_batch = 5;  // 5, 5 and 2 sequences
         const std::vector<int64_t> sent = sent_for_sequences(train_tiny(training, sp * tp));
-        const models::gpt2::Config& model = training.model;
-        const int64_t of_a_position = 2 * training.global_batch * model.n_embd / tp;
+        const models::DecoderConfig& model = training.model;
+        const int64_t of_a_position = 2 * training.global_batch * model.hidden / tp;
         const auto bytes = static_cast<int64_t>(c10::elementSize(type));
         for (int rank = 0; rank < sp; ++rank) {
           int64_t of_next = 0;
@@ -172,7 +172,7 @@ TEST(Ring, BytesEqualTheLaw) {
           const int64_t blocks = of_a_position * (training.sequence - of_next) * bytes;
           const int64_t gradients = of_a_position * training.sequence * std::max<int64_t>(bytes, 4);
           for (int of_tp = 0; of_tp < tp; ++of_tp) {
-            EXPECT_EQ(sent[rank * tp + of_tp], model.n_layer * (2 * blocks + gradients));
+            EXPECT_EQ(sent[rank * tp + of_tp], model.layers * (2 * blocks + gradients));
           }
         }
       }

@@ -75,17 +75,17 @@ TEST(Tensor1d, BytesEqualTheLaws) {
           sent[key.reason] += bytes.law_bytes;
         }
       }
-      const models::gpt2::Config& model = training.model;
+      const models::DecoderConfig& model = training.model;
       const int64_t tokens = training.global_batch * training.sequence;
-      const int64_t activation = tokens * model.n_embd * 8;
+      const int64_t activation = tokens * model.hidden * 8;
       const int64_t of_a_layer = tp_sequence ? 4 + 6 : 2 * (2 + 2);
       const int64_t of_the_ends = tp_sequence ? 2 + 2 : 2 * (1 + 1);
       const int64_t of_losses = 3 * 2 * tokens * 8;
       EXPECT_EQ(sent[comm::Reason::tensor],
-                (tp - 1) * ((of_a_layer * model.n_layer + of_the_ends) * activation + of_losses));
+                (tp - 1) * ((of_a_layer * model.layers + of_the_ends) * activation + of_losses));
       // Norms, biases of second products and positions.
       const int64_t whole =
-          model.n_embd * (2 * (2 * model.n_layer + 1) + 2 * model.n_layer + model.n_positions);
+          model.hidden * (2 * (2 * model.layers + 1) + 2 * model.layers + model.positions);
       EXPECT_EQ(sent[comm::Reason::gradient], tp_sequence ? 2 * (tp - 1) * whole * 8 : 0);
       EXPECT_EQ(sent[comm::Reason::parameter], 0);
     }

@@ -127,34 +127,32 @@ struct Sizes {
 Sizes sizes_of(const TinyTraining& training) {
   const int64_t tokens = training.global_batch * training.sequence;
   const int64_t table_passes = training.layout.table_rows > 0 ? 3 : 2;
-  if (training.llama) {
-    const models::llama::Config& model = *training.llama;
-    const int64_t h = model.hidden_size, f = model.intermediate_size, head = model.head_dim;
-    const int64_t queries = model.num_attention_heads * head;
-    const int64_t keys = model.num_key_value_heads * head;
+  const models::DecoderConfig& model = training.model;
+  const int64_t h = model.hidden, f = model.inner;
+  if (model.gated) {
+    const int64_t head = model.head_size, queries = model.query_features();
+    const int64_t keys = model.key_features();
     return {.tokens = tokens,
             .hidden = h,
-            .vocabulary = model.vocab_size,
-            .layers = model.num_hidden_layers,
+            .vocabulary = model.vocabulary,
+            .layers = model.layers,
             .products = {{h, queries + 2 * keys}, {queries, h}, {h, 2 * f}, {f, h}},
             .biases = {{queries, head, 1}, {keys, head, 1}, {keys, head, 1}},
             .statistics = 1,
-            .vectors = 3 * model.num_hidden_layers + 1,
+            .vectors = 3 * model.layers + 1,
             .positions = 0,
             .tied = false,
             .table_passes = table_passes};
   }
-  const models::gpt2::Config& model = training.model;
-  const int64_t h = model.n_embd, f = model.inner();
   return {.tokens = tokens,
           .hidden = h,
-          .vocabulary = model.vocab_size,
-          .layers = model.n_layer,
+          .vocabulary = model.vocabulary,
+          .layers = model.layers,
           .products = {{h, 3 * h}, {h, h}, {h, f}, {f, h}},
-          .biases = {{h, h / model.n_head, 3}, {f, 1, 1}},
+          .biases = {{h, h / model.heads, 3}, {f, 1, 1}},
           .statistics = 2,
-          .vectors = 6 * model.n_layer + 2,
-          .positions = model.n_positions,
+          .vectors = 6 * model.layers + 2,
+          .positions = model.positions,
           .tied = true,
           .table_passes = table_passes};
 }

@@ -16,15 +16,15 @@ namespace colossal::test {
 // Heads 6, hidden 72, inner 100, vocabulary 101: most group sizes divide none of them.
 inline TinyTraining uneven(double dropout, at::ScalarType type) {
   TinyTraining training;
-  training.model = {.vocab_size = 101,
-                    .n_positions = 16,
-                    .n_embd = 72,
-                    .n_layer = 2,
-                    .n_head = 6,
-                    .n_inner = 100,
-                    .embd_pdrop = dropout,
-                    .attn_pdrop = dropout,
-                    .resid_pdrop = dropout};
+  training.model = decoder("gpt2-tiny", {{"vocab_size", 101},
+                                         {"n_positions", 16},
+                                         {"n_embd", 72},
+                                         {"n_layer", 2},
+                                         {"n_head", 6},
+                                         {"n_inner", 100},
+                                         {"embd_pdrop", dropout},
+                                         {"attn_pdrop", dropout},
+                                         {"resid_pdrop", dropout}});
   training.compute = training.gradient = type;
   training.steps = 5;
   // The gradient of the key biases is zero but for rounding (1e-11 in fp32), and five steps of
@@ -37,17 +37,21 @@ inline TinyTraining uneven(double dropout, at::ScalarType type) {
 // those unevenly.
 inline TinyTraining uneven_llama(int64_t heads, double dropout, at::ScalarType type) {
   TinyTraining training = uneven(dropout, type);
-  training.llama = {.vocab_size = 101,
-                    .hidden_size = 56,
-                    .intermediate_size = 50,
-                    .num_hidden_layers = 2,
-                    .num_attention_heads = heads,
-                    .num_key_value_heads = 2,
-                    .head_dim = 10,
-                    .max_position_embeddings = 16,
-                    .attention_dropout = dropout,
-                    .attention_bias = true,
-                    .rotary = {.base = 100, .factor = 8, .original_positions = 16}};
+  training.model = decoder(
+      "llama-tiny",
+      {{"vocab_size", 101},
+       {"hidden_size", 56},
+       {"intermediate_size", 50},
+       {"num_hidden_layers", 2},
+       {"num_attention_heads", heads},
+       {"num_key_value_heads", 2},
+       {"head_dim", 10},
+       {"max_position_embeddings", 16},
+       {"attention_dropout", dropout},
+       {"attention_bias", true},
+       {"rope_theta", 100.0},
+       {"rope_scaling",
+        {{"rope_type", "llama3"}, {"factor", 8.0}, {"original_max_position_embeddings", 16}}}});
   // Gradients of gate and up are about 1e-5, their rounding in fp32 1e-9; an eps below them would
   // make of that a thousandth of a step, and of five steps more than fp32's tolerance.
   training.eps = 1e-5;

@@ -26,7 +26,7 @@ void write_weights(models::ModelSpecification& specification, const std::filesys
   std::vector<io::TensorSpec> tensors;
   std::map<std::string, at::Tensor> values;
   for (const nn::ParameterHandle& parameter : build.parameters()) {
-    const std::string name = models::hugging_face_name(specification, parameter->name);
+    const std::string name = models::slice_in_files(specification, parameter->name).name;
     tensors.push_back({name, io::ScalarType::f32, parameter->shape});
     values[name] = at::empty({parameter->numel()}, at::kFloat);
     ops::fill_normal(values[name], 0, ops::parameter_stream(3, parameter->name), 0, 0.5);

@@ -7,10 +7,9 @@
 #include "colossal/booster/state_shapes.h"
 #include "colossal/layout/heads.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/models/gpt2/model.h"
-#include "colossal/models/gpt2/sharding.h"
-#include "colossal/models/llama/model.h"
-#include "colossal/models/llama/sharding.h"
+#include "colossal/models/decoder.h"
+#include "colossal/models/decoder_sharding.h"
+#include "colossal/models/families.h"
 #include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/run_ranks.h"
@@ -45,8 +44,11 @@ EngineConfig engine_config(const TinyTraining& training) {
 }
 
 ModelSource source_of(const TinyTraining& training) {
-  return {.sharding = sharding_of(training),
-          .make = [training](nn::Builder& build) { return make_model(training, build); },
+  return {.sharding = models::sharding(training.model),
+          .make =
+              [training](nn::Builder& build) {
+                return std::make_unique<models::Decoder>(build, training.model);
+              },
           .compute = training.compute};
 }
 
@@ -54,8 +56,8 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, ranks);
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
-  const auto build = parallel::make_builder(context, sharding_of(training));
-  const auto model = make_model(training, *build);
+  const auto build = parallel::make_builder(context, models::sharding(training.model));
+  const auto model = std::make_unique<models::Decoder>(*build, training.model);
   Engine engine(build->parameters(), pipelined(*model, source_of(training), context), context,
                 engine_config(training));
   const data::Batch batch = tiny_batch(training, 0, 0, 2);
@@ -93,8 +95,8 @@ std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t ste
 void run_rank(const TinyTraining& training, comm::World& world, TinyResult& result,
               std::mutex& mutex) {
   const ParallelContext context(world, strategy_of(training, world.size()));
-  const auto build = parallel::make_builder(context, sharding_of(training));
-  const auto model = make_model(training, *build);
+  const auto build = parallel::make_builder(context, models::sharding(training.model));
+  const auto model = std::make_unique<models::Decoder>(*build, training.model);
   EngineConfig config = engine_config(training);
   if (training.order_known) config.order = order_of(training, world.rank(), world.size());
   const auto count = [](const at::Tensor& labels) { return (labels >= 0).sum().item<int64_t>(); };
@@ -132,36 +134,35 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
 
 }  // namespace
 
-models::gpt2::Config tiny_config(double dropout) {
-  return {.vocab_size = 97,
-          .n_positions = 16,
-          .n_embd = 36,
-          .n_layer = 2,
-          .n_head = 3,
-          .n_inner = 52,
-          .embd_pdrop = dropout,
-          .attn_pdrop = dropout,
-          .resid_pdrop = dropout};
+models::DecoderConfig decoder(const std::string& preset, const nlohmann::json& fields) {
+  return models::resolve_model({.preset = preset, .overrides = fields}).decoder;
 }
 
-models::ModelFacts facts_of(const TinyTraining& training) {
-  return training.llama ? models::llama::facts(*training.llama)
-                        : models::gpt2::facts(training.model);
+models::DecoderConfig tiny_gpt2(double dropout) {
+  return decoder("gpt2-tiny", {{"vocab_size", 97},
+                               {"n_positions", 16},
+                               {"n_embd", 36},
+                               {"n_layer", 2},
+                               {"n_head", 3},
+                               {"n_inner", 52},
+                               {"embd_pdrop", dropout},
+                               {"attn_pdrop", dropout},
+                               {"resid_pdrop", dropout}});
 }
 
-parallel::Sharding sharding_of(const TinyTraining& training) {
-  return training.llama ? models::llama::sharding(*training.llama)
-                        : models::gpt2::sharding(training.model);
-}
-
-std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
-                                                  nn::Builder& build) {
-  if (training.llama) return std::make_unique<models::llama::Model>(build, *training.llama);
-  return std::make_unique<models::gpt2::Model>(build, training.model);
+models::DecoderConfig tiny_llama(double dropout) {
+  return decoder("llama-tiny", {{"vocab_size", 97},
+                                {"hidden_size", 36},
+                                {"intermediate_size", 52},
+                                {"num_hidden_layers", 2},
+                                {"num_attention_heads", 6},
+                                {"num_key_value_heads", 2},
+                                {"max_position_embeddings", 16},
+                                {"attention_dropout", dropout}});
 }
 
 Strategy strategy_of(const TinyTraining& training, int ranks) {
-  const models::ModelFacts facts = facts_of(training);
+  const models::ModelFacts facts = models::facts(training.model);
   Strategy strategy = training.layout;
   strategy.dp = ranks / (strategy.pp * strategy.sp * strategy.tp);
   strategy.key_value_replicas =
@@ -176,7 +177,7 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
   batch.labels = at::empty({count, sequence}, at::kLong);
   auto inputs = batch.inputs.accessor<int64_t, 2>();
   auto labels = batch.labels.accessor<int64_t, 2>();
-  const auto vocabulary = static_cast<uint64_t>(facts_of(training).vocabulary);
+  const auto vocabulary = static_cast<uint64_t>(training.model.vocabulary);
   for (int64_t row = 0; row < count; ++row) {
     const int64_t in_step = begin + row;
     const int64_t id = (training.one_batch ? 0 : step * training.global_batch) + in_step;

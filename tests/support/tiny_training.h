@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,21 +14,23 @@
 #include "colossal/booster/engine.h"
 #include "colossal/comm/world.h"
 #include "colossal/mesh/strategy.h"
-#include "colossal/models/gpt2/config.h"
+#include "colossal/models/decoder_config.h"
 #include "colossal/models/language_model.h"
-#include "colossal/models/llama/config.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
 
 namespace colossal::test {
 
+// A preset with other fields of its config.json.
+models::DecoderConfig decoder(const std::string& preset, const nlohmann::json& fields);
+
 // Sizes that divide by nothing convenient.
-models::gpt2::Config tiny_config(double dropout = 0);
+models::DecoderConfig tiny_gpt2(double dropout = 0);
+models::DecoderConfig tiny_llama(double dropout = 0);
 
 struct TinyTraining {
-  models::gpt2::Config model = tiny_config();
-  std::optional<models::llama::Config> llama;  // instead of it
-  Strategy layout;                             // dp is what sp and tp leave of the ranks
+  models::DecoderConfig model = tiny_gpt2();
+  Strategy layout;  // dp is what sp and tp leave of the ranks
   bool accumulate_whole = false;
   memory::Recompute recompute;
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
@@ -61,10 +64,6 @@ struct TinyResult {
   std::vector<std::map<comm::Ledger::Key, comm::Traffic>> traffic;  // by rank, of all steps
   std::vector<memory::TierPools::Traffic> tier_traffic;             // the same
 };
-
-models::ModelFacts facts_of(const TinyTraining& training);
-parallel::Sharding sharding_of(const TinyTraining& training);
-std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training, nn::Builder& build);
 
 Strategy strategy_of(const TinyTraining& training, int ranks);
 

@@ -42,6 +42,12 @@ nlohmann::json token_numbers(const models::ModelRequest& model) {
   return numbers;
 }
 
+nlohmann::json without_token_numbers(nlohmann::json config) {
+  std::erase_if(config.get_ref<nlohmann::json::object_t&>(),
+                [](const auto& field) { return field.first.ends_with("_token_id"); });
+  return config;
+}
+
 bool names(const nlohmann::json& end, int32_t token) {
   return end.is_array() ? std::find(end.begin(), end.end(), token) != end.end() : end == token;
 }
@@ -110,10 +116,12 @@ std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer)
 }
 
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer) {
-  SavedModel saved{job.model.config, {}};
-  saved.config["dtype"] = torch_name(job.precision.compute);
   const models::ModelRequest& model = job.config.model;
   const bool keep = !model.path.empty() && numbers_are_of(model, tokenizer);
+  SavedModel saved{without_token_numbers(job.model.other_fields), {}};
+  saved.config.update(job.model.config);
+  saved.config.erase("torch_dtype");  // what transformers 4 calls dtype
+  saved.config["dtype"] = torch_name(job.precision.compute);
   if (keep) saved.config.update(token_numbers(model));
   saved.files = keep ? source_files(model.path, tokenizer) : tokenizer.files();
   if (saved.config.value("eos_token_id", nlohmann::json()).is_null()) {

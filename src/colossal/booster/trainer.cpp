@@ -124,7 +124,7 @@ class Trainer {
   void load_weights() {
     memory::ChunkEngine& chunks = engine_.chunks();
     checkpoint::read_weights(
-        job_.model.weights, chunks.parameters(), chunks, description().hugging_face_name,
+        job_.model.weights, chunks.parameters(), chunks, description().slice_in_files,
         [this](const std::string& name) { return models::spare_tensor(job_.model, name); });
     log::info("weights from {}", job_.model.weights.string());
   }
@@ -232,8 +232,9 @@ class Trainer {
   checkpoint::Description description() const {
     checkpoint::Description description;
     description.model_config = saved_model_.config;
-    description.hugging_face_name = [this](const std::string& parameter) {
-      return models::hugging_face_name(job_.model, parameter);
+    description.model_fields = job_.model.config;
+    description.slice_in_files = [this](const std::string& parameter) {
+      return models::slice_in_files(job_.model, parameter);
     };
     description.files = saved_model_.files;
     description.state = {{"version", kStateVersion},

@@ -37,33 +37,44 @@ io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
   return writer;
 }
 
-void write_tensor(io::DirectoryWriter& writer, const FilePlan& plan, const std::string& name,
-                  int64_t begin, const at::Tensor& values) {
-  const FilePlan::Position position = plan.find(name, begin);
-  const at::Tensor here = values.cpu();
-  const std::span<const std::byte> bytes = bytes_of(here);
+void write_bytes(io::DirectoryWriter& writer, const FilePlan::Position& position,
+                 std::span<const std::byte> bytes) {
   for (size_t done = 0; done < bytes.size(); done += kSlabBytes) {
     writer.write(*position.file, position.offset + static_cast<int64_t>(done),
                  bytes.subspan(done, std::min<size_t>(kSlabBytes, bytes.size() - done)));
   }
 }
 
-// Names in the files of a parameter's values, by kind, and their types.
+// Elements of a parameter from `begin` on.
+void write_values(io::DirectoryWriter& writer, const FilePlan& plan, const TensorSlice& slice,
+                  const std::vector<int64_t>& shape, int64_t begin, const at::Tensor& values) {
+  const at::Tensor here = values.cpu();
+  const std::span<const std::byte> bytes = bytes_of(here);
+  const auto element = static_cast<size_t>(here.element_size());
+  slice.for_each_run(shape, {begin, begin + here.numel()}, [&](const TensorSlice::Run& run) {
+    write_bytes(writer, plan.find(slice.name, run.tensor_begin),
+                bytes.subspan(static_cast<size_t>(run.parameter_begin - begin) * element,
+                              static_cast<size_t>(run.count) * element));
+  });
+}
+
+// Where the files have a parameter's values, by kind, and their types.
 struct Kinds {
-  std::vector<std::string> names;
+  std::vector<TensorSlice> slices;
   std::vector<at::ScalarType> types;
   size_t weights = 1;  // of the kinds, the first: weights and masters
 
-  Kinds(const nn::Parameter& parameter, const memory::ChunkEngine& chunks, const NameOf& name_of) {
+  Kinds(const nn::Parameter& parameter, const memory::ChunkEngine& chunks,
+        const SliceOf& slice_of) {
     const memory::ChunkOptions& options = chunks.options();
-    add(name_of(parameter.name), options.working);
+    add(slice_of(parameter.name), options.working);
     if (!parameter.trainable) return;
     if (options.master != options.working) {
-      add(FilePlan::master_name(parameter.name), options.master);
+      add({FilePlan::master_name(parameter.name)}, options.master);
       weights = 2;
     }
     for (const std::string& state : chunks.optimizer().state_names()) {
-      add(FilePlan::state_name(state, parameter.name), options.master);
+      add({FilePlan::state_name(state, parameter.name)}, options.master);
     }
   }
 
@@ -77,8 +88,8 @@ struct Kinds {
   }
 
  private:
-  void add(std::string name, at::ScalarType type) {
-    names.push_back(std::move(name));
+  void add(TensorSlice slice, at::ScalarType type) {
+    slices.push_back(std::move(slice));
     types.push_back(type);
   }
 };
@@ -106,19 +117,20 @@ std::vector<bool> find_strided(const memory::ChunkEngine& chunks, const comm::Gr
 
 // Collective. A rank whose disk fails still takes part in the exchanges, and throws at the end.
 void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
-                  const memory::ChunkEngine& chunks, const NameOf& name_of,
+                  const memory::ChunkEngine& chunks, const SliceOf& slice_of,
                   const comm::Group& group) {
   const std::vector<bool> strided = find_strided(chunks, group);
   std::exception_ptr failure;
   for (size_t i = 0; i < strided.size(); ++i) {
     const nn::Parameter& parameter = *chunks.parameters()[i];
-    const Kinds kinds(parameter, chunks, name_of);
+    const Kinds kinds(parameter, chunks, slice_of);
     const auto write = [&](int64_t begin, const std::vector<at::Tensor>& values) {
       if (failure) return;
       try {
         for (size_t kind = 0; kind < values.size(); ++kind) {
-          if (kind < kinds.weights) refuse_non_finite(kinds.names[kind], values[kind]);
-          write_tensor(writer, plan, kinds.names[kind], begin, values[kind]);
+          const TensorSlice& slice = kinds.slices[kind];
+          if (kind < kinds.weights) refuse_non_finite(slice.name, values[kind]);
+          write_values(writer, plan, slice, parameter.shape, begin, values[kind]);
         }
       } catch (...) {
         failure = std::current_exception();
@@ -141,8 +153,8 @@ void check_model(const std::filesystem::path& checkpoint, const nlohmann::json& 
   const nlohmann::json found = io::read_json(checkpoint / "config.json");
   std::string differences;
   for (const auto& [field, value] : wanted.items()) {
-    // Dropout, token ids and the type of storage do not change what the weights are.
-    if (field.ends_with("_pdrop") || field.ends_with("_token_id") || field == "dtype") continue;
+    // Dropout does not change what the weights are.
+    if (field.ends_with("_pdrop") || field.ends_with("dropout")) continue;
     const nlohmann::json other = found.value(field, nlohmann::json());
     if (other == value) continue;
     differences += fmt::format("{}{} = {} here, {} there", differences.empty() ? "" : "; ", field,
@@ -157,7 +169,7 @@ void check_model(const std::filesystem::path& checkpoint, const nlohmann::json& 
 
 // Masters where the checkpoint has them: working weights are their rounding.
 void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsReader& states,
-                 memory::ChunkEngine& chunks, const NameOf& name_of) {
+                 memory::ChunkEngine& chunks, const SliceOf& slice_of) {
   nn::ParameterList without_master;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
     const io::TensorEntry* entry = states.find(FilePlan::master_name(parameter->name));
@@ -165,12 +177,12 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
       without_master.push_back(parameter);
       continue;
     }
-    read_tensor(states, *entry, *parameter, chunks.kept_weights(*parameter),
+    read_tensor(states, *entry, *parameter, {entry->name}, chunks.kept_weights(*parameter),
                 [&](int64_t begin, const at::Tensor& values) {
                   store_finite_weights(states, *entry, *parameter, begin, values, chunks);
                 });
   }
-  read_weights(checkpoint, without_master, chunks, name_of);
+  read_weights(checkpoint, without_master, chunks, slice_of);
 }
 
 void load_state(const io::SafetensorsReader& states, memory::ChunkEngine& chunks) {
@@ -184,7 +196,7 @@ void load_state(const io::SafetensorsReader& states, memory::ChunkEngine& chunks
         throw ConfigError(fmt::format("{}: no tensor \"{}\" of shape [{}]", states.path().string(),
                                       name, fmt::join(parameter->shape, ", ")));
       }
-      read_tensor(states, *entry, *parameter, chunks.kept_state(*parameter),
+      read_tensor(states, *entry, *parameter, {entry->name}, chunks.kept_state(*parameter),
                   [&](int64_t begin, const at::Tensor& values) {
                     chunks.store_state(*parameter, i, begin, values);
                   });
@@ -237,7 +249,7 @@ void Save::let_go() {
 }
 
 std::filesystem::path Save::run() {
-  const FilePlan plan(chunks_, description_.hugging_face_name, kShardBytes);
+  const FilePlan plan(chunks_, description_.slice_in_files, kShardBytes);
   std::optional<io::DirectoryWriter> writer;
   // A failure anywhere below throws on every rank; rank 0's writer then discards what it made.
   const std::string temporary = on_first_rank(group_, [&] {
@@ -250,7 +262,7 @@ std::filesystem::path Save::run() {
     return "";
   });
   const std::vector<std::string> written = together(group_, [&] {
-    write_pieces(*writer, plan, chunks_, description_.hugging_face_name, group_);
+    write_pieces(*writer, plan, chunks_, description_.slice_in_files, group_);
     let_go();
     writer->sync();
     return writer->written().to_json();
@@ -276,7 +288,7 @@ nlohmann::json read_state(const std::filesystem::path& checkpoint) {
 
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description) {
-  check_model(checkpoint, description.model_config);
+  check_model(checkpoint, description.model_fields);
   nlohmann::json state = read_state(checkpoint);
   if (state.value("optimizer", "") != chunks.optimizer().name()) {
     throw ConfigError(fmt::format(
@@ -284,7 +296,7 @@ nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine
         state.value("optimizer", nlohmann::json()).dump(), chunks.optimizer().name()));
   }
   const io::SafetensorsReader states(checkpoint / kOptimizerFile);
-  load_values(checkpoint, states, chunks, description.hugging_face_name);
+  load_values(checkpoint, states, chunks, description.slice_in_files);
   load_state(states, chunks);
   chunks.set_update_counts(state.at("update_counts"));
   return state;

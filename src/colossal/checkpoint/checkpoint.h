@@ -29,8 +29,9 @@ namespace colossal::checkpoint {
 
 // What a checkpoint holds beside tensors.
 struct Description {
-  nlohmann::json model_config;                             // config.json
-  NameOf hugging_face_name;                                // of a parameter
+  nlohmann::json model_config;  // config.json
+  nlohmann::json model_fields;  // those of its fields that say which model it is
+  SliceOf slice_in_files;       // of a parameter's weights
   std::vector<std::pair<std::string, std::string>> files;  // tokenizer: name, content
   nlohmann::json state;                                    // state.json
 };

@@ -1,6 +1,7 @@
 #include "colossal/checkpoint/file_plan.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/tensor_bytes.h"
@@ -12,19 +13,24 @@ namespace {
 const io::SafetensorsMetadata kMetadata{{"format", "pt"}};
 
 std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine& chunks,
-                                                       const NameOf& name_of, int64_t shard_bytes) {
+                                                       const SliceOf& slice_of,
+                                                       int64_t shard_bytes) {
   const io::ScalarType type = file_type(chunks.options().working);
   std::vector<std::vector<io::TensorSpec>> shards(1);
+  std::set<std::string> planned;
   int64_t filled = 0;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
     if (!parameter->begins_tensor()) continue;
-    const int64_t bytes = parameter->numel() * io::scalar_type_bytes(type);
+    const TensorSlice slice = slice_of(parameter->name);
+    if (!planned.insert(slice.name).second) continue;  // with another parameter of the tensor
+    const std::vector<int64_t> shape = slice.tensor_shape(parameter->shape);
+    const int64_t bytes = c10::multiply_integers(shape) * io::scalar_type_bytes(type);
     if (filled > 0 && filled + bytes > shard_bytes) {
       shards.emplace_back();
       filled = 0;
     }
     filled += bytes;
-    shards.back().push_back({name_of(parameter->name), type, parameter->shape});
+    shards.back().push_back({slice.name, type, shape});
   }
   return shards;
 }
@@ -47,8 +53,9 @@ std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks) {
 
 }  // namespace
 
-FilePlan::FilePlan(const memory::ChunkEngine& chunks, const NameOf& name_of, int64_t shard_bytes) {
-  const auto shards = weight_shards(chunks, name_of, shard_bytes);
+FilePlan::FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of,
+                   int64_t shard_bytes) {
+  const auto shards = weight_shards(chunks, slice_of, shard_bytes);
   weight_files_ = shards.size();
   for (size_t shard = 0; shard < shards.size(); ++shard) {
     const std::string name =

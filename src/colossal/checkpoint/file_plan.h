@@ -17,7 +17,7 @@ inline constexpr const char* kStateFile = "training_state/state.json";
 class FilePlan {
  public:
   // Weights in shards of at most `shard_bytes` (a larger tensor has one alone), then the state.
-  FilePlan(const memory::ChunkEngine& chunks, const NameOf& name_of, int64_t shard_bytes);
+  FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, int64_t shard_bytes);
 
   struct PlannedFile {
     std::string name;

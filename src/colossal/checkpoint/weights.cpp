@@ -68,10 +68,10 @@ bool is_spare(const io::TensorDirectory& directory, const std::string& name,
 }
 
 void check_all_are_read(const io::TensorDirectory& directory, const nn::ParameterList& parameters,
-                        const NameOf& name_of, const SpareTensor& spare) {
+                        const SliceOf& slice_of, const SpareTensor& spare) {
   std::set<std::string> read;
   for (const nn::ParameterHandle& parameter : parameters) {
-    if (const auto tensor = look_for(directory, name_of(parameter->name))) {
+    if (const auto tensor = look_for(directory, slice_of(parameter->name).name)) {
       read.insert(tensor->entry->name);
     }
   }
@@ -92,11 +92,13 @@ void check_all_are_read(const io::TensorDirectory& directory, const nn::Paramete
 }  // namespace
 
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                 const nn::Parameter& parameter, Range here, const TakeValues& take) {
-  if (entry.shape != parameter.shape) {
+                 const nn::Parameter& parameter, const TensorSlice& slice, Range here,
+                 const TakeValues& take) {
+  const std::vector<int64_t> shape = slice.tensor_shape(parameter.shape);
+  if (entry.shape != shape) {
     throw ConfigError(fmt::format("{}: tensor \"{}\" is [{}], the model needs [{}]",
                                   file.path().string(), entry.name, fmt::join(entry.shape, ", "),
-                                  fmt::join(parameter.shape, ", ")));
+                                  fmt::join(shape, ", ")));
   }
   const at::ScalarType type = tensor_type(entry, file.path());
   const auto element = static_cast<int64_t>(c10::elementSize(type));
@@ -106,9 +108,13 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
     const at::Tensor values = at::empty({now.size()}, type);
     const std::span<std::byte> bytes = writable_bytes_of(values);
     parameter.for_each_run(now, [&](const nn::Parameter::Run& run) {
-      file.read(entry, run.begin * element,
-                bytes.subspan(static_cast<size_t>((run.local_begin - begin) * element),
-                              static_cast<size_t>(run.count * element)));
+      const int64_t to = run.local_begin - begin - run.begin;
+      slice.for_each_run(
+          parameter.shape, {run.begin, run.begin + run.count}, [&](const TensorSlice::Run& part) {
+            file.read(entry, part.tensor_begin * element,
+                      bytes.subspan(static_cast<size_t>((to + part.parameter_begin) * element),
+                                    static_cast<size_t>(part.count * element)));
+          });
     });
     take(begin, values);
   }
@@ -127,12 +133,13 @@ void store_finite_weights(const io::SafetensorsReader& file, const io::TensorEnt
 }
 
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                  memory::ChunkEngine& chunks, const NameOf& name_of, const SpareTensor& spare) {
+                  memory::ChunkEngine& chunks, const SliceOf& slice_of, const SpareTensor& spare) {
   const io::TensorDirectory directory(folder);
-  check_all_are_read(directory, chunks.parameters(), name_of, spare);
+  check_all_are_read(directory, chunks.parameters(), slice_of, spare);
   for (const nn::ParameterHandle& parameter : parameters) {
-    const auto [file, entry] = find(directory, name_of(parameter->name));
-    read_tensor(*file, *entry, *parameter, chunks.kept_weights(*parameter),
+    const TensorSlice slice = slice_of(parameter->name);
+    const auto [file, entry] = find(directory, slice.name);
+    read_tensor(*file, *entry, *parameter, slice, chunks.kept_weights(*parameter),
                 [&](int64_t begin, const at::Tensor& values) {
                   store_finite_weights(*file, *entry, *parameter, begin, values, chunks);
                 });

@@ -11,12 +11,14 @@
 #include <string>
 
 #include "colossal/io/safetensors.h"
+#include "colossal/layout/tensor_slice.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/nn/parameter.h"
 
 namespace colossal::checkpoint {
 
-using NameOf = std::function<std::string(const std::string& parameter)>;
+// Where files have a parameter.
+using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
 // What a tensor is that no parameter is named after: nothing where that is not known, the empty
 // string where it is not needed, else the name of the tensor whose copy it must be.
@@ -29,16 +31,18 @@ using SpareTensor = std::function<std::optional<std::string>(const std::string& 
 // are not finite.
 void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
-    memory::ChunkEngine& chunks, const NameOf& name_of,
+    memory::ChunkEngine& chunks, const SliceOf& slice_of,
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; });
 
 // Flat values from element `begin` on, in the file's type.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 
-// Elements `here` of one tensor, counted as they lie here (Parameter::for_each_run). Throws
-// ConfigError where its shape is not the parameter's.
+// Elements `here` of a parameter, counted as they lie here (Parameter::for_each_run), of which
+// `entry` holds the parameter as `slice` says. Throws ConfigError where the tensor's shape is not
+// what the slice needs.
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                 const nn::Parameter& parameter, Range here, const TakeValues& take);
+                 const nn::Parameter& parameter, const TensorSlice& slice, Range here,
+                 const TakeValues& take);
 
 // Gives values of a tensor in a file to `chunks`: elements of the parameter as they lie here, from
 // `begin` on. Throws IoError where a number among them is not finite.

@@ -1,5 +1,8 @@
 #include "colossal/models/config_fields.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 namespace colossal::models {
@@ -8,6 +11,97 @@ namespace {
 [[noreturn]] void refuse(const std::string& name, const nlohmann::json& found,
                          const std::string& wanted) {
   throw FieldError({name}, fmt::format("{} = {}", name, found.dump()), wanted);
+}
+
+int64_t checked_size(const std::string& name, const nlohmann::json& value, int64_t maximum) {
+  const std::string wanted = fmt::format("expected a whole number from 1 to {}", maximum);
+  if (!value.is_number_integer()) refuse(name, value, wanted);
+  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(maximum)) {
+    refuse(name, value, wanted);
+  }
+  const int64_t size = value.get<int64_t>();
+  if (size < 1 || size > maximum) refuse(name, value, wanted);
+  return size;
+}
+
+double checked_number(const std::string& name, const nlohmann::json& value, double minimum,
+                      double maximum) {
+  const std::string wanted = fmt::format("expected a number from {} to {}", minimum, maximum);
+  if (!value.is_number()) refuse(name, value, wanted);
+  const double number = value.get<double>();
+  if (!(number >= minimum && number <= maximum)) refuse(name, value, wanted);
+  return number;
+}
+
+// Fields that transformers, or a trainer, writes into any config.json and that do not change what
+// the model computes.
+constexpr std::array kFieldsOfNoModel{"_attn_implementation",
+                                      "_attn_implementation_autoset",
+                                      "_commit_hash",
+                                      "_name_or_path",
+                                      "architectures",
+                                      "attn_implementation",
+                                      "auto_map",
+                                      "bad_words_ids",
+                                      "begin_suppress_tokens",
+                                      "cache_implementation",
+                                      "chunk_size_feed_forward",
+                                      "classifier_dropout",
+                                      "diversity_penalty",
+                                      "do_sample",
+                                      "dtype",
+                                      "early_stopping",
+                                      "encoder_no_repeat_ngram_size",
+                                      "exponential_decay_length_penalty",
+                                      "finetuning_task",
+                                      "forced_bos_token_id",
+                                      "forced_eos_token_id",
+                                      "gradient_checkpointing",
+                                      "id2label",
+                                      "is_decoder",
+                                      "is_encoder_decoder",
+                                      "label2id",
+                                      "length_penalty",
+                                      "max_length",
+                                      "min_length",
+                                      "model_type",
+                                      "no_repeat_ngram_size",
+                                      "num_beam_groups",
+                                      "num_beams",
+                                      "num_labels",
+                                      "num_return_sequences",
+                                      "output_attentions",
+                                      "output_hidden_states",
+                                      "output_scores",
+                                      "prefix",
+                                      "pretraining_tp",
+                                      "pruned_heads",
+                                      "problem_type",
+                                      "remove_invalid_values",
+                                      "repetition_penalty",
+                                      "return_dict",
+                                      "return_dict_in_generate",
+                                      "sep_token_id",
+                                      "suppress_tokens",
+                                      "task_specific_params",
+                                      "temperature",
+                                      "tokenizer_class",
+                                      "top_k",
+                                      "top_p",
+                                      "torch_dtype",
+                                      "tf_legacy_loss",
+                                      "tie_encoder_decoder",
+                                      "torchscript",
+                                      "transformers_version",
+                                      "typical_p",
+                                      "unsloth_fixed",
+                                      "unsloth_version",
+                                      "use_bfloat16",
+                                      "use_cache"};
+
+bool changes_no_computation(std::string_view field) {
+  return field.ends_with("_token_id") || field.ends_with("_token_index") ||
+         std::ranges::find(kFieldsOfNoModel, field) != kFieldsOfNoModel.end();
 }
 
 }  // namespace
@@ -23,55 +117,88 @@ const nlohmann::json* ConfigFields::find(const std::string& name) const {
   return it == json_.end() || it->is_null() ? nullptr : &*it;
 }
 
-int64_t ConfigFields::required_size(const std::string& name, int64_t maximum) const {
+int64_t ConfigFields::required_size(const std::string& name, int64_t maximum) {
   if (!find(name)) {
     throw FieldError(
         {name}, "",
         fmt::format("field \"{}\" is missing; it is a whole number from 1 to {}", name, maximum));
   }
-  return optional_size(name, 0, maximum);
+  return size(name, 0, maximum);
 }
 
-int64_t ConfigFields::optional_size(const std::string& name, int64_t fallback,
-                                    int64_t maximum) const {
+int64_t ConfigFields::size(const std::string& name, int64_t fallback, int64_t maximum) {
   const nlohmann::json* value = find(name);
-  if (!value) return fallback;
-  const std::string wanted = fmt::format("expected a whole number from 1 to {}", maximum);
-  if (!value->is_number_integer()) refuse(name, *value, wanted);
-  if (value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(maximum)) {
-    refuse(name, *value, wanted);
-  }
-  const int64_t size = value->get<int64_t>();
-  if (size < 1 || size > maximum) refuse(name, *value, wanted);
+  const int64_t size = value ? checked_size(name, *value, maximum) : fallback;
+  note(name, size);
   return size;
 }
 
+int64_t ConfigFields::size_or_none(const std::string& name, int64_t maximum) {
+  if (has(name)) return size(name, 0, maximum);
+  note(name, nullptr);
+  return 0;
+}
+
 double ConfigFields::number(const std::string& name, double fallback, double minimum,
-                            double maximum) const {
+                            double maximum) {
   const nlohmann::json* value = find(name);
-  if (!value) return fallback;
-  const std::string wanted = fmt::format("expected a number from {} to {}", minimum, maximum);
-  if (!value->is_number()) refuse(name, *value, wanted);
-  const double number = value->get<double>();
-  if (!(number >= minimum && number <= maximum)) refuse(name, *value, wanted);
+  const double number = value ? checked_number(name, *value, minimum, maximum) : fallback;
+  note(name, number);
   return number;
 }
 
-bool ConfigFields::flag(const std::string& name, bool fallback) const {
-  const nlohmann::json* value = find(name);
-  if (!value) return fallback;
-  if (!value->is_boolean()) refuse(name, *value, "expected true or false");
-  return value->get<bool>();
+double ConfigFields::number_or_none(const std::string& name, double minimum, double maximum) {
+  if (has(name)) return number(name, 0, minimum, maximum);
+  note(name, nullptr);
+  return 0;
 }
 
-std::string ConfigFields::text(const std::string& name, const std::string& fallback) const {
-  const nlohmann::json* value = find(name);
-  if (!value) return fallback;
-  if (!value->is_string()) refuse(name, *value, "expected a text");
-  return value->get<std::string>();
+double ConfigFields::dropout(const std::string& name, double fallback) {
+  dropouts_.push_back(name);
+  return number(name, fallback, 0, 0.999);
 }
 
-void ConfigFields::require(const std::string& name, const nlohmann::json& supported) const {
+bool ConfigFields::flag(const std::string& name, bool fallback) {
+  const nlohmann::json* value = find(name);
+  if (value && !value->is_boolean()) refuse(name, *value, "expected true or false");
+  const bool flag = value ? value->get<bool>() : fallback;
+  note(name, flag);
+  return flag;
+}
+
+std::string ConfigFields::text(const std::string& name, const std::string& fallback) {
+  const nlohmann::json* value = find(name);
+  if (value && !value->is_string()) refuse(name, *value, "expected a text");
+  const std::string text = value ? value->get<std::string>() : fallback;
+  note(name, text);
+  return text;
+}
+
+std::vector<std::string> ConfigFields::text_of_layers(const std::string& name, int64_t layers,
+                                                      const std::vector<std::string>& allowed) {
+  const nlohmann::json* value = find(name);
+  if (!value) return {};
+  const std::string wanted = fmt::format("expected a list of {} texts, one for each layer, of: {}",
+                                         layers, fmt::join(allowed, ", "));
+  const auto is_allowed = [&](const nlohmann::json& text) {
+    return text.is_string() && std::ranges::find(allowed, text.get<std::string>()) != allowed.end();
+  };
+  if (!value->is_array() || static_cast<int64_t>(value->size()) != layers ||
+      !std::ranges::all_of(*value, is_allowed)) {
+    refuse(name, *value, wanted);
+  }
+  note(name, *value);
+  return value->get<std::vector<std::string>>();
+}
+
+nlohmann::json ConfigFields::object(const std::string& name) {
+  const nlohmann::json* value = find(name);
+  if (value && !value->is_object()) refuse(name, *value, "expected an object");
+  note(name, value ? *value : nlohmann::json());
+  return value ? *value : nlohmann::json();
+}
+
+void ConfigFields::require(const std::string& name, const nlohmann::json& supported) {
   const nlohmann::json* value = find(name);
   if (value && *value != supported) {
     refuse(name, *value,
@@ -79,6 +206,22 @@ void ConfigFields::require(const std::string& name, const nlohmann::json& suppor
                ? "expected none: this is not supported"
                : fmt::format("expected {}: nothing else is supported", supported.dump()));
   }
+  note(name, supported);
+}
+
+nlohmann::json ConfigFields::take_others() const {
+  nlohmann::json others = nlohmann::json::object();
+  for (const auto& [field, value] : json_.items()) {
+    if (resolved_.contains(field)) continue;
+    if (!changes_no_computation(field) && !value.is_null()) {
+      refuse(field, value,
+             fmt::format("this field is not known for model_type {}, and it may change what the "
+                         "model computes; remove it if it does not",
+                         json_.value("model_type", nlohmann::json()).dump()));
+    }
+    others[field] = value;
+  }
+  return others;
 }
 
 }  // namespace colossal::models

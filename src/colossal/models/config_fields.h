@@ -1,4 +1,4 @@
-// Reads and checks fields of a config.json.
+// Reads and checks fields of a config.json, and remembers which it read and what they came to.
 #pragma once
 
 #include <cstdint>
@@ -32,24 +32,49 @@ class FieldError : public ConfigError {
   std::string why_;
 };
 
-// Every function throws FieldError that names the field, what was found and what would do.
+// Every function throws FieldError that names the field, what was found and what would do. A field
+// that is absent or null has the value `fallback`.
 class ConfigFields {
  public:
   explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
 
   bool has(const std::string& name) const { return find(name) != nullptr; }  // and not null
-  int64_t required_size(const std::string& name, int64_t maximum) const;
-  // `fallback` where the field is absent or null.
-  int64_t optional_size(const std::string& name, int64_t fallback, int64_t maximum) const;
-  double number(const std::string& name, double fallback, double minimum, double maximum) const;
-  bool flag(const std::string& name, bool fallback) const;
-  std::string text(const std::string& name, const std::string& fallback) const;
+  int64_t required_size(const std::string& name, int64_t maximum);
+  int64_t size(const std::string& name, int64_t fallback, int64_t maximum);
+  // 0 where it is absent or null.
+  int64_t size_or_none(const std::string& name, int64_t maximum);
+  double number(const std::string& name, double fallback, double minimum, double maximum);
+  // A number, or 0 where it is absent or null.
+  double number_or_none(const std::string& name, double minimum, double maximum);
+  // The probability of a dropout: a run's model.dropout replaces it.
+  double dropout(const std::string& name, double fallback);
+  bool flag(const std::string& name, bool fallback);
+  std::string text(const std::string& name, const std::string& fallback);
+  // Texts, one for each layer; empty where the field is absent or null. Throws FieldError for
+  // another number of them or for one that is not among `allowed`.
+  std::vector<std::string> text_of_layers(const std::string& name, int64_t layers,
+                                          const std::vector<std::string>& allowed);
+  // An object as it stands; null where it is absent.
+  nlohmann::json object(const std::string& name);
   // For settings of which only some values are computed here.
-  void require(const std::string& name, const nlohmann::json& supported) const;
+  void require(const std::string& name, const nlohmann::json& supported);
+  // The field has no influence on what is computed.
+  void ignore(const std::string& name) { note(name, json_.value(name, nlohmann::json())); }
+
+  // Every field that was read, with its value or fallback.
+  const nlohmann::json& resolved() const { return resolved_; }
+  const std::vector<std::string>& dropouts() const { return dropouts_; }
+  // Throws FieldError naming a field that was not read and may change what the model computes;
+  // returns those that do not: of training, of generation, of the library that wrote the file.
+  nlohmann::json take_others() const;
 
  private:
   const nlohmann::json* find(const std::string& name) const;
+  void note(const std::string& name, const nlohmann::json& value) { resolved_[name] = value; }
+
   const nlohmann::json& json_;
+  nlohmann::json resolved_ = nlohmann::json::object();
+  std::vector<std::string> dropouts_;
 };
 
 }  // namespace colossal::models

@@ -1,12 +1,32 @@
 #include "colossal/models/decoder.h"
 
+#include "colossal/models/decoder_block.h"
+
 namespace colossal::models {
+
+Decoder::Decoder(nn::Builder& build, const DecoderConfig& config) {
+  const nn::Initializer normal = nn::Initializer::normal(config.initializer_range);
+  const nn::EmbeddingOptions table{config.vocabulary, config.hidden, normal};
+  build.begin_part({nn::ModelPart::Kind::embedding});
+  token_embedding_ = build.embedding("token_embedding", table);
+  if (config.learned_positions) {
+    position_embedding_ =
+        build.position_embedding("position_embedding", {config.positions, config.hidden, normal});
+  }
+  embedding_dropout_ = build.dropout("embedding_dropout", config.embedding_dropout);
+  blocks_ = nn::Blocks(build, config.layers,
+                       [&](int64_t layer) { return make_decoder_block(build, config, layer); });
+  build.begin_part({nn::ModelPart::Kind::head});
+  final_norm_ = make_norm(build, "final_norm", config);
+  head_ = config.tied_head ? build.tied_vocabulary_head("token_embedding", table)
+                           : build.vocabulary_head("head", table);
+}
 
 at::Tensor Decoder::embed(const at::Tensor& tokens, const nn::StepContext& context) {
   // In this order, so that gradients of positions come before those of tokens, as parameters do.
   at::Tensor x = token_embedding_->forward(tokens, context);
   if (position_embedding_) x = x + position_embedding_->forward(context);
-  return embedding_dropout_ ? embedding_dropout_->forward(x, context) : x;
+  return embedding_dropout_->forward(x, context);
 }
 
 at::Tensor Decoder::run_blocks(Range blocks, const at::Tensor& x, const nn::StepContext& context) {

@@ -1,9 +1,10 @@
-// What decoders have in common: token embeddings, blocks on one residual stream, a last norm and a
-// head. A family's model makes the layers; this runs them.
+// The decoder that all families share: token embeddings, blocks on one residual stream, a last norm
+// and a head. Single-process code: the builder decides how layers run.
 #pragma once
 
 #include <memory>
 
+#include "colossal/models/decoder_config.h"
 #include "colossal/models/language_model.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
@@ -12,6 +13,8 @@ namespace colossal::models {
 
 class Decoder : public LanguageModel {
  public:
+  Decoder(nn::Builder& build, const DecoderConfig& config);
+
   at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) override;
   int64_t num_blocks() const override { return blocks_.size(); }
   at::Tensor run_blocks(Range blocks, const at::Tensor& x, const nn::StepContext& context) override;
@@ -20,10 +23,10 @@ class Decoder : public LanguageModel {
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          bool last_only) override;
 
- protected:
+ private:
   std::unique_ptr<nn::Embedding> token_embedding_;
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null: the family has none
-  std::unique_ptr<nn::Dropout> embedding_dropout_;             // the same
+  std::unique_ptr<nn::Dropout> embedding_dropout_;
   nn::Blocks blocks_;
   std::unique_ptr<nn::Norm> final_norm_;
   std::unique_ptr<nn::VocabularyHead> head_;

@@ -4,92 +4,25 @@
 #include "colossal/base/nearest.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
-#include "colossal/models/config_fields.h"
-#include "colossal/models/gpt2/model.h"
-#include "colossal/models/gpt2/presets.h"
-#include "colossal/models/gpt2/sharding.h"
-#include "colossal/models/gpt2/weights.h"
-#include "colossal/models/llama/model.h"
-#include "colossal/models/llama/presets.h"
-#include "colossal/models/llama/sharding.h"
-#include "colossal/models/llama/weights.h"
+#include "colossal/models/decoder.h"
+#include "colossal/models/decoder_sharding.h"
+#include "colossal/models/families/list.h"
 
 namespace colossal::models {
-namespace {
 
-struct Family {
-  std::vector<std::string> model_types;  // in config.json
-  // A config.json whose every setting is said in one way, which a run may override.
-  nlohmann::json (*simplify)(nlohmann::json config);
-  // dropout >= 0: all of the model's probabilities.
-  ModelSpecification (*specify)(const nlohmann::json& config, double dropout);
-  std::unique_ptr<LanguageModel> (*build)(const nlohmann::json& config, nn::Builder& build);
-  parallel::Sharding (*sharding)(const nlohmann::json& config);
-  const LayerNames& (*layer_names)();
-  std::vector<std::string> (*preset_names)();
-  nlohmann::json (*preset)(const std::string& name);  // null: none of its own
-};
-
-template <typename Model, typename Config, Config (*parse)(const nlohmann::json&),
-          parallel::Sharding (*cut)(const Config&)>
-struct FamilyOf {
-  static std::unique_ptr<LanguageModel> build(const nlohmann::json& config, nn::Builder& build) {
-    return std::make_unique<Model>(build, parse(config));
-  }
-  static parallel::Sharding sharding(const nlohmann::json& config) { return cut(parse(config)); }
-};
-
-// The one place that knows which families there are.
 const std::vector<Family>& families() {
-  using Gpt2 = FamilyOf<gpt2::Model, gpt2::Config, gpt2::parse_config, gpt2::sharding>;
-  using Llama = FamilyOf<llama::Model, llama::Config, llama::parse_config, llama::sharding>;
-  static const std::vector<Family> kFamilies{
-      {{"gpt2"},
-       [](nlohmann::json json) { return json; },
-       [](const nlohmann::json& json, double dropout) {
-         gpt2::Config config = gpt2::parse_config(json);
-         if (dropout >= 0) config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = dropout;
-         return ModelSpecification{gpt2::to_json(config), gpt2::facts(config), {}};
-       },
-       Gpt2::build,
-       Gpt2::sharding,
-       gpt2::layer_names,
-       gpt2::preset_names,
-       [](const std::string& name) {
-         const auto config = gpt2::preset(name);
-         return config ? gpt2::to_json(*config) : nlohmann::json();
-       }},
-      {{"llama", "qwen2"},
-       llama::with_older_rotary_fields,
-       [](const nlohmann::json& json, double dropout) {
-         llama::Config config = llama::parse_config(json);
-         if (dropout >= 0) config.attention_dropout = dropout;
-         return ModelSpecification{llama::to_json(config), llama::facts(config), {}};
-       },
-       Llama::build,
-       Llama::sharding,
-       llama::layer_names,
-       llama::preset_names,
-       [](const std::string& name) {
-         const auto config = llama::preset(name);
-         if (!config) return nlohmann::json();
-         nlohmann::json json = llama::to_json(*config);
-         json.erase(
-             "head_dim");  // hidden_size / num_attention_heads, also when a run changes those
-         return json;
-       }},
-  };
+  static const std::vector<Family> kFamilies{gpt2::family(), llama::family(), qwen2::family()};
   return kFamilies;
 }
+
+namespace {
 
 const Family& family_of(const nlohmann::json& config) {
   const nlohmann::json type = config.value("model_type", nlohmann::json());
   std::vector<std::string> known;
   for (const Family& family : families()) {
-    for (const std::string& name : family.model_types) {
-      if (type == name) return family;
-      known.push_back('"' + name + '"');
-    }
+    if (type == family.model_type) return family;
+    known.push_back('"' + family.model_type + '"');
   }
   throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; there are: {}",
                                 type.dump(), fmt::join(known, ", ")));
@@ -108,21 +41,50 @@ nlohmann::json read_config(const std::filesystem::path& folder) {
 
 nlohmann::json preset_config(const std::string& name) {
   for (const Family& family : families()) {
-    if (nlohmann::json config = family.preset(name); !config.is_null()) return config;
+    for (const Preset& preset : family.presets) {
+      if (preset.name != name) continue;
+      nlohmann::json config = preset.fields;
+      config["model_type"] = family.model_type;
+      return config;
+    }
   }
   throw ConfigError(fmt::format("model.preset = \"{}\": unknown; nearest: \"{}\"; there are: {}",
                                 name, nearest(name, preset_names()),
                                 fmt::join(preset_names(), ", ")));
 }
 
-ModelSpecification specify(const nlohmann::json& config, double dropout) {
-  return family_of(config).specify(config, dropout);
+ModelSpecification specify(const nlohmann::json& config) {
+  if (config.contains("quantization_config") && !config["quantization_config"].is_null()) {
+    throw ConfigError(
+        "config.json: quantization_config: weights that were stored quantised are not read; use "
+        "the model's folder of F32, BF16 or F16 weights");
+  }
+  const Family& family = family_of(config);
+  ConfigFields fields(config);
+  ModelSpecification specification;
+  specification.decoder = family.read(fields);
+  specification.decoder.family = family.model_type;
+  specification.other_fields = fields.take_others();
+  specification.config = fields.resolved();
+  specification.config["model_type"] = family.model_type;
+  specification.config["architectures"] = {family.architecture};
+  specification.facts = facts(specification.decoder);
+  return specification;
+}
+
+ModelSpecification specify(nlohmann::json config, double dropout) {
+  if (dropout >= 0) {
+    ConfigFields fields(config);
+    family_of(config).read(fields);
+    for (const std::string& field : fields.dropouts()) config[field] = dropout;
+  }
+  return specify(config);
 }
 
 // Overrides may name any field that the family knows or the config has. Fields that neither gives
 // follow from the others as ever: a head's size from the hidden size.
 void apply_overrides(nlohmann::json& config, const ModelRequest& request) {
-  nlohmann::json known = specify(config, -1).config;
+  nlohmann::json known = specify(config).config;
   known.update(config);
   std::vector<std::string> fields;
   for (const auto& [field, value] : known.items()) fields.push_back(field);
@@ -138,29 +100,20 @@ void apply_overrides(nlohmann::json& config, const ModelRequest& request) {
   }
 }
 
-}  // namespace
-
-double ModelFacts::flops_per_token(int64_t sequence) const {
-  return 6.0 * static_cast<double>(product_weights) +
-         12.0 * static_cast<double>(layers * heads * head_size * sequence);
+void simplify(nlohmann::json& config) {
+  const Family& family = family_of(config);
+  if (family.simplify) family.simplify(config);
 }
-
-std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const Family& family : families()) {
-    for (std::string& name : family.preset_names()) names.push_back(std::move(name));
-  }
-  return names;
-}
-
-namespace {
 
 ModelSpecification specify(const ModelRequest& request) {
   nlohmann::json config =
       request.path.empty() ? preset_config(request.preset) : read_config(request.path);
-  config = family_of(config).simplify(std::move(config));
-  if (!request.overrides.empty()) apply_overrides(config, request);
-  return specify(config, request.dropout);
+  simplify(config);
+  if (!request.overrides.empty()) {
+    apply_overrides(config, request);
+    simplify(config);
+  }
+  return specify(std::move(config), request.dropout);
 }
 
 // Where a field of this name was overridden, also one within another: "rope_scaling.factor".
@@ -172,6 +125,19 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
 }
 
 }  // namespace
+
+double ModelFacts::flops_per_token(int64_t sequence) const {
+  return 6.0 * static_cast<double>(product_weights) +
+         12.0 * static_cast<double>(layers * heads * head_size * sequence);
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) {
+    for (const Preset& preset : family.presets) names.push_back(preset.name);
+  }
+  return names;
+}
 
 ModelSpecification resolve_model(const ModelRequest& request) {
   if (request.preset.empty() == request.path.empty()) {
@@ -198,26 +164,25 @@ ModelSpecification resolve_model(const ModelRequest& request) {
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build) {
-  return family_of(specification.config).build(specification.config, build);
+  return std::make_unique<Decoder>(build, specification.decoder);
 }
 
 parallel::Sharding sharding(const ModelSpecification& specification) {
-  return family_of(specification.config).sharding(specification.config);
+  return sharding(specification.decoder);
 }
 
-std::string hugging_face_name(const ModelSpecification& specification,
-                              const std::string& parameter) {
-  return hugging_face_name(family_of(specification.config).layer_names(), parameter);
+TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter) {
+  return slice_of(family_of(specification.config).weights, specification.decoder, parameter);
 }
 
 std::optional<std::string> spare_tensor(const ModelSpecification& specification,
                                         const std::string& name) {
-  for (std::string_view end : family_of(specification.config).layer_names().computed) {
+  for (std::string_view end : family_of(specification.config).weights.computed) {
     if (name.ends_with(end)) return "";
   }
-  const bool tied = specification.config.value("tie_word_embeddings", false);
-  if (tied && name == hugging_face_name(specification, "head.weight")) {
-    return hugging_face_name(specification, "token_embedding.weight");
+  if (specification.decoder.tied_head &&
+      name == slice_in_files(specification, "head.weight").name) {
+    return slice_in_files(specification, "token_embedding.weight").name;
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// Which model a run asks for, and how it is made: the one list of families.
+// Which model a run asks for, and how it is made.
 #pragma once
 
 #include <filesystem>
@@ -9,15 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "colossal/models/language_model.h"
+#include "colossal/layout/tensor_slice.h"
+#include "colossal/models/decoder_config.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
 
 namespace colossal::models {
 
-// A model as a value: its family's complete config.json, and where weights are, if anywhere.
+// A model as a value.
 struct ModelSpecification {
-  nlohmann::json config;  // normalised: as a checkpoint carries it
+  // Every field of config.json that shapes the computation, and by which class a folder opens.
+  nlohmann::json config;
+  nlohmann::json other_fields;  // of a folder's config.json: what its checkpoints pass on
+  DecoderConfig decoder;
   ModelFacts facts;
   std::filesystem::path weights;  // a folder with weights, or empty: random weights
 };
@@ -34,8 +38,8 @@ struct ModelRequest {
 std::vector<std::string> preset_names();
 
 // Throws ConfigError: both or neither of preset and path, an unknown preset (naming the nearest),
-// no config.json, an unknown family, a field that is missing or absurd, an override of no such
-// field, a folder with weights that are not read.
+// no config.json, an unknown family, a field that is missing, absurd or not known, an override of
+// no such field, a folder with weights that are not read.
 ModelSpecification resolve_model(const ModelRequest& request);
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
@@ -44,9 +48,8 @@ std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specificati
 // How its layers are cut among the ranks of a tensor-parallel group.
 parallel::Sharding sharding(const ModelSpecification& specification);
 
-// The name that Hugging Face files give a parameter.
-std::string hugging_face_name(const ModelSpecification& specification,
-                              const std::string& parameter);
+// Where Hugging Face files have a parameter.
+TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter);
 
 // What a tensor of a Hugging Face file is that is no parameter's: nothing where the model does not
 // know it, the empty string where the model computes it, or the name of the tensor whose copy it is

@@ -47,7 +47,7 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
                                    options.device, order);
   checkpoint::read_weights(
       specification.weights, parts_->build.parameters(), parts_->weights,
-      [&](const std::string& name) { return models::hugging_face_name(specification, name); },
+      [&](const std::string& name) { return models::slice_in_files(specification, name); },
       [&](const std::string& name) { return models::spare_tensor(specification, name); });
   parts_->weights.begin_inference();
 }

@@ -1,0 +1,36 @@
+// Where a parameter lies in a file whose tensors hold several: the rows of keys in a tensor of
+// queries, keys and values.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "colossal/base/range.h"
+
+namespace colossal {
+
+struct TensorSlice {
+  std::string name;  // of the tensor in the file
+  // The rows of the tensor (indices of its first dim) that are the parameter's, in the parameter's
+  // order. Empty: the parameter is the whole tensor.
+  std::vector<Range> rows{};
+  int64_t num_rows = 0;  // of the tensor; 0: the parameter is the whole tensor
+
+  bool is_whole() const { return num_rows == 0; }
+  // The shape of the tensor, from that of the parameter.
+  std::vector<int64_t> tensor_shape(std::vector<int64_t> parameter_shape) const;
+
+  // Elements of a flattened parameter and where they lie in the flattened tensor.
+  struct Run {
+    int64_t parameter_begin = 0;
+    int64_t tensor_begin = 0;
+    int64_t count = 0;
+  };
+  // visit(run) for the runs of `elements` of the flattened parameter, ascending in the parameter.
+  void for_each_run(const std::vector<int64_t>& parameter_shape, Range elements,
+                    const std::function<void(const Run&)>& visit) const;
+};
+
+}  // namespace colossal

@@ -1,0 +1,29 @@
+#include "colossal/models/decoder_sharding.h"
+
+namespace colossal::models {
+
+parallel::Sharding sharding(const DecoderConfig& config) {
+  using Cut = parallel::LinearSharding::Cut;
+  using By = parallel::LinearSharding::By;
+  const Segment inner{config.inner};
+  parallel::Sharding sharding{
+      .products = {{"attention_output", {.cut = Cut::inputs, .by = By::queries}},
+                   {"mlp_gate", {.cut = Cut::outputs, .segments = {inner}}},
+                   {"mlp_up", {.cut = Cut::outputs, .segments = {inner}}},
+                   {"mlp_down", {.cut = Cut::inputs, .segments = {inner}}}},
+      .hidden_size = config.hidden,
+      .heads = config.heads,
+      .kv_heads = config.kv_heads,
+      .head_size = config.head_size};
+  if (config.stored_in_out) {
+    const Segment heads{config.hidden, config.head_size};  // cut between heads only
+    sharding.products["qkv"] = {.cut = Cut::outputs, .segments = {heads, heads, heads}};
+    sharding.products["attention_output"] = {.cut = Cut::inputs, .segments = {heads}};
+  } else {
+    sharding.products["query"] = {.cut = Cut::outputs, .by = By::queries};
+    sharding.products["key"] = sharding.products["value"] = {.cut = Cut::outputs, .by = By::keys};
+  }
+  return sharding;
+}
+
+}  // namespace colossal::models

@@ -1,0 +1,91 @@
+// GPT-2 (A. Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), as
+// transformers' GPT2LMHeadModel computes it.
+#include <cmath>
+
+#include "colossal/models/families/list.h"
+
+namespace colossal::models::gpt2 {
+namespace {
+
+DecoderConfig read(ConfigFields& fields) {
+  DecoderConfig config;
+  config.norm = DecoderConfig::Norm::layer;
+  config.gated = false;
+  config.learned_positions = config.stored_in_out = true;
+  config.qkv_bias = config.attention_output_bias = config.mlp_bias = true;
+  config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
+  config.positions = fields.required_size("n_positions", kMaximumPositions);
+  config.hidden = fields.required_size("n_embd", kMaximumWidth);
+  config.layers = fields.required_size("n_layer", kMaximumLayers);
+  config.heads = config.kv_heads = fields.required_size("n_head", kMaximumWidth);
+  if (config.hidden % config.heads != 0) {
+    throw FieldError(
+        {"n_head", "n_embd"}, "",
+        fmt::format("n_embd = {} is not a multiple of n_head = {}", config.hidden, config.heads));
+  }
+  config.head_size = config.hidden / config.heads;
+  const int64_t inner = fields.size_or_none("n_inner", 4 * kMaximumWidth);
+  config.inner = inner > 0 ? inner : 4 * config.hidden;
+  config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);
+  config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
+  // So that the variance of the residual stream does not grow with depth.
+  config.residual_initializer_range =
+      config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.layers));
+  config.embedding_dropout = fields.dropout("embd_pdrop", 0.1);
+  config.attention_dropout = fields.dropout("attn_pdrop", 0.1);
+  config.residual_dropout = fields.dropout("resid_pdrop", 0.1);
+  config.tied_head = fields.flag("tie_word_embeddings", true);
+  const std::string activation = fields.text("activation_function", "gelu_new");
+  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
+    throw FieldError({"activation_function"},
+                     fmt::format("activation_function = \"{}\"", activation),
+                     "expected \"gelu_new\" or \"gelu_pytorch_tanh\", which are the same");
+  }
+  fields.require("scale_attn_weights", true);
+  fields.require("scale_attn_by_inverse_layer_idx", false);
+  fields.require("reorder_and_upcast_attn", false);
+  fields.require("add_cross_attention", false);
+  for (const char* field : {"n_ctx", "summary_type", "summary_use_proj", "summary_activation",
+                            "summary_first_dropout", "summary_proj_to_labels"}) {
+    fields.ignore(field);
+  }
+  return config;
+}
+
+Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads, int64_t vocabulary) {
+  return {name,
+          {{"vocab_size", vocabulary},
+           {"n_positions", 1024},
+           {"n_embd", hidden},
+           {"n_layer", layers},
+           {"n_head", heads},
+           {"embd_pdrop", 0.0},
+           {"attn_pdrop", 0.0},
+           {"resid_pdrop", 0.0}}};
+}
+
+}  // namespace
+
+Family family() {
+  return {
+      .model_type = "gpt2",
+      .architecture = "GPT2LMHeadModel",
+      .read = read,
+      .weights = {.blocks = "transformer.h.",
+                  .of_a_block = {{"attention_norm", "ln_1"},
+                                 {"qkv", "attn.c_attn"},
+                                 {"attention_output", "attn.c_proj"},
+                                 {"mlp_norm", "ln_2"},
+                                 {"mlp_up", "mlp.c_fc"},
+                                 {"mlp_down", "mlp.c_proj"}},
+                  .others = {{"token_embedding", "transformer.wte"},
+                             {"position_embedding", "transformer.wpe"},
+                             {"final_norm", "transformer.ln_f"},
+                             {"head", "lm_head"}},
+                  .computed = {".attn.bias", ".attn.masked_bias"}},
+      .presets = {sized("gpt2-tiny", 4, 256, 4, 512), sized("gpt2-124m", 12, 768, 12, 50304),
+                  sized("gpt2-355m", 24, 1024, 16, 50304), sized("gpt2-774m", 36, 1280, 20, 50304),
+                  sized("gpt2-1558m", 48, 1600, 25, 50304)}};
+}
+
+}  // namespace colossal::models::gpt2

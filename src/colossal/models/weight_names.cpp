@@ -1,0 +1,104 @@
+#include "colossal/models/weight_names.h"
+
+#include <fmt/format.h>
+
+#include "colossal/base/error.h"
+
+namespace colossal::models {
+namespace {
+
+const LayerName& find_layer(const std::vector<LayerName>& names, std::string_view layer,
+                            const std::string& parameter) {
+  for (const LayerName& name : names) {
+    if (name.ours == layer) return name;
+  }
+  COLOSSAL_CHECK(false, "no parameter {} in this family", parameter);
+}
+
+// `count` features from `begin` on in each of the groups that the heads of keys make, which have
+// `size` features.
+LayerName::Rows rows_of_groups(const DecoderConfig& config, int64_t begin, int64_t count,
+                               int64_t size) {
+  LayerName::Rows rows{{}, config.kv_heads * size};
+  for (int64_t group = 0; group < config.kv_heads; ++group) {
+    rows.runs.push_back({group * size + begin, group * size + begin + count});
+  }
+  return rows;
+}
+
+int64_t group_queries(const DecoderConfig& config) {
+  return config.query_features() / config.kv_heads;
+}
+
+int64_t stacked_size(const DecoderConfig& config) {
+  return config.query_features() + 2 * config.key_features();
+}
+
+}  // namespace
+
+TensorSlice slice_of(const WeightNames& names, const DecoderConfig& config,
+                     const std::string& parameter) {
+  constexpr std::string_view kBlocks = "blocks.";
+  const size_t last = parameter.rfind('.');
+  COLOSSAL_CHECK(last != std::string::npos, "no parameter {} in this family", parameter);
+  const std::string kind = parameter.substr(last);  // ".weight" or ".bias"
+  const std::string_view layer = std::string_view(parameter).substr(0, last);
+  const LayerName* name = nullptr;
+  TensorSlice slice;
+  if (layer.starts_with(kBlocks)) {
+    const size_t dot = layer.find('.', kBlocks.size());
+    COLOSSAL_CHECK(dot != std::string::npos, "no parameter {} in this family", parameter);
+    name = &find_layer(names.of_a_block, layer.substr(dot + 1), parameter);
+    slice.name =
+        fmt::format("{}{}.", names.blocks, layer.substr(kBlocks.size(), dot - kBlocks.size()));
+  } else {
+    name = &find_layer(names.others, layer, parameter);
+  }
+  slice.name += fmt::format("{}{}", name->theirs, kind);
+  if (name->rows) {
+    LayerName::Rows rows = name->rows(config);
+    slice.rows = std::move(rows.runs);
+    slice.num_rows = rows.total;
+  }
+  return slice;
+}
+
+LayerName::Rows stacked_queries(const DecoderConfig& config) {
+  return {{{0, config.query_features()}}, stacked_size(config)};
+}
+
+LayerName::Rows stacked_keys(const DecoderConfig& config) {
+  const int64_t begin = config.query_features();
+  return {{{begin, begin + config.key_features()}}, stacked_size(config)};
+}
+
+LayerName::Rows stacked_values(const DecoderConfig& config) {
+  const int64_t begin = config.query_features() + config.key_features();
+  return {{{begin, begin + config.key_features()}}, stacked_size(config)};
+}
+
+LayerName::Rows grouped_queries(const DecoderConfig& config) {
+  const int64_t queries = group_queries(config);
+  return rows_of_groups(config, 0, queries, queries + 2 * config.head_size);
+}
+
+LayerName::Rows grouped_keys(const DecoderConfig& config) {
+  const int64_t queries = group_queries(config);
+  return rows_of_groups(config, queries, config.head_size, queries + 2 * config.head_size);
+}
+
+LayerName::Rows grouped_values(const DecoderConfig& config) {
+  const int64_t queries = group_queries(config);
+  return rows_of_groups(config, queries + config.head_size, config.head_size,
+                        queries + 2 * config.head_size);
+}
+
+LayerName::Rows stacked_gate(const DecoderConfig& config) {
+  return {{{0, config.inner}}, 2 * config.inner};
+}
+
+LayerName::Rows stacked_up(const DecoderConfig& config) {
+  return {{{config.inner, 2 * config.inner}}, 2 * config.inner};
+}
+
+}  // namespace colossal::models

@@ -10,6 +10,7 @@
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/optimizer_kernels.h"
 #include "colossal/ops/rotary.h"
+#include "tests/ops/attention_kinds.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {
@@ -70,103 +71,106 @@ TEST(AnyDevice, RotaryAgrees) {
   }
 }
 
+void expect_attention_agrees(const AttentionKind& kind, at::ScalarType type) {
+  const Shape shape{3, 3, kind.kv_heads, 40, 120, 16, 8};
+  const Inputs in = kind.inputs(shape).to(type);
+  const auto [integers, numbers] = AttentionRule(kind.options(shape), 16).packed();
+  const std::optional<at::Tensor> sinks =
+      kind.sinks ? std::optional(in.sinks) : std::optional<at::Tensor>();
+  static const auto forward = find_operator<decltype(any_device::attention)>("colossal::attention");
+  static const auto backward =
+      find_operator<decltype(any_device::attention_backward)>("colossal::attention_backward");
+  const auto [output, logsumexp] =
+      forward.call(in.query, in.key, in.value, sinks, integers, numbers);
+  const auto [other_output, other_logsumexp] =
+      any_device::attention(in.query, in.key, in.value, sinks, integers, numbers);
+  expect_near(other_output, output, tolerance_of(type));
+  expect_near(other_logsumexp, logsumexp, 2e-6);
+  EXPECT_EQ(other_output.strides(), output.strides());
+  const auto [a, b, c] = backward.call(in.gradient, in.query, in.key, in.value, output, logsumexp,
+                                       kind.sinks, integers, numbers);
+  const auto [d, e, f] = any_device::attention_backward(
+      in.gradient, in.query, in.key, in.value, output, logsumexp, kind.sinks, integers, numbers);
+  expect_near(d, a, tolerance_of(type));
+  expect_near(e, b, tolerance_of(type));
+  expect_near(f, c, tolerance_of(type));
+}
+
 TEST(AnyDevice, AttentionAgrees) {
   for (const at::ScalarType type : all_types()) {
-    for (const double probability : {0.0, 0.2}) {
-      const auto make = [&](int64_t heads, int64_t rows, uint64_t seed) {
-        return normal({3, heads, rows, 16}, at::kBFloat16, seed).to(type);
-      };
-      const at::Tensor query = make(4, 5, 1), key = make(2, 33, 2), value = make(2, 33, 3);
-      const at::Tensor gradient = make(4, 5, 4);
-      static const auto forward =
-          find_operator<decltype(any_device::attention)>("colossal::attention");
-      static const auto backward =
-          find_operator<decltype(any_device::attention_backward)>("colossal::attention_backward");
-      const auto [output, logsumexp] =
-          forward.call(query, key, value, true, 0.25, probability, 77, kSamples, 1);
-      const auto [other_output, other_logsumexp] =
-          any_device::attention(query, key, value, true, 0.25, probability, 77, kSamples, 1);
-      expect_near(other_output, output, tolerance_of(type));
-      expect_near(other_logsumexp, logsumexp, 1e-6);
-      EXPECT_EQ(other_output.strides(), output.strides());
-      const auto [a, b, c] = backward.call(gradient, query, key, value, output, logsumexp, true,
-                                           0.25, probability, 77, kSamples, 1);
-      const auto [d, e, f] = any_device::attention_backward(
-          gradient, query, key, value, output, logsumexp, true, 0.25, probability, 77, kSamples, 1);
-      expect_near(d, a, tolerance_of(type));
-      expect_near(e, b, tolerance_of(type));
-      expect_near(f, c, tolerance_of(type));
+    for (const AttentionKind& kind : attention_kinds()) {
+      SCOPED_TRACE(kind.name());
+      expect_attention_agrees(kind, type);
     }
   }
 }
 
 // Two parts of the keys, of which the second begins before and after the queries.
-TEST(AnyDevice, AttentionByPartsAgrees) {
+void expect_attention_by_parts_agrees(const AttentionKind& kind, at::ScalarType type) {
   static const auto forward =
       find_operator<decltype(any_device::attention_part)>("colossal::attention_part");
   static const auto backward = find_operator<decltype(any_device::attention_part_backward)>(
       "colossal::attention_part_backward");
   const std::vector<int64_t> queries{70, 75}, positions[] = {{0, 20, 60, 73}, {20, 60, 74, 80}};
-  const auto documents = [](int64_t size, int64_t border) {
+  const auto documents = [&](int64_t size, int64_t border) -> std::optional<at::Tensor> {
+    if (!kind.documents) return {};
     return at::arange(size, at::kLong).ge(border).to(at::kLong).expand({3, size});
   };
-  for (const at::ScalarType type : all_types()) {
-    for (const bool dropout : {false, true}) {
-      const at::ScalarType sum_type = compute_type(type);
-      const auto make = [&](int64_t heads, int64_t rows, uint64_t seed) {
-        return normal({3, heads, rows, 16}, at::kBFloat16, seed).to(type);
+  const at::ScalarType sum_type = compute_type(type);
+  const Shape shape{3, 3, kind.kv_heads, 5, 46, 16, 16};
+  const Inputs in = kind.inputs(shape).to(type);
+  const AttentionRule::Packed rule = AttentionRule(kind.options(shape), 16).packed();
+  const std::optional<at::Tensor> sinks =
+      kind.sinks ? std::optional(in.sinks) : std::optional<at::Tensor>();
+  std::vector<at::Tensor> ours, theirs;
+  for (const bool on_cpu : {true, false}) {
+    std::vector<at::Tensor>& results = on_cpu ? ours : theirs;
+    results = {at::empty({3, 3, 5, 16}, sum_type), at::empty({3, 3, 5}, sum_type),
+               at::empty({3, 3, 5, 16}, sum_type)};
+    for (const bool second : {false, true}) {
+      const auto rows = [&](const at::Tensor& x) { return x.narrow(2, 0, second ? 46 : 33); };
+      const auto run = [&](const auto& op) {
+        op(in.query, rows(in.key), rows(in.value), documents(5, 3), documents(second ? 46 : 33, 10),
+           sinks, queries, positions[second], rule.integers, rule.numbers, second, results[0],
+           results[1]);
       };
-      const at::Tensor query = make(4, 5, 1), gradient = make(4, 5, 2);
-      const double probability = dropout ? 0.2 : 0;
-      const std::optional<at::Tensor> none;
-      std::vector<at::Tensor> ours, theirs;
-      for (const bool on_cpu : {true, false}) {
-        std::vector<at::Tensor>& results = on_cpu ? ours : theirs;
-        results = {at::empty({3, 4, 5, 16}, sum_type), at::empty({3, 4, 5}, sum_type),
-                   at::empty({3, 4, 5, 16}, sum_type)};
-        const auto for_each_part = [&](const auto& run) {
-          for (const bool second : {false, true}) {
-            const int64_t keys = second ? 46 : 33;
-            const bool packed = !dropout;
-            run(second, make(2, keys, 3 + second), make(2, keys, 5 + second),
-                packed ? std::optional(documents(5, 3)) : none,
-                packed ? std::optional(documents(keys, 10)) : none);
-          }
-        };
-        for_each_part([&](bool second, const at::Tensor& key, const at::Tensor& value,
-                          const auto& of_queries, const auto& of_keys) {
-          const auto run = [&](const auto& op) {
-            op(query, key, value, of_queries, of_keys, queries, positions[second], true, 0.25,
-               probability, 77, kSamples, 1, second, results[0], results[1]);
-          };
-          if (on_cpu) {
-            run([](auto&&... a) { forward.call(a...); });
-          } else {
-            run(any_device::attention_part);
-          }
-        });
-        for_each_part([&](bool second, const at::Tensor& key, const at::Tensor& value,
-                          const auto& of_queries, const auto& of_keys) {
-          const at::Tensor key_gradient = at::empty(key.sizes(), sum_type);
-          const at::Tensor value_gradient = at::empty(value.sizes(), sum_type);
-          const auto run = [&](const auto& op) {
-            op(gradient, query, key, value, results[0], results[1], of_queries, of_keys, queries,
-               positions[second], true, 0.25, probability, 77, kSamples, 1, second, results[2],
-               key_gradient, value_gradient);
-          };
-          if (on_cpu) {
-            run([](auto&&... a) { backward.call(a...); });
-          } else {
-            run(any_device::attention_part_backward);
-          }
-          results.push_back(key_gradient);
-          results.push_back(value_gradient);
-        });
+      if (on_cpu) {
+        run([](auto&&... a) { forward.call(a...); });
+      } else {
+        run(any_device::attention_part);
       }
-      for (size_t i = 0; i < ours.size(); ++i) {
-        SCOPED_TRACE(i);
-        expect_near(theirs[i], ours[i], tolerance_of(type));
+    }
+    for (const bool second : {false, true}) {
+      const auto rows = [&](const at::Tensor& x) { return x.narrow(2, 0, second ? 46 : 33); };
+      const at::Tensor key_gradient = at::empty(rows(in.key).sizes(), sum_type);
+      const at::Tensor value_gradient = at::empty(rows(in.value).sizes(), sum_type);
+      const auto run = [&](const auto& op) {
+        op(in.gradient, in.query, rows(in.key), rows(in.value), results[0], results[1],
+           documents(5, 3), documents(second ? 46 : 33, 10), queries, positions[second],
+           rule.integers, rule.numbers, second, results[2], key_gradient, value_gradient);
+      };
+      if (on_cpu) {
+        run([](auto&&... a) { backward.call(a...); });
+      } else {
+        run(any_device::attention_part_backward);
       }
+      results.push_back(key_gradient);
+      results.push_back(value_gradient);
+    }
+  }
+  for (size_t i = 0; i < ours.size(); ++i) {
+    SCOPED_TRACE(i);
+    // -infinity where a query saw nothing.
+    const auto finite = [](const at::Tensor& x) { return x.masked_fill(x.isinf(), -1000); };
+    expect_near(finite(theirs[i]), finite(ours[i]), tolerance_of(type));
+  }
+}
+
+TEST(AnyDevice, AttentionByPartsAgrees) {
+  for (const at::ScalarType type : all_types()) {
+    for (const AttentionKind& kind : attention_kinds()) {
+      SCOPED_TRACE(kind.name());
+      expect_attention_by_parts_agrees(kind, type);
     }
   }
 }

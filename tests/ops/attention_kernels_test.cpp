@@ -17,17 +17,23 @@ float from_half(uint32_t bits) {
   return __builtin_bit_cast(float, bits << 16);
 }
 
-// A block of 33 keys and 48 lanes, all it may have: a diagonal, two documents, dropout.
+enum class Kind { plain, masked, general };
+constexpr Kind kKinds[] = {Kind::plain, Kind::masked, Kind::general};
+
+// A block of 33 keys and 48 lanes, all it may have: a diagonal, two documents, dropout, a window,
+// ALiBi, and scores that are said to be capped.
 template <typename Real>
 struct Block {
   static constexpr int64_t kKeys = 33, kLanes = 48, kStride = 64;
 
   std::vector<Real> scores = numbers<Real>(kKeys * kStride, 1, 20);
-  std::vector<Real> limits, query_documents, key_documents;
+  std::vector<Real> limits, query_documents, key_documents, positions;
   std::vector<uint32_t> kept;
   AttentionBlock block;
 
-  Block(bool masked, bool dropout) {
+  Block(Kind kind, bool dropout) {
+    const bool masked = kind != Kind::plain, general = kind == Kind::general;
+    for (int64_t i = 0; i < kLanes; ++i) positions.push_back(static_cast<Real>(80 + i));
     for (int64_t i = 0; i < kLanes; ++i) limits.push_back(static_cast<Real>(i < 5 ? 0 : 70 + i));
     for (int64_t i = 0; i < kLanes; ++i) query_documents.push_back(i > 30 ? 1 : 0);
     for (int64_t i = 0; i < kKeys; ++i) key_documents.push_back(i > 20 ? 1 : 0);
@@ -42,16 +48,29 @@ struct Block {
              .limits = masked ? limits.data() : nullptr,
              .query_documents = query_documents.data(),
              .key_documents = key_documents.data(),
+             .positions = general ? positions.data() : nullptr,
+             .window = general ? 30.0 : 0,
+             .prefix_end = general ? 67 : 0,
+             .slope = general ? 0.05 : 0,
+             .soft_cap = general ? 100.0 : 0,
              .kept = dropout ? kept.data() : nullptr,
              .kept_scale = 1.25};
   }
 
   bool sees(int64_t lane, int64_t key) const {
-    return !block.limits ||
-           (64 + key < limits[lane] && query_documents[lane] == key_documents[key]);
+    if (!block.limits) return true;
+    const bool in_window =
+        block.window == 0 || 64 + key < block.prefix_end || 64 + key > positions[lane] - 30;
+    return in_window && 64 + key < limits[lane] && query_documents[lane] == key_documents[key];
   }
   double score(int64_t lane, int64_t key) const {
-    return sees(lane, key) ? 0.3 * scores[key * kStride + lane] : -INFINITY;
+    const double distance = 64 + key - static_cast<double>(positions[lane]);
+    return sees(lane, key) ? 0.3 * scores[key * kStride + lane] + block.slope * distance
+                           : -INFINITY;
+  }
+  double slope_of_cap(int64_t lane, int64_t key) const {
+    if (block.soft_cap == 0) return 1;
+    return 1 - std::pow(static_cast<double>(scores[key * kStride + lane]) / block.soft_cap, 2);
   }
   double factor(int64_t lane, int64_t key) const {
     if (!block.kept) return 1;
@@ -90,9 +109,9 @@ void expect_same_bits(const std::vector<Value>& a, const std::vector<Value>& b) 
 }
 
 template <typename Real>
-void expect_forward_right(bool masked, bool dropout, double tolerance) {
+void expect_forward_right(Kind kind, bool dropout, double tolerance) {
   using B = Block<Real>;
-  const B given(masked, dropout);
+  const B given(kind, dropout);
   const Forward<Real> first = run_forward(*variants()[0], given, false);
   const std::vector<Real> outputs = numbers<Real>(3 * B::kStride, 2);
   for (int64_t lane = 0; lane < B::kLanes; ++lane) {
@@ -140,18 +159,18 @@ void expect_forward_right(bool masked, bool dropout, double tolerance) {
 }
 
 TEST(AttentionKernels, ProbabilitiesAreThoseOfTheFormulaAndAgreeBitForBit) {
-  for (const bool masked : {false, true}) {
+  for (const Kind kind : kKinds) {
     for (const bool dropout : {false, true}) {
-      expect_forward_right<float>(masked, dropout, 1e-6);
-      expect_forward_right<double>(masked, dropout, 1e-14);
+      expect_forward_right<float>(kind, dropout, 1e-6);
+      expect_forward_right<double>(kind, dropout, 1e-14);
     }
   }
 }
 
 template <typename Real>
-void expect_backward_right(bool masked, bool dropout, double tolerance) {
+void expect_backward_right(Kind kind, bool dropout, double tolerance) {
   using B = Block<Real>;
-  const B given(masked, dropout);
+  const B given(kind, dropout);
   const auto gradients = numbers<Real>(B::kKeys * B::kStride, 3);
   const auto deltas = numbers<Real>(B::kStride, 4);
   const std::vector<Real> logsumexps(B::kStride, Real{20});
@@ -169,7 +188,8 @@ void expect_backward_right(bool masked, bool dropout, double tolerance) {
       const double p = std::exp2(given.score(lane, key) - 20);
       const double factor = given.factor(lane, key);
       EXPECT_NEAR(first[0][place], p * factor, 30 * tolerance * p);
-      EXPECT_NEAR(first[1][place], p * (gradients[place] * factor - deltas[lane]),
+      EXPECT_NEAR(first[1][place],
+                  p * (gradients[place] * factor - deltas[lane]) * given.slope_of_cap(lane, key),
                   100 * tolerance * p);
     }
   }
@@ -197,10 +217,10 @@ void expect_backward_right(bool masked, bool dropout, double tolerance) {
 }
 
 TEST(AttentionKernels, GradientsAreThoseOfTheFormulaAndAgreeBitForBit) {
-  for (const bool masked : {false, true}) {
+  for (const Kind kind : kKinds) {
     for (const bool dropout : {false, true}) {
-      expect_backward_right<float>(masked, dropout, 1e-6);
-      expect_backward_right<double>(masked, dropout, 1e-14);
+      expect_backward_right<float>(kind, dropout, 1e-6);
+      expect_backward_right<double>(kind, dropout, 1e-14);
     }
   }
 }
@@ -219,12 +239,12 @@ TEST(AttentionKernels, NativeBf16PassesAreThoseOfTheFormula) {
   const auto expect_rounded = [](double half, double wide) {
     EXPECT_NEAR(half, wide, std::abs(wide) * 0x1.02p-8);
   };
-  for (const bool masked : {false, true}) {
+  for (const Kind kind : kKinds) {
     for (const bool dropout : {false, true}) {
-      const B given(masked, dropout);
+      const B given(kind, dropout);
       const Forward<float> found = run_forward(kernels, given, true);
       const Forward<float> wide = run_forward(*variants()[0], given, false);
-      expect_same_bits(found.maxima, wide.maxima);
+      if (kind != Kind::general) expect_same_bits(found.maxima, wide.maxima);
       std::vector<float> scores = given.scores, wide_scores = scores, wide_gradients = gradients;
       std::vector<uint16_t> probabilities(B::kKeys * B::kStride), halves(B::kKeys * B::kStride);
       std::vector<uint32_t> pairs((B::kKeys + 1) / 2 * B::kStride);
@@ -260,7 +280,7 @@ TEST(AttentionKernels, NativeBf16PassesAreThoseOfTheFormula) {
 TEST(AttentionKernels, NativeBf16PassesKeepWhatIsNotANumber) {
   const AttentionPasses* native = native_bf16_attention_passes();
   if (!native) return;
-  Block<float> given(false, false);
+  Block<float> given(Kind::plain, false);
   given.scores[3] = NAN;
   VectorKernels kernels = *variants()[0];
   kernels.attention_probabilities = native->probabilities;
@@ -268,6 +288,41 @@ TEST(AttentionKernels, NativeBf16PassesKeepWhatIsNotANumber) {
   EXPECT_TRUE(std::isnan(found.sums[3]));
   EXPECT_TRUE(std::isnan(from_half(found.pairs[3] & 0xFFFF)));
   EXPECT_FALSE(std::isnan(found.sums[4]));
+}
+
+template <typename Real>
+void expect_capped(double tolerance) {
+  constexpr int64_t kKeys = 40, kStride = 64;
+  std::vector<Real> scores(kKeys * kStride);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double size = std::exp(static_cast<double>(i) / 80 - 20);  // to 200,000
+    scores[i] = static_cast<Real>(i % 2 == 0 ? size : -size);
+  }
+  scores[0] = 0;
+  scores[1] = NAN;
+  std::vector<std::vector<Real>> results;
+  for (const VectorKernels* kernels : variants()) {
+    results.push_back(scores);
+    kernels->soft_cap({.type = sizeof(Real) == 8 ? ElementType::float64 : ElementType::float32,
+                       .scores = results.back().data(),
+                       .stride = kStride,
+                       .keys = kKeys,
+                       .lanes = 48,
+                       .scale = 0.3,
+                       .soft_cap = 50});
+    expect_same_bits(results.back(), results.front());
+  }
+  EXPECT_TRUE(std::isnan(results[0][1]));
+  for (size_t i = 2; i < scores.size(); ++i) {
+    const auto score = static_cast<double>(scores[i]);
+    const double expected = i % kStride < 48 ? 50 * std::tanh(score * 0.3 / 50) : score;
+    EXPECT_NEAR(results[0][i], expected, tolerance * std::abs(expected));
+  }
+}
+
+TEST(AttentionKernels, CappedScoresAreThoseOfTheFormulaAndAgreeBitForBit) {
+  expect_capped<float>(4e-7);
+  expect_capped<double>(1e-15);
 }
 
 TEST(AttentionKernels, KeptBitsAreThoseOfTheRandomWords) {

@@ -5,7 +5,7 @@
 #include "colossal/base/error.h"
 #include "colossal/ops/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
-#include "tests/ops/attention_reference.h"
+#include "tests/ops/attention_kinds.h"
 
 namespace colossal::ops {
 namespace {
@@ -26,6 +26,7 @@ AttentionPart part_of(const Inputs& in, const at::Tensor& documents, const Runs&
                       const Runs& keys) {
   AttentionPart part{rows_of(in.query, queries), rows_of(in.key, keys), rows_of(in.value, keys),
                      queries, keys};
+  part.sinks = in.sinks;
   if (documents.defined()) {
     part.query_documents = documents.index_select(1, positions_of(queries));
     part.key_documents = documents.index_select(1, positions_of(keys));
@@ -63,6 +64,7 @@ Results by_parts(const Inputs& in, const AttentionOptions& options, const std::v
   Results results{at::zeros(in.gradient.sizes(), type),
                   {at::zeros(in.query.sizes(), type), at::zeros(in.key.sizes(), type),
                    at::zeros(in.value.sizes(), type)}};
+  if (in.sinks.defined()) results.gradients.push_back(at::zeros(in.sinks.sizes(), type));
   for (int64_t i = 0; i < count; ++i) {
     const auto of_hop = [&](int64_t hop) { return parts[(i + hop) % count]; };
     const at::Tensor rows = positions_of(parts[i]);
@@ -73,6 +75,9 @@ Results by_parts(const Inputs& in, const AttentionOptions& options, const std::v
       kernel.forward(part_of(in, options.documents, parts[i], of_hop(hop)), rule, hop > 0, result);
     }
     results.output.index_copy_(2, rows, result.output);
+    if (in.sinks.defined()) {
+      results.gradients[3].add_(sink_gradient(in.sinks, result, output_gradient));
+    }
     const at::Tensor query_gradient = at::empty(query.sizes(), type);
     for (int64_t hop = 0; hop < count; ++hop) {
       const AttentionPart part = part_of(in, options.documents, parts[i], of_hop(hop));
@@ -155,6 +160,49 @@ TEST(AttentionPart, KeepsDocumentsApart) {
   for (AttentionOptions options : {kCausal, kFull, with_dropout(kCausal)}) {
     options.documents = make_documents(shape);
     expect_right(shape, options, kTwo);
+  }
+}
+
+TEST(AttentionPart, PartsOfEveryKindMakeTheWhole) {
+  for (const AttentionKind& kind : attention_kinds()) {
+    SCOPED_TRACE(kind.name());
+    const Shape shape{3, 3, kind.kv_heads, 301, 301, 8, 8};
+    const AttentionOptions options = kind.options(shape);
+    const Inputs inputs = kind.inputs(shape);
+    const Results expected = reference(inputs, options, mask_of(shape, options));
+    for (const at::ScalarType type : all_types()) {
+      expect_all_near(by_parts(inputs.to(type), options, kind.causal ? kThree : kMixed, {}),
+                      expected, tolerance_of(type));
+    }
+  }
+}
+
+// Hops of a ring that nobody sees: nothing is read, nothing changes.
+TEST(AttentionPart, KeysBeforeAllWindowsAreNotTouched) {
+  for (const at::ScalarType type : all_types()) {
+    const Inputs in = make_inputs({1, 2, 2, 300, 300, 16, 16}).to(type);
+    AttentionOptions options = kCausal;
+    options.window = 50;
+    const AttentionRule rule(options, 16);
+    const Runs late{{200, 300}}, early{{0, 151}};
+    const AttentionPart own = part_of(in, {}, late, late);
+    AttentionPart part = part_of(in, {}, late, early);
+    part.key.fill_(NAN);
+    part.value.fill_(NAN);
+    const AttentionResult result = empty_attention_result(part.query, 16);
+    attend(own, rule, false, result);
+    const at::Tensor output = result.output.clone(), logsumexp = result.logsumexp.clone();
+    attend(part, rule, true, result);
+    EXPECT_TRUE(result.output.equal(output));
+    EXPECT_TRUE(result.logsumexp.equal(logsumexp));
+    for (const bool accumulate : {false, true}) {
+      const AttentionGradients gradients{at::ones_like(part.query), at::ones_like(part.key),
+                                         at::ones_like(part.value)};
+      attend_backward(part, rule, accumulate, result, rows_of(in.gradient, late), gradients);
+      EXPECT_TRUE(gradients.query.eq(accumulate ? 1 : 0).all().item<bool>());
+      EXPECT_TRUE(gradients.key.eq(0).all().item<bool>());
+      EXPECT_TRUE(gradients.value.eq(0).all().item<bool>());
+    }
   }
 }
 

@@ -18,9 +18,11 @@ struct Shape {
 
 struct Inputs {
   at::Tensor query, key, value, gradient;
+  at::Tensor sinks{};  // undefined: none
 
   Inputs to(at::ScalarType type) const {
-    return {query.to(type), key.to(type), value.to(type), gradient.to(type)};
+    return {query.to(type), key.to(type), value.to(type), gradient.to(type),
+            sinks.defined() ? sinks.to(type) : sinks};
   }
 };
 
@@ -101,22 +103,35 @@ inline void scalar_product(int64_t m, int64_t n, int64_t k, int64_t a_stride, in
 
 struct Results {
   at::Tensor output;
-  std::vector<at::Tensor> gradients;  // of query, key, value
+  std::vector<at::Tensor> gradients;  // of query, key, value, and sinks where there are any
 };
 
 inline Results differentiate(const Inputs& in,
                              const std::function<at::Tensor(const Inputs&)>& function) {
   const Inputs leaves{in.query.detach().requires_grad_(), in.key.detach().requires_grad_(),
-                      in.value.detach().requires_grad_(), in.gradient};
+                      in.value.detach().requires_grad_(), in.gradient,
+                      in.sinks.defined() ? in.sinks.detach().requires_grad_() : in.sinks};
   const at::Tensor output = function(leaves);
-  return {output.detach(),
-          torch::autograd::grad({output}, {leaves.query, leaves.key, leaves.value}, {in.gradient})};
+  std::vector<at::Tensor> all{leaves.query, leaves.key, leaves.value};
+  if (in.sinks.defined()) all.push_back(leaves.sinks);
+  return {output.detach(), torch::autograd::grad({output}, all, {in.gradient})};
 }
 
 // Which keys each query sees, [batch or 1, 1, sequence, keys].
 inline at::Tensor seen_keys(int64_t sequence, int64_t keys, const AttentionOptions& options) {
+  const at::Tensor of_keys = at::arange(keys, at::kLong);
+  const at::Tensor after =
+      of_keys - (at::arange(sequence, at::kLong) + (keys - sequence)).unsqueeze(1);
   at::Tensor seen = at::ones({1, 1, sequence, keys}, at::kBool);
-  if (options.causal) seen = seen.tril(keys - sequence);
+  if (options.causal) seen = seen.logical_and(after.le(0));
+  if (options.window > 0) seen = seen.logical_and(after.abs().lt(options.window));
+  if (!options.prefix_lengths.empty()) {
+    std::vector<at::Tensor> of_samples;
+    for (const int64_t length : options.prefix_lengths) {
+      of_samples.push_back(seen.logical_or(of_keys.lt(length)));
+    }
+    seen = at::cat(of_samples);
+  }
   if (options.documents.defined()) {
     const at::Tensor of_queries = options.documents.narrow(1, keys - sequence, sequence);
     const at::Tensor same = of_queries.unsqueeze(2).eq(options.documents.unsqueeze(1));
@@ -133,9 +148,21 @@ inline Results reference(const Inputs& in, const AttentionOptions& options,
     const at::Tensor key = x.key.repeat_interleave(group, 1);
     const at::Tensor value = x.value.repeat_interleave(group, 1);
     const at::Tensor seen = seen_keys(x.query.size(2), x.key.size(2), options);
-    const at::Tensor scores = (at::matmul(x.query, key.transpose(2, 3)) * options.scale)
-                                  .masked_fill(seen.logical_not(), -INFINITY);
-    return at::matmul(scores.softmax(-1) * mask.to(x.query.scalar_type()), value);
+    at::Tensor scores = at::matmul(x.query, key.transpose(2, 3)) * options.scale;
+    if (options.soft_cap > 0) scores = (scores / options.soft_cap).tanh() * options.soft_cap;
+    const int64_t keys = key.size(2), queries = x.query.size(2);
+    for (size_t head = 0; head < options.alibi_slopes.size(); ++head) {
+      const at::Tensor of_queries = at::arange(keys - queries, keys, scores.options()).unsqueeze(1);
+      const at::Tensor distances = at::arange(keys, scores.options()) - of_queries;
+      scores.select(1, static_cast<int64_t>(head)).add_(distances * options.alibi_slopes[head]);
+    }
+    scores = scores.masked_fill(seen.logical_not(), -INFINITY);
+    if (x.sinks.defined()) {
+      const at::Tensor of_sinks = x.sinks.view({1, -1, 1, 1});
+      scores = at::cat({scores, of_sinks.expand({scores.size(0), -1, queries, 1})}, 3);
+    }
+    const at::Tensor probabilities = scores.softmax(-1).narrow(3, 0, keys);
+    return at::matmul(probabilities * mask.to(x.query.scalar_type()), value);
   });
 }
 
@@ -144,7 +171,8 @@ inline void expect_all_near(const Results& a, const Results& b, double tolerance
     SCOPED_TRACE("output");
     expect_near(a.output, b.output, tolerance);
   }
-  for (size_t i = 0; i < 3; ++i) {
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (size_t i = 0; i < b.gradients.size(); ++i) {
     SCOPED_TRACE(testing::Message() << "gradient " << i);
     expect_near(a.gradients[i], b.gradients[i], tolerance);
   }

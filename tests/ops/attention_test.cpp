@@ -3,23 +3,28 @@
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "tests/ops/attention_reference.h"
+#include "tests/ops/attention_kinds.h"
 
 namespace colossal::ops {
 namespace {
 
-Results ours(const Inputs& in, const AttentionOptions& options) {
-  return differentiate(
-      in, [&](const Inputs& x) { return attention(x.query, x.key, x.value, options); });
+Results ours(const Inputs& in, AttentionOptions options) {
+  return differentiate(in, [&](const Inputs& x) {
+    options.sinks = x.sinks;
+    return attention(x.query, x.key, x.value, options);
+  });
 }
 
-void expect_right(const Shape& shape, const AttentionOptions& options) {
-  const Inputs inputs = make_inputs(shape);
+void expect_right(const Shape& shape, const AttentionOptions& options, const Inputs& inputs) {
   const Results expected = reference(inputs, options, mask_of(shape, options));
   for (const at::ScalarType type : all_types()) {
     SCOPED_TRACE(c10::toString(type));
     expect_all_near(ours(inputs.to(type), options), expected, tolerance_of(type));
   }
+}
+
+void expect_right(const Shape& shape, const AttentionOptions& options) {
+  expect_right(shape, options, make_inputs(shape));
 }
 
 TEST(Attention, EqualsItsDefinition) {
@@ -56,6 +61,101 @@ TEST(Attention, KeepsDocumentsApart) {
     options.documents = make_documents(shape);
     expect_right(shape, options);
     expect_right(shape, with_dropout(options));
+  }
+}
+
+TEST(Attention, EveryKindEqualsItsDefinition) {
+  for (const AttentionKind& kind : attention_kinds()) {
+    SCOPED_TRACE(kind.name());
+    for (const Shape& shape :
+         {Shape{3, 3, kind.kv_heads, 33, 33, 8, 8}, Shape{3, 3, kind.kv_heads, 1, 120, 8, 8}}) {
+      expect_right(shape, kind.options(shape), kind.inputs(shape));
+    }
+  }
+}
+
+// What LibTorch computes with all of it in one mask that is added to the scores.
+TEST(Attention, EqualsLibTorchWithTheMaskWrittenOut) {
+  constexpr int64_t kBatch = 3, kHeads = 3, kQueries = 70, kKeys = 90;
+  const Shape shape{kBatch, kHeads, kHeads, kQueries, kKeys, 16, 16};
+  for (const AttentionKind& kind : attention_kinds()) {
+    if (kind.capped || kind.sinks || kind.dropout) continue;
+    SCOPED_TRACE(kind.name());
+    const AttentionOptions options = kind.options(shape);
+    const at::Tensor mask = at::empty({kBatch, kHeads, kQueries, kKeys}, at::kDouble);
+    auto added = mask.accessor<double, 4>();
+    for (int64_t b = 0; b < kBatch; ++b) {
+      for (int64_t h = 0; h < kHeads; ++h) {
+        for (int64_t q = 0; q < kQueries; ++q) {
+          for (int64_t k = 0; k < kKeys; ++k) {
+            const int64_t position = kKeys - kQueries + q;
+            bool seen = !options.causal || k <= position;
+            if (options.window > 0) seen = seen && std::abs(k - position) < options.window;
+            if (kind.prefix) seen = seen || k < options.prefix_lengths[b];
+            if (kind.documents) {
+              const auto ids = options.documents.accessor<int64_t, 2>();
+              seen = seen && ids[b][k] == ids[b][position];
+            }
+            // BLOOM adds slope * key: the same but for a number for each query.
+            const double bias = kind.alibi ? options.alibi_slopes[h] * static_cast<double>(k) : 0;
+            added[b][h][q][k] = seen ? bias : -INFINITY;
+          }
+        }
+      }
+    }
+    const Inputs inputs = make_inputs(shape);
+    const Results expected = differentiate(inputs, [&](const Inputs& x) {
+      return at::scaled_dot_product_attention(x.query, x.key, x.value, mask, 0, false,
+                                              options.scale);
+    });
+    expect_all_near(ours(inputs, options), expected, 1e-12);
+  }
+}
+
+// transformers' build_alibi_tensor() for BLOOM.
+TEST(Attention, SlopesOfAlibiForAnyNumberOfHeads) {
+  EXPECT_EQ(alibi_slopes(1), std::vector<double>({0x1p-8}));
+  EXPECT_EQ(alibi_slopes(4), std::vector<double>({0x1p-2, 0x1p-4, 0x1p-6, 0x1p-8}));
+  EXPECT_EQ(alibi_slopes(6), std::vector<double>({0x1p-2, 0x1p-4, 0x1p-6, 0x1p-8, 0x1p-1, 0x1p-3}));
+  EXPECT_EQ(alibi_slopes(16)[0], std::exp2(-0.5));
+}
+
+// With a cache: what comes before the window of one query is not read.
+TEST(Attention, OneQueryReadsTheKeysOfItsWindowOnly) {
+  for (const at::ScalarType type : all_types()) {
+    for (const double soft_cap : {0.0, 2.0}) {
+      Inputs inputs = make_inputs({2, 4, 2, 1, 300, 16, 16}).to(type);
+      AttentionOptions options{.causal = true, .window = 37, .scale = 0.25, .soft_cap = soft_cap};
+      const at::Tensor expected = attention(inputs.query, inputs.key, inputs.value, options);
+      inputs.key.narrow(2, 0, 263).fill_(NAN);
+      inputs.value.narrow(2, 0, 263).fill_(NAN);
+      EXPECT_TRUE(attention(inputs.query, inputs.key, inputs.value, options).equal(expected));
+      options.window = 38;
+      EXPECT_FALSE(attention(inputs.query, inputs.key, inputs.value, options).equal(expected));
+    }
+  }
+}
+
+// Any numbers of queries and keys; memory that is padded is a document of its own.
+TEST(Attention, QueriesHaveDocumentsOfTheirOwn) {
+  for (const at::ScalarType type : all_types()) {
+    const Inputs inputs = make_inputs({2, 4, 2, 50, 23, 16, 16}).to(type);
+    const at::Tensor documents = at::zeros({2, 23}, at::kLong);
+    documents[1].narrow(0, 9, 14).fill_(-1);
+    const at::Tensor padded = attention(inputs.query, inputs.key, inputs.value,
+                                        {.causal = false,
+                                         .documents = documents,
+                                         .query_documents = at::zeros({2, 50}, at::kLong)});
+    for (const int64_t sample : {0, 1}) {
+      const auto of = [&](const at::Tensor& x) { return x.narrow(0, sample, 1); };
+      const auto seen = [&](const at::Tensor& x) {
+        return of(x).narrow(2, 0, sample == 0 ? 23 : 9);
+      };
+      expect_near(
+          of(padded),
+          attention(of(inputs.query), seen(inputs.key), seen(inputs.value), {.causal = false}),
+          tolerance_of(type));
+    }
   }
 }
 
@@ -124,16 +224,33 @@ TEST(Attention, RefusesShapesThatDoNotFit) {
        {at::zeros({2, 4}, at::kLong), at::zeros({1, 5}, at::kLong), at::zeros({2, 5}, at::kInt)}) {
     EXPECT_THROW(attention(c.query, c.key, c.value, {.documents = documents}), InternalError);
   }
+  const std::vector<double> slopes(3);
+  const std::vector<int64_t> lengths(3);
+  const at::Tensor documents = at::zeros({2, 5}, at::kLong);
+  const std::vector<AttentionOptions> bad{{.window = -1},
+                                          {.prefix_lengths = lengths},
+                                          {.soft_cap = -1},
+                                          {.alibi_slopes = slopes},
+                                          {.sinks = at::zeros({3})},
+                                          {.documents = documents, .query_documents = documents},
+                                          {.causal = false, .query_documents = documents}};
+  for (const AttentionOptions& options : bad) {
+    EXPECT_THROW(attention(c.query, c.key, c.value, options), InternalError);
+  }
 }
 
 void expect_same_on_meta(const Inputs& inputs, AttentionOptions options) {
   const auto meta = [](const at::Tensor& x) { return x.to(at::kMeta); };
   const Results real = ours(inputs, options);
   if (options.documents.defined()) options.documents = meta(options.documents);
-  const Results dry = ours(
-      {meta(inputs.query), meta(inputs.key), meta(inputs.value), meta(inputs.gradient)}, options);
+  Inputs dry_inputs{meta(inputs.query), meta(inputs.key), meta(inputs.value),
+                    meta(inputs.gradient)};
+  if (inputs.sinks.defined()) dry_inputs.sinks = meta(inputs.sinks);
+  const Results dry = ours(dry_inputs, options);
   expect_same_shape(dry.output, real.output);
-  for (size_t i = 0; i < 3; ++i) expect_same_shape(dry.gradients[i], real.gradients[i]);
+  for (size_t i = 0; i < real.gradients.size(); ++i) {
+    expect_same_shape(dry.gradients[i], real.gradients[i]);
+  }
 }
 
 TEST(Attention, RunsOnMetaWithTheShapesOfTheRealOne) {
@@ -146,6 +263,10 @@ TEST(Attention, RunsOnMetaWithTheShapesOfTheRealOne) {
         options.documents = make_documents(shape);
         expect_same_on_meta(make_inputs(shape).to(type), options);
       }
+    }
+    for (const AttentionKind& kind : attention_kinds()) {
+      const Shape shape{3, 3, kind.kv_heads, 20, 120, 16, 8};
+      expect_same_on_meta(kind.inputs(shape).to(type), kind.options(shape));
     }
   }
 }

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "colossal/ops/flat_tensor.h"
-#include "tests/ops/attention_reference.h"
+#include "tests/ops/attention_kinds.h"
 
 namespace colossal::ops {
 namespace {
@@ -17,6 +17,7 @@ Results flash(const Inputs& in, const AttentionOptions& options, Bf16Product pro
       .part = {in.query, in.key, in.value, {{keys - queries, keys}}, {{0, keys}}},
       .rule = AttentionRule(options, in.query.size(3)),
       .bf16_product = product};
+  problem.part.sinks = in.sinks;
   if (options.documents.defined()) {
     problem.part.query_documents = options.documents.narrow(1, keys - queries, queries);
     problem.part.key_documents = options.documents;
@@ -26,17 +27,19 @@ Results flash(const Inputs& in, const AttentionOptions& options, Bf16Product pro
       at::empty({sizes[0], sizes[1], sizes[2]},
                 in.query.options().dtype(compute_type(in.query.scalar_type())));
   sizes[3] = in.value.size(3);
-  const Results results{
-      at::empty(sizes, in.query.options()),
-      {at::empty_like(in.query), at::empty_like(in.key), at::empty_like(in.value)}};
+  Results results{at::empty(sizes, in.query.options()),
+                  {at::empty_like(in.query), at::empty_like(in.key), at::empty_like(in.value)}};
   flash_attention_forward(problem, {results.output, logsumexp});
   flash_attention_backward(problem, {results.output, logsumexp}, in.gradient,
                            {results.gradients[0], results.gradients[1], results.gradients[2]});
+  if (in.sinks.defined()) {
+    results.gradients.push_back(sink_gradient(in.sinks, {results.output, logsumexp}, in.gradient));
+  }
   return results;
 }
 
-void expect_blocks_right(const Shape& shape, const AttentionOptions& options) {
-  const Inputs inputs = make_inputs(shape);
+void expect_blocks_right(const Shape& shape, const AttentionOptions& options,
+                         const Inputs& inputs) {
   const Results expected = reference(inputs, options, mask_of(shape, options));
   for (const at::ScalarType type : all_types()) {
     SCOPED_TRACE(c10::toString(type));
@@ -45,6 +48,10 @@ void expect_blocks_right(const Shape& shape, const AttentionOptions& options) {
   SCOPED_TRACE("bf16 products");
   expect_all_near(flash(inputs.to(at::kBFloat16), options, scalar_product), expected,
                   tolerance_of(at::kBFloat16));
+}
+
+void expect_blocks_right(const Shape& shape, const AttentionOptions& options) {
+  expect_blocks_right(shape, options, make_inputs(shape));
 }
 
 TEST(FlashAttention, EqualsTheFormulaWhereNothingDivides) {
@@ -101,6 +108,68 @@ TEST(FlashAttention, ADocumentAloneGivesTheSameBitsAsWithOthersBeforeIt) {
   EXPECT_TRUE(flash(second, kCausal, nullptr).output.equal(half(whole)));
 }
 
+TEST(FlashAttention, EveryKindEqualsTheFormula) {
+  for (const AttentionKind& kind : attention_kinds()) {
+    SCOPED_TRACE(kind.name());
+    for (const Shape& shape :
+         {Shape{3, 3, kind.kv_heads, 150, 150, 8, 8}, Shape{3, 3, kind.kv_heads, 33, 210, 9, 6}}) {
+      expect_blocks_right(shape, kind.options(shape), kind.inputs(shape));
+    }
+  }
+}
+
+// Windows of all sizes around those of blocks: no key too many or too few.
+TEST(FlashAttention, AWindowHasSoManyKeys) {
+  const Shape shape{1, 1, 1, 301, 301, 8, 8};
+  for (const int64_t window : {2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 193, 299, 300, 301}) {
+    SCOPED_TRACE(window);
+    for (AttentionOptions options : {kCausal, kFull}) {
+      options.window = window;
+      expect_blocks_right(shape, options);
+    }
+  }
+  // One key: its value.
+  AttentionOptions options = kCausal;
+  options.window = 1;
+  const Inputs inputs = make_inputs(shape);
+  const Results found = flash(inputs, options, nullptr);
+  expect_near(found.output, inputs.value, 1e-15);
+  expect_near(found.gradients[2], inputs.gradient, 1e-15);
+}
+
+// Keys and values that are not numbers, a block and more before the window of the last queries.
+TEST(FlashAttention, SkipsTheKeysBeforeTheWindow) {
+  AttentionOptions options = kCausal;
+  options.window = 100;
+  const Inputs clean = make_inputs({1, 2, 2, 512, 512, 16, 16});
+  for (const at::ScalarType type : all_types()) {
+    for (const Bf16Product product : {Bf16Product{nullptr}, Bf16Product{scalar_product}}) {
+      Inputs inputs = clean.to(type);
+      const auto last = [](const at::Tensor& x) { return x.narrow(2, 384, 128); };
+      const Results expected = flash(inputs, options, product);
+      inputs.key = inputs.key.clone();
+      inputs.value = inputs.value.clone();
+      inputs.key.narrow(2, 0, 256).fill_(NAN);
+      inputs.value.narrow(2, 0, 256).fill_(NAN);
+      const Results found = flash(inputs, options, product);
+      EXPECT_TRUE(last(found.output).equal(last(expected.output)));
+      EXPECT_TRUE(last(found.gradients[0]).equal(last(expected.gradients[0])));
+    }
+  }
+}
+
+TEST(FlashAttention, AWindowOfAllKeysChangesNoBit) {
+  for (const at::ScalarType type : all_types()) {
+    const Inputs inputs = make_inputs({1, 2, 2, 200, 200, 16, 16}).to(type);
+    AttentionOptions options = kCausal;
+    const Results without = flash(inputs, options, scalar_product);
+    options.window = 200;
+    const Results with = flash(inputs, options, scalar_product);
+    EXPECT_TRUE(with.output.equal(without.output));
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(with.gradients[i].equal(without.gradients[i]));
+  }
+}
+
 TEST(FlashAttention, ReadsViewsOfOneJoinedTensor) {
   const Shape shape{2, 3, 3, 77, 77, 40, 40};
   const at::Tensor joined = normal({shape.batch, shape.sequence, 9 * 40}, at::kBFloat16, 5);
@@ -118,19 +187,22 @@ TEST(FlashAttention, ReadsViewsOfOneJoinedTensor) {
 }
 
 TEST(FlashAttention, GivesTheSameBitsWithAnyNumberOfThreads) {
-  const Shape shape{3, 6, 2, 140, 140, 32, 32};
-  AttentionOptions options = with_dropout(kCausal);
-  options.documents = make_documents(shape);
+  const Shape shape{3, 3, 1, 140, 140, 32, 32};
+  const AttentionKind everything{true, 45, true, true, true, true, true, true, 1};
+  AttentionOptions plain = with_dropout(kCausal);
+  plain.documents = make_documents(shape);
   const int before = at::get_num_threads();
   for (const at::ScalarType type : all_types()) {
-    const Inputs inputs = make_inputs(shape).to(type);
-    at::set_num_threads(1);
-    const Results one = flash(inputs, options, scalar_product);
-    for (const int threads : {2, 5}) {
-      at::set_num_threads(threads);
-      const Results many = flash(inputs, options, scalar_product);
-      EXPECT_TRUE(many.output.equal(one.output));
-      for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(many.gradients[i].equal(one.gradients[i]));
+    for (const AttentionOptions& options : {plain, everything.options(shape)}) {
+      const Inputs inputs = everything.inputs(shape).to(type);
+      at::set_num_threads(1);
+      const Results one = flash(inputs, options, scalar_product);
+      for (const int threads : {2, 5}) {
+        at::set_num_threads(threads);
+        const Results many = flash(inputs, options, scalar_product);
+        EXPECT_TRUE(many.output.equal(one.output));
+        for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(many.gradients[i].equal(one.gradients[i]));
+      }
     }
   }
   at::set_num_threads(before);

@@ -23,7 +23,7 @@ struct Bytes {
 };
 
 Bytes measure(const nn::MakeAttention& make, int64_t positions, at::ScalarType type) {
-  const auto attention = make("attention", kOptions, {.queries = {0, 8}, .keys = {0, 4}});
+  const auto attention = make("attention", kOptions, {.queries = {0, 8}, .keys = {0, 4}}, {});
   nn::StepContext context = nn::make_step_context(kBatch, positions, at::kCPU);
   context.whole_sequence = kSequence;
   const at::Tensor qkv =

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <mutex>
 #include <numeric>
 
 #include "colossal/parallel/sequence/positions.h"
 #include "colossal/parallel/sequence/ring.h"
 #include "colossal/parallel/sequence/ulysses.h"
+#include "tests/support/pairwise.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::test::sequence_attention {
@@ -19,12 +21,33 @@ constexpr int64_t kFeatures = (kHeads + 2 * kKeyHeads) * kHeadSize;
 
 struct Results {
   at::Tensor output, gradient;
+  at::Tensor of_sinks{};  // their gradient
 };
 
 struct Setting {
   at::ScalarType type;
   double dropout;
   bool packed;  // several documents in each sequence
+  bool causal = true;
+  int64_t window = 0;
+  bool capped = false, alibi = false, sinks = false, prefix = false;
+
+  nn::AttentionOptions options() const {
+    return {.heads = kHeads,
+            .kv_heads = kKeyHeads,
+            .head_size = kHeadSize,
+            .scale = 0.4,
+            .dropout = dropout,
+            .causal = causal,
+            .window = window,
+            .soft_cap = capped ? 1.5 : 0,
+            .alibi = alibi ? 0.5 : 0};
+  }
+  std::string name() const {
+    return fmt::format(
+        "{}, dropout {}, packed {}, causal {}, window {}, capped {}, alibi {}, sinks {}, prefix {}",
+        c10::toString(type), dropout, packed, causal, window, capped, alibi, sinks, prefix);
+  }
 };
 
 // The document of each position: runs of 37, shifted in the second sequence.
@@ -40,23 +63,24 @@ Results run_layer(const nn::MakeAttention& make, const at::Tensor& positions,
     const at::Tensor all = at::arange(kBatch * kSequence * features, at::kDouble).sin_();
     return all.view({kBatch, kSequence, features}).index_select(1, positions).to(setting.type);
   };
-  const auto attention = make("attention",
-                              {.heads = kHeads,
-                               .kv_heads = kKeyHeads,
-                               .head_size = kHeadSize,
-                               .scale = 0.4,
-                               .dropout = setting.dropout},
-                              {.queries = {0, kHeads}, .keys = {0, kKeyHeads}});
+  const nn::ParameterHandle sinks(std::make_shared<nn::Parameter>());
+  sinks->tensor = at::linspace(-1, 2, kHeads, at::kDouble).to(setting.type).requires_grad_();
+  const auto attention =
+      make("attention", setting.options(), {.queries = {0, kHeads}, .keys = {0, kKeyHeads}},
+           {.sinks = setting.sinks ? sinks : nn::ParameterHandle()});
   nn::StepContext context = nn::make_step_context(kBatch, positions.numel(), at::kCPU);
   context.whole_sequence = kSequence;
   context.positions = positions;
   context.training = true;
   if (setting.packed) context.documents = documents();
+  if (setting.prefix) context.prefix_lengths = {60, 17};
   context.sample_ids = {7, 3};
   const at::Tensor qkv = numbers(kFeatures).requires_grad_();
   const at::Tensor output = attention->forward(qkv, context);
-  return {output.detach(),
-          torch::autograd::grad({output}, {qkv}, {numbers(kHeads * kHeadSize)})[0]};
+  std::vector<at::Tensor> inputs{qkv};
+  if (setting.sinks) inputs.push_back(sinks->tensor);
+  const auto gradients = torch::autograd::grad({output}, inputs, {numbers(kHeads * kHeadSize)});
+  return {output.detach(), gradients[0], setting.sinks ? gradients[1] : at::Tensor()};
 }
 
 void expect_near(const at::Tensor& a, const at::Tensor& b, double tolerance) {
@@ -79,12 +103,13 @@ Results run_alone(const Setting& setting) {
 }
 
 void expect_equal_to_whole(SequenceMode mode, int ranks, const Setting& setting) {
-  SCOPED_TRACE(fmt::format("{}, {} ranks, dropout {}, packed {}", c10::toString(setting.type),
-                           ranks, setting.dropout, setting.packed));
+  SCOPED_TRACE(fmt::format("{} ranks, {}", ranks, setting.name()));
   const double tolerance = setting.type == at::kDouble  ? 1e-13
                            : setting.type == at::kFloat ? 2e-6
                                                         : 1e-2;
   const Results whole = run_alone(setting);
+  std::mutex mutex;
+  at::Tensor of_sinks = at::zeros({kHeads}, setting.type);
   run_ranks(ranks, [&](comm::World& world) {
     std::vector<int> all(ranks);
     std::iota(all.begin(), all.end(), 0);
@@ -96,7 +121,10 @@ void expect_equal_to_whole(SequenceMode mode, int ranks, const Setting& setting)
                   positions, setting);
     expect_near(here.output, whole.output.index_select(1, positions), tolerance);
     expect_near(here.gradient, whole.gradient.index_select(1, positions), tolerance);
+    const std::lock_guard lock(mutex);
+    if (setting.sinks) of_sinks.add_(here.of_sinks);
   });
+  if (setting.sinks) expect_near(of_sinks, whole.of_sinks, tolerance);
 }
 
 void expect_equal_at_all_layouts(bool packed) {
@@ -111,6 +139,29 @@ void expect_equal_at_all_layouts(bool packed) {
 
 TEST(SequenceAttention, EqualsTheWholeWithFewerHeadsOfKeys) {
   expect_equal_at_all_layouts(false);
+}
+
+// Each two settings meet.
+std::vector<Setting> kinds() {
+  std::vector<Setting> all;
+  for (int bits = 0; bits < 128; ++bits) {
+    const auto bit = [&](int place) { return (bits >> place & 1) == 1; };
+    for (const int64_t window : {0, 20, 90}) {
+      all.push_back({at::kDouble, bit(0) ? 0.3 : 0.0, bit(1), bit(2), window, bit(3), bit(4),
+                     bit(5), bit(6)});
+    }
+  }
+  return pairwise(all, [](const Setting& s) -> std::vector<double> {
+    return {s.dropout,        double(s.packed), double(s.causal), double(s.window),
+            double(s.capped), double(s.alibi),  double(s.sinks),  double(s.prefix)};
+  });
+}
+
+TEST(SequenceAttention, OfEveryKindEqualsTheWhole) {
+  for (const Setting& setting : kinds()) {
+    for (const int ranks : {2, 4}) expect_equal_to_whole(SequenceMode::ring, ranks, setting);
+    expect_equal_to_whole(SequenceMode::ulysses, 3, setting);
+  }
 }
 
 TEST(SequenceAttention, KeepsDocumentsApart) {

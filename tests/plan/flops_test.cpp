@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include "colossal/ops/attention_rule.h"
 #include "colossal/plan/plan.h"
 #include "tests/plan/layouts.h"
 
@@ -13,15 +14,18 @@ at::Tensor meta(std::vector<int64_t> sizes) {
   return at::empty(sizes, at::TensorOptions(at::kFloat).device(at::kMeta));
 }
 
-double part_flops(const std::vector<int64_t>& queries, const std::vector<int64_t>& keys) {
+double part_flops(const std::vector<int64_t>& queries, const std::vector<int64_t>& keys,
+                  const ops::AttentionRule& rule) {
   const auto size = [](const std::vector<int64_t>& runs) {
     int64_t sum = 0;
     for (size_t i = 0; i < runs.size(); i += 2) sum += runs[i + 1] - runs[i];
     return sum;
   };
   const at::Tensor query = meta({1, 1, size(queries), 1}), key = meta({1, 1, size(keys), 1});
-  const std::vector<c10::IValue> arguments{query,         key,     key,  c10::IValue(),
-                                           c10::IValue(), queries, keys, true};
+  const auto [integers, numbers] = rule.packed();
+  const std::vector<c10::IValue> arguments{query,         key,           key,     c10::IValue(),
+                                           c10::IValue(), c10::IValue(), queries, keys,
+                                           integers,      numbers};
   return plan::operator_flops("colossal::attention_part", arguments);
 }
 
@@ -52,15 +56,29 @@ TEST(Flops, CountThePairsThatAreSeen) {
            {{2, 5}, {1, 9}},
            {{0, 2, 10, 12}, {3, 5, 8, 11}},
            {{4, 9}, {4, 6}}}) {
-    int pairs = 0;
     const auto visit = [](const std::vector<int64_t>& runs, const auto& body) {
       for (size_t i = 0; i < runs.size(); i += 2) {
         for (int64_t position = runs[i]; position < runs[i + 1]; ++position) body(position);
       }
     };
-    visit(queries,
-          [&](int64_t query) { visit(keys, [&](int64_t key) { pairs += key <= query ? 1 : 0; }); });
-    EXPECT_EQ(part_flops(queries, keys), 4 * pairs);
+    for (const bool causal : {true, false}) {
+      for (const int64_t window : {0, 1, 3, 20}) {
+        for (const int64_t prefix : {0, 5}) {
+          ops::AttentionRule rule;
+          rule.causal = causal;
+          rule.window = window;
+          rule.prefix_lengths = {prefix, prefix};
+          int pairs = 0;
+          visit(queries, [&](int64_t query) {
+            visit(keys, [&](int64_t key) {
+              const bool near = window == 0 || std::abs(key - query) < window;
+              pairs += key < prefix || ((!causal || key <= query) && near) ? 1 : 0;
+            });
+          });
+          EXPECT_EQ(part_flops(queries, keys, rule), 4 * pairs);
+        }
+      }
+    }
   }
 }
 

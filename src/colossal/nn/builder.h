@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,12 +58,24 @@ struct AttentionOptions {
   double scale = 0;  // of the scores; usually 1 / sqrt(head_size)
   double dropout = 0;
   ops::RotaryOptions rotary{};
+  // What a query sees and what becomes of its scores, see ops::AttentionOptions.
+  bool causal = true;
+  int64_t window = 0;   // sliding window; 0: none
+  double soft_cap = 0;  // of the scores; 0: none
+  double alibi = 0;     // factor of ALiBi's slopes; 0: no ALiBi
+  // Attention sinks: how the parameter NAME.sinks, a logit for each query head, arises.
+  std::optional<Initializer> sinks{};
 };
 
 // Those of a model's heads that are here.
 struct HeadShare {
   Range queries;
   Range keys;  // and values
+};
+
+// The parameters of an attention itself, of the heads that are here.
+struct AttentionParameters {
+  ParameterHandle sinks{};  // [query heads here]; empty: none
 };
 
 // A part of a model, which one stage of a pipeline holds whole: what comes before its blocks, a

@@ -8,8 +8,9 @@
 namespace colossal::nn {
 
 std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
-                                                const HeadShare& here) {
-  return std::make_unique<DenseAttention>(std::move(stream), options, here);
+                                                const HeadShare& here,
+                                                const AttentionParameters& parameters) {
+  return std::make_unique<DenseAttention>(std::move(stream), options, here, parameters);
 }
 
 std::string DenseBuilder::full_name(const std::string& name) const {
@@ -149,8 +150,15 @@ std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,
 
 std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& name,
                                                             const AttentionOptions& options,
-                                                            const HeadShare& here) const {
-  return make_attention_(full_name(name), options, here);
+                                                            const HeadShare& here,
+                                                            Placement of_heads) {
+  AttentionParameters parameters;
+  if (options.sinks) {
+    if (here.queries.size() < options.heads) of_heads.held = {{here.queries}};
+    parameters.sinks =
+        parameter(name, "sinks", {options.heads}, *options.sinks, std::move(of_heads));
+  }
+  return make_attention_(full_name(name), options, here, parameters);
 }
 
 std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(const std::string& name,

@@ -14,9 +14,11 @@ namespace colossal::nn {
 
 // Attention over those of the model's heads that are here; stream: of its dropout.
 using MakeAttention = std::function<std::unique_ptr<Attention>(
-    std::string stream, const AttentionOptions& options, const HeadShare& here)>;
+    std::string stream, const AttentionOptions& options, const HeadShare& here,
+    const AttentionParameters& parameters)>;
 std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
-                                                const HeadShare& here);
+                                                const HeadShare& here,
+                                                const AttentionParameters& parameters);
 
 // What one of several products of an input would be alone.
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part);
@@ -58,9 +60,10 @@ class DenseBuilder : public Builder {
   virtual Placement whole() const { return {}; }
   virtual std::unique_ptr<VocabularyHead> make_head(TokenTable table);
 
+  // of_heads: the placement of what every rank with these query heads holds, but for its `held`.
   std::unique_ptr<Attention> attention_of_heads(const std::string& name,
                                                 const AttentionOptions& options,
-                                                const HeadShare& here) const;
+                                                const HeadShare& here, Placement of_heads = {});
   std::string full_name(const std::string& name) const;
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,

@@ -73,14 +73,41 @@ at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context
                       context.sample_ids, context.positions);
 }
 
+DenseAttention::DenseAttention(std::string stream, const AttentionOptions& options,
+                               const HeadShare& here, const AttentionParameters& parameters)
+    : stream_(std::move(stream)),
+      options_(options),
+      here_(here),
+      heads_(options, here),
+      sinks_(parameters.sinks) {
+  if (options.alibi == 0) return;
+  const std::vector<double> of_all = ops::alibi_slopes(options.heads);
+  for (int64_t head = here.queries.begin; head < here.queries.end; ++head) {
+    alibi_slopes_.push_back(options.alibi * of_all[head]);
+  }
+}
+
+at::Tensor DenseAttention::sinks_here(LayerScope& scope) const {
+  if (!sinks_) return {};
+  const auto& held = sinks_->placement.held;
+  const int64_t first = held.empty() || held[0].empty() ? 0 : held[0].front().begin;
+  return sinks_.use(scope).narrow(0, here_.queries.begin - first, here_.queries.size());
+}
+
 at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
-  const LayerScope scope(stream_);
+  LayerScope scope(stream_);
   auto [queries, keys, values] = heads_.split(heads_.view(qkv, context));
   if (context.cache) {
     std::tie(keys, values) = context.cache->append(options_.layer, keys, values);
   }
-  ops::AttentionOptions options{
-      .causal = true, .scale = options_.scale, .documents = context.documents};
+  ops::AttentionOptions options{.causal = options_.causal,
+                                .window = options_.window,
+                                .prefix_lengths = context.prefix_lengths,
+                                .scale = options_.scale,
+                                .soft_cap = options_.soft_cap,
+                                .alibi_slopes = alibi_slopes_,
+                                .sinks = sinks_here(scope),
+                                .documents = context.documents};
   if (context.training && options_.dropout > 0) {
     options.dropout = options_.dropout;
     options.random_key = random_key(context.seed, static_cast<uint64_t>(context.step), stream_);

@@ -102,8 +102,9 @@ class DenseDropout : public Dropout {
 
 class DenseAttention : public Attention {
  public:
-  DenseAttention(std::string stream, const AttentionOptions& options, const HeadShare& here)
-      : stream_(std::move(stream)), options_(options), here_(here), heads_(options, here) {}
+  // parameters: of all heads of a rank, `here` being some of them.
+  DenseAttention(std::string stream, const AttentionOptions& options, const HeadShare& here,
+                 const AttentionParameters& parameters);
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
  protected:
@@ -114,10 +115,14 @@ class DenseAttention : public Attention {
                             const StepContext& context) const;
 
  private:
+  at::Tensor sinks_here(LayerScope& scope) const;
+
   std::string stream_;
   AttentionOptions options_;
   HeadShare here_;
   AttentionHeads heads_;
+  ParameterHandle sinks_;             // empty: none
+  std::vector<double> alibi_slopes_;  // of the query heads here; empty: no ALiBi
 };
 
 class DenseVocabularyHead : public VocabularyHead {

@@ -27,6 +27,9 @@ struct StepContext {
   // The document of each position of the whole sequence, [batch, whole_sequence] int64, where the
   // activations are: attention stays within documents. Undefined: each sequence is one.
   at::Tensor documents;
+  // [batch]: the keys at the first so many positions of a sequence are seen by all of its queries,
+  // also by earlier ones. Empty: none.
+  std::vector<int64_t> prefix_lengths;
 
   KeyValueCache* cache = nullptr;       // generating: past keys and values
   BlockRunner* block_runner = nullptr;  // how repeated blocks run; null: one after the other

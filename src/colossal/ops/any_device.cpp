@@ -5,6 +5,7 @@
 #include <array>
 
 #include "colossal/base/random.h"
+#include "colossal/ops/attention_rule.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/random.h"
@@ -88,13 +89,9 @@ constexpr int64_t kScoreBytes = int64_t{256} << 20;
 // Attention for a block of query rows of all heads at once, in fp32 (fp64).
 struct Problem {
   at::Tensor query, key, value;  // in the compute type, a key head for each query head
-  std::vector<Range> query_runs, key_runs;
-  std::optional<at::Tensor> query_documents, key_documents;
-  bool causal;
-  double scale, dropout;
-  RandomKey random_key;
-  at::IntArrayRef sample_ids;
-  int64_t head_begin;
+  std::vector<Range> query_runs{}, key_runs{};
+  std::optional<at::Tensor> query_documents{}, key_documents{};
+  AttentionRule rule{};
 
   int64_t batch() const { return query.size(0); }
   int64_t heads() const { return query.size(1); }
@@ -114,33 +111,58 @@ struct Problem {
     return at::cat(parts);
   }
 
-  // Scaled scores of rows [begin, begin + rows); -infinity where a row may not see.
-  at::Tensor scores(int64_t begin, int64_t rows) const {
-    const at::Tensor product =
-        at::matmul(query.narrow(2, begin, rows), key.transpose(2, 3)).mul_(scale);
+  // Scaled and capped scores of rows [begin, begin + rows).
+  at::Tensor capped_scores(int64_t begin, int64_t rows) const {
+    const at::Tensor product = at::matmul(query.narrow(2, begin, rows), key.transpose(2, 3));
+    product.mul_(rule.scale);
+    return rule.soft_cap == 0 ? product : product.div_(rule.soft_cap).tanh_().mul_(rule.soft_cap);
+  }
+
+  // Those with what is added to them; -infinity where a row may not see.
+  at::Tensor seen_scores(const at::Tensor& capped, int64_t begin) const {
+    const int64_t rows = capped.size(2);
+    const at::Tensor of_rows =
+        positions_of(query_runs).narrow(0, begin, rows).unsqueeze(1).to(query.device());
+    const at::Tensor of_keys = positions_of(key_runs).to(query.device());
+    at::Tensor scores = capped;
+    if (!rule.alibi_slopes.empty()) {
+      const at::Tensor distances = (of_keys - of_rows).to(scores.options());
+      const at::Tensor slopes = at::tensor(rule.alibi_slopes, at::kDouble).to(scores.options());
+      scores = scores + slopes.view({-1, 1, 1}) * distances;
+    }
     const double hidden = -std::numeric_limits<double>::infinity();
-    if (causal) {
-      const at::Tensor of_rows = positions_of(query_runs).narrow(0, begin, rows).unsqueeze(1);
-      product.masked_fill_(positions_of(key_runs).gt(of_rows).to(product.device()), hidden);
+    if (rule.causal || rule.window > 0) {
+      scores = scores.masked_fill(seen(of_rows, of_keys).logical_not(), hidden);
     }
     if (query_documents) {
-      const at::Tensor of_rows = query_documents->narrow(1, begin, rows).unsqueeze(2);
-      product.masked_fill_(of_rows.ne(key_documents->unsqueeze(1)).unsqueeze(1), hidden);
+      const at::Tensor documents = query_documents->narrow(1, begin, rows).unsqueeze(2);
+      scores = scores.masked_fill(documents.ne(key_documents->unsqueeze(1)).unsqueeze(1), hidden);
     }
-    return product;
+    return scores;
+  }
+
+  // Which of the keys at these positions each row sees, [batch or 1, 1, rows, keys].
+  at::Tensor seen(const at::Tensor& of_rows, const at::Tensor& of_keys) const {
+    const at::Tensor after = of_keys - of_rows;
+    at::Tensor seen = after.le(rule.causal ? 0 : rule.window - 1);
+    if (rule.window > 0) seen = seen.logical_and(after.gt(-rule.window));
+    if (rule.prefix_lengths.empty()) return seen;
+    const at::Tensor prefixes = at::tensor(rule.prefix_lengths, at::kLong).view({-1, 1, 1, 1});
+    return seen.logical_or(of_keys.lt(prefixes.to(of_keys.device())));
   }
 
   // The factors of dropout for these rows, [batch, heads, rows, keys]; undefined without dropout.
   at::Tensor factors(int64_t begin, int64_t rows) const {
-    if (dropout == 0) return {};
+    if (rule.dropout == 0) return {};
     const at::Tensor positions = positions_of(query_runs).narrow(0, begin, rows);
     std::vector<at::Tensor> of_heads;
     for (int64_t head = 0; head < heads(); ++head) {
       std::vector<at::Tensor> of_runs{at::empty({batch(), rows, 0}, query.scalar_type())};
       for (const Range& run : key_runs) {
         of_runs.push_back(ops::dropout(at::ones({batch(), rows, run.size()}, query.scalar_type()),
-                                       dropout, random_subkey(random_key, head_begin + head),
-                                       sample_ids, positions, run.begin));
+                                       rule.dropout,
+                                       random_subkey(rule.random_key, rule.head_begin + head),
+                                       rule.sample_ids, positions, run.begin));
       }
       of_heads.push_back(at::cat(of_runs, 2));
     }
@@ -153,25 +175,15 @@ at::Tensor for_each_query_head(const at::Tensor& x, int64_t heads, at::ScalarTyp
 }
 
 Problem make_problem(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const std::optional<at::Tensor>& query_documents,
-                     const std::optional<at::Tensor>& key_documents,
-                     at::IntArrayRef query_positions, at::IntArrayRef key_positions, bool causal,
-                     double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
-                     int64_t head_begin) {
+                     at::IntArrayRef query_positions, at::IntArrayRef key_positions,
+                     AttentionRule rule) {
   const at::ScalarType type = compute_type(query.scalar_type());
-  return {query.to(type),
-          for_each_query_head(key, query.size(1), type),
-          for_each_query_head(value, query.size(1), type),
-          unpack_runs(query_positions),
-          unpack_runs(key_positions),
-          query_documents,
-          key_documents,
-          causal,
-          scale,
-          dropout,
-          unpack_key(random_key),
-          sample_ids,
-          head_begin};
+  Problem problem{query.to(type), for_each_query_head(key, query.size(1), type),
+                  for_each_query_head(value, query.size(1), type)};
+  problem.query_runs = unpack_runs(query_positions);
+  problem.key_runs = unpack_runs(key_positions);
+  problem.rule = std::move(rule);
+  return problem;
 }
 
 // In memory [batch, sequence, heads, size].
@@ -187,7 +199,8 @@ at::Tensor sum_groups(const at::Tensor& x, int64_t kv_heads) {
 
 // The last queries of a sequence, and all of its keys.
 std::array<int64_t, 2> last_positions(const at::Tensor& query, const at::Tensor& key) {
-  return {key.size(2) - query.size(2), key.size(2)};
+  const int64_t first = std::max<int64_t>(0, key.size(2) - query.size(2));
+  return {first, first + query.size(2)};
 }
 std::array<int64_t, 2> all_positions(const at::Tensor& key) {
   return {0, key.size(2)};
@@ -204,21 +217,26 @@ at::Tensor weight_of(const at::Tensor& logsumexp, const at::Tensor& total) {
 
 void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& query_documents,
-                    const std::optional<at::Tensor>& key_documents, at::IntArrayRef query_positions,
-                    at::IntArrayRef key_positions, bool causal, double scale, double dropout,
-                    int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin,
-                    bool accumulate, const at::Tensor& output, const at::Tensor& logsumexp) {
-  const Problem problem =
-      make_problem(query, key, value, query_documents, key_documents, query_positions,
-                   key_positions, causal, scale, dropout, random_key, sample_ids, head_begin);
+                    const std::optional<at::Tensor>& key_documents,
+                    const std::optional<at::Tensor>& sinks, at::IntArrayRef query_positions,
+                    at::IntArrayRef key_positions, at::IntArrayRef rule_integers,
+                    at::ArrayRef<double> rule_numbers, bool accumulate, const at::Tensor& output,
+                    const at::Tensor& logsumexp) {
+  Problem problem = make_problem(query, key, value, query_positions, key_positions,
+                                 AttentionRule::unpacked(rule_integers, rule_numbers));
+  problem.query_documents = query_documents;
+  problem.key_documents = key_documents;
   const int64_t block = problem.block_rows();
   for (int64_t begin = 0; begin < problem.sequence(); begin += block) {
     const int64_t rows = std::min(block, problem.sequence() - begin);
-    const at::Tensor scores = problem.scores(begin, rows);
+    const at::Tensor scores = problem.seen_scores(problem.capped_scores(begin, rows), begin);
     const at::Tensor factors = problem.factors(begin, rows);
     const at::Tensor output_here = output.narrow(2, begin, rows);
     const at::Tensor logsumexp_here = logsumexp.narrow(2, begin, rows);
-    const at::Tensor of_these = at::logsumexp(scores, {-1});
+    at::Tensor of_these = at::logsumexp(scores, {-1});
+    if (sinks && !accumulate) {
+      of_these = at::logaddexp(of_these, sinks->to(of_these.scalar_type()).view({1, -1, 1}));
+    }
     const at::Tensor total = accumulate ? at::logaddexp(logsumexp_here, of_these) : of_these;
     at::Tensor probabilities = weight_of(scores, total.unsqueeze(-1));
     if (factors.defined()) probabilities.mul_(factors);
@@ -238,13 +256,13 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
                              const std::optional<at::Tensor>& query_documents,
                              const std::optional<at::Tensor>& key_documents,
                              at::IntArrayRef query_positions, at::IntArrayRef key_positions,
-                             bool causal, double scale, double dropout, int64_t random_key,
-                             at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
-                             const at::Tensor& query_gradient, const at::Tensor& key_gradient,
-                             const at::Tensor& value_gradient) {
-  const Problem problem =
-      make_problem(query, key, value, query_documents, key_documents, query_positions,
-                   key_positions, causal, scale, dropout, random_key, sample_ids, head_begin);
+                             at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers,
+                             bool accumulate, const at::Tensor& query_gradient,
+                             const at::Tensor& key_gradient, const at::Tensor& value_gradient) {
+  Problem problem = make_problem(query, key, value, query_positions, key_positions,
+                                 AttentionRule::unpacked(rule_integers, rule_numbers));
+  problem.query_documents = query_documents;
+  problem.key_documents = key_documents;
   const at::ScalarType type = problem.query.scalar_type();
   const at::Tensor wide_gradient = output_gradient.to(type);
   const at::Tensor delta = (wide_gradient * output.to(type)).sum(-1, true);
@@ -254,12 +272,16 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
   for (int64_t begin = 0; begin < problem.sequence(); begin += block) {
     const int64_t rows = std::min(block, problem.sequence() - begin);
     const auto of_rows = [&](const at::Tensor& x) { return x.narrow(2, begin, rows); };
+    const at::Tensor capped = problem.capped_scores(begin, rows);
     const at::Tensor probabilities =
-        weight_of(problem.scores(begin, rows), of_rows(logsumexp).unsqueeze(-1));
+        weight_of(problem.seen_scores(capped, begin), of_rows(logsumexp).unsqueeze(-1));
     const at::Tensor factors = problem.factors(begin, rows);
     at::Tensor gradient = at::matmul(of_rows(wide_gradient), problem.value.transpose(2, 3));
     if (factors.defined()) gradient.mul_(factors);
-    gradient.sub_(of_rows(delta)).mul_(probabilities).mul_(scale);
+    gradient.sub_(of_rows(delta)).mul_(probabilities).mul_(problem.rule.scale);
+    if (const double cap = problem.rule.soft_cap; cap > 0) {
+      gradient.mul_(1 - (capped / cap).square_());
+    }
     const at::Tensor kept = factors.defined() ? probabilities * factors : probabilities;
     of_values.add_(at::matmul(kept.transpose(2, 3), of_rows(wide_gradient)));
     of_keys.add_(at::matmul(gradient.transpose(2, 3), of_rows(problem.query)));
@@ -275,31 +297,30 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
 }
 
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
-                                             const at::Tensor& value, bool causal, double scale,
-                                             double dropout, int64_t random_key,
-                                             at::IntArrayRef sample_ids, int64_t head_begin) {
+                                             const at::Tensor& value,
+                                             const std::optional<at::Tensor>& sinks,
+                                             at::IntArrayRef rule_integers,
+                                             at::ArrayRef<double> rule_numbers) {
   const at::Tensor output = empty_heads(query, value.size(3));
   const at::Tensor logsumexp = at::empty({query.size(0), query.size(2), query.size(1)},
                                          query.options().dtype(compute_type(query.scalar_type())))
                                    .transpose(1, 2);
-  attention_part(query, key, value, std::nullopt, std::nullopt, last_positions(query, key),
-                 all_positions(key), causal, scale, dropout, random_key, sample_ids, head_begin,
-                 false, output, logsumexp);
+  attention_part(query, key, value, std::nullopt, std::nullopt, sinks, last_positions(query, key),
+                 all_positions(key), rule_integers, rule_numbers, false, output, logsumexp);
   return {output, logsumexp};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
-    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
-    double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
-    int64_t head_begin) {
+    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool,
+    at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers) {
   const at::Tensor query_gradient = empty_heads(query, query.size(3));
   const at::Tensor key_gradient = empty_heads(key, key.size(3));
   const at::Tensor value_gradient = empty_heads(value, value.size(3));
   attention_part_backward(output_gradient, query, key, value, output, logsumexp, std::nullopt,
-                          std::nullopt, last_positions(query, key), all_positions(key), causal,
-                          scale, dropout, random_key, sample_ids, head_begin, false, query_gradient,
-                          key_gradient, value_gradient);
+                          std::nullopt, last_positions(query, key), all_positions(key),
+                          rule_integers, rule_numbers, false, query_gradient, key_gradient,
+                          value_gradient);
   return {query_gradient, key_gradient, value_gradient};
 }
 

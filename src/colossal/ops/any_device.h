@@ -28,30 +28,30 @@ at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Te
                   int64_t rotated_heads, bool inverse);
 
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
-                                             const at::Tensor& value, bool causal, double scale,
-                                             double dropout, int64_t random_key,
-                                             at::IntArrayRef sample_ids, int64_t head_begin);
+                                             const at::Tensor& value,
+                                             const std::optional<at::Tensor>& sinks,
+                                             at::IntArrayRef rule_integers,
+                                             at::ArrayRef<double> rule_numbers);
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
-    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
-    double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
-    int64_t head_begin);
+    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool sinks,
+    at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers);
 
 void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& query_documents,
-                    const std::optional<at::Tensor>& key_documents, at::IntArrayRef query_positions,
-                    at::IntArrayRef key_positions, bool causal, double scale, double dropout,
-                    int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin,
-                    bool accumulate, const at::Tensor& output, const at::Tensor& logsumexp);
+                    const std::optional<at::Tensor>& key_documents,
+                    const std::optional<at::Tensor>& sinks, at::IntArrayRef query_positions,
+                    at::IntArrayRef key_positions, at::IntArrayRef rule_integers,
+                    at::ArrayRef<double> rule_numbers, bool accumulate, const at::Tensor& output,
+                    const at::Tensor& logsumexp);
 void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor& query,
                              const at::Tensor& key, const at::Tensor& value,
                              const at::Tensor& output, const at::Tensor& logsumexp,
                              const std::optional<at::Tensor>& query_documents,
                              const std::optional<at::Tensor>& key_documents,
                              at::IntArrayRef query_positions, at::IntArrayRef key_positions,
-                             bool causal, double scale, double dropout, int64_t random_key,
-                             at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
-                             const at::Tensor& query_gradient, const at::Tensor& key_gradient,
-                             const at::Tensor& value_gradient);
+                             at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers,
+                             bool accumulate, const at::Tensor& query_gradient,
+                             const at::Tensor& key_gradient, const at::Tensor& value_gradient);
 
 }  // namespace colossal::ops::any_device

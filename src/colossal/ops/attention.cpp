@@ -3,9 +3,11 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/exp.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <tuple>
@@ -15,6 +17,7 @@
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/sum_rows.h"
 
 namespace colossal::ops {
 namespace {
@@ -48,43 +51,28 @@ at::Tensor with_contiguous_rows(const at::Tensor& x) {
 // Up to here LibTorch's blocks of fp32 take less time than ours.
 constexpr int64_t kShortSequence = 64;
 
-// Where LibTorch's flash attention is faster and can do it. It aligns a causal mask to the first
-// key, ours to the last: equal only where the lengths are. One query alone sees all keys.
+// Where LibTorch's flash attention is faster and computes the same. It aligns a causal mask to the
+// first key, ours to the last: equal only where the lengths are. One query alone sees all keys.
 bool use_libtorch(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                  bool causal, double dropout) {
+                  const AttentionRule& rule, bool sinks) {
+  const bool plain = !sinks && rule.dropout == 0 && rule.window == 0 && rule.soft_cap == 0 &&
+                     rule.prefix_lengths.empty() && rule.alibi_slopes.empty();
   const bool one = query.size(2) == 1;
-  const bool can = dropout == 0 && (!causal || one || query.size(2) == key.size(2)) &&
-                   value.size(3) == query.size(3);
+  const bool aligned = !rule.causal || one || query.size(2) == key.size(2);
   const bool is_short = query.scalar_type() == at::kFloat && query.size(2) <= kShortSequence;
-  return can && (one || is_short);
+  return plain && aligned && value.size(3) == query.size(3) && (one || is_short);
 }
 
-bool libtorch_causal(const at::Tensor& query, bool causal) {
-  return causal && query.size(2) > 1;
+bool libtorch_causal(const at::Tensor& query, const AttentionRule& rule) {
+  return rule.causal && query.size(2) > 1;
 }
 
-AttentionRule make_rule(bool causal, double scale, double dropout, int64_t random_key,
-                        at::IntArrayRef sample_ids, int64_t head_begin) {
-  AttentionRule rule;
-  rule.causal = causal;
-  rule.scale = scale;
-  rule.dropout = dropout;
-  rule.random_key = unpack_key(random_key);
-  rule.sample_ids = sample_ids.vec();
-  rule.head_begin = head_begin;
-  return rule;
-}
-
-// All of a sequence's keys and its last queries. documents: of the keys, or undefined.
+// All of a sequence's keys and its last queries, or other queries of which none has a position.
 AttentionPart whole_sequence(const at::Tensor& query, const at::Tensor& key,
-                             const at::Tensor& value, const at::Tensor& documents) {
+                             const at::Tensor& value) {
   const int64_t queries = query.size(2), keys = key.size(2);
-  AttentionPart part{query, key, value, {{keys - queries, keys}}, {{0, keys}}};
-  if (documents.defined()) {
-    part.query_documents = documents.narrow(1, keys - queries, queries);
-    part.key_documents = documents;
-  }
-  return part;
+  const int64_t first = std::max<int64_t>(0, keys - queries);
+  return {query, key, value, {{first, first + queries}}, {{0, keys}}};
 }
 
 AttentionGradients empty_gradients(const at::Tensor& query, const at::Tensor& key,
@@ -93,151 +81,153 @@ AttentionGradients empty_gradients(const at::Tensor& query, const at::Tensor& ke
           empty_heads(value, value.size(3))};
 }
 
+using RuleIntegers = at::IntArrayRef;
+using RuleNumbers = at::ArrayRef<double>;
+using OptionalTensor = std::optional<at::Tensor>;
+
+FlashAttention whole_problem(const at::Tensor& query, const at::Tensor& key,
+                             const at::Tensor& value, const OptionalTensor& sinks,
+                             const AttentionRule& rule) {
+  FlashAttention problem{whole_sequence(query, key, value), rule};
+  problem.part.sinks = sinks.value_or(at::Tensor());
+  return problem;
+}
+
 std::tuple<at::Tensor, at::Tensor> attention_cpu(const at::Tensor& query, const at::Tensor& key,
-                                                 const at::Tensor& value, bool causal, double scale,
-                                                 double dropout, int64_t random_key,
-                                                 at::IntArrayRef sample_ids, int64_t head_begin) {
-  if (!is_empty(query) && use_libtorch(query, key, value, causal, dropout)) {
+                                                 const at::Tensor& value,
+                                                 const OptionalTensor& sinks, RuleIntegers integers,
+                                                 RuleNumbers numbers) {
+  const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
+  if (!is_empty(query) && use_libtorch(query, key, value, rule, sinks.has_value())) {
     return at::_scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, libtorch_causal(query, causal), std::nullopt, scale);
+        query, key, value, 0.0, libtorch_causal(query, rule), std::nullopt, rule.scale);
   }
   const AttentionResult result{empty_heads(query, value.size(3)), empty_logsumexp(query)};
-  flash_attention_forward({whole_sequence(query, key, value, {}),
-                           make_rule(causal, scale, dropout, random_key, sample_ids, head_begin)},
-                          result);
+  flash_attention_forward(whole_problem(query, key, value, sinks, rule), result);
   return {result.output, result.logsumexp};
 }
 
 std::tuple<at::Tensor, at::Tensor> attention_meta(const at::Tensor& query, const at::Tensor& key,
-                                                  const at::Tensor& value, bool causal,
-                                                  double scale, double dropout, int64_t random_key,
-                                                  at::IntArrayRef sample_ids, int64_t head_begin) {
+                                                  const at::Tensor& value,
+                                                  const OptionalTensor& sinks,
+                                                  RuleIntegers integers, RuleNumbers numbers) {
+  const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
   const AttentionResult result{empty_heads(query, value.size(3)), empty_logsumexp(query)};
-  if (!use_libtorch(query, key, value, causal, dropout)) {
-    allocate_flash_scratch({whole_sequence(query, key, value, {}),
-                            make_rule(causal, scale, dropout, random_key, sample_ids, head_begin)},
-                           /*backward=*/false);
+  if (!use_libtorch(query, key, value, rule, sinks.has_value())) {
+    allocate_flash_scratch(whole_problem(query, key, value, sinks, rule), /*backward=*/false);
   }
   return {result.output, result.logsumexp};
 }
 
+// Of what LibTorch's flash attention gave, if `libtorch`. The sinks are in its logsumexp.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
     const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
-    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool causal,
-    double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
-    int64_t head_begin) {
-  if (!is_empty(query) && use_libtorch(query, key, value, causal, dropout)) {
+    const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool sinks,
+    RuleIntegers integers, RuleNumbers numbers) {
+  const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
+  if (!is_empty(query) && use_libtorch(query, key, value, rule, sinks)) {
     return at::_scaled_dot_product_flash_attention_for_cpu_backward(
         with_contiguous_rows(output_gradient), query, key, value, output, logsumexp, 0.0,
-        libtorch_causal(query, causal), std::nullopt, scale);
+        libtorch_causal(query, rule), std::nullopt, rule.scale);
   }
   const AttentionGradients gradients = empty_gradients(query, key, value);
-  flash_attention_backward({whole_sequence(query, key, value, {}),
-                            make_rule(causal, scale, dropout, random_key, sample_ids, head_begin)},
-                           {output, logsumexp}, with_contiguous_rows(output_gradient), gradients);
+  flash_attention_backward(whole_problem(query, key, value, {}, rule), {output, logsumexp},
+                           with_contiguous_rows(output_gradient), gradients);
   return {gradients.query, gradients.key, gradients.value};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_meta(
     const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
-    const at::Tensor& value, const at::Tensor&, const at::Tensor&, bool causal, double scale,
-    double dropout, int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin) {
+    const at::Tensor& value, const at::Tensor&, const at::Tensor&, bool sinks,
+    RuleIntegers integers, RuleNumbers numbers) {
+  const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
   const AttentionGradients gradients = empty_gradients(query, key, value);
   const at::Tensor rows = with_contiguous_rows(output_gradient);
-  if (!use_libtorch(query, key, value, causal, dropout)) {
-    allocate_flash_scratch({whole_sequence(query, key, value, {}),
-                            make_rule(causal, scale, dropout, random_key, sample_ids, head_begin)},
-                           /*backward=*/true);
+  if (!use_libtorch(query, key, value, rule, sinks)) {
+    allocate_flash_scratch(whole_problem(query, key, value, {}, rule), /*backward=*/true);
   }
   return {gradients.query, gradients.key, gradients.value};
 }
 
-AttentionPart make_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const std::optional<at::Tensor>& query_documents,
-                        const std::optional<at::Tensor>& key_documents,
-                        at::IntArrayRef query_positions, at::IntArrayRef key_positions) {
-  return {query,
-          key,
-          value,
-          unpack_runs(query_positions),
-          unpack_runs(key_positions),
-          query_documents.value_or(at::Tensor()),
-          key_documents.value_or(at::Tensor())};
+FlashAttention part_problem(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            const OptionalTensor& query_documents,
+                            const OptionalTensor& key_documents, const OptionalTensor& sinks,
+                            at::IntArrayRef query_positions, at::IntArrayRef key_positions,
+                            RuleIntegers integers, RuleNumbers numbers, bool accumulate) {
+  return {{query, key, value, unpack_runs(query_positions), unpack_runs(key_positions),
+           query_documents.value_or(at::Tensor()), key_documents.value_or(at::Tensor()),
+           sinks.value_or(at::Tensor())},
+          AttentionRule::unpacked(integers, numbers),
+          accumulate};
 }
 
 void part_cpu(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-              const std::optional<at::Tensor>& query_documents,
-              const std::optional<at::Tensor>& key_documents, at::IntArrayRef query_positions,
-              at::IntArrayRef key_positions, bool causal, double scale, double dropout,
-              int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
-              const at::Tensor& output, const at::Tensor& logsumexp) {
+              const OptionalTensor& query_documents, const OptionalTensor& key_documents,
+              const OptionalTensor& sinks, at::IntArrayRef query_positions,
+              at::IntArrayRef key_positions, RuleIntegers integers, RuleNumbers numbers,
+              bool accumulate, const at::Tensor& output, const at::Tensor& logsumexp) {
   flash_attention_forward(
-      {make_part(query, key, value, query_documents, key_documents, query_positions, key_positions),
-       make_rule(causal, scale, dropout, random_key, sample_ids, head_begin), accumulate},
+      part_problem(query, key, value, query_documents, key_documents, sinks, query_positions,
+                   key_positions, integers, numbers, accumulate),
       {output, logsumexp});
 }
 
 void part_backward_cpu(const at::Tensor& output_gradient, const at::Tensor& query,
                        const at::Tensor& key, const at::Tensor& value, const at::Tensor& output,
-                       const at::Tensor& logsumexp,
-                       const std::optional<at::Tensor>& query_documents,
-                       const std::optional<at::Tensor>& key_documents,
-                       at::IntArrayRef query_positions, at::IntArrayRef key_positions, bool causal,
-                       double scale, double dropout, int64_t random_key, at::IntArrayRef sample_ids,
-                       int64_t head_begin, bool accumulate, const at::Tensor& query_gradient,
+                       const at::Tensor& logsumexp, const OptionalTensor& query_documents,
+                       const OptionalTensor& key_documents, at::IntArrayRef query_positions,
+                       at::IntArrayRef key_positions, RuleIntegers integers, RuleNumbers numbers,
+                       bool accumulate, const at::Tensor& query_gradient,
                        const at::Tensor& key_gradient, const at::Tensor& value_gradient) {
   flash_attention_backward(
-      {make_part(query, key, value, query_documents, key_documents, query_positions, key_positions),
-       make_rule(causal, scale, dropout, random_key, sample_ids, head_begin), accumulate},
+      part_problem(query, key, value, query_documents, key_documents, {}, query_positions,
+                   key_positions, integers, numbers, accumulate),
       {output, logsumexp}, output_gradient, {query_gradient, key_gradient, value_gradient});
 }
 
 void part_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-               const std::optional<at::Tensor>& query_documents,
-               const std::optional<at::Tensor>& key_documents, at::IntArrayRef query_positions,
-               at::IntArrayRef key_positions, bool causal, double scale, double dropout,
-               int64_t random_key, at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
-               const at::Tensor&, const at::Tensor&) {
+               const OptionalTensor& query_documents, const OptionalTensor& key_documents,
+               const OptionalTensor& sinks, at::IntArrayRef query_positions,
+               at::IntArrayRef key_positions, RuleIntegers integers, RuleNumbers numbers,
+               bool accumulate, const at::Tensor&, const at::Tensor&) {
   allocate_flash_scratch(
-      {make_part(query, key, value, query_documents, key_documents, query_positions, key_positions),
-       make_rule(causal, scale, dropout, random_key, sample_ids, head_begin), accumulate},
+      part_problem(query, key, value, query_documents, key_documents, sinks, query_positions,
+                   key_positions, integers, numbers, accumulate),
       /*backward=*/false);
 }
 
 void part_backward_meta(const at::Tensor&, const at::Tensor& query, const at::Tensor& key,
                         const at::Tensor& value, const at::Tensor&, const at::Tensor&,
-                        const std::optional<at::Tensor>& query_documents,
-                        const std::optional<at::Tensor>& key_documents,
-                        at::IntArrayRef query_positions, at::IntArrayRef key_positions, bool causal,
-                        double scale, double dropout, int64_t random_key,
-                        at::IntArrayRef sample_ids, int64_t head_begin, bool accumulate,
+                        const OptionalTensor& query_documents, const OptionalTensor& key_documents,
+                        at::IntArrayRef query_positions, at::IntArrayRef key_positions,
+                        RuleIntegers integers, RuleNumbers numbers, bool accumulate,
                         const at::Tensor&, const at::Tensor&, const at::Tensor&) {
   allocate_flash_scratch(
-      {make_part(query, key, value, query_documents, key_documents, query_positions, key_positions),
-       make_rule(causal, scale, dropout, random_key, sample_ids, head_begin), accumulate},
+      part_problem(query, key, value, query_documents, key_documents, {}, query_positions,
+                   key_positions, integers, numbers, accumulate),
       /*backward=*/true);
 }
 
+// rule: of AttentionRule::packed(); positions: the begin and the end of each run.
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
-      "attention(Tensor query, Tensor key, Tensor value, bool causal, float scale, float dropout, "
-      "int random_key, int[] sample_ids, int head_begin) -> (Tensor output, Tensor logsumexp)");
+      "attention(Tensor query, Tensor key, Tensor value, Tensor? sinks, int[] rule_integers, "
+      "float[] rule_numbers) -> (Tensor output, Tensor logsumexp)");
   m.def(
       "attention_backward(Tensor output_gradient, Tensor query, Tensor key, Tensor value, "
-      "Tensor output, Tensor logsumexp, bool causal, float scale, float dropout, int random_key, "
-      "int[] sample_ids, int head_begin) -> (Tensor, Tensor, Tensor)");
-  // positions: the begin and the end of each run
+      "Tensor output, Tensor logsumexp, bool sinks, int[] rule_integers, float[] rule_numbers) -> "
+      "(Tensor, Tensor, Tensor)");
   m.def(
       "attention_part(Tensor query, Tensor key, Tensor value, Tensor? query_documents, "
-      "Tensor? key_documents, int[] query_positions, int[] key_positions, bool causal, "
-      "float scale, float dropout, int random_key, int[] sample_ids, int head_begin, "
-      "bool accumulate, Tensor(a!) output, Tensor(b!) logsumexp) -> ()");
+      "Tensor? key_documents, Tensor? sinks, int[] query_positions, int[] key_positions, "
+      "int[] rule_integers, float[] rule_numbers, bool accumulate, Tensor(a!) output, "
+      "Tensor(b!) logsumexp) -> ()");
   m.def(
       "attention_part_backward(Tensor output_gradient, Tensor query, Tensor key, Tensor value, "
       "Tensor output, Tensor logsumexp, Tensor? query_documents, Tensor? key_documents, "
-      "int[] query_positions, int[] key_positions, bool causal, float scale, float dropout, "
-      "int random_key, int[] sample_ids, int head_begin, bool accumulate, "
-      "Tensor(a!) query_gradient, Tensor(b!) key_gradient, Tensor(c!) value_gradient) -> ()");
+      "int[] query_positions, int[] key_positions, int[] rule_integers, float[] rule_numbers, "
+      "bool accumulate, Tensor(a!) query_gradient, Tensor(b!) key_gradient, "
+      "Tensor(c!) value_gradient) -> ()");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("attention", attention_cpu);
@@ -258,56 +248,91 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("attention_part_backward", part_backward_meta);
 }
 
+std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+// Sinks: autograd takes what may be undefined as an optional only.
 struct Attention : torch::autograd::Function<Attention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,
-                            const AttentionOptions& options) {
+                            const OptionalTensor& sinks, const AttentionOptions& options) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const AttentionRule rule(options, query.size(3));
-    const AttentionResult result = call_forward(query, key, value, options.documents, rule);
-    context->save_for_backward(
-        {query, key, value, result.output, result.logsumexp, options.documents});
+    const Saved saved{query,
+                      key,
+                      value,
+                      sinks.value_or(at::Tensor()),
+                      options.documents,
+                      documents_of_queries(query, options)};
+    const AttentionResult result = call_forward(saved, rule);
+    context->save_for_backward({query, key, value, saved.sinks, saved.key_documents,
+                                saved.query_documents, result.output, result.logsumexp});
     rule.save(context);
     return result.output;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
+    const variable_list all = context->get_saved_variables();
+    const Saved saved{all[0], all[1], all[2], all[3], all[4], all[5]};
+    const AttentionResult result{all[6], all[7]};
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const AttentionGradients results =
-        call_backward(gradients[0], saved, AttentionRule::saved(context));
-    return {results.query, results.key, results.value, {}};
+        call_backward(gradients[0], saved, result, AttentionRule::saved(context));
+    at::Tensor of_sinks;
+    if (saved.sinks.defined()) of_sinks = sink_gradient(saved.sinks, result, gradients[0]);
+    return {results.query, results.key, results.value, of_sinks, {}};
   }
 
  private:
-  static AttentionResult call_forward(const at::Tensor& query, const at::Tensor& key,
-                                      const at::Tensor& value, const at::Tensor& documents,
-                                      const AttentionRule& rule) {
-    if (documents.defined()) {
+  struct Saved {
+    at::Tensor query, key, value, sinks, key_documents, query_documents;
+
+    AttentionPart part() const {
+      AttentionPart part = whole_sequence(query, key, value);
+      part.query_documents = query_documents;
+      part.key_documents = key_documents;
+      part.sinks = sinks;
+      return part;
+    }
+  };
+
+  static at::Tensor documents_of_queries(const at::Tensor& query, const AttentionOptions& options) {
+    if (options.query_documents.defined() || !options.documents.defined()) {
+      return options.query_documents;
+    }
+    const int64_t queries = query.size(2);
+    return options.documents.narrow(1, options.documents.size(1) - queries, queries);
+  }
+
+  static AttentionResult call_forward(const Saved& saved, const AttentionRule& rule) {
+    const auto& [query, key, value, sinks, key_documents, query_documents] = saved;
+    if (key_documents.defined()) {
       const AttentionResult result{empty_heads(query, value.size(3)), empty_logsumexp(query)};
-      attend(whole_sequence(query, key, value, documents), rule, false, result);
+      attend(saved.part(), rule, false, result);
       return result;
     }
     static const auto op = find_operator<decltype(attention_cpu)>("colossal::attention");
-    auto [output, logsumexp] = op.call(query, key, value, rule.causal, rule.scale, rule.dropout,
-                                       pack_key(rule.random_key), rule.sample_ids, rule.head_begin);
+    const auto [integers, numbers] = rule.packed();
+    auto [output, logsumexp] = op.call(query, key, value, if_defined(sinks), integers, numbers);
     return {output, logsumexp};
   }
 
-  static AttentionGradients call_backward(const at::Tensor& gradient, const variable_list& saved,
+  static AttentionGradients call_backward(const at::Tensor& gradient, const Saved& saved,
+                                          const AttentionResult& result,
                                           const AttentionRule& rule) {
-    const at::Tensor &query = saved[0], &key = saved[1], &value = saved[2], &documents = saved[5];
-    if (documents.defined()) {
+    const auto& [query, key, value, sinks, key_documents, query_documents] = saved;
+    if (key_documents.defined()) {
       const AttentionGradients gradients = empty_gradients(query, key, value);
-      attend_backward(whole_sequence(query, key, value, documents), rule, false,
-                      {saved[3], saved[4]}, gradient, gradients);
+      attend_backward(saved.part(), rule, false, result, gradient, gradients);
       return gradients;
     }
     static const auto op =
         find_operator<decltype(attention_backward_cpu)>("colossal::attention_backward");
+    const auto [integers, numbers] = rule.packed();
     auto [of_query, of_key, of_value] =
-        op.call(gradient, query, key, value, saved[3], saved[4], rule.causal, rule.scale,
-                rule.dropout, pack_key(rule.random_key), rule.sample_ids, rule.head_begin);
+        op.call(gradient, query, key, value, result.output, result.logsumexp, sinks.defined(),
+                integers, numbers);
     return {of_query, of_key, of_value};
   }
 };
@@ -331,19 +356,33 @@ void check_documents(const at::Tensor& documents, const at::Tensor& x) {
                  c10::toString(documents.scalar_type()), shape_text(x));
 }
 
-void check_samples(double dropout, size_t sample_ids, const at::Tensor& query) {
-  COLOSSAL_CHECK(dropout == 0 || query.size(0) == static_cast<int64_t>(sample_ids),
-                 "batch {}, sample ids {}", query.size(0), sample_ids);
+void check_rule(const AttentionRule& rule, const at::Tensor& query, const at::Tensor& sinks) {
+  const auto batch = static_cast<size_t>(query.size(0)), heads = static_cast<size_t>(query.size(1));
+  COLOSSAL_CHECK(rule.dropout == 0 || rule.sample_ids.size() == batch, "batch {}, sample ids {}",
+                 batch, rule.sample_ids.size());
+  COLOSSAL_CHECK(rule.window >= 0 && rule.soft_cap >= 0, "window {}, soft cap {}", rule.window,
+                 rule.soft_cap);
+  COLOSSAL_CHECK(rule.prefix_lengths.empty() || rule.prefix_lengths.size() == batch,
+                 "batch {}, prefix lengths {}", batch, rule.prefix_lengths.size());
+  COLOSSAL_CHECK(rule.alibi_slopes.empty() || rule.alibi_slopes.size() == heads,
+                 "{} heads, {} slopes", heads, rule.alibi_slopes.size());
+  COLOSSAL_CHECK(!sinks.defined() || sinks.sizes() == at::IntArrayRef({query.size(1)}),
+                 "{} heads, sinks {}", heads, shape_text(sinks));
 }
 
 void check(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
            const AttentionOptions& options) {
   check_shapes(query, key, value);
-  const bool aligned = options.causal || options.documents.defined();
+  const bool own_documents = options.query_documents.defined();
+  const bool aligned = options.causal || options.window > 0 || !options.alibi_slopes.empty() ||
+                       (options.documents.defined() && !own_documents);
   COLOSSAL_CHECK(key.size(2) >= (aligned ? query.size(2) : std::min<int64_t>(1, query.size(2))),
                  "{} queries, {} keys", query.size(2), key.size(2));
+  COLOSSAL_CHECK(!own_documents || (options.documents.defined() && !options.causal),
+                 "documents of queries alone, or of causal ones");
   if (options.documents.defined()) check_documents(options.documents, key);
-  check_samples(options.dropout, options.sample_ids.size(), query);
+  if (own_documents) check_documents(options.query_documents, query);
+  check_rule(AttentionRule(options, query.size(3)), query, options.sinks);
 }
 
 int64_t total_size(const std::vector<Range>& runs) {
@@ -365,46 +404,43 @@ void check(const AttentionPart& part, const AttentionRule& rule) {
     check_documents(part.query_documents, part.query);
     check_documents(part.key_documents, part.key);
   }
-  check_samples(rule.dropout, rule.sample_ids.size(), part.query);
+  check_rule(rule, part.query, part.sinks);
 }
 
-std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+// What queries can see of keys, and of the options what makes a difference to it.
+struct Seen {
+  at::Tensor key, value;
+  AttentionOptions options;
+};
+
+// Positions are then counted from the first key that is seen: only dropout and prefixes would tell
+// the difference.
+Seen seen_by(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+             const AttentionOptions& options) {
+  Seen seen{key, value, options};
+  const int64_t queries = query.size(2), keys = key.size(2), wanted = options.window + queries - 1;
+  const bool counted = options.dropout > 0 || !options.prefix_lengths.empty();
+  if (options.window > 0 && keys > wanted && !counted) {
+    const auto cut = [&](at::Tensor& x, int64_t dim) { x = x.narrow(dim, keys - wanted, wanted); };
+    cut(seen.key, 2);
+    cut(seen.value, 2);
+    if (options.documents.defined()) cut(seen.options.documents, 1);
+  }
+  if (options.window >= seen.key.size(2)) seen.options.window = 0;
+  const bool sees_all = !options.causal || queries == 1;
+  if (seen.options.window == 0 && sees_all) seen.options.prefix_lengths = {};
+  return seen;
 }
 
 }  // namespace
 
-AttentionRule::AttentionRule(const AttentionOptions& options, int64_t head_size)
-    : causal(options.causal),
-      scale(options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(head_size))),
-      dropout(options.dropout),
-      random_key(options.random_key),
-      head_begin(options.head_begin) {
-  if (dropout > 0) sample_ids.assign(options.sample_ids.begin(), options.sample_ids.end());
-}
-
-void AttentionRule::save(AutogradContext* context) const {
-  auto& data = context->saved_data;
-  data["causal"] = causal;
-  data["scale"] = scale;
-  data["dropout"] = dropout;
-  data["random_key"] = pack_key(random_key);
-  data["sample_ids"] = sample_ids;
-  data["head_begin"] = head_begin;
-}
-
-AttentionRule AttentionRule::saved(AutogradContext* context) {
-  auto& data = context->saved_data;
-  return make_rule(data["causal"].toBool(), data["scale"].toDouble(), data["dropout"].toDouble(),
-                   data["random_key"].toInt(), data["sample_ids"].toIntVector(),
-                   data["head_begin"].toInt());
-}
-
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options) {
   check(query, key, value, options);
-  return Attention::apply(with_contiguous_rows(query), with_contiguous_rows(key),
-                          with_contiguous_rows(value), options);
+  const Seen seen = seen_by(query, key, value, options);
+  return Attention::apply(with_contiguous_rows(query), with_contiguous_rows(seen.key),
+                          with_contiguous_rows(seen.value), if_defined(seen.options.sinks),
+                          seen.options);
 }
 
 AttentionResult empty_attention_result(const at::Tensor& query, int64_t value_size) {
@@ -416,11 +452,11 @@ void attend(const AttentionPart& part, const AttentionRule& rule, bool accumulat
             const AttentionResult& result) {
   check(part, rule);
   static const auto op = find_operator<decltype(part_cpu)>("colossal::attention_part");
+  const auto [integers, numbers] = rule.packed();
   op.call(with_contiguous_rows(part.query), with_contiguous_rows(part.key),
           with_contiguous_rows(part.value), if_defined(part.query_documents),
-          if_defined(part.key_documents), pack_runs(part.query_positions),
-          pack_runs(part.key_positions), rule.causal, rule.scale, rule.dropout,
-          pack_key(rule.random_key), rule.sample_ids, rule.head_begin, accumulate, result.output,
+          if_defined(part.key_documents), if_defined(part.sinks), pack_runs(part.query_positions),
+          pack_runs(part.key_positions), integers, numbers, accumulate, result.output,
           result.logsumexp);
 }
 
@@ -430,12 +466,22 @@ void attend_backward(const AttentionPart& part, const AttentionRule& rule, bool 
   check(part, rule);
   static const auto op =
       find_operator<decltype(part_backward_cpu)>("colossal::attention_part_backward");
+  const auto [integers, numbers] = rule.packed();
   op.call(with_contiguous_rows(output_gradient), with_contiguous_rows(part.query),
           with_contiguous_rows(part.key), with_contiguous_rows(part.value), result.output,
           result.logsumexp, if_defined(part.query_documents), if_defined(part.key_documents),
-          pack_runs(part.query_positions), pack_runs(part.key_positions), rule.causal, rule.scale,
-          rule.dropout, pack_key(rule.random_key), rule.sample_ids, rule.head_begin, accumulate,
-          gradients.query, gradients.key, gradients.value);
+          pack_runs(part.query_positions), pack_runs(part.key_positions), integers, numbers,
+          accumulate, gradients.query, gradients.key, gradients.value);
+}
+
+// A sink is a key whose value is zero: with P its probability, dS = P (0 - rowsum(dO * O)).
+at::Tensor sink_gradient(const at::Tensor& sinks, const AttentionResult& result,
+                         const at::Tensor& output_gradient) {
+  const at::ScalarType type = result.logsumexp.scalar_type();
+  const at::Tensor delta = (output_gradient.to(type) * result.output.to(type)).sum(-1);
+  const at::Tensor probabilities = (sinks.to(type).view({1, -1, 1}) - result.logsumexp).exp_();
+  const at::Tensor of_tokens = probabilities.mul_(delta).neg_().transpose(1, 2);
+  return sum_rows(of_tokens.reshape({-1, sinks.size(0)})).to(sinks.scalar_type());
 }
 
 }  // namespace colossal::ops

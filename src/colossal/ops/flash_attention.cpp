@@ -137,7 +137,7 @@ class Flash {
         query_runs_(runs_of(given.part.query_positions)),
         key_runs_(runs_of(given.part.key_positions)),
         key_blocks_(blocks_of(key_runs_)),
-        documents_(given.part, c10::CppTypeToScalarType<Real>::value),
+        documents_(given.part, kRealType),
         kv_heads_(given.part.key.size(1)),
         group_(given.part.query.size(1) / kv_heads_),
         keys_(given.part.key.size(2)),
@@ -146,9 +146,10 @@ class Flash {
         rows_(std::min(kRows, round_up(given.part.query.size(2), kLanes))),
         stride_(stride_for<Real>(rows_)) {
     for (const PositionRun& run : key_runs_) {
-      first_key_ = std::min(first_key_, run.positions.begin);
       end_of_keys_ = std::max(end_of_keys_, run.positions.end);
     }
+    const at::Tensor& sinks = given.part.sinks;
+    if (sinks.defined() && !sinks.is_meta()) sinks_ = sinks.to(kRealType).contiguous();
   }
 
   void forward(const AttentionResult& result) const;
@@ -158,30 +159,42 @@ class Flash {
   at::Tensor backward_scratch() const { return make_scratch<Backward>(); }
 
  private:
+  static constexpr at::ScalarType kRealType = c10::CppTypeToScalarType<Real>::value;
+
   // A block of queries of one head, and what each of its lanes may see.
   struct QueryBlock {
     int64_t sample, head, begin, rows;
-    int64_t first_position;  // of its first query in the sequence
+    Range positions;  // in the sequence
+    int64_t prefix;   // the keys before it are seen by all
+    // The positions of the keys that any, or all, of the queries see, the prefix left out.
+    Range seen_by_any, seen_by_all;
+    Real* lane_positions;
     Real* limits;
     Real* documents;
     RandomRow* random_rows;
     uint32_t* kept;
 
     QueryBlock(Scratch& scratch, const Flash& flash)
-        : limits(scratch.take<Real>(flash.stride_)),
+        : lane_positions(scratch.take<Real>(flash.stride_)),
+          limits(scratch.take<Real>(flash.stride_)),
           documents(flash.documents_.keys.defined() ? scratch.take<Real>(flash.stride_) : nullptr),
           random_rows(flash.rule_.dropout > 0 ? scratch.take<RandomRow>(flash.rows_) : nullptr),
           kept(flash.rule_.dropout > 0 ? scratch.take<uint32_t>(kKeys / 32 * flash.stride_)
                                        : nullptr) {}
 
     int64_t lanes() const { return round_up(rows, kLanes); }
+    int64_t end_of_seen() const { return std::max(seen_by_any.end, prefix); }
+    bool sees_any(const Range& keys) const {
+      return keys.begin < prefix || !intersect(keys, seen_by_any).empty();
+    }
   };
 
   // Keys of rows [row, row + count), in the index-th of the key blocks, for the lanes [first,
-  // lanes) of a block of queries.
+  // first + lanes) of a block of queries.
   struct KeyBlock {
-    int64_t row, index, position, count, first;
-    bool masked;
+    int64_t row, index, position, count, first, lanes;
+    bool masked;    // by limits or documents
+    bool windowed;  // some are before the window of some queries
   };
 
   struct Forward {
@@ -281,7 +294,11 @@ class Flash {
   GradientOperands compute_gradients(const AttentionBlock& described, int64_t first,
                                      Backward& buffers) const;
 
-  AttentionBlock describe(const QueryBlock& block, const KeyBlock& keys, Real* scores) const;
+  // Of the keys at `position` and beyond in a run that ends at `end`, the first block that a block
+  // of queries sees; its count is 0 where it sees none. Rows, index and documents are left out.
+  KeyBlock next_keys(const QueryBlock& block, int64_t position, int64_t end) const;
+  // What the passes take, its scores capped.
+  AttentionBlock prepare(const QueryBlock& block, const KeyBlock& keys, Real* scores) const;
 
   const Real* query_documents(int64_t sample, int64_t row) const {
     const at::Tensor& all = documents_.queries;
@@ -298,13 +315,11 @@ class Flash {
                                               (block.begin + row) * logsumexp.stride(2)];
   }
 
-  // The position after the last that any query of the block may see.
-  int64_t end_of_seen(const QueryBlock& block) const {
-    return rule_.causal ? block.first_position + block.rows : end_of_keys_;
-  }
   // Whether a block has nothing to add to what earlier keys gave.
   bool adds_nothing(const QueryBlock& block) const {
-    return given_.accumulate && first_key_ >= end_of_seen(block);
+    return given_.accumulate && std::ranges::none_of(key_runs_, [&](const PositionRun& run) {
+             return block.sees_any(run.positions);
+           });
   }
 
   const FlashAttention& given_;
@@ -313,8 +328,9 @@ class Flash {
   kernels::DropoutRule dropout_;
   std::vector<PositionRun> query_runs_, key_runs_;
   std::vector<KeyRows> key_blocks_;
-  int64_t first_key_ = std::numeric_limits<int64_t>::max(), end_of_keys_ = 0;  // positions
-  NumberedDocuments documents_;                                                // Real
+  int64_t end_of_keys_ = 0;      // the position after the last
+  NumberedDocuments documents_;  // Real
+  at::Tensor sinks_;             // Real; undefined: none
   int64_t kv_heads_, group_, keys_, head_size_, value_size_;
   int64_t rows_;    // queries of a block, at most
   int64_t stride_;  // from one key to the next of arrays [keys, lanes]
@@ -359,12 +375,16 @@ template <typename Run>
 void Flash<Format>::for_each_query_block(int64_t sample, int64_t kv_head, QueryBlock& block,
                                          const Run& run) const {
   block.sample = sample;
+  block.prefix = rule_.prefix_length(sample);
   for (block.head = kv_head * group_; block.head < (kv_head + 1) * group_; ++block.head) {
     for (const PositionRun& queries : query_runs_) {
       for (int64_t begin = 0; begin < queries.positions.size(); begin += kRows) {
         block.begin = queries.row + begin;
         block.rows = std::min(kRows, queries.positions.size() - begin);
-        block.first_position = queries.positions.begin + begin;
+        const int64_t position = queries.positions.begin + begin;
+        block.positions = {position, position + block.rows};
+        block.seen_by_any = rule_.seen_by_any(block.positions);
+        block.seen_by_all = rule_.seen_by_all(block.positions);
         if (adds_nothing(block)) continue;
         fill_lanes(block);
         run();
@@ -378,8 +398,10 @@ void Flash<Format>::fill_lanes(const QueryBlock& block) const {
   const RandomKey key = random_subkey(rule_.random_key, rule_.head_begin + block.head);
   for (int64_t i = 0; i < block.lanes(); ++i) {
     const int64_t row = std::min(i, block.rows - 1);
-    const int64_t position = block.first_position + row;
-    block.limits[i] = static_cast<Real>(rule_.causal ? position + 1 : end_of_keys_);
+    const int64_t position = block.positions.begin + row;
+    const int64_t limit = std::min(block.seen_by_all.end + row, end_of_keys_);
+    block.lane_positions[i] = static_cast<Real>(position);
+    block.limits[i] = static_cast<Real>(std::max(limit, block.prefix));
     if (block.documents) block.documents[i] = *query_documents(block.sample, block.begin + row);
     if (block.random_rows) {
       block.random_rows[i] = random_row(key, static_cast<uint64_t>(rule_.sample_ids[block.sample]),
@@ -389,27 +411,48 @@ void Flash<Format>::fill_lanes(const QueryBlock& block) const {
 }
 
 template <typename Format>
+auto Flash<Format>::next_keys(const QueryBlock& block, int64_t position, int64_t end) const
+    -> KeyBlock {
+  const Range& any = block.seen_by_any;
+  const Range& all = block.seen_by_all;
+  KeyBlock keys{.position = position};
+  if (position >= block.prefix && position < any.begin) {
+    keys.position = std::max(position, any.begin / Format::kDiagonalKeys * Format::kDiagonalKeys);
+  }
+  if (keys.position >= std::min(end, block.end_of_seen())) return keys;
+  const bool in_prefix = keys.position < block.prefix;
+  const bool at_end = keys.position + kKeys > all.end && all.end < any.end;
+  const bool at_begin = keys.position < all.begin && !in_prefix;
+  keys.count = keys_from(keys.position, std::min(end, block.end_of_seen()),
+                         at_end || at_begin ? Format::kDiagonalKeys : kKeys);
+  const int64_t last = keys.position + keys.count - 1;
+  keys.masked = last >= std::max(all.end, block.prefix);
+  keys.windowed = keys.position < all.begin && last >= block.prefix;
+  keys.lanes = block.lanes();
+  if (in_prefix) return keys;
+  // Of the lanes, one further on each, those before the one whose limit is beyond the first key see
+  // nothing, nor do those whose window begins after the last key.
+  keys.first = std::max<int64_t>(0, keys.position - all.end + 1) / kLanes * kLanes;
+  const int64_t lanes_end = std::clamp<int64_t>(last - any.begin + 1, 0, block.lanes());
+  keys.lanes = round_up(lanes_end, kLanes) - keys.first;
+  return keys;
+}
+
+template <typename Format>
 template <typename Run>
 void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) const {
-  const int64_t seen_by_any = end_of_seen(block);
-  const int64_t seen_by_all = rule_.causal ? block.first_position + 1 : end_of_keys_;
   int64_t index = 0;  // of the block that holds position 0, were it in the run
   for (const PositionRun& of_run : key_runs_) {
     index -= of_run.positions.begin / kKeys;
-    const int64_t end = std::min(of_run.positions.end, seen_by_any);
-    KeyBlock keys{.position = of_run.positions.begin};
-    for (; keys.position < end; keys.position += keys.count) {
-      const bool diagonal = keys.position + kKeys > seen_by_all && seen_by_all < seen_by_any;
-      keys.count = keys_from(keys.position, end, diagonal ? Format::kDiagonalKeys : kKeys);
+    KeyBlock keys = next_keys(block, of_run.positions.begin, of_run.positions.end);
+    for (; keys.count > 0;
+         keys = next_keys(block, keys.position + keys.count, of_run.positions.end)) {
+      if (keys.lanes <= 0) continue;
       keys.index = index + keys.position / kKeys;
       keys.row = of_run.row + keys.position - of_run.positions.begin;
-      keys.masked = keys.position + keys.count > seen_by_all;
-      // Lanes before the one that stands at the first key see nothing.
-      const int64_t before = rule_.causal ? keys.position - block.first_position : 0;
-      keys.first = std::max<int64_t>(0, before) / kLanes * kLanes;
       if (block.documents) {
         const Bounds<Real> of_keys(key_documents(block.sample, keys.row), keys.count);
-        const Bounds<Real> of_queries(block.documents + keys.first, block.lanes() - keys.first);
+        const Bounds<Real> of_queries(block.documents + keys.first, keys.lanes);
         if (!of_keys.meets(of_queries)) continue;
         keys.masked |= !of_keys.is_one() || !of_queries.is_one();
       }
@@ -420,36 +463,47 @@ void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) 
 }
 
 template <typename Format>
-AttentionBlock Flash<Format>::describe(const QueryBlock& block, const KeyBlock& keys,
-                                       Real* scores) const {
-  const int64_t lanes = block.lanes() - keys.first;
+AttentionBlock Flash<Format>::prepare(const QueryBlock& block, const KeyBlock& keys,
+                                      Real* scores) const {
   if (block.kept) {
     // A group of random words is 64 keys, two words of bits; a block is one group, or some of it.
     static_assert(kKeys == kRandomGroup);
     uint32_t* kept = block.kept + keys.first;
-    kernels::vector_kernels().kept_bits(block.random_rows + keys.first, lanes, dropout_.threshold,
-                                        static_cast<uint32_t>(keys.position / kRandomGroup), kept,
-                                        stride_);
+    kernels::vector_kernels().kept_bits(
+        block.random_rows + keys.first, keys.lanes, dropout_.threshold,
+        static_cast<uint32_t>(keys.position / kRandomGroup), kept, stride_);
     if (const int64_t before = keys.position % kRandomGroup; before > 0) {
-      for (int64_t lane = 0; lane < lanes; ++lane) {
+      for (int64_t lane = 0; lane < keys.lanes; ++lane) {
         const uint64_t bits = (uint64_t{kept[stride_ + lane]} << 32 | kept[lane]) >> before;
         kept[lane] = static_cast<uint32_t>(bits);
         kept[stride_ + lane] = static_cast<uint32_t>(bits >> 32);
       }
     }
   }
-  return {.type = kType<Real>,
-          .scores = scores + keys.first,
-          .stride = stride_,
-          .keys = keys.count,
-          .lanes = lanes,
-          .scale = rule_.scale * std::numbers::log2e,
-          .key_begin = keys.position,
-          .limits = keys.masked ? block.limits + keys.first : nullptr,
-          .query_documents = block.documents ? block.documents + keys.first : nullptr,
-          .key_documents = key_documents(block.sample, keys.row),
-          .kept = block.kept ? block.kept + keys.first : nullptr,
-          .kept_scale = dropout_.scale};
+  const double slope = rule_.alibi_slopes.empty() ? 0 : rule_.alibi_slopes[block.head];
+  AttentionBlock prepared{
+      .type = kType<Real>,
+      .scores = scores + keys.first,
+      .stride = stride_,
+      .keys = keys.count,
+      .lanes = keys.lanes,
+      .scale = rule_.scale * std::numbers::log2e,
+      .key_begin = keys.position,
+      .limits = keys.masked ? block.limits + keys.first : nullptr,
+      .query_documents = block.documents ? block.documents + keys.first : nullptr,
+      .key_documents = key_documents(block.sample, keys.row),
+      .positions = keys.windowed || slope != 0 ? block.lane_positions + keys.first : nullptr,
+      .window = keys.windowed ? static_cast<double>(rule_.window) : 0,
+      .prefix_end = block.prefix,
+      .slope = slope * std::numbers::log2e,
+      .soft_cap = rule_.soft_cap * std::numbers::log2e,
+      .kept = block.kept ? block.kept + keys.first : nullptr,
+      .kept_scale = dropout_.scale};
+  if (rule_.soft_cap > 0) {
+    kernels::vector_kernels().soft_cap(prepared);
+    prepared.scale = 1;
+  }
+  return prepared;
 }
 
 template <typename Format>
@@ -458,8 +512,11 @@ void Flash<Format>::begin_sums(const QueryBlock& block, const AttentionResult& r
   Real* maxima = static_cast<Real*>(buffers.sums.maxima);
   Real* sums = static_cast<Real*>(buffers.sums.sums);
   Real* outputs = static_cast<Real*>(buffers.sums.outputs);
-  std::fill_n(maxima, stride_, -std::numeric_limits<Real>::infinity());
-  std::fill_n(sums, stride_, Real{0});
+  constexpr Real kNothing = -std::numeric_limits<Real>::infinity();
+  const bool sinks = sinks_.defined() && !given_.accumulate;
+  const Real first = sinks ? sinks_.const_data_ptr<Real>()[block.head] : kNothing;
+  std::fill_n(maxima, stride_, first * std::numbers::log2e_v<Real>);
+  std::fill_n(sums, stride_, first == kNothing ? Real{0} : Real{1});
   std::fill_n(outputs, value_size_ * stride_, Real{0});
   if (!given_.accumulate) return;
   const HeadRows before{result.output, block.sample, block.head};
@@ -467,7 +524,7 @@ void Flash<Format>::begin_sums(const QueryBlock& block, const AttentionResult& r
   transpose(buffers.rows, buffers.row_stride, block.rows, value_size_, outputs, stride_);
   for (int64_t row = 0; row < block.rows; ++row) {
     maxima[row] = logsumexp_at(result.logsumexp, block, row) * std::numbers::log2e_v<Real>;
-    sums[row] = maxima[row] == -std::numeric_limits<Real>::infinity() ? 0 : 1;
+    sums[row] = maxima[row] == kNothing ? 0 : 1;
   }
 }
 
@@ -478,13 +535,13 @@ void Flash<Format>::forward_block(const QueryBlock& block, Forward& buffers) con
   Real* outputs = static_cast<Real*>(buffers.sums.outputs);
   buffers.queries.load({given_.part.query, block.sample, block.head}, block.begin, block.rows);
   for_each_key_block(block, [&](const KeyBlock& keys) {
-    const int64_t first = keys.first, lanes = block.lanes() - first;
+    const int64_t first = keys.first, lanes = keys.lanes;
     format_.multiply(keys.count, lanes, head_size_, buffers.keys.left(keys.row),
                      buffers.queries.right_transposed + first * Format::kPair,
                      buffers.queries.transposed_stride, buffers.scores + first, stride_, false);
     const AttentionSums of_lanes{maxima + first, sums + first, outputs + first, value_size_};
     uint32_t* pairs = buffers.pairs ? buffers.pairs + first : nullptr;
-    format_.passes.probabilities(describe(block, keys, buffers.scores), of_lanes, pairs);
+    format_.passes.probabilities(prepare(block, keys, buffers.scores), of_lanes, pairs);
     const auto* probabilities = reinterpret_cast<const Element*>(
         pairs ? static_cast<const void*>(pairs) : buffers.scores + first);
     format_.multiply(value_size_, lanes, keys.count,
@@ -545,7 +602,7 @@ void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers) c
   const auto& output_gradients = buffers.output_gradients;
   std::fill_n(buffers.query_gradients, head_size_ * stride_, Real{0});
   for_each_key_block(block, [&](const KeyBlock& keys) {
-    const int64_t first = keys.first, lanes = block.lanes() - first;
+    const int64_t first = keys.first, lanes = keys.lanes;
     Real* key_gradients = buffers.key_gradients + keys.row * buffers.key_stride;
     Real* value_gradients = buffers.value_gradients + keys.row * buffers.value_stride;
     fetch_ahead(key_gradients, keys.count * buffers.key_stride);
@@ -558,7 +615,7 @@ void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers) c
                      output_gradients.transposed_stride, buffers.score_gradients + first, stride_,
                      false);
     const auto [probabilities, gradients, right_gradients] =
-        compute_gradients(describe(block, keys, buffers.scores), first, buffers);
+        compute_gradients(prepare(block, keys, buffers.scores), first, buffers);
     format_.multiply(keys.count, round_up(value_size_, kLanes), lanes, {probabilities, stride_, 1},
                      output_gradients.right + first * output_gradients.right_stride,
                      output_gradients.right_stride, value_gradients, buffers.value_stride, true);
@@ -629,19 +686,27 @@ void with_format(const FlashAttention& problem, const Run& run) {
   }
 }
 
+// Whether it is known beforehand that no query sees a key: there is nothing to compute.
+bool sees_nothing(const FlashAttention& problem) {
+  const AttentionPart& part = problem.part;
+  return part.query.numel() == 0 ||
+         !problem.rule.sees_any(part.query_positions, part.key_positions);
+}
+
 }  // namespace
 
 void flash_attention_forward(const FlashAttention& problem, const AttentionResult& result) {
-  if (problem.part.query.numel() == 0) return;
+  if (problem.part.query.numel() == 0 || (problem.accumulate && sees_nothing(problem))) return;
   with_format(problem, [&](const auto& flash) { flash.forward(result); });
 }
 
 void flash_attention_backward(const FlashAttention& problem, const AttentionResult& result,
                               const at::Tensor& output_gradient,
                               const AttentionGradients& gradients) {
-  if (problem.part.query.numel() == 0) {
+  if (sees_nothing(problem)) {
     gradients.key.zero_();
     gradients.value.zero_();
+    if (!problem.accumulate) gradients.query.zero_();
     return;
   }
   with_format(problem,
@@ -650,6 +715,7 @@ void flash_attention_backward(const FlashAttention& problem, const AttentionResu
 
 void allocate_flash_scratch(const FlashAttention& problem, bool backward) {
   if (problem.part.query.numel() == 0) return;
+  if (sees_nothing(problem) && (backward || problem.accumulate)) return;
   with_format(problem, [&](const auto& flash) {
     backward ? flash.backward_scratch() : flash.forward_scratch();
   });

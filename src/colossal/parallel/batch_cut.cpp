@@ -34,6 +34,10 @@ nn::StepContext BatchCut::seen_here(const nn::StepContext& context) const {
   seen.batch = range.size();
   seen.sample_ids.assign(context.sample_ids.begin() + range.begin,
                          context.sample_ids.begin() + range.end);
+  if (!context.prefix_lengths.empty()) {
+    seen.prefix_lengths.assign(context.prefix_lengths.begin() + range.begin,
+                               context.prefix_lengths.begin() + range.end);
+  }
   if (context.documents.defined()) {
     seen.documents = context.documents.narrow(0, range.begin, range.size());
   }

@@ -360,7 +360,8 @@ std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
 std::unique_ptr<nn::Attention> TensorGridBuilder::attention(const std::string& name,
                                                             const nn::AttentionOptions& options) {
   return std::make_unique<GridAttention>(
-      attention_of_heads(name, options, sharding_.heads_of(side(), grid_.within.features.rank())),
+      attention_of_heads(name, options, sharding_.heads_of(side(), grid_.within.features.rank()),
+                         {.reduction = grid_.within.same_features}),
       grid_.within.batch);
 }
 

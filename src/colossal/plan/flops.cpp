@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "colossal/base/range.h"
+#include "colossal/layout/runs.h"
+#include "colossal/ops/attention_rule.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/linear_cross_entropy.h"
 
@@ -41,15 +42,13 @@ double linear_cross_entropy(Arguments arguments) {
   return 2.0 * products * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
 }
 
-// Pairs of a query and a key that it sees.
-double seen_pairs(const std::vector<Range>& queries, const std::vector<Range>& keys, bool causal) {
+// Pairs of a query and a key of which the key is at most `ahead` positions after the query.
+double pairs_up_to(int64_t ahead, const std::vector<Range>& queries,
+                   const std::vector<Range>& keys) {
   double pairs = 0;
   for (const Range& query : queries) {
-    for (const Range& key : keys) {
-      if (!causal) {
-        pairs += static_cast<double>(query.size()) * static_cast<double>(key.size());
-        continue;
-      }
+    for (const Range& of_keys : keys) {
+      const Range key{of_keys.begin - ahead, of_keys.end - ahead};
       // Query p sees keys up to p: none, then one more each, then all.
       const Range rising = intersect(query, key);
       const double first = static_cast<double>(rising.begin - key.begin + 1);
@@ -60,6 +59,36 @@ double seen_pairs(const std::vector<Range>& queries, const std::vector<Range>& k
     }
   }
   return pairs;
+}
+
+double all_pairs(const std::vector<Range>& queries, const std::vector<Range>& keys) {
+  return static_cast<double>(num_indices(queries)) * static_cast<double>(num_indices(keys));
+}
+
+// Those within causality and window.
+double near_pairs(const ops::AttentionRule& rule, const std::vector<Range>& queries,
+                  const std::vector<Range>& keys) {
+  if (!rule.causal && rule.window == 0) return all_pairs(queries, keys);
+  const double up_to_end = pairs_up_to(rule.causal ? 0 : rule.window - 1, queries, keys);
+  return rule.window == 0 ? up_to_end : up_to_end - pairs_up_to(-rule.window, queries, keys);
+}
+
+// Pairs of a query and a key that it sees, documents left out: the mean over samples.
+double seen_pairs(const ops::AttentionRule& rule, const std::vector<Range>& queries,
+                  const std::vector<Range>& keys) {
+  double of_prefixes = 0;
+  for (const int64_t length : rule.prefix_lengths) {
+    std::vector<Range> prefix;
+    for (const Range& run : keys) prefix.push_back(intersect(run, {0, length}));
+    of_prefixes += all_pairs(queries, prefix) - near_pairs(rule, queries, prefix);
+  }
+  const auto samples = static_cast<double>(std::max<size_t>(1, rule.prefix_lengths.size()));
+  return near_pairs(rule, queries, keys) + of_prefixes / samples;
+}
+
+ops::AttentionRule rule_of(Arguments arguments, size_t first) {
+  return ops::AttentionRule::unpacked(arguments[first].toIntVector(),
+                                      arguments[first + 1].toDoubleVector());
 }
 
 // FLOPs of a pair of query and key: scores and sums forward; scores, the gradient of the
@@ -76,18 +105,18 @@ double attention(Arguments arguments) {
   const at::Tensor& query = arguments[first].toTensor();
   const at::Tensor& key = arguments[first + 1].toTensor();
   const at::Tensor& value = arguments[first + 2].toTensor();
-  const bool causal = arguments[first + (backward ? 5 : 3)].toBool();
+  const ops::AttentionRule rule = rule_of(arguments, backward ? 7 : 4);
   const int64_t queries = query.size(2), keys = key.size(2);
-  return seen_pairs({{keys - queries, keys}}, {{0, keys}}, causal) *
+  return seen_pairs(rule, {{keys - queries, keys}}, {{0, keys}}) *
          pair_flops(query, value, backward);
 }
 
 template <bool backward>
 double attention_part(Arguments arguments) {
   constexpr size_t first = backward ? 1 : 0;
-  constexpr size_t positions = backward ? 8 : 5;
+  constexpr size_t positions = backward ? 8 : 6;
   const auto runs = [&](size_t index) { return ops::unpack_runs(arguments[index].toIntVector()); };
-  return seen_pairs(runs(positions), runs(positions + 1), arguments[positions + 2].toBool()) *
+  return seen_pairs(rule_of(arguments, positions + 2), runs(positions), runs(positions + 1)) *
          pair_flops(arguments[first].toTensor(), arguments[first + 2].toTensor(), backward);
 }
 

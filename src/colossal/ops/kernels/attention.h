@@ -3,6 +3,7 @@
 
 #include "colossal/ops/kernels/block.h"
 #include "colossal/ops/kernels/exponential.h"
+#include "colossal/ops/kernels/hyperbolic_tangent.h"
 #include "colossal/ops/kernels/native_vector.h"
 
 namespace colossal::ops::kernels {
@@ -23,8 +24,12 @@ struct BitsOf<double> {
   typedef uint64_t Type;
 };
 
+// What there is to do to scores: nothing; hide those beyond limits and of other documents; or all
+// that a block can ask for, at run time.
+enum class BlockKind { plain, masked, general };
+
 // A block as its lanes [lane, lane + Native<Real>::kLanes) see it.
-template <typename Real, bool kMasked, bool kDropout>
+template <typename Real, BlockKind kKind, bool kDropout>
 class LaneBlock {
  public:
   typedef NativeVector<Real> Lanes;
@@ -37,24 +42,47 @@ class LaneBlock {
         kept_(block.kept + (kDropout ? lane : 0)),
         kept_scale_(static_cast<Real>(block.kept_scale)),
         key_begin_(block.key_begin) {
-    if constexpr (kMasked) {
-      limits_ = load_native(static_cast<const Real*>(block.limits) + lane);
-      key_documents_ = static_cast<const Real*>(block.key_documents);
-      if (key_documents_) {
-        documents_ = load_native(static_cast<const Real*>(block.query_documents) + lane);
-      }
+    if constexpr (kKind == BlockKind::plain) return;
+    limits_ = block.limits ? load_native(static_cast<const Real*>(block.limits) + lane)
+                           : broadcast(kInfinity);
+    key_documents_ = static_cast<const Real*>(block.key_documents);
+    if (key_documents_) {
+      documents_ = load_native(static_cast<const Real*>(block.query_documents) + lane);
     }
+    if constexpr (kKind != BlockKind::general) return;
+    if (block.positions) {
+      positions_ = load_native(static_cast<const Real*>(block.positions) + lane);
+    }
+    window_ = static_cast<Real>(block.window);
+    prefix_end_ = block.prefix_end;
+    slope_ = static_cast<Real>(block.slope);
+    inverse_cap_ = block.soft_cap == 0 ? 0 : static_cast<Real>(1 / block.soft_cap);
   }
 
   Real* at(int64_t key) const { return scores_ + key * stride_; }
 
   // The scaled scores of a key; -infinity where a lane does not see it.
   [[gnu::always_inline]] Lanes scores(int64_t key) const {
-    const Lanes score = load_native(at(key)) * scale_;
-    if constexpr (!kMasked) return score;
-    auto seen = broadcast(static_cast<Real>(key_begin_ + key)) < limits_;
+    Lanes score = load_native(at(key)) * scale_;
+    if constexpr (kKind == BlockKind::plain) return score;
+    const Real position = static_cast<Real>(key_begin_ + key);
+    auto seen = broadcast(position) < limits_;
     if (key_documents_) seen &= broadcast(key_documents_[key]) == documents_;
-    return seen ? score : broadcast(-static_cast<Real>(__builtin_inf()));
+    if constexpr (kKind == BlockKind::general) {
+      if (window_ > 0 && key_begin_ + key >= prefix_end_) {
+        seen &= broadcast(position + window_) > positions_;
+      }
+      if (slope_ != 0) score += (broadcast(position) - positions_) * slope_;
+    }
+    return seen ? score : broadcast(-kInfinity);
+  }
+
+  // The gradients of the scores before they were capped.
+  [[gnu::always_inline]] Lanes before_cap(const Lanes& gradient, int64_t key) const {
+    if constexpr (kKind != BlockKind::general) return gradient;
+    if (inverse_cap_ == 0) return gradient;
+    const Lanes tangent = load_native(at(key)) * inverse_cap_;
+    return gradient * (Real{1} - tangent * tangent);
   }
 
   // x, or what dropout makes of it.
@@ -69,6 +97,8 @@ class LaneBlock {
   }
 
  private:
+  static constexpr Real kInfinity = static_cast<Real>(__builtin_inf());
+
   Real* scores_;
   int64_t stride_;
   Real scale_;
@@ -78,7 +108,29 @@ class LaneBlock {
   Lanes limits_{};
   Lanes documents_{};
   const Real* key_documents_ = nullptr;
+  Lanes positions_{};
+  Real window_ = 0;
+  int64_t prefix_end_ = 0;
+  Real slope_ = 0;
+  Real inverse_cap_ = 0;
 };
+
+template <typename Real>
+inline void soft_cap_as(const AttentionBlock& block) {
+  const Real scale = static_cast<Real>(block.scale / block.soft_cap);
+  const Real cap = static_cast<Real>(block.soft_cap);
+  for (int64_t key = 0; key < block.keys; ++key) {
+    Real* scores = static_cast<Real*>(block.scores) + key * block.stride;
+    for (int64_t lane = 0; lane < block.lanes; lane += Native<Real>::kLanes) {
+      const NativeVector<Real> score = load_native(scores + lane) * scale;
+      store_native<Real>(hyperbolic_tangent<Real>(score) * cap, scores + lane);
+    }
+  }
+}
+
+inline void soft_cap(const AttentionBlock& block) {
+  (block.type == ElementType::float64 ? soft_cap_as<double> : soft_cap_as<float>)(block);
+}
 
 template <typename Real>
 [[gnu::always_inline]] inline bool any_above(const NativeVector<Real>& a,
@@ -149,12 +201,12 @@ class LaneSums {
   Real* totals_;
 };
 
-template <typename Real, bool kMasked, bool kDropout, bool kPairs>
+template <typename Real, BlockKind kKind, bool kDropout, bool kPairs>
 inline void attention_probabilities_as(const AttentionBlock& block, const AttentionSums& sums,
                                        uint32_t* pairs) {
   typedef NativeVector<Real> Lanes;
   for (int64_t lane = 0; lane < block.lanes; lane += Native<Real>::kLanes) {
-    const LaneBlock<Real, kMasked, kDropout> lanes(block, lane);
+    const LaneBlock<Real, kKind, kDropout> lanes(block, lane);
     const LaneSums<Real> of_lanes(sums, lane);
     const Lanes shift = of_lanes.take_scores(lanes, block);
     Lanes total = of_lanes.total();
@@ -183,13 +235,13 @@ inline void attention_probabilities_as(const AttentionBlock& block, const Attent
   }
 }
 
-template <typename Real, bool kMasked, bool kDropout, bool kHalves>
+template <typename Real, BlockKind kKind, bool kDropout, bool kHalves>
 inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
                                    const void* logsumexps, const void* deltas,
                                    const AttentionHalves* halves) {
   typedef NativeVector<Real> Lanes;
   for (int64_t lane = 0; lane < block.lanes; lane += Native<Real>::kLanes) {
-    const LaneBlock<Real, kMasked, kDropout> lanes(block, lane);
+    const LaneBlock<Real, kKind, kDropout> lanes(block, lane);
     Real* column = static_cast<Real*>(gradients) + lane;
     const Lanes shift = load_native(static_cast<const Real*>(logsumexps) + lane);
     const Lanes delta = load_native(static_cast<const Real*>(deltas) + lane);
@@ -197,6 +249,7 @@ inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
       const Lanes p = power_of_two(lanes.scores(key) - shift);
       probability = lanes.drop(p, key);
       gradient = p * (lanes.drop(load_native(column + key * block.stride), key) - delta);
+      gradient = lanes.before_cap(gradient, key);
     };
     if constexpr (kHalves) {
       for (int64_t key = 0; key < block.keys; key += 2) {
@@ -223,33 +276,37 @@ inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
   }
 }
 
-template <bool kGiven>
+template <auto kGiven>
 struct Constant {
-  static constexpr bool kValue = kGiven;
+  static constexpr auto kValue = kGiven;
 };
 
-// run(masked, dropout) with what the block needs as constants.
+// run(kind, dropout) with what the block needs as constants.
 template <typename Run>
 inline void with_block_kind(const AttentionBlock& block, const Run& run) {
-  using Yes = Constant<true>;
-  using No = Constant<false>;
-  if (block.limits) {
-    block.kept ? run(Yes{}, Yes{}) : run(Yes{}, No{});
+  const auto with_dropout = [&](auto kind) {
+    block.kept ? run(kind, Constant<true>{}) : run(kind, Constant<false>{});
+  };
+  if (block.positions || block.soft_cap != 0) {
+    with_dropout(Constant<BlockKind::general>{});
+  } else if (block.limits) {
+    with_dropout(Constant<BlockKind::masked>{});
   } else {
-    block.kept ? run(No{}, Yes{}) : run(No{}, No{});
+    with_dropout(Constant<BlockKind::plain>{});
   }
 }
 
 inline void attention_probabilities(const AttentionBlock& block, const AttentionSums& sums,
                                     uint32_t* pairs) {
-  with_block_kind(block, [&](auto masked, auto dropout) {
-    constexpr bool kMasked = decltype(masked)::kValue, kDropout = decltype(dropout)::kValue;
+  with_block_kind(block, [&](auto kind, auto dropout) {
+    constexpr BlockKind kKind = decltype(kind)::kValue;
+    constexpr bool kDropout = decltype(dropout)::kValue;
     if (block.type == ElementType::float64) {
-      attention_probabilities_as<double, kMasked, kDropout, false>(block, sums, nullptr);
+      attention_probabilities_as<double, kKind, kDropout, false>(block, sums, nullptr);
     } else if (pairs) {
-      attention_probabilities_as<float, kMasked, kDropout, true>(block, sums, pairs);
+      attention_probabilities_as<float, kKind, kDropout, true>(block, sums, pairs);
     } else {
-      attention_probabilities_as<float, kMasked, kDropout, false>(block, sums, nullptr);
+      attention_probabilities_as<float, kKind, kDropout, false>(block, sums, nullptr);
     }
   });
 }
@@ -257,17 +314,18 @@ inline void attention_probabilities(const AttentionBlock& block, const Attention
 inline void attention_gradients(const AttentionBlock& block, void* gradients,
                                 const void* logsumexps, const void* deltas,
                                 const AttentionHalves* halves) {
-  with_block_kind(block, [&](auto masked, auto dropout) {
-    constexpr bool kMasked = decltype(masked)::kValue, kDropout = decltype(dropout)::kValue;
+  with_block_kind(block, [&](auto kind, auto dropout) {
+    constexpr BlockKind kKind = decltype(kind)::kValue;
+    constexpr bool kDropout = decltype(dropout)::kValue;
     if (block.type == ElementType::float64) {
-      attention_gradients_as<double, kMasked, kDropout, false>(block, gradients, logsumexps, deltas,
-                                                               nullptr);
+      attention_gradients_as<double, kKind, kDropout, false>(block, gradients, logsumexps, deltas,
+                                                             nullptr);
     } else if (halves) {
-      attention_gradients_as<float, kMasked, kDropout, true>(block, gradients, logsumexps, deltas,
-                                                             halves);
+      attention_gradients_as<float, kKind, kDropout, true>(block, gradients, logsumexps, deltas,
+                                                           halves);
     } else {
-      attention_gradients_as<float, kMasked, kDropout, false>(block, gradients, logsumexps, deltas,
-                                                              nullptr);
+      attention_gradients_as<float, kKind, kDropout, false>(block, gradients, logsumexps, deltas,
+                                                            nullptr);
     }
   });
 }

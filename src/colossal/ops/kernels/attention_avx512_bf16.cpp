@@ -38,12 +38,12 @@ typedef uint16_t TwoRows __attribute__((vector_size(64)));  // the lanes of two 
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_extracti64x4_epi64((__m512i)rows, 1));
 }
 
-template <bool kMasked, bool kDropout>
+template <BlockKind kKind, bool kDropout>
 inline void probabilities_as(const AttentionBlock& block, const AttentionSums& sums,
                              uint32_t* pairs) {
   const int64_t keys = block.keys, stride = block.stride;
   for (int64_t lane = 0; lane < block.lanes; lane += Native<float>::kLanes) {
-    const LaneBlock<float, kMasked, kDropout> lanes(block, lane);
+    const LaneBlock<float, kKind, kDropout> lanes(block, lane);
     const LaneSums<float> of_lanes(sums, lane);
     const Lanes shift = of_lanes.take_scores(lanes, block);
     Lanes total = of_lanes.total();
@@ -62,12 +62,12 @@ inline void probabilities_as(const AttentionBlock& block, const AttentionSums& s
   }
 }
 
-template <bool kMasked, bool kDropout>
+template <BlockKind kKind, bool kDropout>
 inline void gradients_as(const AttentionBlock& block, const float* gradients,
                          const float* logsumexps, const float* deltas, AttentionHalves halves) {
   const int64_t keys = block.keys, stride = block.stride;
   for (int64_t lane = 0; lane < block.lanes; lane += Native<float>::kLanes) {
-    const LaneBlock<float, kMasked, kDropout> lanes(block, lane);
+    const LaneBlock<float, kKind, kDropout> lanes(block, lane);
     const Lanes shift = load_native(logsumexps + lane);
     const Lanes delta = load_native(deltas + lane);
     struct Both {
@@ -76,7 +76,8 @@ inline void gradients_as(const AttentionBlock& block, const float* gradients,
     const auto both_of = [&](int64_t key) {
       const Lanes p = scaled_power_of_two(lanes.scores(key) - shift);
       const Lanes gradient = load_native(gradients + key * stride + lane);
-      return Both{lanes.drop(p, key), p * (lanes.drop(gradient, key) - delta)};
+      return Both{lanes.drop(p, key),
+                  lanes.before_cap(p * (lanes.drop(gradient, key) - delta), key)};
     };
     for (int64_t key = 0; key < keys; key += 2) {
       const bool pair = key + 1 < keys;
@@ -97,15 +98,15 @@ inline void gradients_as(const AttentionBlock& block, const float* gradients,
 }
 
 void probabilities(const AttentionBlock& block, const AttentionSums& sums, uint32_t* pairs) {
-  with_block_kind(block, [&](auto masked, auto dropout) {
-    probabilities_as<decltype(masked)::kValue, decltype(dropout)::kValue>(block, sums, pairs);
+  with_block_kind(block, [&](auto kind, auto dropout) {
+    probabilities_as<decltype(kind)::kValue, decltype(dropout)::kValue>(block, sums, pairs);
   });
 }
 
 void gradients(const AttentionBlock& block, void* gradients, const void* logsumexps,
                const void* deltas, const AttentionHalves* halves) {
-  with_block_kind(block, [&](auto masked, auto dropout) {
-    gradients_as<decltype(masked)::kValue, decltype(dropout)::kValue>(
+  with_block_kind(block, [&](auto kind, auto dropout) {
+    gradients_as<decltype(kind)::kValue, decltype(dropout)::kValue>(
         block, static_cast<const float*>(gradients), static_cast<const float*>(logsumexps),
         static_cast<const float*>(deltas), *halves);
   });

@@ -84,6 +84,17 @@ struct AttentionBlock {
   const void* query_documents;
   const void* key_documents;
 
+  // [lanes] Real: of the queries; null where neither of the following needs them.
+  const void* positions;
+  // A key at or beyond prefix_end is seen if it is less than this far before the query; 0: however
+  // far.
+  double window;
+  int64_t prefix_end;
+  double slope;  // ALiBi: added for each position that the key is after the query, times log2(e)
+
+  // Where scores are those of soft_cap(): the cap, times log2(e); else 0.
+  double soft_cap;
+
   // Dropout: probability (j, i) is kept if bit j % 32 of kept[j / 32 * stride + i] is set. Null:
   // all.
   const uint32_t* kept;
@@ -162,14 +173,17 @@ struct VectorKernels {
   void (*cross_entropy_gradient)(void* row, ElementType type, int64_t count,
                                  const SoftmaxStatistics& statistics, int64_t label);
 
+  // scores <- soft_cap * tanh(scale * scores / soft_cap), with the block's scale and soft cap. The
+  // scale of what it leaves is 1.
+  void (*soft_cap)(const AttentionBlock& block);
   // Adds the block's keys to the sums and scales the outputs to match; scores <- dropout(2^(scale *
   // scores - maximum)), or, where `pairs` [keys / 2, stride] is not null, pairs <- that in bf16.
   void (*attention_probabilities)(const AttentionBlock& block, const AttentionSums& sums,
                                   uint32_t* pairs);
   // With P = 2^(scale * scores - logsumexp), the latter in units of log2, and gradients [keys,
   // stride] those of dropout(P): scores <- dropout(P), gradients <- P * (dropout(gradients) -
-  // delta), or, where `halves` is not null, those in bf16 there. logsumexps and deltas: [lanes]
-  // Real.
+  // delta), times the derivative of soft_cap(), or, where `halves` is not null, those in bf16
+  // there. logsumexps and deltas: [lanes] Real.
   void (*attention_gradients)(const AttentionBlock& block, void* gradients, const void* logsumexps,
                               const void* deltas, const AttentionHalves* halves);
   // The bits of AttentionBlock::kept for one group of random words (64 keys), [2, stride], of lanes

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 
+#include <optional>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -72,21 +73,25 @@ at::Tensor columns(const at::Tensor& x, const std::vector<Range>& runs) {
 struct RingAttention : torch::autograd::Function<RingAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,
+                            const std::optional<at::Tensor>& sinks,
                             const ops::AttentionOptions& options, const Ring& ring) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const AttentionRule rule(options, query.size(3));
     const AttentionResult result = ops::empty_attention_result(query, value.size(3));
+    const at::Tensor of_heads = sinks.value_or(at::Tensor());
     at::Tensor block = join(key, value);
     for (int hop = 0; hop < ring.size(); ++hop) {
       const bool is_last = hop + 1 == ring.size();
       Pending next;
       if (!is_last) next = ring.start_hop(block, hop + 1);
-      ops::attend(part(query, block, options.documents, ring, hop), rule, /*accumulate=*/hop > 0,
-                  result);
+      AttentionPart here = part(query, block, options.documents, ring, hop);
+      here.sinks = of_heads;
+      ops::attend(here, rule, /*accumulate=*/hop > 0, result);
       block = next.wait();
     }
     const at::Tensor output = result.output.to(query.scalar_type());
-    context->save_for_backward({query, key, value, output, result.logsumexp, options.documents});
+    context->save_for_backward(
+        {query, key, value, output, result.logsumexp, options.documents, of_heads});
     rule.save(context);
     save_group(context, *ring.group);
     context->saved_data["sequence"] = ring.sequence;
@@ -120,7 +125,10 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     }
     const at::Tensor own = of_earlier_ranks.wait();
     const at::ScalarType type = query.scalar_type();
-    return {query_gradient.to(type), keys_of(own).to(type), values_of(own).to(type), {}, {}};
+    at::Tensor of_sinks;
+    if (saved[6].defined()) of_sinks = ops::sink_gradient(saved[6], result, gradients[0]);
+    return {
+        query_gradient.to(type), keys_of(own).to(type), values_of(own).to(type), of_sinks, {}, {}};
   }
 
  private:
@@ -141,8 +149,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
 class RingLayer : public nn::DenseAttention {
  public:
   RingLayer(std::string stream, const nn::AttentionOptions& options, const nn::HeadShare& here,
-            const comm::Group& group)
-      : DenseAttention(std::move(stream), options, here), group_(group) {}
+            const nn::AttentionParameters& parameters, const comm::Group& group)
+      : DenseAttention(std::move(stream), options, here, parameters), group_(group) {}
 
  protected:
   at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
@@ -150,7 +158,9 @@ class RingLayer : public nn::DenseAttention {
                     const nn::StepContext& context) const override {
     COLOSSAL_CHECK(!context.cache, "a sequence of {} positions over {} ranks with a cache",
                    context.whole_sequence, group_.size());
-    return RingAttention::apply(queries, keys, values, options,
+    const std::optional<at::Tensor> sinks =
+        options.sinks.defined() ? std::optional(options.sinks) : std::nullopt;
+    return RingAttention::apply(queries, keys, values, sinks, options,
                                 Ring{&group_, context.whole_sequence});
   }
 
@@ -161,10 +171,10 @@ class RingLayer : public nn::DenseAttention {
 }  // namespace
 
 nn::MakeAttention make_ring_attention(const comm::Group& group) {
-  return
-      [&group](std::string stream, const nn::AttentionOptions& options, const nn::HeadShare& here) {
-        return std::make_unique<RingLayer>(std::move(stream), options, here, group);
-      };
+  return [&group](std::string stream, const nn::AttentionOptions& options,
+                  const nn::HeadShare& here, const nn::AttentionParameters& parameters) {
+    return std::make_unique<RingLayer>(std::move(stream), options, here, parameters, group);
+  };
 }
 
 }  // namespace colossal::parallel

@@ -123,7 +123,8 @@ struct Moved : torch::autograd::Function<Moved<forwards, backwards>> {
 class UlyssesAttention : public nn::Attention {
  public:
   UlyssesAttention(std::string stream, const nn::AttentionOptions& options,
-                   const nn::HeadShare& here, const comm::Group& group)
+                   const nn::HeadShare& here, const nn::AttentionParameters& parameters,
+                   const comm::Group& group)
       : head_size_(options.head_size), heads_(options, here) {
     of_qkv_.group = of_results_.group = &group;
     const int64_t queries = here.queries.size(), keys = here.keys.size();
@@ -140,7 +141,7 @@ class UlyssesAttention : public nn::Attention {
     nn::AttentionOptions inside = options;
     inside.rotary = {};
     inner_ = nn::make_dense_attention(std::move(stream), inside,
-                                      share_of(group.rank(), options, here, group));
+                                      share_of(group.rank(), options, here, group), parameters);
   }
 
   at::Tensor forward(const at::Tensor& qkv, const nn::StepContext& context) override {
@@ -175,10 +176,10 @@ class UlyssesAttention : public nn::Attention {
 }  // namespace
 
 nn::MakeAttention make_ulysses_attention(const comm::Group& group) {
-  return
-      [&group](std::string stream, const nn::AttentionOptions& options, const nn::HeadShare& here) {
-        return std::make_unique<UlyssesAttention>(std::move(stream), options, here, group);
-      };
+  return [&group](std::string stream, const nn::AttentionOptions& options,
+                  const nn::HeadShare& here, const nn::AttentionParameters& parameters) {
+    return std::make_unique<UlyssesAttention>(std::move(stream), options, here, parameters, group);
+  };
 }
 
 }  // namespace colossal::parallel

@@ -110,16 +110,24 @@ std::vector<Tensor> attention_values(const AttentionShape& shape) {
   return values;
 }
 
-Problem attention_problem(const std::vector<Tensor>& values, Whose whose, at::ScalarType type) {
+// Causal; window 0: none.
+Problem attention_problem(const std::vector<Tensor>& values, Whose whose, at::ScalarType type,
+                          int64_t window = 0) {
   Problem problem;
   for (int i = 0; i < 3; ++i) problem.inputs.push_back(leaf(values[i], type));
   problem.output_gradients = {values[3].to(type).transpose(1, 2)};
-  problem.forward = [inputs = problem.inputs, whose]() -> std::vector<Tensor> {
+  Tensor mask;  // LibTorch has no windows
+  if (window > 0 && whose == Whose::libtorch) {
+    const int64_t sequence = values[0].size(1);
+    mask = at::ones({sequence, sequence}, at::kBool).tril().triu(1 - window);
+  }
+  problem.forward = [=, inputs = problem.inputs]() -> std::vector<Tensor> {
     const Tensor query = inputs[0].transpose(1, 2);
     const Tensor key = inputs[1].transpose(1, 2);
     const Tensor value = inputs[2].transpose(1, 2);
-    if (whose == Whose::ours) return {ops::attention(query, key, value, {})};
-    return {at::scaled_dot_product_attention(query, key, value, {}, 0, /*is_causal=*/true)};
+    if (whose == Whose::ours) return {ops::attention(query, key, value, {.window = window})};
+    const std::optional<Tensor> given = mask.defined() ? std::optional(mask) : std::nullopt;
+    return {at::scaled_dot_product_attention(query, key, value, given, 0, /*is_causal=*/!given)};
   };
   return problem;
 }
@@ -151,6 +159,13 @@ void add_attention(const AttentionShape& shape, at::ScalarType type) {
       time_problem(state, problem);
     });
   }
+}
+
+void add_windowed_attention(const AttentionShape& shape, int64_t window, at::ScalarType type) {
+  add_differentiated(fmt::format("attention_window{}/{}", window, text(shape)), type,
+                     [=](Whose whose, at::ScalarType type) {
+                       return attention_problem(attention_values(shape), whose, type, window);
+                     });
 }
 
 void add_gelu(int64_t rows, int64_t features, at::ScalarType type) {
@@ -344,6 +359,7 @@ void add_all(at::ScalarType type) {
   add_attention({8, 4, 256, 64}, type);
   add_attention({2, 12, 512, 64}, type);
   add_attention({1, 8, 4096, 128}, type);
+  add_windowed_attention({1, 8, 4096, 128}, 512, type);
 }
 
 }  // namespace

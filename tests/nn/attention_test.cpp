@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "colossal/base/error.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/nn/key_value_cache.h"
 
@@ -86,6 +87,61 @@ TEST(CachedAttention, AWindowHidesAllThatIsOlder) {
   const auto last = [](const at::Tensor& y) { return y.narrow(1, 27, 13); };
   EXPECT_TRUE(last(in_chunks(*layer, bad, 27, 1, bad_cache))
                   .equal(last(in_chunks(*layer, x, 27, 1, cache))));
+}
+
+// The second sample's memory is padded to the length of the first one's.
+TEST(CrossAttention, SeesTheMemoryAndNotItsPadding) {
+  constexpr int64_t kMemory = 23, kSeen = 9, kHeads = 6, kKeyHeads = 2;
+  AttentionOptions options{.heads = kHeads,
+                           .kv_heads = kKeyHeads,
+                           .head_size = kHeadSize,
+                           .scale = 0.3,
+                           .causal = false,
+                           .soft_cap = 2};
+  options.sinks = Initializer::normal(1);
+  DenseBuilder builder;
+  const auto layer = builder.cross_attention("attention", options);
+  const ParameterHandle sinks = builder.parameters().front();
+  sinks->tensor = at::linspace(-1, 2, kHeads, at::kDouble);
+  const auto numbers = [](at::IntArrayRef sizes) {
+    return at::arange(c10::multiply_integers(sizes), at::kDouble).sin_().view(sizes);
+  };
+  const at::Tensor query = numbers({2, kSequence, kHeads * kHeadSize});
+  at::Tensor memory = numbers({2, kMemory, 2 * kKeyHeads * kHeadSize});
+  StepContext context = make_step_context(2, kSequence, at::kCPU);
+  context.memory_documents = at::zeros({2, kMemory}, at::kLong);
+  context.memory_documents[1].narrow(0, kSeen, kMemory - kSeen).fill_(1);
+  const at::Tensor found = layer->forward(query, memory, context);
+
+  const auto heads_of = [&](const at::Tensor& x, int64_t heads) {
+    return x.unflatten(2, {heads, kHeadSize}).transpose(1, 2);
+  };
+  const at::Tensor parts = heads_of(memory, 2 * kKeyHeads).repeat_interleave(3, 1);
+  at::Tensor scores =
+      at::matmul(heads_of(query, kHeads), parts.narrow(1, 0, kHeads).transpose(2, 3));
+  scores = (scores * (0.3 / 2)).tanh() * 2;
+  scores[1].narrow(2, kSeen, kMemory - kSeen).fill_(-INFINITY);
+  const at::Tensor of_sinks = sinks->tensor.view({1, kHeads, 1, 1}).expand({2, -1, kSequence, 1});
+  const at::Tensor probabilities = at::cat({scores, of_sinks}, 3).softmax(-1).narrow(3, 0, kMemory);
+  const at::Tensor expected =
+      at::matmul(probabilities, parts.narrow(1, kHeads, kHeads)).transpose(1, 2).flatten(2);
+  EXPECT_LE((found - expected).norm().item<double>(), 1e-13 * expected.norm().item<double>());
+}
+
+TEST(CrossAttention, RefusesWhatGoesByPositions) {
+  const AttentionOptions plain{.heads = 2, .kv_heads = 2, .head_size = 8, .causal = false};
+  std::vector<AttentionOptions> bad(4, plain);
+  bad[0].causal = true;
+  bad[1].window = 3;
+  bad[2].alibi = 1;
+  bad[3].rotary.base = 100;
+  for (const AttentionOptions& options : bad) {
+    EXPECT_THROW(DenseBuilder().cross_attention("attention", options), InternalError);
+  }
+  const auto layer = DenseBuilder().cross_attention("attention", plain);
+  StepContext context = make_step_context(1, 3, at::kCPU);
+  context.whole_sequence = 6;
+  EXPECT_THROW(layer->forward(at::ones({1, 3, 16}), at::ones({1, 5, 32}), context), ConfigError);
 }
 
 }  // namespace

@@ -39,6 +39,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> AttentionHeads::split(
   return {parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2)};
 }
 
+at::Tensor AttentionHeads::split_queries(const at::Tensor& query) const {
+  return query.unflatten(-1, {queries_, head_size_}).transpose(1, 2);
+}
+
+std::pair<at::Tensor, at::Tensor> AttentionHeads::split_memory(const at::Tensor& key_value) const {
+  const at::Tensor heads = key_value.unflatten(-1, {2 * keys_, head_size_});
+  const std::vector<at::Tensor> parts = heads.split_with_sizes({keys_, keys_}, 2);
+  return {parts[0].transpose(1, 2), parts[1].transpose(1, 2)};
+}
+
 at::Tensor AttentionHeads::seen_by_queries(const at::Tensor& keys) const {
   if (key_of_query_.defined()) return keys.index_select(1, key_of_query_.to(keys.device()));
   return seen_.size() == keys_ ? keys : keys.narrow(1, seen_.begin, seen_.size());

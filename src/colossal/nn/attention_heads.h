@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <tuple>
+#include <utility>
 
 #include "colossal/nn/builder.h"
 
@@ -18,6 +19,10 @@ class AttentionHeads {
   at::Tensor view(const at::Tensor& qkv, const StepContext& context) const;
   // Of that: queries, keys and values, [batch, heads here, sequence, head_size] each.
   std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& heads) const;
+  // What cross-attention has apart: [batch, sequence, queries * head_size] -> [batch, queries,
+  // sequence, head_size]; [batch, positions, 2 keys * head_size] -> keys and values of that shape.
+  at::Tensor split_queries(const at::Tensor& query) const;
+  std::pair<at::Tensor, at::Tensor> split_memory(const at::Tensor& key_value) const;
   // Of keys or values [batch, keys here, sequence, head_size] those that the queries here see, so
   // many to each as to any other, as ops::attention() takes them.
   at::Tensor seen_by_queries(const at::Tensor& keys) const;

@@ -107,6 +107,9 @@ class Builder {
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;
+  // options: not causal, and nothing that goes by positions.
+  virtual std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
+                                                          const AttentionOptions& options) = 0;
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
                                                           const EmbeddingOptions& options) = 0;
   // A head whose table is that of the embedding made before as `embedding_name`.

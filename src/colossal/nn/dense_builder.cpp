@@ -152,13 +152,31 @@ std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& n
                                                             const AttentionOptions& options,
                                                             const HeadShare& here,
                                                             Placement of_heads) {
+  return make_attention_(full_name(name), options, here,
+                         attention_parameters(name, options, here, std::move(of_heads)));
+}
+
+std::unique_ptr<CrossAttention> DenseBuilder::cross_attention(const std::string& name,
+                                                              const AttentionOptions& options) {
+  return cross_attention_of_heads(name, options, {{0, options.heads}, {0, options.kv_heads}});
+}
+
+std::unique_ptr<CrossAttention> DenseBuilder::cross_attention_of_heads(
+    const std::string& name, const AttentionOptions& options, const HeadShare& here,
+    Placement of_heads) {
+  return std::make_unique<DenseCrossAttention>(
+      full_name(name), options, here,
+      attention_parameters(name, options, here, std::move(of_heads)));
+}
+
+AttentionParameters DenseBuilder::attention_parameters(const std::string& name,
+                                                       const AttentionOptions& options,
+                                                       const HeadShare& here, Placement of_heads) {
   AttentionParameters parameters;
-  if (options.sinks) {
-    if (here.queries.size() < options.heads) of_heads.held = {{here.queries}};
-    parameters.sinks =
-        parameter(name, "sinks", {options.heads}, *options.sinks, std::move(of_heads));
-  }
-  return make_attention_(full_name(name), options, here, parameters);
+  if (!options.sinks) return parameters;
+  if (here.queries.size() < options.heads) of_heads.held = {{here.queries}};
+  parameters.sinks = parameter(name, "sinks", {options.heads}, *options.sinks, std::move(of_heads));
+  return parameters;
 }
 
 std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(const std::string& name,

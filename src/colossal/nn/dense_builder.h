@@ -41,6 +41,8 @@ class DenseBuilder : public Builder {
   std::unique_ptr<Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<Attention> attention(const std::string& name,
                                        const AttentionOptions& options) override;
+  std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
+                                                  const AttentionOptions& options) override;
   std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
                                                   const EmbeddingOptions& options) override;
   std::unique_ptr<VocabularyHead> tied_vocabulary_head(const std::string& embedding_name,
@@ -61,6 +63,10 @@ class DenseBuilder : public Builder {
   virtual std::unique_ptr<VocabularyHead> make_head(TokenTable table);
 
   // of_heads: the placement of what every rank with these query heads holds, but for its `held`.
+  std::unique_ptr<CrossAttention> cross_attention_of_heads(const std::string& name,
+                                                           const AttentionOptions& options,
+                                                           const HeadShare& here,
+                                                           Placement of_heads = {});
   std::unique_ptr<Attention> attention_of_heads(const std::string& name,
                                                 const AttentionOptions& options,
                                                 const HeadShare& here, Placement of_heads = {});
@@ -83,6 +89,9 @@ class DenseBuilder : public Builder {
                                                                 Placement of_bias);
 
  private:
+  AttentionParameters attention_parameters(const std::string& name, const AttentionOptions& options,
+                                           const HeadShare& here, Placement of_heads);
+
   MakeAttention make_attention_;
   int64_t table_rows_;
   StageOf stage_of_ = [](const ModelPart&) { return 0; };

@@ -1,5 +1,6 @@
 #include "colossal/nn/dense_layers.h"
 
+#include "colossal/base/error.h"
 #include "colossal/nn/key_value_cache.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/dropout.h"
@@ -75,55 +76,60 @@ at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context
 
 DenseAttention::DenseAttention(std::string stream, const AttentionOptions& options,
                                const HeadShare& here, const AttentionParameters& parameters)
-    : stream_(std::move(stream)),
-      options_(options),
-      here_(here),
+    : layer_(options.layer),
       heads_(options, here),
-      sinks_(parameters.sinks) {
-  if (options.alibi == 0) return;
-  const std::vector<double> of_all = ops::alibi_slopes(options.heads);
-  for (int64_t head = here.queries.begin; head < here.queries.end; ++head) {
-    alibi_slopes_.push_back(options.alibi * of_all[head]);
-  }
-}
-
-at::Tensor DenseAttention::sinks_here(LayerScope& scope) const {
-  if (!sinks_) return {};
-  const auto& held = sinks_->placement.held;
-  const int64_t first = held.empty() || held[0].empty() ? 0 : held[0].front().begin;
-  return sinks_.use(scope).narrow(0, here_.queries.begin - first, here_.queries.size());
-}
+      head_options_(std::move(stream), options, here, parameters) {}
 
 at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
-  LayerScope scope(stream_);
+  LayerScope scope(head_options_.stream());
   auto [queries, keys, values] = heads_.split(heads_.view(qkv, context));
-  if (context.cache) {
-    std::tie(keys, values) = context.cache->append(options_.layer, keys, values);
-  }
-  ops::AttentionOptions options{.causal = options_.causal,
-                                .window = options_.window,
-                                .prefix_lengths = context.prefix_lengths,
-                                .scale = options_.scale,
-                                .soft_cap = options_.soft_cap,
-                                .alibi_slopes = alibi_slopes_,
-                                .sinks = sinks_here(scope),
-                                .documents = context.documents};
-  if (context.training && options_.dropout > 0) {
-    options.dropout = options_.dropout;
-    options.random_key = random_key(context.seed, static_cast<uint64_t>(context.step), stream_);
-    options.sample_ids = context.sample_ids;
-    options.head_begin = here_.queries.begin;
-  }
+  if (context.cache) std::tie(keys, values) = context.cache->append(layer_, keys, values);
+  ops::AttentionOptions options = head_options_.of_step(scope, context);
+  options.documents = context.documents;
   return attend(queries, heads_.seen_by_queries(keys), heads_.seen_by_queries(values), options,
                 context)
       .transpose(1, 2)
-      .reshape({context.batch, context.sequence, here_.queries.size() * options_.head_size});
+      .flatten(2);
 }
 
 at::Tensor DenseAttention::attend(const at::Tensor& queries, const at::Tensor& keys,
                                   const at::Tensor& values, const ops::AttentionOptions& options,
                                   const StepContext&) const {
   return ops::attention(queries, keys, values, options);
+}
+
+DenseCrossAttention::DenseCrossAttention(std::string stream, const AttentionOptions& options,
+                                         const HeadShare& here,
+                                         const AttentionParameters& parameters)
+    : heads_(options, here), head_options_(std::move(stream), options, here, parameters) {
+  COLOSSAL_CHECK(
+      !options.causal && options.window == 0 && options.alibi == 0 && options.rotary.base == 0,
+      "{}: the positions of a memory are not those of its queries", head_options_.stream());
+}
+
+at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tensor& key_value,
+                                        const StepContext& context) {
+  if (context.whole_sequence > context.sequence) {
+    throw ConfigError(
+        "cross-attention with parallel.sp > 1: each rank has some of the memory's positions, and "
+        "its queries see all of them; parallel.sp = 1 works");
+  }
+  LayerScope scope(head_options_.stream());
+  const at::Tensor queries = heads_.split_queries(query);
+  const auto [keys, values] = heads_.split_memory(key_value);
+  ops::AttentionOptions options = head_options_.of_step(scope, context);
+  options.prefix_lengths = {};
+  if (context.memory_documents.defined()) {
+    options.documents = context.memory_documents;
+    options.query_documents =
+        context.documents.defined()
+            ? context.documents
+            : at::zeros({context.batch, context.sequence}, context.memory_documents.options());
+  }
+  return ops::attention(queries, heads_.seen_by_queries(keys), heads_.seen_by_queries(values),
+                        options)
+      .transpose(1, 2)
+      .flatten(2);
 }
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,

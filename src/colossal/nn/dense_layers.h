@@ -7,6 +7,7 @@
 
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
+#include "colossal/nn/head_options.h"
 #include "colossal/nn/token_table.h"
 #include "colossal/ops/attention.h"
 
@@ -102,7 +103,7 @@ class DenseDropout : public Dropout {
 
 class DenseAttention : public Attention {
  public:
-  // parameters: of all heads of a rank, `here` being some of them.
+  // See HeadOptions.
   DenseAttention(std::string stream, const AttentionOptions& options, const HeadShare& here,
                  const AttentionParameters& parameters);
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
@@ -115,14 +116,21 @@ class DenseAttention : public Attention {
                             const StepContext& context) const;
 
  private:
-  at::Tensor sinks_here(LayerScope& scope) const;
-
-  std::string stream_;
-  AttentionOptions options_;
-  HeadShare here_;
+  int64_t layer_;
   AttentionHeads heads_;
-  ParameterHandle sinks_;             // empty: none
-  std::vector<double> alibi_slopes_;  // of the query heads here; empty: no ALiBi
+  HeadOptions head_options_;
+};
+
+class DenseCrossAttention : public CrossAttention {
+ public:
+  DenseCrossAttention(std::string stream, const AttentionOptions& options, const HeadShare& here,
+                      const AttentionParameters& parameters);
+  at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
+                     const StepContext& context) override;
+
+ private:
+  AttentionHeads heads_;
+  HeadOptions head_options_;
 };
 
 class DenseVocabularyHead : public VocabularyHead {

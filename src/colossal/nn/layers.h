@@ -75,6 +75,17 @@ class Attention {
   virtual at::Tensor forward(const at::Tensor& qkv, const StepContext& context) = 0;
 };
 
+// Attention to a memory, such as an encoder's output, between the projections. All queries see all
+// of it, or, where StepContext::memory_documents is given, the positions of their own document.
+class CrossAttention {
+ public:
+  virtual ~CrossAttention() = default;
+  // Queries [.., heads * head_size], and fused keys and values of the memory [batch, positions, 2 *
+  // kv_heads * head_size] -> [.., heads * head_size]
+  virtual at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
+                             const StepContext& context) = 0;
+};
+
 // The end of a language model: the product with the vocabulary.
 class VocabularyHead {
  public:

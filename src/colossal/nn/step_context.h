@@ -27,6 +27,10 @@ struct StepContext {
   // The document of each position of the whole sequence, [batch, whole_sequence] int64, where the
   // activations are: attention stays within documents. Undefined: each sequence is one.
   at::Tensor documents;
+  // The document of each position of a memory that cross-attention sees, [batch, positions] int64;
+  // queries are of document 0 where `documents` is undefined. What pads the memory is a document of
+  // its own. Undefined: all is seen.
+  at::Tensor memory_documents;
   // [batch]: the keys at the first so many positions of a sequence are seen by all of its queries,
   // also by earlier ones. Empty: none.
   std::vector<int64_t> prefix_lengths;

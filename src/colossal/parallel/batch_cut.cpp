@@ -38,6 +38,9 @@ nn::StepContext BatchCut::seen_here(const nn::StepContext& context) const {
     seen.prefix_lengths.assign(context.prefix_lengths.begin() + range.begin,
                                context.prefix_lengths.begin() + range.end);
   }
+  if (context.memory_documents.defined()) {
+    seen.memory_documents = context.memory_documents.narrow(0, range.begin, range.size());
+  }
   if (context.documents.defined()) {
     seen.documents = context.documents.narrow(0, range.begin, range.size());
   }

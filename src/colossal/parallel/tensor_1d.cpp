@@ -354,6 +354,12 @@ std::unique_ptr<nn::Attention> Tensor1dBuilder::attention(const std::string& nam
                             sharding_.heads_of(ranks_.group.size(), ranks_.group.rank()));
 }
 
+std::unique_ptr<nn::CrossAttention> Tensor1dBuilder::cross_attention(
+    const std::string& name, const nn::AttentionOptions& options) {
+  return cross_attention_of_heads(name, options,
+                                  sharding_.heads_of(ranks_.group.size(), ranks_.group.rank()));
+}
+
 std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::vocabulary_head(
     const std::string& name, const nn::EmbeddingOptions& options) {
   return make_head(vocabulary_table(name, options));

@@ -48,6 +48,8 @@ class Tensor1dBuilder : public nn::DenseBuilder {
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<nn::Attention> attention(const std::string& name,
                                            const nn::AttentionOptions& options) override;
+  std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
+                                                      const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::VocabularyHead> vocabulary_head(const std::string& name,
                                                       const nn::EmbeddingOptions& options) override;
 

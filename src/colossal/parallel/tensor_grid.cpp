@@ -130,6 +130,21 @@ class GridAttention : public nn::Attention {
   const BatchCut& batch_;
 };
 
+class GridCrossAttention : public nn::CrossAttention {
+ public:
+  GridCrossAttention(std::unique_ptr<nn::CrossAttention> inner, const BatchCut& batch)
+      : inner_(std::move(inner)), batch_(batch) {}
+
+  at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
+                     const StepContext& context) override {
+    return inner_->forward(query, key_value, batch_.seen_here(context));
+  }
+
+ private:
+  std::unique_ptr<nn::CrossAttention> inner_;
+  const BatchCut& batch_;
+};
+
 // How a rank comes to all features of the rows of its part of the vocabulary, of a table or of each
 // of its blocks.
 class GridTable final : public ops::BlockRanks {
@@ -360,8 +375,15 @@ std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
 std::unique_ptr<nn::Attention> TensorGridBuilder::attention(const std::string& name,
                                                             const nn::AttentionOptions& options) {
   return std::make_unique<GridAttention>(
-      attention_of_heads(name, options, sharding_.heads_of(side(), grid_.within.features.rank()),
-                         {.reduction = grid_.within.same_features}),
+      attention_of_heads(name, options, heads_here(), {.reduction = grid_.within.same_features}),
+      grid_.within.batch);
+}
+
+std::unique_ptr<nn::CrossAttention> TensorGridBuilder::cross_attention(
+    const std::string& name, const nn::AttentionOptions& options) {
+  return std::make_unique<GridCrossAttention>(
+      cross_attention_of_heads(name, options, heads_here(),
+                               {.reduction = grid_.within.same_features}),
       grid_.within.batch);
 }
 

@@ -84,6 +84,8 @@ class TensorGridBuilder : public nn::DenseBuilder {
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<nn::Attention> attention(const std::string& name,
                                            const nn::AttentionOptions& options) override;
+  std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
+                                                      const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::VocabularyHead> vocabulary_head(const std::string& name,
                                                       const nn::EmbeddingOptions& options) override;
 
@@ -94,6 +96,9 @@ class TensorGridBuilder : public nn::DenseBuilder {
   const TensorGrid& grid() const { return grid_; }
 
  private:
+  nn::HeadShare heads_here() const {
+    return sharding_.heads_of(side(), grid_.within.features.rank());
+  }
   int side() const { return context_.strategy().tensor_side(); }
   // Of `features` between pairs those that are here, and a parameter's placement for them.
   Range features_here(int64_t features) const;

@@ -1,0 +1,34 @@
+// What ops::attention() is told of the heads that are here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colossal/nn/builder.h"
+#include "colossal/nn/layer_scope.h"
+#include "colossal/ops/attention_rule.h"
+
+namespace colossal::nn {
+
+class HeadOptions {
+ public:
+  // stream: of the layer's dropout. parameters: of all heads of a rank, `here` being some of them.
+  HeadOptions(std::string stream, const AttentionOptions& options, const HeadShare& here,
+              const AttentionParameters& parameters);
+
+  // For a step, but for documents. It reads what this and the context hold.
+  ops::AttentionOptions of_step(LayerScope& scope, const StepContext& context) const;
+
+  const std::string& stream() const { return stream_; }
+
+ private:
+  at::Tensor sinks(LayerScope& scope) const;
+
+  std::string stream_;
+  AttentionOptions options_;
+  HeadShare here_;
+  ParameterHandle sinks_;             // empty: none
+  std::vector<double> alibi_slopes_;  // of the query heads here; empty: no ALiBi
+};
+
+}  // namespace colossal::nn

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "colossal/parallel/pipeline/schedules.h"
+#include "tests/support/covering.h"
 #include "tests/support/layout_cases.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/tiny_training.h"
@@ -156,18 +157,36 @@ constexpr PipelineSetting kPipelines[] = {
     {"zb-v", 3, 2},  {"v-half", 2, 2},      {"v-min", 2, 2},       {"dualpipe-v", 2, 2},
 };
 
-// One of `options`, by the bits of `draw` that are left, which it uses up.
-template <typename Options>
-const auto& drawn(uint64_t& draw, const Options& options) {
-  const auto& chosen = options[draw % std::size(options)];
-  draw /= std::size(options);
-  return chosen;
-}
+// Settings of a combination, and how many options each has.
+enum Setting {
+  kPipeline,
+  kMesh,
+  kZero,
+  kTableRows,
+  kMicroBatches,
+  kLlama,
+  kRecompute,
+  kOffload,
+  kDropout,
+  kAccumulateWhole,
+  kOrderKnown
+};
+const Choice kOptions{static_cast<int>(std::size(kPipelines)),
+                      static_cast<int>(std::size(kMeshes)),
+                      4,
+                      2,
+                      4,
+                      2,
+                      3,
+                      4,
+                      2,
+                      2,
+                      2};
 
-PipelineCase combination(uint64_t draw) {
-  const PipelineSetting& setting = drawn(draw, kPipelines);
+PipelineCase combination(const Choice& choice) {
+  const PipelineSetting& setting = kPipelines[choice[kPipeline]];
   PipelineCase c{pipeline(setting.schedule, setting.pp, setting.chunks), 1};
-  const Strategy& mesh = drawn(draw, kMeshes);
+  const Strategy& mesh = kMeshes[choice[kMesh]];
   c.layout.dp = mesh.dp;
   c.layout.sp = mesh.sp;
   c.layout.tp = mesh.tp;
@@ -175,29 +194,44 @@ PipelineCase combination(uint64_t draw) {
   c.layout.tensor_mode = mesh.tensor_mode;
   c.layout.tp_sequence = mesh.tp_sequence;
   c.layout.sequence_mode = mesh.sequence_mode;
-  c.layout.zero = drawn(draw, std::array{0, 1, 2, 3});
-  if (c.layout.zero == 0) c.layout.zero_group = 0;
-  c.layout.table_rows = drawn(draw, std::array{0, 7});
-  c.micro_batches = drawn(draw, std::array{1, 3, 4, 6});
-  c.llama = drawn(draw, std::array{false, true});
-  c.recompute = drawn(draw, std::array{0, 1, 2});
-  c.offload = drawn(draw, std::array{0, 1, 2, 3});
-  c.dropout = drawn(draw, std::array{0.0, 0.2});
-  c.accumulate_whole = c.layout.zero >= 2 && drawn(draw, std::array{false, true});
-  c.order_known = drawn(draw, std::array{false, true});
+  c.layout.zero = choice[kZero];
+  c.layout.table_rows = choice[kTableRows] * 7;
+  c.micro_batches = std::array{1, 3, 4, 6}[choice[kMicroBatches]];
+  c.llama = choice[kLlama] == 1;
+  c.recompute = choice[kRecompute];
+  c.offload = choice[kOffload];
+  c.dropout = choice[kDropout] * 0.2;
+  c.accumulate_whole = choice[kAccumulateWhole] == 1;
+  c.order_known = choice[kOrderKnown] == 1;
   return c;
 }
 
-std::vector<PipelineCase> drawn_combinations(size_t count) {
+// Groups share out what a stage of ZeRO shards, and only gradients that it shards could accumulate
+// otherwise than whole.
+bool is_possible(const Choice& choice) {
   constexpr int kMostRanks = 8;
+  const Strategy& mesh = kMeshes[choice[kMesh]];
+  const int ranks = kPipelines[choice[kPipeline]].pp * mesh.dp * mesh.sp * mesh.tp;
+  return ranks <= kMostRanks && (choice[kZero] > 0 || mesh.zero_group == 0) &&
+         (choice[kZero] >= 2 || choice[kAccumulateWhole] == 0);
+}
+
+std::vector<PipelineCase> drawn_combinations(size_t count) {
   std::vector<PipelineCase> cases;
-  std::set<std::string> names;
+  std::set<Choice> drawn;
   std::mt19937_64 draws(1);
   while (cases.size() < count) {
-    const PipelineCase c = combination(draws());
-    const Strategy& l = c.layout;
-    if (l.pp * l.dp * l.sp * l.tp > kMostRanks) continue;
-    if (names.insert(pipeline_case_name({c, 0})).second) cases.push_back(c);
+    Choice choice;
+    for (const int options : kOptions) choice.push_back(static_cast<int>(draws() % options));
+    if (is_possible(choice) && drawn.insert(choice).second) cases.push_back(combination(choice));
+  }
+  return cases;
+}
+
+std::vector<PipelineCase> three_wise_combinations() {
+  std::vector<PipelineCase> cases;
+  for (const Choice& choice : ThreeWiseCovering(kOptions, is_possible).make()) {
+    cases.push_back(combination(choice));
   }
   return cases;
 }
@@ -219,7 +253,29 @@ std::vector<PipelineCase> covering_combinations() {
 
 INSTANTIATE_TEST_SUITE_P(Combinations, Pipeline, testing::ValuesIn(covering_combinations()),
                          pipeline_case_name);
-INSTANTIATE_TEST_SUITE_P(SlowCombinations, Pipeline, testing::ValuesIn(drawn_combinations(600)),
+INSTANTIATE_TEST_SUITE_P(SlowCombinations, Pipeline, testing::ValuesIn(three_wise_combinations()),
+                         pipeline_case_name);
+
+// Of modes that take 8 ranks for each stage.
+std::vector<PipelineCase> wide_cases() {
+  std::vector<PipelineCase> cases;
+  for (const PipelineSetting& setting : {PipelineSetting{"1f1b", 2, 1}, {"zb-v", 2, 2}}) {
+    for (const auto& [mode, depth] :
+         {std::pair{TensorMode::two_and_half_d, 2}, std::pair{TensorMode::three_d, 1}}) {
+      for (const int zero : {1, 3}) {
+        PipelineCase c{pipeline(setting.schedule, setting.pp, setting.chunks), 3};
+        c.layout.tp = 8;
+        c.layout.tensor_mode = mode;
+        c.layout.tp_depth = depth;
+        c.layout.zero = zero;
+        cases.push_back(c);
+      }
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(SlowWideModes, Pipeline, testing::ValuesIn(wide_cases()),
                          pipeline_case_name);
 
 TEST(PipelineRuns, InFp32EqualTheSerialRun) {

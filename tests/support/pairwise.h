@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <tuple>
 #include <vector>
 
@@ -13,27 +13,27 @@ namespace colossal::test {
 template <typename Case, typename Settings>
 std::vector<Case> pairwise(const std::vector<Case>& all, const Settings& settings) {
   using Pair = std::tuple<size_t, double, size_t, double>;
-  const auto pairs_of = [&](const Case& one) {
-    const std::vector<double> values = settings(one);
-    std::set<Pair> pairs;
+  std::map<Pair, size_t> numbers;
+  std::vector<std::vector<size_t>> pairs_of(all.size());  // of each case, by their numbers
+  for (size_t one = 0; one < all.size(); ++one) {
+    const std::vector<double> values = settings(all[one]);
     for (size_t i = 0; i < values.size(); ++i) {
-      for (size_t j = i + 1; j < values.size(); ++j) pairs.insert({i, values[i], j, values[j]});
+      for (size_t j = i + 1; j < values.size(); ++j) {
+        const Pair pair{i, values[i], j, values[j]};
+        pairs_of[one].push_back(numbers.try_emplace(pair, numbers.size()).first->second);
+      }
     }
-    return pairs;
-  };
-  std::set<Pair> covered;
-  const auto gain = [&](const Case& one) {
-    const std::set<Pair> pairs = pairs_of(one);
-    return std::count_if(pairs.begin(), pairs.end(),
-                         [&](const Pair& pair) { return !covered.contains(pair); });
+  }
+  std::vector<bool> covered(numbers.size());
+  const auto gain = [&](const std::vector<size_t>& pairs) {
+    return std::ranges::count_if(pairs, [&](size_t pair) { return !covered[pair]; });
   };
   std::vector<Case> chosen;
   while (true) {
-    const auto best = std::max_element(
-        all.begin(), all.end(), [&](const Case& a, const Case& b) { return gain(a) < gain(b); });
-    if (best == all.end() || gain(*best) == 0) return chosen;
-    covered.merge(pairs_of(*best));
-    chosen.push_back(*best);
+    const auto best = std::ranges::max_element(pairs_of, {}, gain);
+    if (best == pairs_of.end() || gain(*best) == 0) return chosen;
+    for (const size_t pair : *best) covered[pair] = true;
+    chosen.push_back(all[best - pairs_of.begin()]);
   }
 }
 

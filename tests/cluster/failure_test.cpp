@@ -48,6 +48,18 @@ TEST(JobOutcome, code_3_is_a_consequence_where_there_is_another_code) {
   EXPECT_FALSE(outcome.all_alike());
 }
 
+TEST(JobOutcome, knows_whether_all_wait_for_another) {
+  JobOutcome outcome(3);
+  outcome.add_local(exited(0, 3, "rank 2 did not come"));
+  outcome.add_local(exited(1, 3));
+  EXPECT_TRUE(outcome.all_wait_for_another());
+  EXPECT_EQ(outcome.said_by_ranks(),
+            std::vector<std::string>{"rank 0 exited with code 3: rank 2 did not come"});
+  outcome.add_local(exited(2, 1, "disk full"));
+  EXPECT_FALSE(outcome.all_wait_for_another());
+  EXPECT_EQ(outcome.said_by_ranks().size(), 2U);
+}
+
 TEST(JobOutcome, says_once_what_all_ranks_found) {
   JobOutcome outcome(2);
   outcome.add_local(exited(0, 2, "no such key"));

@@ -67,7 +67,8 @@ TEST_F(LocalLauncher, names_a_killed_rank_and_exits_3) {
   EXPECT_THAT(launcher.output(),
               ContainsRegex("error: rank 1 \\(pid [0-9]+, host .+\\) was killed by signal 9 "
                             "\\(SIGKILL\\)"));
-  EXPECT_EQ(lines_with(launcher.output(), "rank"), 1) << "the others only followed";
+  EXPECT_EQ(lines_with(launcher.output(), "error:"), 1) << "the others only followed";
+  EXPECT_EQ(lines_with(launcher.output(), "exited with code 3: a peer is lost"), 2);
   expect_no_process_with(word_);
 }
 
@@ -75,6 +76,7 @@ TEST_F(LocalLauncher, ends_ranks_that_notice_nothing_and_ignore_sigterm) {
   TestProcess launcher(launch(3, {"kill-among-deaf", "2", "6"}));
   EXPECT_EQ(launcher.wait(kAllGone), 3);
   EXPECT_THAT(launcher.output(), ContainsRegex("rank 2 .* was killed by signal 6 \\(SIGABRT\\)"));
+  EXPECT_EQ(lines_with(launcher.output(), "did not end by itself"), 2);
   expect_no_process_with(word_);
 }
 

@@ -142,6 +142,30 @@ class Seeing(EndToEndTest):
         shares = [float(line.split()[-1][:-1]) for line in layers.splitlines()[1:]]
         self.assertAlmostEqual(sum(shares), 100, delta=1.5)
 
+    def test_a_timeline_of_all_ranks_beside_the_simulated_one(self):
+        log = self.train(*self.flags(checkpoints=False), "--model.n_layer=3", "--parallel.pp=3",
+                         "--parallel.pp_schedule=zb-h1", "--train.steps=5", "--log.profile=2", ranks=3)
+        self.assertRegex(log, r"timeline.json: .* ms from the first forward .*; simulated from .* ms")
+        rows, ends = {}, {}
+        for event in json.loads((self.directory / "run" / "timeline.json").read_text()):
+            if event["ph"] != "X" or event["cat"] != "computation":
+                continue
+            row = "simulated" if event["tid"] % 2 == 0 else "measured"
+            what = event["args"]["step"], event["args"]["action"]
+            rows.setdefault((event["pid"], row), []).append((event["ts"], what))
+            ends[row, *what] = event["ts"] + event["dur"]
+        order = {row: [what for _, what in sorted(times)] for row, times in rows.items()}
+        for rank in range(3):
+            self.assertEqual(order[rank, "measured"], order[rank, "simulated"])
+            self.assertEqual(len(order[rank, "measured"]), 2 * 3 * 12)  # steps, kinds, micro-batches
+        # One clock: nothing begins before what it needs of another rank has ended.
+        for (rank, row), times in rows.items():
+            for start, (step, action) in times:
+                kind, stage, micro_batch = action[0], int(action[1]), action[3:]
+                before = stage - 1 if kind == "F" else stage + 1
+                if kind in "FI" and 0 <= before < 3:
+                    self.assertGreaterEqual(start, ends[row, step, f"{kind}{before}.{micro_batch}"] - 1)
+
 
 class Sampling(EndToEndTest):
     def test_the_same_seed_draws_the_same_text(self):

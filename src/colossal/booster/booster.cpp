@@ -2,20 +2,97 @@
 
 #include <torch/nn/module.h>
 
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 
 namespace colossal {
 namespace {
 
-void warn_of_dropout(const torch::nn::Module& module) {
-  for (const auto& child : module.modules(/*include_self=*/false)) {
-    if (child->name().find("Dropout") == std::string::npos) continue;
-    log::warn("{} draws LibTorch's random numbers: with it, results depend on the number of ranks",
-              child->name());
-    return;
-  }
+void refuse_axes(const Strategy& strategy, bool in_parts) {
+  const int pp = in_parts ? 1 : strategy.pp;
+  if (strategy.tp * strategy.sp * pp == 1) return;
+  throw ConfigError(fmt::format(
+      "pp {} x sp {} x tp {}: a module of your own trains over replicas (dp) only, or, given in "
+      "parts, over the stages of a pipeline (pp) too; build it from colossal::nn, or use dp = {}",
+      strategy.pp, strategy.sp, strategy.tp, strategy.world_size() / (in_parts ? strategy.pp : 1)));
 }
+
+// Of one module after another, in their order.
+class ForeignParameters {
+ public:
+  explicit ForeignParameters(const ParallelContext& context) : context_(context) {}
+
+  void add(const torch::nn::Module& module, const std::string& prefix, int stage) {
+    warn_of_dropout(module);
+    const at::NoGradGuard no_grad;
+    for (const auto& item : module.named_parameters()) {
+      const std::string name = prefix + item.key();
+      if (is_known(name, item.value(), stage)) continue;
+      auto parameter = std::make_shared<nn::Parameter>();
+      parameter->name = name;
+      parameter->shape = item.value().sizes().vec();
+      parameter->trainable = item.value().requires_grad();
+      parameter->placement.stage = stage;
+      parameter->tensor = item.value();
+      if (context_.holds_stage(stage)) {
+        take_over(*parameter);
+      } else {
+        parameter->tensor.set_data(at::empty({0}, item.value().options()));
+      }
+      list_.emplace_back(std::move(parameter));
+    }
+  }
+
+  nn::ParameterList take() { return std::move(list_); }
+
+ private:
+  struct Place {
+    std::string name;
+    int stage;
+  };
+
+  // A parameter that two modules share is one, and both must be where it is.
+  bool is_known(const std::string& name, const at::Tensor& tensor, int stage) {
+    const auto [found, is_new] =
+        places_.try_emplace(tensor.unsafeGetTensorImpl(), Place{name, stage});
+    if (is_new || found->second.stage == stage) return !is_new;
+    throw ConfigError(
+        fmt::format("{} and {} are one parameter, in stages {} and {} of the pipeline; cut the "
+                    "model so that one stage has both, or give each its own",
+                    found->second.name, name, found->second.stage, stage));
+  }
+
+  // Its values are those of the first replica.
+  void take_over(nn::Parameter& parameter) const {
+    at::Tensor values = parameter.tensor.detach().contiguous().view(-1);
+    comm::broadcast(values, 0, context_.data_group(), comm::Reason::parameter);
+    parameter.tensor.set_data(values.view(parameter.shape));
+  }
+
+  void warn_of_dropout(const torch::nn::Module& module) {
+    if (warned_ || context_.rank() != 0 || context_.world().size() == 1) return;
+    std::vector<std::string> names{module.name()};
+    for (const auto& child : module.modules(/*include_self=*/false)) names.push_back(child->name());
+    for (const std::string& name : names) {
+      if (name.find("Dropout") == std::string::npos) continue;
+      log::warn(
+          "{} draws LibTorch's random numbers: with it, results depend on the number of ranks",
+          name);
+      warned_ = true;
+      return;
+    }
+  }
+
+  const ParallelContext& context_;
+  nn::ParameterList list_;
+  std::map<const at::TensorImpl*, Place> places_;
+  bool warned_ = false;
+};
 
 }  // namespace
 
@@ -28,29 +105,27 @@ std::unique_ptr<Engine> Booster::boost(const nn::ParameterList& parameters, Loss
 
 std::unique_ptr<Engine> Booster::boost(torch::nn::Module& module, LossFunction loss,
                                        EngineConfig config) const {
+  refuse_axes(context_.strategy(), /*in_parts=*/false);
+  ForeignParameters parameters(context_);
+  parameters.add(module, /*prefix=*/"", /*stage=*/0);
+  config.handles_used = false;
+  return std::make_unique<Engine>(parameters.take(), std::move(loss), context_, config);
+}
+
+std::unique_ptr<Engine> Booster::boost(const std::vector<ModulePart>& parts,
+                                       EngineConfig config) const {
   const Strategy& strategy = context_.strategy();
-  if (strategy.tp * strategy.sp * strategy.pp > 1) {
-    throw ConfigError(fmt::format(
-        "pp {} x sp {} x tp {}: a module of your own trains over replicas (dp) only; build it from "
-        "colossal::nn, or use dp = {}",
-        strategy.pp, strategy.sp, strategy.tp, strategy.world_size()));
-  }
-  if (context_.rank() == 0 && context_.world().size() > 1) warn_of_dropout(module);
-  at::NoGradGuard no_grad;
-  nn::ParameterList parameters;
-  for (const auto& item : module.named_parameters()) {
-    auto parameter = std::make_shared<nn::Parameter>();
-    parameter->name = item.key();
-    parameter->shape = item.value().sizes().vec();
-    parameter->trainable = item.value().requires_grad();
-    parameter->tensor = item.value();
-    at::Tensor values = item.value().detach().contiguous().view(-1);
-    comm::broadcast(values, 0, context_.data_group(), comm::Reason::parameter);
-    parameter->tensor.set_data(values.view(parameter->shape));
-    parameters.emplace_back(std::move(parameter));
+  refuse_axes(strategy, /*in_parts=*/true);
+  const std::vector<int64_t> counts = parts_of_stages(strategy, std::ssize(parts));
+  ForeignParameters parameters(context_);
+  size_t part = 0;
+  for (int stage = 0; stage < strategy.num_stages(); ++stage) {
+    for (int64_t i = 0; i < counts[stage]; ++i, ++part) {
+      parameters.add(*parts[part].module, fmt::format("{}.", part), stage);
+    }
   }
   config.handles_used = false;
-  return std::make_unique<Engine>(std::move(parameters), std::move(loss), context_, config);
+  return std::make_unique<Engine>(parameters.take(), stages_of(parts, counts), context_, config);
 }
 
 }  // namespace colossal

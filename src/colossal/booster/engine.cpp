@@ -62,6 +62,8 @@ auto Engine::in_step(const Part& part) {
     return part();
   } catch (const IoError& error) {
     throw IoError(fmt::format("step {}: {}", number, error.what()));
+  } catch (const CommError& error) {
+    throw CommError(fmt::format("step {}: {}", number, error.what()));
   }
 }
 

@@ -100,6 +100,13 @@ class Engine {
       const std::vector<data::Batch>& micro_batches,
       const std::function<bool()>& stop_requested = [] { return false; });
 
+  // From now on, when training steps carry out what, appended to `times`; null: no more. The
+  // schedule of a step of so many micro-batches.
+  void record_actions(std::vector<TimedAction>* times) { executor_.record(times); }
+  const parallel::pipeline::Schedule& training_schedule(size_t num_micro_batches) {
+    return executor_.training_schedule(num_micro_batches);
+  }
+
   int64_t steps_done() const { return steps_done_; }
   void set_steps_done(int64_t steps) { steps_done_ = steps; }
   memory::ChunkEngine& chunks() { return chunks_; }
@@ -108,7 +115,7 @@ class Engine {
   const ParallelContext& context() const { return context_; }
 
  private:
-  // Runs `part` of the step that is next; an IoError of it names the step.
+  // Runs `part` of the step that is next; an IoError or CommError of it names the step.
   template <typename Part>
   auto in_step(const Part& part);
   StepResult run_update(const UpdateRequest& request);

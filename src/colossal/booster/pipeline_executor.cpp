@@ -14,6 +14,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/booster/batch_context.h"
+#include "colossal/booster/clock_alignment.h"
 #include "colossal/booster/pipeline_config.h"
 #include "colossal/memory/fetch_on_dispatch.h"
 #include "colossal/nn/layer_scope.h"
@@ -60,12 +61,18 @@ class PipelineExecutor::Run {
                            : executor.evaluation_schedule(micro_batches.size())),
         actions_(schedule_.actions.at(context_.coordinate(Axis::pp))) {}
 
+  // A CommError says which action of the schedule it ended, and which message that waited for.
   void run() {
     for (size_t next = 0; next < actions_.size(); ++next) {
-      carry_out(actions_[next], next);
+      try {
+        carry_out_timed(next);
+      } catch (const CommError& error) {
+        throw CommError(
+            fmt::format("{}: {}", parallel::pipeline::in_words(actions_[next]), error.what()));
+      }
     }
     for (auto& [channel, messages] : sends_) {
-      for (Message& message : messages) message.wait();
+      for (Message& message : messages) wait_for(message);
     }
   }
 
@@ -74,12 +81,9 @@ class PipelineExecutor::Run {
 
   // Tensors on their way between two stages.
   struct Message {
+    Action action;  // that of this rank: the send or the receive
     StageState tensors;
     std::vector<comm::Work> work;
-    void wait() {
-      for (comm::Work& each : work) each.wait();
-      work.clear();
-    }
   };
 
   // A micro-batch between the forward and the backward pass of a stage.
@@ -102,6 +106,49 @@ class PipelineExecutor::Run {
   }
   bool has_sequences(const Action& action) const { return batch_of(action).inputs.size(0) > 0; }
 
+  // The other end of a message, with the global rank that it is at.
+  std::string other_end(const Action& message) const {
+    const bool sends = parallel::pipeline::is_send(message.kind);
+    const Action other =
+        sends ? parallel::pipeline::receive_of(message) : parallel::pipeline::send_of(message);
+    const Way way = parallel::pipeline::is_forward(message.kind) ? Way::forward : Way::backward;
+    const comm::Group& channel = context_.stage_channel(std::min(message.stage, other.stage), way);
+    return fmt::format("rank {} ({})", channel.ranks()[1 - channel.rank()],
+                       parallel::pipeline::in_words(other));
+  }
+
+  void carry_out_timed(size_t position) {
+    const Action& action = actions_[position];
+    if (!is_recorded()) return carry_out(action, position);
+    idle_until_ = steady_seconds();
+    carry_out(action, position);
+    if (!parallel::pipeline::is_computation(action.kind)) return;
+    note({.action = action, .waits = false, .begin = idle_until_, .end = steady_seconds()});
+  }
+
+  bool is_recorded() const { return training_ && executor_.times_; }
+  void note(TimedAction timed) {
+    timed.step = step_.steps_done + 1;
+    executor_.times_->push_back(timed);
+  }
+
+  void wait_for(Message& message) {
+    if (!is_recorded()) return wait_for_work(message);
+    const double begin = steady_seconds();
+    wait_for_work(message);
+    idle_until_ = steady_seconds();
+    note({.action = message.action, .waits = true, .begin = begin, .end = idle_until_});
+  }
+
+  void wait_for_work(Message& message) const {
+    try {
+      for (comm::Work& each : message.work) each.wait();
+    } catch (const CommError& error) {
+      throw CommError(fmt::format("waits for {}: {}", other_end(message.action), error.what()));
+    }
+    message.work.clear();
+  }
+
   void carry_out(const Action& action, size_t position) {
     const Key key{action.stage, action.micro_batch};
     switch (action.kind) {
@@ -110,9 +157,10 @@ class PipelineExecutor::Run {
       case ActionKind::backward:
         return backward(action);
       case ActionKind::send_forward:
-        return send(action.stage, Way::forward, std::exchange(outputs_[key], {}));
+        return send(action, action.stage, Way::forward, std::exchange(outputs_[key], {}));
       case ActionKind::send_backward:
-        return send(action.stage - 1, Way::backward, std::exchange(input_gradients_[key], {}));
+        return send(action, action.stage - 1, Way::backward,
+                    std::exchange(input_gradients_[key], {}));
       case ActionKind::receive_forward:
         activations_[key] = receive(action, action.stage - 1, Way::forward);
         return;
@@ -129,13 +177,14 @@ class PipelineExecutor::Run {
   // Between stages `border` and border + 1. The last messages of each channel stay here, as many as
   // its schedule lets be under way, whether they have arrived or not: what a rank holds does not
   // depend on when its peers come to receive.
-  void send(int border, Way way, StageState tensors) {
+  void send(const Action& action, int border, Way way, StageState tensors) {
     std::deque<Message>& under_way = sends_[{border, way}];
     if (std::ssize(under_way) == schedule_.buffers) {
-      under_way.front().wait();
+      wait_for(under_way.front());
       under_way.pop_front();
     }
     Message& message = under_way.emplace_back();
+    message.action = action;
     const comm::Group& channel = context_.stage_channel(border, way);
     for (at::Tensor& tensor : tensors) {
       tensor = tensor.contiguous();
@@ -148,6 +197,7 @@ class PipelineExecutor::Run {
 
   Message receive(const Action& action, int border, Way way) {
     Message message;
+    message.action = action;
     if (!has_sequences(action)) return message;
     const comm::Group& channel = context_.stage_channel(border, way);
     StageState like = executor_.model_.state_like(border, batch_of(action));
@@ -168,7 +218,7 @@ class PipelineExecutor::Run {
                    key.second);
     Message message = std::move(found->second);
     messages.erase(found);
-    message.wait();
+    wait_for(message);
     return std::move(message.tensors);
   }
 
@@ -327,6 +377,7 @@ class PipelineExecutor::Run {
   std::map<Key, Message> gradients_;           // the same: of its outputs
   std::map<std::pair<int, Way>, std::deque<Message>> sends_;  // by border and way
   std::map<int, int> backward_passes_;                        // of each stage
+  double idle_until_ = 0;  // where times are recorded: when the action that runs began to compute
 };
 
 PipelineExecutor::PipelineExecutor(const ParallelContext& context, const StagedModel& model,

@@ -11,6 +11,7 @@
 
 #include "colossal/booster/control.h"
 #include "colossal/booster/staged_model.h"
+#include "colossal/booster/timed_action.h"
 #include "colossal/data/batch.h"
 #include "colossal/memory/activations.h"
 #include "colossal/memory/chunk_engine.h"
@@ -45,11 +46,14 @@ class PipelineExecutor {
   void evaluate(std::span<const data::Batch> micro_batches, const Step& step,
                 ControlMessage& control);
 
+  using Schedule = parallel::pipeline::Schedule;
+  const Schedule& training_schedule(size_t num_micro_batches);
+  // When train() does what, appended; null: nowhere.
+  void record(std::vector<TimedAction>* times) { times_ = times; }
+
  private:
   class Run;
 
-  using Schedule = parallel::pipeline::Schedule;
-  const Schedule& training_schedule(size_t num_micro_batches);
   const Schedule& evaluation_schedule(size_t num_micro_batches);
 
   const ParallelContext& context_;
@@ -58,6 +62,7 @@ class PipelineExecutor {
   memory::Activations& activations_;
   Options options_;
   std::map<size_t, Schedule> training_, evaluation_;  // by number of micro-batches
+  std::vector<TimedAction>* times_ = nullptr;
 };
 
 }  // namespace colossal

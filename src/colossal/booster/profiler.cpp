@@ -121,7 +121,8 @@ struct Profiler::Recording {
         if (known.empty()) known = layer_of_node(at->sequence_begin);
         return {known, true};
       }
-      if (at->scope == at::RecordScope::USER_SCOPE) return {at->name, at->name == "backward"};
+      if (at->scope == at::RecordScope::USER_SCOPE)
+        return {at->name, at->name.starts_with("backward")};
       if (at->parent == kNone) return {"elsewhere", false};
     }
   }

@@ -285,7 +285,8 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
   schema.add(
       "log.profile", &config.log.profile,
       "Profile so many steps, after the first two: profile.txt in log.directory has the time "
-      "by layer and operator, trace-rank-N.json a timeline for ui.perfetto.dev. 0: none.",
+      "by layer and operator, trace-rank-N.json a rank's timeline for ui.perfetto.dev, "
+      "timeline.json that of the stages of all ranks, beside the simulated one. 0: none.",
       {.unit = "steps", .minimum = 0, .maximum = kMostSteps, .per_rank = true});
 }
 

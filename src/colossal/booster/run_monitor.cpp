@@ -89,8 +89,19 @@ void RunMonitor::profile() {
   const int64_t steps = job_.config.log.profile;
   const int64_t done = steps_begun_++ - kStepsBeforeProfile;
   if (steps == 0) return;
-  if (done == 0) profiler_ = std::make_unique<Profiler>(job_.config.log.directory, context_.rank());
+  if (done == 0) {
+    profiler_ = std::make_unique<Profiler>(job_.config.log.directory, context_.rank());
+    timeline_ = std::make_unique<RunTimeline>(engine_);
+  }
   if (done == steps) end_profile(steps);
+}
+
+// What ranks tell each other of it is no part of a step.
+std::vector<RankTimes> RunMonitor::gather_timeline() {
+  const std::map<std::string, int64_t> before = sent_so_far();
+  std::vector<RankTimes> ranks = timeline_->finish();
+  for (const auto& [axis, bytes] : sent_so_far()) sent_before_[axis] += bytes - before.at(axis);
+  return ranks;
 }
 
 void RunMonitor::end_profile(int64_t steps) {
@@ -102,6 +113,13 @@ void RunMonitor::end_profile(int64_t steps) {
     log::warn("training goes on, but its profile is lost: {}", error.what());
   }
   profiler_.reset();
+  std::vector<RankTimes> ranks = gather_timeline();
+  if (!writes_) return;
+  try {
+    log::info("{}", write_timeline(std::move(ranks), engine_, job_.config.log.directory));
+  } catch (const IoError& error) {
+    log::warn("training goes on, but its timeline is lost: {}", error.what());
+  }
 }
 
 void RunMonitor::begin_step() {

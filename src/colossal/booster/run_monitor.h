@@ -13,6 +13,7 @@
 #include "colossal/booster/job.h"
 #include "colossal/booster/metrics.h"
 #include "colossal/booster/profiler.h"
+#include "colossal/booster/run_timeline.h"
 #include "colossal/booster/step_memory.h"
 #include "colossal/booster/training_data.h"
 
@@ -43,6 +44,7 @@ class RunMonitor {
   void exchange();
   void profile();
   void end_profile(int64_t steps);
+  std::vector<RankTimes> gather_timeline();
   void keep_report();
   int64_t device_peak_bytes() const;  // 0 on a CPU
   int64_t* tell_tiers(int64_t* figure);
@@ -61,6 +63,7 @@ class RunMonitor {
   double gemm_flops_ = 0;
   int64_t steps_begun_ = 0;
   std::unique_ptr<Profiler> profiler_;
+  std::unique_ptr<RunTimeline> timeline_;  // beside it
   Clock::time_point start_;
   Clock::time_point next_report_;
   bool report_failed_ = false;  // and has been told

@@ -11,6 +11,7 @@ namespace colossal::cluster {
 namespace {
 
 constexpr int kAnotherRankDied = 3;
+constexpr size_t kMostLines = 16;
 
 }  // namespace
 
@@ -52,7 +53,7 @@ const Failure& JobOutcome::cause() const {
 }
 
 bool JobOutcome::all_alike() const {
-  return local_failures_ == num_local_ranks_ &&
+  return local_failures_ == num_local_ranks_ && !all_wait_for_another() &&
          std::all_of(failures_.begin(), failures_.end(), [this](const Failure& f) {
            return !f.sudden && f.exit_code == failures_.front().exit_code;
          });
@@ -67,6 +68,21 @@ std::string JobOutcome::message() const {
   return fmt::format("all {} ranks{} {}", num_local_ranks_,
                      static_cast<int>(failures_.size()) > num_local_ranks_ ? " of this host" : "",
                      cause().event);
+}
+
+bool JobOutcome::all_wait_for_another() const {
+  return std::all_of(failures_.begin(), failures_.end(),
+                     [](const Failure& f) { return !f.sudden && f.exit_code == kAnotherRankDied; });
+}
+
+std::vector<std::string> JobOutcome::said_by_ranks() const {
+  std::vector<std::string> said;
+  for (const Failure& failure : failures_) {
+    if (failure.text.empty()) continue;
+    if (said.size() == kMostLines) break;
+    said.push_back(failure.describe());
+  }
+  return said;
 }
 
 }  // namespace colossal::cluster

@@ -37,12 +37,19 @@ class JobOutcome {
   bool failed() const;
   const Failure& cause() const;  // of a job that failed
 
-  // Whether all ranks of this host failed with one exit code and no other host saw another: the
-  // mistake is the job's, as a wrong configuration that every rank finds, and no rank's.
+  // Whether all ranks of this host failed with one exit code, which blames no other rank, and no
+  // other host saw another: the mistake is the job's, as a wrong configuration that every rank
+  // finds, and no rank's.
   bool all_alike() const;
 
   // What a person should read about it: cause().describe(), or once what all ranks said alike.
   std::string message() const;
+
+  // Whether every failure only says that another rank died or did not come.
+  bool all_wait_for_another() const;
+
+  // What failed ranks said as they ended, each as describe() has it. The first of many.
+  std::vector<std::string> said_by_ranks() const;
 
  private:
   int num_local_ranks_;

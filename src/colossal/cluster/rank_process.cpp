@@ -166,6 +166,10 @@ bool RankProcess::ended_by_us() const {
          std::find(sent_.begin(), sent_.end(), WTERMSIG(status_)) != sent_.end();
 }
 
+bool RankProcess::killed_by_us() const {
+  return ended_by_us() && WTERMSIG(status_) == SIGKILL;
+}
+
 bool RankProcess::stopped() const {
   return ended_ && WIFEXITED(status_) && WEXITSTATUS(status_) == kStoppedExitCode;
 }

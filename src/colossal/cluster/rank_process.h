@@ -44,6 +44,8 @@ class RankProcess {
   std::optional<Failure> failure() const;
   bool stopped() const;  // on request: it exited with kStoppedExitCode
   bool ended_by_us() const;
+  bool killed_by_us() const;                       // with SIGKILL: it did not end before
+  const std::string& who() const { return who_; }  // "rank 1 (pid 123, host node7)"
 
   // To its whole process group; nothing when it has ended.
   void send_signal(int signal);

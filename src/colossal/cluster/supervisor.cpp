@@ -28,7 +28,10 @@ int Supervisor::run() {
     if (finished()) break;
     wait();
   }
-  if (outcome_.failed() && !cause_named_) name_cause();
+  if (outcome_.failed()) {
+    if (!cause_named_) name_cause();
+    tell_of_others();
+  }
   return exit_code();
 }
 
@@ -135,7 +138,30 @@ void Supervisor::handle_deadline() {
 
 void Supervisor::name_cause() {
   cause_named_ = true;
-  if (const std::string message = outcome_.message(); !message.empty()) log::error("{}", message);
+  named_ = message_of_silent_rank().value_or(outcome_.message());
+  if (!named_.empty()) log::error("{}", named_);
+}
+
+// Where all ranks but one say that another one did not come, which may not be who kept it all up.
+std::optional<std::string> Supervisor::message_of_silent_rank() const {
+  const auto runs = [](const RankProcess& rank) { return !rank.ended(); };
+  if (!outcome_.all_wait_for_another() || std::ranges::count_if(ranks_, runs) != 1) {
+    return std::nullopt;
+  }
+  return fmt::format("{} still runs, and the other ranks have given up waiting",
+                     std::ranges::find_if(ranks_, runs)->who());
+}
+
+// What each of them waited for.
+void Supervisor::tell_of_others() const {
+  if (outcome_.all_alike()) return;
+  std::vector<std::string> lines = outcome_.said_by_ranks();
+  std::erase(lines, named_);
+  for (const RankProcess& rank : ranks_) {
+    if (rank.killed_by_us()) lines.push_back(fmt::format("{} did not end by itself", rank.who()));
+  }
+  if (!lines.empty())
+    log::info("the other ranks:\n           {}", fmt::join(lines, "\n           "));
 }
 
 void Supervisor::request_stop(int signal) {

@@ -61,6 +61,8 @@ class Supervisor {
   void handle_deadline();
   void begin_failing();
   void name_cause();
+  std::optional<std::string> message_of_silent_rank() const;
+  void tell_of_others() const;
   void request_stop(int signal);
   void kill_all();
   void send_to_ranks(int signal);
@@ -77,6 +79,7 @@ class Supervisor {
   Stage stage_ = Stage::running;
   std::optional<Clock::time_point> deadline_;  // of the stage
   bool cause_named_ = false;
+  std::string named_;  // as such
   bool done_sent_ = false;
   bool program_is_ours_;
   StopRequests stop_requests_;

@@ -92,17 +92,12 @@ class Picture {
 
   static int category_of(Pass pass) { return static_cast<int>(pass); }
 
-  static std::string category_name(ActionKind kind) {
-    return kPasses[category_of(pass_of(kind))].name;
-  }
-
   std::string with_unit(double time) const {
     return fmt::format("{:.4g}{}{}", time, unit_.empty() ? "" : " ", unit_);
   }
 
   std::string title_of(const Action& action) const {
-    return fmt::format("{} of micro-batch {} in stage {}", category_name(action.kind),
-                       action.micro_batch, action.stage);
+    return fmt::format("{} {}", kind_name(action.kind), in_words(action));
   }
 
   std::string times_of(const Span& span) const {

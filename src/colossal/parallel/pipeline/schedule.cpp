@@ -13,6 +13,28 @@ bool crosses_ranks(const Schedule& schedule, int from, int to) {
          schedule.rank_of_stage[from] != schedule.rank_of_stage[to];
 }
 
+const char* words_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return "forward";
+    case ActionKind::backward_input:
+      return "input gradient";
+    case ActionKind::backward_weight:
+      return "weight gradient";
+    case ActionKind::backward:
+      return "backward";
+    case ActionKind::send_forward:
+      return "send of activations";
+    case ActionKind::receive_forward:
+      return "receive of activations";
+    case ActionKind::send_backward:
+      return "send of gradients";
+    case ActionKind::receive_backward:
+      return "receive of gradients";
+  }
+  return "?";
+}
+
 }  // namespace
 
 std::vector<int> looping_placement(int num_ranks, int chunks) {
@@ -84,6 +106,11 @@ std::string kind_name(ActionKind kind) {
 
 std::string action_name(const Action& action) {
   return fmt::format("{}{}.{}", kind_name(action.kind), action.stage, action.micro_batch);
+}
+
+std::string in_words(const Action& action) {
+  return fmt::format("{} of micro-batch {} in stage {}", words_of(action.kind), action.micro_batch,
+                     action.stage);
 }
 
 std::optional<Action> receive_before(const Schedule& schedule, const Action& computation) {

@@ -74,6 +74,9 @@ bool frees_activation(ActionKind kind);  // of the stage, for good: backward_wei
 std::string kind_name(ActionKind kind);
 std::string action_name(const Action& action);
 
+// "input gradient of micro-batch 0 in stage 3", for messages.
+std::string in_words(const Action& action);
+
 // What a computation takes from another rank, and gives to one; nothing where the neighbouring
 // stage lies at the same rank, or there is none.
 std::optional<Action> receive_before(const Schedule& schedule, const Action& computation);

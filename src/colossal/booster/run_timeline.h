@@ -1,0 +1,64 @@
+// What each rank's stages did when in some steps, measured beside simulated, in one file.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "colossal/booster/clock_alignment.h"
+#include "colossal/booster/engine.h"
+#include "colossal/booster/timed_action.h"
+#include "colossal/parallel/pipeline/costs.h"
+#include "colossal/parallel/pipeline/simulator.h"
+#include "colossal/report/trace.h"
+
+namespace colossal {
+
+// What a rank has recorded.
+struct RankTimes {
+  int pipeline_rank = 0;  // along pp
+  std::vector<PassedBarrier> barriers;
+  std::vector<TimedAction> actions;  // in the order of their ends
+};
+
+// What the stages' computations took on average over ranks and steps, in seconds. A whole backward
+// pass counts as one for the input where the schedule has no halves.
+parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
+
+struct RunTimelineResult {
+  std::vector<report::TraceEvent> events;
+  int64_t steps = 0;
+  double measured = 0;      // seconds from the first computation of a step to the last, on average
+  double simulated = 0;     // the same, of `schedule` at measured_costs()
+  double bubble_share = 0;  // of the simulation
+  double uncertainty = 0;   // seconds by which clocks of two hosts may still differ
+};
+
+// All ranks on the clock of rank 0, from the first action on. Each has a row "measured" and a row
+// "simulated", which begins each step with the first rank that did.
+RunTimelineResult make_timeline(std::vector<RankTimes> ranks,
+                                const parallel::pipeline::Schedule& schedule);
+
+// Records from construction to finish().
+class RunTimeline {
+ public:
+  // `engine` must outlive it.
+  explicit RunTimeline(Engine& engine) : engine_(engine) { engine_.record_actions(&actions_); }
+  ~RunTimeline() { engine_.record_actions(nullptr); }
+  RunTimeline(const RunTimeline&) = delete;
+  RunTimeline& operator=(const RunTimeline&) = delete;
+
+  // Collective. Ends the recording and returns those of all ranks.
+  std::vector<RankTimes> finish();
+
+ private:
+  Engine& engine_;
+  std::vector<TimedAction> actions_;
+};
+
+// timeline.json in `directory`. Returns what people read of it. Throws IoError.
+std::string write_timeline(std::vector<RankTimes> ranks, Engine& engine,
+                           const std::filesystem::path& directory);
+
+}  // namespace colossal

@@ -24,9 +24,9 @@
 #include <numeric>
 
 #include "colossal/base/cpu_features.h"
+#include "colossal/ops/activation.h"
 #include "colossal/ops/attention.h"
 #include "colossal/ops/dropout.h"
-#include "colossal/ops/elementwise.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/norm.h"
@@ -172,24 +172,27 @@ void add_gelu(int64_t rows, int64_t features, at::ScalarType type) {
   const auto make = [=](Whose whose, at::ScalarType type) {
     const Tensor x = leaf(random_values({rows, features}), type);
     const auto forward = [=] {
-      return std::vector{whose == Whose::ours ? ops::gelu_new(x) : at::gelu(x, "tanh")};
+      return std::vector{whose == Whose::ours ? ops::activate(x, ops::Activation::gelu_tanh)
+                                              : at::gelu(x, "tanh")};
     };
     return Problem{{x}, forward, {random_values({rows, features}).to(type)}};
   };
   add_differentiated(fmt::format("gelu/{}x{}", rows, features), type, make);
 }
 
-void add_swiglu(int64_t rows, int64_t features, at::ScalarType type) {
+void add_gated(const char* name, ops::Activation kind, int64_t rows, int64_t features,
+               at::ScalarType type) {
   const auto make = [=](Whose whose, at::ScalarType type) {
     const Tensor x = leaf(random_values({rows, 2 * features}), type);
     const auto forward = [=]() -> std::vector<Tensor> {
-      if (whose == Whose::ours) return {ops::swiglu(x)};
+      if (whose == Whose::ours) return {ops::activate_gate(x, kind)};
       const auto parts = x.chunk(2, -1);
-      return {at::silu(parts[0]) * parts[1]};
+      const bool silu = kind == ops::Activation::silu;
+      return {(silu ? at::silu(parts[0]) : at::gelu(parts[0], "tanh")) * parts[1]};
     };
     return Problem{{x}, forward, {random_values({rows, features}).to(type)}};
   };
-  add_differentiated(fmt::format("swiglu/{}x{}", rows, features), type, make);
+  add_differentiated(fmt::format("{}/{}x{}", name, rows, features), type, make);
 }
 
 // All heads turned, [batch, sequence, heads, head_size]; LibTorch as transformers' Llama does it,
@@ -335,8 +338,11 @@ void add_all(at::ScalarType type) {
   // Of a rank's batch at the reference sizes: [8, 256, 256] and [2, 512, 768].
   add_gelu(8 * 256, 4 * 256, type);
   add_gelu(2 * 512, 4 * 768, type);
-  add_swiglu(8 * 256, 4 * 256, type);
-  add_swiglu(2 * 512, 4 * 768, type);
+  for (const int64_t width : {256, 768}) {
+    const int64_t rows = width == 256 ? 8 * 256 : 2 * 512;
+    add_gated("swiglu", ops::Activation::silu, rows, 4 * width, type);
+    add_gated("geglu", ops::Activation::gelu_tanh, rows, 4 * width, type);
+  }
   add_rotary({8, 4, 256, 64}, type);
   add_rotary({2, 12, 512, 64}, type);
   for (const NormKind kind : {NormKind::layer, NormKind::rms}) {

@@ -143,10 +143,11 @@ TEST(LlamaConfig, ReadsRotaryParametersOldAndNew) {
                      {"high_freq_factor", 4.5},
                      {"original_max_position_embeddings", 8192}};
   const ops::RotaryOptions expected{.base = 5e5,
+                                    .scaling = ops::RotaryOptions::Scaling::llama3,
                                     .factor = 8,
+                                    .original_positions = 8192,
                                     .low_frequency_factor = 1.5,
-                                    .high_frequency_factor = 4.5,
-                                    .original_positions = 8192};
+                                    .high_frequency_factor = 4.5};
   json older = valid_llama(), newer = valid_llama();
   older["rope_theta"] = 5e5;
   older["rope_scaling"] = scaling;

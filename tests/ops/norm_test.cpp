@@ -22,11 +22,29 @@ constexpr int64_t kRows = 3 * 23;
 // None a multiple of a vector's width.
 constexpr int64_t kFeatures[] = {1, 7, 33, 97, 773};
 
+enum class Has { weight_and_bias, weight, nothing };  // an RMS norm has no bias
+
 struct Case {
   bool centered;    // layer norm, else RMS norm
   bool has_branch;  // of the sum, else of x
+  Has has = Has::weight_and_bias;
+  bool unit_offset = false;
+
+  bool weight() const { return has != Has::nothing; }
+  bool bias() const { return centered && has == Has::weight_and_bias; }
 };
-constexpr Case kCases[] = {{false, false}, {false, true}, {true, false}, {true, true}};
+constexpr Case kCases[] = {{false, false},
+                           {false, true},
+                           {true, false},
+                           {true, true},
+                           {false, false, Has::weight, true},
+                           {false, true, Has::weight, true},
+                           {true, true, Has::weight_and_bias, true},
+                           {true, false, Has::weight},
+                           {true, true, Has::weight},
+                           {false, true, Has::nothing},
+                           {true, false, Has::nothing},
+                           {true, true, Has::nothing}};
 
 // x, branch, weight and bias that bf16 holds exactly; a branch or a bias that the case has not stay
 // unused.
@@ -43,19 +61,22 @@ Tensors inputs_of(int64_t features, at::ScalarType type) {
 
 // {sum, norm}
 SumAndNorm run(const Case& which, const Tensors& in) {
+  const at::Tensor weight = which.weight() ? in[2] : at::Tensor();
+  const at::Tensor bias = which.bias() ? in[3] : at::Tensor();
   if (which.has_branch) {
-    return which.centered ? add_layer_norm(in[0], in[1], in[2], in[3], kEpsilon)
-                          : add_rms_norm(in[0], in[1], in[2], kEpsilon);
+    return which.centered ? add_layer_norm(in[0], in[1], weight, bias, kEpsilon, which.unit_offset)
+                          : add_rms_norm(in[0], in[1], weight, kEpsilon, which.unit_offset);
   }
-  return {in[0], which.centered ? layer_norm(in[0], in[2], in[3], kEpsilon)
-                                : rms_norm(in[0], in[2], kEpsilon)};
+  return {in[0], which.centered ? layer_norm(in[0], weight, bias, kEpsilon, which.unit_offset)
+                                : rms_norm(in[0], weight, kEpsilon, which.unit_offset)};
 }
 
 SumAndNorm formula(const Case& which, const Tensors& in) {
   const at::Tensor sum = which.has_branch ? in[0] + in[1] : in[0];
   const at::Tensor centered = which.centered ? sum - sum.mean(-1, true) : sum;
-  const at::Tensor y = centered / (centered.square().mean(-1, true) + kEpsilon).sqrt() * in[2];
-  return {sum, which.centered ? y + in[3] : y};
+  at::Tensor y = centered / (centered.square().mean(-1, true) + kEpsilon).sqrt();
+  if (which.weight()) y = y * (which.unit_offset ? 1 + in[2] : in[2]);
+  return {sum, which.bias() ? y + in[3] : y};
 }
 
 // The sum, the norm, and gradients of all inputs from both (undefined for those that are unused).
@@ -86,8 +107,9 @@ TEST(Norm, EqualsItsFormulaWithItsGradients) {
       const Tensors wide = inputs_of(features, at::kDouble);
       const Tensors expected = results_of(formula(which, wide), wide);
       for (const at::ScalarType type : all_types()) {
-        SCOPED_TRACE(fmt::format("{}, {} features, layer norm {}, with a branch {}",
-                                 c10::toString(type), features, which.centered, which.has_branch));
+        SCOPED_TRACE(fmt::format("{}, {} features, layer norm {}, with a branch {}, has {}, + 1 {}",
+                                 c10::toString(type), features, which.centered, which.has_branch,
+                                 static_cast<int>(which.has), which.unit_offset));
         Tensors in;
         for (const at::Tensor& input : wide) {
           in.push_back(input.detach().to(type, false, /*copy=*/true).requires_grad_());
@@ -156,6 +178,18 @@ TEST(Norm, PassesAGradientThatReachesOnlyOneOfItsResults) {
   }
 }
 
+// Gemma's norm in bf16: one rounding, at the end, where Llama's in transformers has one before the
+// weight too.
+TEST(Norm, WithAUnitOffsetRoundsOnceAsGemmaDoes) {
+  const Tensors in = inputs_of(97, at::kBFloat16);
+  const at::Tensor x = in[0].detach().to(at::kFloat);
+  const at::Tensor normal = x * (x.square().mean(-1, true) + 1e-6).rsqrt();
+  const at::Tensor gemma = (normal * (1 + in[2].detach().to(at::kFloat))).to(at::kBFloat16);
+  const at::Tensor y = rms_norm(in[0], in[2], 1e-6, /*unit_offset=*/true).detach();
+  // The order of a sum may move a number over the border between two of bf16.
+  EXPECT_GE(y.eq(gemma).to(at::kDouble).mean().item<double>(), 0.999);
+}
+
 TEST(Norm, TakesNoBiasAndAnEmptyBatch) {
   const at::Tensor weight = normal({8}, at::kFloat, 1).requires_grad_();
   const at::Tensor x = normal({2, 3, 8}, at::kFloat, 2).requires_grad_();
@@ -173,6 +207,7 @@ TEST(Norm, RefusesOtherSizesAndTypes) {
   const at::Tensor x = at::zeros({2, 8}), weight = at::zeros({8});
   EXPECT_THROW(rms_norm(x, at::zeros({7}), 1e-5), InternalError);
   EXPECT_THROW(layer_norm(x, weight, at::zeros({8}, at::kDouble), 1e-5), InternalError);
+  EXPECT_THROW(layer_norm(x, {}, weight, 1e-5), InternalError);
   EXPECT_THROW(add_rms_norm(x, at::zeros({8}), weight, 1e-5), InternalError);
   EXPECT_THROW(add_rms_norm(x, at::zeros({2, 8}, at::kDouble), weight, 1e-5), InternalError);
 }
@@ -211,7 +246,10 @@ TEST(NormPasses, OfPartsOfTheFeaturesMakeTheNorm) {
         return which.has_branch ? part(in[1], rank) : at::Tensor();
       };
       const auto bias_of = [&](int rank) {
-        return which.centered ? part(in[3], rank) : at::Tensor();
+        return which.bias() ? part(in[3], rank) : at::Tensor();
+      };
+      const auto weight_of = [&](int rank) {
+        return which.weight() ? part(in[2], rank) : at::Tensor();
       };
       at::Tensor mean;
       RowSums ranks[2];
@@ -234,20 +272,23 @@ TEST(NormPasses, OfPartsOfTheFeaturesMakeTheNorm) {
       at::Tensor sums;
       std::vector<NormGradientSums> of_ranks;
       for (const int rank : {0, 1}) {
-        of_ranks.push_back(
-            norm_gradient_sums(part(gradient, rank), x[rank], mean, inverse, part(in[2], rank)));
+        of_ranks.push_back(norm_gradient_sums(part(gradient, rank), x[rank], mean, inverse,
+                                              weight_of(rank), which.unit_offset));
         sums = rank ? sums + of_ranks[rank].sums : of_ranks[rank].sums;
       }
       const double tolerance = type == at::kBFloat16 ? 1e-2 : tolerance_of(type);
       for (const int rank : {0, 1}) {
-        expect_near(normalize(x[rank], mean, inverse, part(in[2], rank), bias_of(rank)),
-                    part(whole[5], rank), tolerance);
+        expect_near(
+            normalize(x[rank], mean, inverse, weight_of(rank), bias_of(rank), which.unit_offset),
+            part(whole[5], rank), tolerance);
         const at::Tensor straight = part(sum_gradient, rank);
         expect_near(norm_input_gradient(part(gradient, rank), x[rank], mean, inverse,
-                                        part(in[2], rank), sums / 33, straight),
+                                        weight_of(rank), which.unit_offset, sums / 33, straight),
                     part(whole[0], rank), tolerance);
+        EXPECT_EQ(of_ranks[rank].weight_gradient.defined(), which.weight());
+        if (!which.weight()) continue;
         expect_near(of_ranks[rank].weight_gradient, part(whole[2], rank), tolerance);
-        if (which.centered) {
+        if (which.bias()) {
           expect_near(of_ranks[rank].bias_gradient, part(whole[3], rank), tolerance);
         }
       }
@@ -259,10 +300,10 @@ TEST(NormPasses, OfPartsOfTheFeaturesMakeTheNorm) {
 TEST(Norm, AgreesOnAnyDevice) {
   using Optional = std::optional<at::Tensor>;
   using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
-      const at::Tensor&, const Optional&, const at::Tensor&, const Optional&, bool, double);
+      const at::Tensor&, const Optional&, const Optional&, const Optional&, bool, bool, double);
   using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
-      const at::Tensor&, const at::Tensor&, const Optional&, const at::Tensor&, const at::Tensor&,
-      const Optional&);
+      const at::Tensor&, const at::Tensor&, const Optional&, const at::Tensor&, const Optional&,
+      bool, const Optional&);
   static const auto forward = find_operator<Forward>("colossal::norm");
   static const auto backward = find_operator<Backward>("colossal::norm_backward");
   const c10::DispatchKeySet gpu(c10::DispatchKey::CUDA);
@@ -271,14 +312,17 @@ TEST(Norm, AgreesOnAnyDevice) {
     for (const Case& which : kCases) {
       Tensors in = inputs_of(33, type);
       const Optional branch = which.has_branch ? Optional(in[1]) : std::nullopt;
-      const Optional bias = which.centered ? Optional(in[3]) : std::nullopt;
-      const auto ours = forward.call(in[0], branch, in[2], bias, which.centered, kEpsilon);
+      const Optional weight = which.weight() ? Optional(in[2]) : std::nullopt;
+      const Optional bias = which.bias() ? Optional(in[3]) : std::nullopt;
+      const bool offset = which.unit_offset;
+      const auto ours = forward.call(in[0], branch, weight, bias, offset, which.centered, kEpsilon);
       const auto theirs =
-          forward.redispatch(gpu, in[0], branch, in[2], bias, which.centered, kEpsilon);
+          forward.redispatch(gpu, in[0], branch, weight, bias, offset, which.centered, kEpsilon);
       const auto& [sum, y, mean, inverse] = ours;
       const at::Tensor& x = which.has_branch ? sum : in[0];
-      const auto our_gradients = backward.call(in[1], x, mean, inverse, in[2], branch);
-      const auto their_gradients = backward.redispatch(gpu, in[1], x, mean, inverse, in[2], branch);
+      const auto our_gradients = backward.call(in[1], x, mean, inverse, weight, offset, branch);
+      const auto their_gradients =
+          backward.redispatch(gpu, in[1], x, mean, inverse, weight, offset, branch);
       const auto expect_agree = [&](const at::Tensor& theirs, const at::Tensor& ours) {
         ASSERT_EQ(theirs.defined(), ours.defined());
         if (!ours.defined()) return;

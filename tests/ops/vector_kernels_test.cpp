@@ -107,7 +107,7 @@ void expect_softmax_equal() {
       auto row = numbers<Real>(count, 5, 4);
       const ElementType type = type_of<Real>();
       const SoftmaxStatistics statistics = kernels.softmax_statistics(row.data(), type, count);
-      kernels.cross_entropy_gradient(row.data(), type, count, statistics, count / 2);
+      kernels.cross_entropy_gradient(row.data(), type, count, statistics, count / 2, 0);
       std::vector<double> results(row.begin(), row.end());
       results.push_back(kernels.logsumexp(statistics));
       return results;
@@ -132,7 +132,7 @@ TEST(VectorKernels, GeluAgreesBitForBit) {
   });
 }
 
-TEST(VectorKernels, SwigluAgreesBitForBit) {
+TEST(VectorKernels, GatedActivationsAgreeBitForBit) {
   const auto gate = numbers<float>(1531, 8, 4), up = numbers<float>(1531, 9),
              gradient = numbers<float>(1531, 10);
   expect_equal_bits([&](const VectorKernels& kernels) {
@@ -144,6 +144,15 @@ TEST(VectorKernels, SwigluAgreesBitForBit) {
                             ElementType::float32, count);
     return results;
   });
+  expect_equal_bits([&](const VectorKernels& kernels) {
+    std::vector<float> results(3 * gate.size());
+    float* const to = results.data();
+    const auto count = static_cast<int64_t>(gate.size());
+    kernels.geglu(gate.data(), up.data(), to, ElementType::float32, count);
+    kernels.geglu_backward(gradient.data(), gate.data(), up.data(), to + count, to + 2 * count,
+                           ElementType::float32, count);
+    return results;
+  });
 }
 
 TEST(VectorKernels, RotaryAgreesBitForBit) {
@@ -153,7 +162,13 @@ TEST(VectorKernels, RotaryAgreesBitForBit) {
   expect_equal_bits([&](const VectorKernels& kernels) {
     std::vector<float> results(x.size());
     kernels.rotate(x.data(), cosines.data(), sines.data(), results.data(), ElementType::float32,
-                   kHeads, kHalf);
+                   {kHeads, 2 * kHalf, kHalf});
+    return results;
+  });
+  expect_equal_bits([&](const VectorKernels& kernels) {
+    std::vector<float> results(x.size());
+    kernels.rotate(x.data(), cosines.data(), sines.data(), results.data(), ElementType::float32,
+                   {kHeads, 2 * kHalf, kHalf - 7, /*interleaved=*/true});
     return results;
   });
 }
@@ -249,7 +264,7 @@ void expect_softmax_correct(double tolerance) {
     EXPECT_EQ(statistics.maximum, 0);
     EXPECT_NEAR(statistics.sum, sum, tolerance * sum);
     auto gradient = row;
-    kernels->cross_entropy_gradient(gradient.data(), type, row.size(), statistics, -1);
+    kernels->cross_entropy_gradient(gradient.data(), type, row.size(), statistics, -1, 0);
     for (size_t i = 0; i < row.size(); ++i) {
       const double expected = std::exp(static_cast<double>(row[i])) / sum;
       EXPECT_NEAR(gradient[i], expected, tolerance * expected + 1e-37) << i;

@@ -82,8 +82,10 @@ std::unique_ptr<nn::Linear> LyingBuilder::fused_linear(const nn::FusedLinearOpti
   return std::make_unique<Lying<nn::Linear>>(DenseBuilder::fused_linear(options));
 }
 
-std::unique_ptr<nn::GatedActivation> LyingBuilder::swiglu(const std::string& name) {
-  return std::make_unique<Lying<nn::GatedActivation>>(DenseBuilder::swiglu(name));
+std::unique_ptr<nn::GatedActivation> LyingBuilder::gated_activation(const std::string& name,
+                                                                    ops::Activation activation) {
+  return std::make_unique<Lying<nn::GatedActivation>>(
+      DenseBuilder::gated_activation(name, activation));
 }
 
 std::unique_ptr<nn::Norm> LyingBuilder::rms_norm(const std::string& name,

@@ -16,7 +16,8 @@ class LyingBuilder : public nn::DenseBuilder {
   std::unique_ptr<nn::Linear> linear(const std::string& name,
                                      const nn::LinearOptions& options) override;
   std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
-  std::unique_ptr<nn::GatedActivation> swiglu(const std::string& name) override;
+  std::unique_ptr<nn::GatedActivation> gated_activation(const std::string& name,
+                                                        ops::Activation activation) override;
   std::unique_ptr<nn::Norm> rms_norm(const std::string& name,
                                      const nn::NormOptions& options) override;
   std::unique_ptr<nn::Norm> layer_norm(const std::string& name,

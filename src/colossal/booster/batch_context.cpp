@@ -45,7 +45,7 @@ nn::StepContext context_of(const data::Batch& batch, const ParallelContext& cont
   nn::StepContext made =
       nn::make_step_context(batch.inputs.size(0), positions.numel(), context.device());
   made.positions = positions.to(context.device());
-  made.whole_sequence = sequence_of(batch);
+  made.whole_sequence = made.length = sequence_of(batch);
   made.seed = seed;
   made.step = steps_done;
   made.training = training;

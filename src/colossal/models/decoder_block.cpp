@@ -5,7 +5,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "colossal/ops/elementwise.h"
+#include "colossal/ops/activation.h"
 
 namespace colossal::models {
 namespace {
@@ -55,7 +55,8 @@ class BlockMaker {
   }
 
   std::unique_ptr<nn::GatedActivation> gated_activation() const {
-    return config_.gated ? build_.swiglu("mlp_activation") : nullptr;
+    return config_.gated ? build_.gated_activation("mlp_activation", ops::Activation::silu)
+                         : nullptr;
   }
 
   std::unique_ptr<nn::Linear> mlp_down() const {
@@ -123,8 +124,8 @@ class DecoderBlock : public nn::Block {
 
   at::Tensor run_mlp(const at::Tensor& x, const nn::StepContext& context) const {
     const at::Tensor up = mlp_up_->forward(x, context);
-    const at::Tensor activated =
-        gated_activation_ ? gated_activation_->forward(up, context) : ops::gelu_new(up);
+    const at::Tensor activated = gated_activation_ ? gated_activation_->forward(up, context)
+                                                   : ops::activate(up, ops::Activation::gelu_tanh);
     return mlp_dropout_->forward(mlp_down_->forward(activated, context), context);
   }
 

@@ -34,6 +34,7 @@ void refuse_unknown_fields(const nlohmann::json& scaling, const std::string& typ
 }
 
 void read_llama3(ConfigFields& fields, int64_t positions, ops::RotaryOptions& rotary) {
+  rotary.scaling = ops::RotaryOptions::Scaling::llama3;
   rotary.low_frequency_factor = fields.number("low_freq_factor", 1, 1e-3, kLargestFactor);
   rotary.high_frequency_factor = fields.number("high_freq_factor", 4, 1e-3, kLargestFactor);
   rotary.original_positions =

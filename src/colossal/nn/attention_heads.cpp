@@ -7,8 +7,11 @@
 namespace colossal::nn {
 
 AttentionHeads::AttentionHeads(const AttentionOptions& options, const HeadShare& here)
-    : head_size_(options.head_size), queries_(here.queries.size()), keys_(here.keys.size()) {
-  if (options.rotary.base > 0) {
+    : head_size_(options.head_size),
+      queries_(here.queries.size()),
+      keys_(here.keys.size()),
+      rotary_(options.rotary) {
+  if (rotary_.base > 0 && !rotary_.depends_on_length()) {
     frequencies_ = ops::rotary_frequencies(options.rotary, options.head_size);
   }
   std::vector<int64_t> key_of_query;
@@ -27,8 +30,12 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const HeadShare&
 at::Tensor AttentionHeads::view(const at::Tensor& qkv, const StepContext& context) const {
   const at::Tensor heads =
       qkv.view({context.batch, context.sequence, queries_ + 2 * keys_, head_size_});
-  if (!frequencies_.defined()) return heads;
-  return ops::rotary(heads, context.positions, frequencies_, queries_ + keys_);
+  if (rotary_.base == 0) return heads;
+  const at::Tensor frequencies = frequencies_.defined()
+                                     ? frequencies_
+                                     : ops::rotary_frequencies(rotary_, head_size_, context.length);
+  return ops::rotary(heads, context.positions, frequencies, queries_ + keys_,
+                     {rotary_.interleaved, ops::rotary_attention_factor(rotary_)});
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> AttentionHeads::split(

@@ -30,7 +30,8 @@ class AttentionHeads {
  private:
   int64_t head_size_;
   int64_t queries_, keys_;
-  at::Tensor frequencies_;   // undefined: no rotation
+  ops::RotaryOptions rotary_;
+  at::Tensor frequencies_;   // undefined: no rotation, or those follow from the length
   Range seen_;               // of the keys here
   at::Tensor key_of_query_;  // undefined: as many queries for each key that is seen
 };

@@ -11,6 +11,7 @@
 
 #include "colossal/base/range.h"
 #include "colossal/nn/layers.h"
+#include "colossal/ops/activation.h"
 #include "colossal/ops/rotary.h"
 
 namespace colossal::nn {
@@ -39,15 +40,37 @@ struct FusedLinearOptions {
   Initializer initializer = Initializer::normal(0.02);
 };
 
+// Parameters "weight" and, of a layer norm, "bias", for each feature one.
 struct NormOptions {
   int64_t features = 0;
   double epsilon = 1e-5;
+  bool weight = true;        // false: no parameters at all
+  bool bias = true;          // of a layer norm; an RMS norm has none
+  bool unit_offset = false;  // 1 + weight multiplies, and the weight begins with zeros (Gemma)
 };
 
 struct EmbeddingOptions {
   int64_t vocabulary = 0;
   int64_t features = 0;
   Initializer initializer = Initializer::normal(0.02);
+};
+
+// Norms of queries and keys between their projection and the rotation, with parameters of their own
+// beside the attention: "query_norm.weight" and "key_norm.weight", and "bias".
+struct QueryKeyNormOptions {
+  enum class Kind { none, rms, layer };
+  enum class Over {
+    each_head,  // a head's channels
+    all_heads   // those of all heads of a token; a weight is [heads * head_size]
+  };
+  Kind kind = Kind::none;
+  Over over = Over::each_head;
+  bool own_weights = false;  // over each head: a weight is [heads, head_size]; else [head_size]
+  bool bias = false;
+  bool unit_offset = false;  // as NormOptions has it
+  double epsilon = 1e-5;
+
+  bool centered() const { return kind == Kind::layer; }
 };
 
 struct AttentionOptions {
@@ -57,6 +80,7 @@ struct AttentionOptions {
   int64_t head_size = 0;
   double scale = 0;  // of the scores; usually 1 / sqrt(head_size)
   double dropout = 0;
+  QueryKeyNormOptions query_key_norm{};
   ops::RotaryOptions rotary{};
   // What a query sees and what becomes of its scores, see ops::AttentionOptions.
   bool causal = true;
@@ -101,7 +125,8 @@ class Builder {
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
   virtual std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) = 0;
-  virtual std::unique_ptr<GatedActivation> swiglu(const std::string& name) = 0;
+  virtual std::unique_ptr<GatedActivation> gated_activation(const std::string& name,
+                                                            ops::Activation activation) = 0;
   virtual std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) = 0;
   virtual std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) = 0;
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;

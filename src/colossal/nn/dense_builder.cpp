@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/nn/dense_layers.h"
+#include "colossal/nn/query_key_norm.h"
 
 namespace colossal::nn {
 
@@ -12,6 +13,15 @@ std::unique_ptr<Attention> make_dense_attention(std::string stream, const Attent
                                                 const AttentionParameters& parameters) {
   return std::make_unique<DenseAttention>(std::move(stream), options, here, parameters);
 }
+
+namespace {
+
+// Of what multiplies by 1 at first.
+Initializer initial_weight(bool unit_offset) {
+  return unit_offset ? Initializer::zeros() : Initializer::ones();
+}
+
+}  // namespace
 
 std::string DenseBuilder::full_name(const std::string& name) const {
   std::string full;
@@ -123,20 +133,44 @@ std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& opt
   return std::make_unique<DenseFusedLinear>(std::move(weights), std::move(biases));
 }
 
-std::unique_ptr<GatedActivation> DenseBuilder::swiglu(const std::string& name) {
-  return std::make_unique<DenseSwiglu>(full_name(name));
+std::unique_ptr<GatedActivation> DenseBuilder::gated_activation(const std::string& name,
+                                                                ops::Activation activation) {
+  return std::make_unique<DenseGatedActivation>(full_name(name), activation);
 }
 
 std::unique_ptr<Norm> DenseBuilder::rms_norm(const std::string& name, const NormOptions& options) {
-  return std::make_unique<DenseRmsNorm>(
-      parameter(name, "weight", {options.features}, Initializer::ones(), whole()), options.epsilon);
+  return norm(name, options, /*centered=*/false);
 }
 
 std::unique_ptr<Norm> DenseBuilder::layer_norm(const std::string& name,
                                                const NormOptions& options) {
-  auto weight = parameter(name, "weight", {options.features}, Initializer::ones(), whole());
-  auto bias = parameter(name, "bias", {options.features}, Initializer::zeros(), whole());
-  return std::make_unique<DenseLayerNorm>(weight, bias, options.epsilon);
+  return norm(name, options, /*centered=*/true);
+}
+
+std::unique_ptr<Norm> DenseBuilder::norm(const std::string& name, const NormOptions& options,
+                                         bool centered) {
+  NormParts parts{.name = full_name(name),
+                  .centered = centered,
+                  .epsilon = options.epsilon,
+                  .unit_offset = options.unit_offset,
+                  .features = options.features};
+  if (options.weight) {
+    parts.weight = parameter(name, "weight", {options.features},
+                             initial_weight(options.unit_offset), of_features(options.features));
+  }
+  if (options.weight && options.bias && centered) {
+    parts.bias = parameter(name, "bias", {options.features}, Initializer::zeros(),
+                           of_features(options.features));
+  }
+  return make_norm(std::move(parts));
+}
+
+std::unique_ptr<Norm> DenseBuilder::make_norm(NormParts parts) {
+  return std::make_unique<DenseNorm>(std::move(parts));
+}
+
+std::unique_ptr<Norm> DenseBuilder::make_norm_over_heads(NormParts parts, HeadKind) {
+  return std::make_unique<DenseNorm>(std::move(parts));
 }
 
 std::unique_ptr<Dropout> DenseBuilder::dropout(const std::string& name, double probability) {
@@ -150,10 +184,15 @@ std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,
 
 std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& name,
                                                             const AttentionOptions& options,
-                                                            const HeadShare& here,
-                                                            Placement of_heads) {
-  return make_attention_(full_name(name), options, here,
-                         attention_parameters(name, options, here, std::move(of_heads)));
+                                                            const HeadShare& here) {
+  std::unique_ptr<Norm> norm;
+  if (options.query_key_norm.kind != QueryKeyNormOptions::Kind::none) {
+    norm = query_key_norm(options, here);
+  }
+  auto attention = make_attention_(full_name(name), options, here,
+                                   attention_parameters(name, options, here));
+  if (!norm) return attention;
+  return std::make_unique<NormedAttention>(std::move(norm), std::move(attention));
 }
 
 std::unique_ptr<CrossAttention> DenseBuilder::cross_attention(const std::string& name,
@@ -162,21 +201,63 @@ std::unique_ptr<CrossAttention> DenseBuilder::cross_attention(const std::string&
 }
 
 std::unique_ptr<CrossAttention> DenseBuilder::cross_attention_of_heads(
-    const std::string& name, const AttentionOptions& options, const HeadShare& here,
-    Placement of_heads) {
-  return std::make_unique<DenseCrossAttention>(
-      full_name(name), options, here,
-      attention_parameters(name, options, here, std::move(of_heads)));
+    const std::string& name, const AttentionOptions& options, const HeadShare& here) {
+  return std::make_unique<DenseCrossAttention>(full_name(name), options, here,
+                                               attention_parameters(name, options, here));
 }
 
 AttentionParameters DenseBuilder::attention_parameters(const std::string& name,
                                                        const AttentionOptions& options,
-                                                       const HeadShare& here, Placement of_heads) {
+                                                       const HeadShare& here) {
   AttentionParameters parameters;
   if (!options.sinks) return parameters;
-  if (here.queries.size() < options.heads) of_heads.held = {{here.queries}};
-  parameters.sinks = parameter(name, "sinks", {options.heads}, *options.sinks, std::move(of_heads));
+  Placement placement = of_heads(HeadKind::query);
+  if (here.queries.size() < options.heads) placement.held = {{here.queries}};
+  parameters.sinks =
+      parameter(name, "sinks", {options.heads}, *options.sinks, std::move(placement));
   return parameters;
+}
+
+std::unique_ptr<Norm> DenseBuilder::query_key_norm(const AttentionOptions& options,
+                                                   const HeadShare& here) {
+  NormParts queries = head_norm_parts(HeadKind::query, options, here);
+  NormParts keys = head_norm_parts(HeadKind::key, options, here);
+  const HeadCounts counts{here.queries.size(), here.keys.size(), options.head_size};
+  if (options.query_key_norm.over == QueryKeyNormOptions::Over::each_head) {
+    return std::make_unique<NormOfEachHead>(std::move(queries), std::move(keys), counts);
+  }
+  auto of_queries = make_norm_over_heads(std::move(queries), HeadKind::query);
+  return std::make_unique<NormOverAllHeads>(
+      std::move(of_queries), make_norm_over_heads(std::move(keys), HeadKind::key), counts);
+}
+
+NormParts DenseBuilder::head_norm_parts(HeadKind kind, const AttentionOptions& options,
+                                        const HeadShare& here) {
+  const QueryKeyNormOptions& norm = options.query_key_norm;
+  const bool of_queries = kind == HeadKind::query;
+  const bool over_all = norm.over == QueryKeyNormOptions::Over::all_heads;
+  const int64_t heads = of_queries ? options.heads : options.kv_heads, size = options.head_size;
+  const Range range = of_queries ? here.queries : here.keys;
+  const bool all_here = range.size() == heads;
+  std::vector<int64_t> shape{size};
+  Placement placement = of_all_heads();
+  if (over_all || norm.own_weights) {
+    placement = of_heads(kind);
+    shape = over_all ? std::vector{heads * size} : std::vector{heads, size};
+    const int64_t of_a_head = over_all ? size : 1;
+    if (!all_here) placement.held = {{{range.begin * of_a_head, range.end * of_a_head}}};
+    if (!all_here && !over_all) placement.held.push_back({{0, size}});
+  }
+  const std::string name = of_queries ? "query_norm" : "key_norm";
+  NormParts parts{
+      .name = full_name(name),
+      .centered = norm.centered(),
+      .epsilon = norm.epsilon,
+      .unit_offset = norm.unit_offset,
+      .features = heads * size,
+      .weight = parameter(name, "weight", shape, initial_weight(norm.unit_offset), placement)};
+  if (norm.bias) parts.bias = parameter(name, "bias", shape, Initializer::zeros(), placement);
+  return parts;
 }
 
 std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(const std::string& name,

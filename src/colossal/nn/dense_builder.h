@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "colossal/nn/builder.h"
+#include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
 
 namespace colossal::nn {
@@ -23,6 +24,8 @@ std::unique_ptr<Attention> make_dense_attention(std::string stream, const Attent
 // What one of several products of an input would be alone.
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part);
 
+enum class HeadKind { query, key };
+
 class DenseBuilder : public Builder {
  public:
   // table_rows: of the vocabulary's tables, most that one parameter has; 0: all.
@@ -35,7 +38,8 @@ class DenseBuilder : public Builder {
                                                         const EmbeddingOptions& options) override;
   std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) override;
   std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) override;
-  std::unique_ptr<GatedActivation> swiglu(const std::string& name) override;
+  std::unique_ptr<GatedActivation> gated_activation(const std::string& name,
+                                                    ops::Activation activation) override;
   std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) override;
   std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) override;
   std::unique_ptr<Dropout> dropout(const std::string& name, double probability) override;
@@ -60,16 +64,23 @@ class DenseBuilder : public Builder {
 
   // The placement of what every rank holds whole.
   virtual Placement whole() const { return {}; }
+  // The placement of a norm's parameters, and the layer that has them.
+  virtual Placement of_features(int64_t /*features*/) const { return whole(); }
+  virtual std::unique_ptr<Norm> make_norm(NormParts parts);
+  // The placement of what all heads of an attention share, each rank using it for its own; and,
+  // but for what is held, of what belongs to heads of queries, or of keys.
+  virtual Placement of_all_heads() const { return {}; }
+  virtual Placement of_heads(HeadKind /*kind*/) const { return {}; }
+  // A norm over all heads of queries, or of keys, of which some are here.
+  virtual std::unique_ptr<Norm> make_norm_over_heads(NormParts parts, HeadKind kind);
   virtual std::unique_ptr<VocabularyHead> make_head(TokenTable table);
 
-  // of_heads: the placement of what every rank with these query heads holds, but for its `held`.
   std::unique_ptr<CrossAttention> cross_attention_of_heads(const std::string& name,
                                                            const AttentionOptions& options,
-                                                           const HeadShare& here,
-                                                           Placement of_heads = {});
+                                                           const HeadShare& here);
   std::unique_ptr<Attention> attention_of_heads(const std::string& name,
                                                 const AttentionOptions& options,
-                                                const HeadShare& here, Placement of_heads = {});
+                                                const HeadShare& here);
   std::string full_name(const std::string& name) const;
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
@@ -89,8 +100,12 @@ class DenseBuilder : public Builder {
                                                                 Placement of_bias);
 
  private:
+  std::unique_ptr<Norm> norm(const std::string& name, const NormOptions& options, bool centered);
+  std::unique_ptr<Norm> query_key_norm(const AttentionOptions& options, const HeadShare& here);
+  // The norm's parameters for heads of queries or of keys.
+  NormParts head_norm_parts(HeadKind kind, const AttentionOptions& options, const HeadShare& here);
   AttentionParameters attention_parameters(const std::string& name, const AttentionOptions& options,
-                                           const HeadShare& here, Placement of_heads);
+                                           const HeadShare& here);
 
   MakeAttention make_attention_;
   int64_t table_rows_;

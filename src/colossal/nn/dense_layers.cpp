@@ -3,8 +3,8 @@
 #include "colossal/base/error.h"
 #include "colossal/nn/key_value_cache.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/ops/activation.h"
 #include "colossal/ops/dropout.h"
-#include "colossal/ops/elementwise.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/norm.h"
@@ -37,33 +37,28 @@ at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext&) {
   return ops::fused_linear(x, {used(weights_, scope), used(biases_, scope)});
 }
 
-at::Tensor DenseSwiglu::forward(const at::Tensor& gate_up, const StepContext&) {
+at::Tensor DenseGatedActivation::forward(const at::Tensor& gate_up, const StepContext&) {
   const LayerScope scope(name_);
-  return ops::swiglu(gate_up);
+  return ops::activate_gate(gate_up, activation_);
 }
 
-at::Tensor DenseRmsNorm::forward(const at::Tensor& x, const StepContext&) {
-  LayerScope scope = scope_of(weight_);
-  return ops::rms_norm(x, weight_.use(scope), epsilon_);
+at::Tensor DenseNorm::forward(const at::Tensor& x, const StepContext&) {
+  LayerScope scope(parts_.name);
+  const at::Tensor weight = parts_.use_weight(scope);
+  if (!parts_.centered) return ops::rms_norm(x, weight, parts_.epsilon, parts_.unit_offset);
+  return ops::layer_norm(x, weight, parts_.use_bias(scope), parts_.epsilon, parts_.unit_offset);
 }
 
-std::pair<at::Tensor, at::Tensor> DenseRmsNorm::add_forward(const at::Tensor& x,
-                                                            const at::Tensor& branch,
-                                                            const StepContext&) {
-  LayerScope scope = scope_of(weight_);
-  return ops::add_rms_norm(x, branch, weight_.use(scope), epsilon_);
-}
-
-at::Tensor DenseLayerNorm::forward(const at::Tensor& x, const StepContext&) {
-  LayerScope scope = scope_of(weight_);
-  return ops::layer_norm(x, weight_.use(scope), bias_.use(scope), epsilon_);
-}
-
-std::pair<at::Tensor, at::Tensor> DenseLayerNorm::add_forward(const at::Tensor& x,
-                                                              const at::Tensor& branch,
-                                                              const StepContext&) {
-  LayerScope scope = scope_of(weight_);
-  return ops::add_layer_norm(x, branch, weight_.use(scope), bias_.use(scope), epsilon_);
+std::pair<at::Tensor, at::Tensor> DenseNorm::add_forward(const at::Tensor& x,
+                                                         const at::Tensor& branch,
+                                                         const StepContext&) {
+  LayerScope scope(parts_.name);
+  const at::Tensor weight = parts_.use_weight(scope);
+  if (!parts_.centered) {
+    return ops::add_rms_norm(x, branch, weight, parts_.epsilon, parts_.unit_offset);
+  }
+  return ops::add_layer_norm(x, branch, weight, parts_.use_bias(scope), parts_.epsilon,
+                             parts_.unit_offset);
 }
 
 at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context) {
@@ -105,6 +100,8 @@ DenseCrossAttention::DenseCrossAttention(std::string stream, const AttentionOpti
   COLOSSAL_CHECK(
       !options.causal && options.window == 0 && options.alibi == 0 && options.rotary.base == 0,
       "{}: the positions of a memory are not those of its queries", head_options_.stream());
+  COLOSSAL_CHECK(options.query_key_norm.kind == QueryKeyNormOptions::Kind::none,
+                 "{}: no norms of queries and keys in cross-attention", head_options_.stream());
 }
 
 at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tensor& key_value,

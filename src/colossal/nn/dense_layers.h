@@ -8,6 +8,7 @@
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
 #include "colossal/nn/head_options.h"
+#include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
 #include "colossal/ops/attention.h"
 
@@ -54,40 +55,26 @@ class DenseFusedLinear : public Linear {
   std::vector<ParameterHandle> biases_;   // as many, or none
 };
 
-class DenseSwiglu : public GatedActivation {
+class DenseGatedActivation : public GatedActivation {
  public:
-  explicit DenseSwiglu(std::string name) : name_(std::move(name)) {}
+  DenseGatedActivation(std::string name, ops::Activation activation)
+      : name_(std::move(name)), activation_(activation) {}
   at::Tensor forward(const at::Tensor& gate_up, const StepContext& context) override;
 
  private:
   std::string name_;
+  ops::Activation activation_;
 };
 
-class DenseRmsNorm : public Norm {
+class DenseNorm : public Norm {
  public:
-  DenseRmsNorm(ParameterHandle weight, double epsilon)
-      : weight_(std::move(weight)), epsilon_(epsilon) {}
+  explicit DenseNorm(NormParts parts) : parts_(std::move(parts)) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
   std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x, const at::Tensor& branch,
                                                 const StepContext& context) override;
 
  private:
-  ParameterHandle weight_;
-  double epsilon_;
-};
-
-class DenseLayerNorm : public Norm {
- public:
-  DenseLayerNorm(ParameterHandle weight, ParameterHandle bias, double epsilon)
-      : weight_(std::move(weight)), bias_(std::move(bias)), epsilon_(epsilon) {}
-  at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
-  std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x, const at::Tensor& branch,
-                                                const StepContext& context) override;
-
- private:
-  ParameterHandle weight_;
-  ParameterHandle bias_;
-  double epsilon_;
+  NormParts parts_;
 };
 
 class DenseDropout : public Dropout {

@@ -10,6 +10,7 @@ StepContext make_step_context(int64_t batch, int64_t sequence, at::Device device
   StepContext context;
   context.batch = batch;
   context.sequence = sequence;
+  context.length = begin + sequence;
   context.sample_ids.resize(batch);
   std::iota(context.sample_ids.begin(), context.sample_ids.end(), int64_t{0});
   context.positions =

@@ -20,6 +20,7 @@ struct StepContext {
   int64_t batch = 0;           // sequences in this micro-batch on this rank
   int64_t sequence = 0;        // positions of each on this rank
   int64_t whole_sequence = 0;  // ... over the ranks that share a sequence
+  int64_t length = 0;          // ... and those before them, whose keys and values are kept
   // Global numbers of the sequences, [batch]: a sample draws the same mask wherever it is computed.
   std::vector<int64_t> sample_ids;
   // Position of each column in its sequence, [sequence] int64; starts beyond 0 when generating.

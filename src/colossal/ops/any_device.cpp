@@ -65,20 +65,21 @@ at::Tensor dropout(const at::Tensor& x, double probability, int64_t key, at::Int
 }
 
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
-                  int64_t rotated_heads, bool inverse) {
-  // [sequence, 1, head_size / 2]
-  const at::Tensor angles = (positions.unsqueeze(-1) * frequencies).unsqueeze(1);
-  const at::Tensor cosines = angles.cos().to(x.scalar_type());
-  const at::Tensor sines = angles.sin().mul_(inverse ? -1 : 1).to(x.scalar_type());
-  at::Tensor y = at::empty_like(x, at::MemoryFormat::Contiguous);
-  const int64_t half = x.size(3) / 2, others = x.size(2) - rotated_heads;
-  const auto part = [&](const at::Tensor& t, int64_t begin) {
-    return t.narrow(2, 0, rotated_heads).narrow(3, begin, half);
+                  int64_t rotated_heads, bool interleaved, double factor, bool backward) {
+  // [sequence, 1, pairs], or [batch, sequence, 1, pairs]
+  const at::Tensor angles = (positions.unsqueeze(-1) * frequencies).unsqueeze(-2);
+  const at::Tensor cosines = angles.cos().mul_(factor).to(x.scalar_type());
+  const at::Tensor sines = angles.sin().mul_(backward ? -factor : factor).to(x.scalar_type());
+  const at::Tensor y = x.clone(at::MemoryFormat::Contiguous);
+  const int64_t half = frequencies.size(0);
+  const auto part = [&](const at::Tensor& t, int64_t which) {
+    const at::Tensor turning = t.narrow(2, 0, rotated_heads).narrow(3, 0, 2 * half);
+    if (interleaved) return turning.unflatten(3, {half, 2}).select(4, which);
+    return turning.narrow(3, which * half, half);
   };
-  at::Tensor first = part(y, 0), second = part(y, half);
-  at::mul_out(first, part(x, 0), cosines).addcmul_(part(x, half), sines, -1);
-  at::mul_out(second, part(x, half), cosines).addcmul_(part(x, 0), sines);
-  y.narrow(2, rotated_heads, others).copy_(x.narrow(2, rotated_heads, others));
+  at::Tensor first = part(y, 0), second = part(y, 1);
+  at::mul_out(first, part(x, 0), cosines).addcmul_(part(x, 1), sines, -1);
+  at::mul_out(second, part(x, 1), cosines).addcmul_(part(x, 0), sines);
   return y;
 }
 

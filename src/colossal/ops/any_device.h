@@ -25,7 +25,7 @@ void fill_normal(const at::Tensor& values, int64_t begin, int64_t key, double me
 at::Tensor dropout(const at::Tensor& x, double probability, int64_t key, at::IntArrayRef sample_ids,
                    const at::Tensor& positions, int64_t channel_begin);
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
-                  int64_t rotated_heads, bool inverse);
+                  int64_t rotated_heads, bool interleaved, double factor, bool backward);
 
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
                                              const at::Tensor& value,

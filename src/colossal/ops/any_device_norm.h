@@ -16,18 +16,25 @@ using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 TwoTensors norm_sums(const at::Tensor& x, const OptionalTensor& branch, const OptionalTensor& mean,
                      bool squared);
 at::Tensor normalize(const at::Tensor& x, const OptionalTensor& mean, const at::Tensor& inverse,
-                     const at::Tensor& weight, const OptionalTensor& bias);
-FourTensors norm(const at::Tensor& x, const OptionalTensor& branch, const at::Tensor& weight,
-                 const OptionalTensor& bias, bool centered, double epsilon);
+                     const OptionalTensor& weight, const OptionalTensor& bias, bool unit_offset);
+FourTensors norm(const at::Tensor& x, const OptionalTensor& branch, const OptionalTensor& weight,
+                 const OptionalTensor& bias, bool unit_offset, bool centered, double epsilon);
 ThreeTensors norm_gradient_sums(const at::Tensor& given_gradient, const at::Tensor& x,
                                 const OptionalTensor& mean, const at::Tensor& inverse,
-                                const at::Tensor& weight);
+                                const OptionalTensor& weight, bool unit_offset);
 at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
                                const OptionalTensor& mean, const at::Tensor& inverse,
-                               const at::Tensor& weight, const at::Tensor& means,
-                               const OptionalTensor& sum_gradient);
+                               const OptionalTensor& weight, bool unit_offset,
+                               const at::Tensor& means, const OptionalTensor& sum_gradient);
 ThreeTensors norm_backward(const at::Tensor& gradient, const at::Tensor& x,
                            const OptionalTensor& mean, const at::Tensor& inverse,
-                           const at::Tensor& weight, const OptionalTensor& sum_gradient);
+                           const OptionalTensor& weight, bool unit_offset,
+                           const OptionalTensor& sum_gradient);
+
+ThreeTensors head_norm(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                       bool unit_offset, bool centered, double epsilon);
+ThreeTensors head_norm_backward(const at::Tensor& gradient, const at::Tensor& x,
+                                const OptionalTensor& mean, const at::Tensor& inverse,
+                                const at::Tensor& weight, bool unit_offset, bool has_bias);
 
 }  // namespace colossal::ops::any_device

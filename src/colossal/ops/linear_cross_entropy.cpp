@@ -65,7 +65,7 @@ at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, 
       const kernels::SoftmaxStatistics statistics =
           kernel.softmax_statistics(row, type, vocabulary);
       losses[i] = kernel.logsumexp(statistics) - logit(row, type, labels[i]);
-      if (gradient) kernel.cross_entropy_gradient(row, type, vocabulary, statistics, labels[i]);
+      if (gradient) kernel.cross_entropy_gradient(row, type, vocabulary, statistics, labels[i], 0);
     }
   });
   double sum = 0;  // in order: the same whatever the threads
@@ -158,7 +158,7 @@ void to_gradient_cpu(const at::Tensor& logits, const at::Tensor& label_tensor,
       }
       kernels::vector_kernels().cross_entropy_gradient(row, element_type(logits.scalar_type()),
                                                        logits.size(1), {found[0][i], found[1][i]},
-                                                       labels[i]);
+                                                       labels[i], 0);
     }
   });
 }

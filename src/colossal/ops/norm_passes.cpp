@@ -1,13 +1,9 @@
 #include "colossal/ops/norm_passes.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <tuple>
@@ -15,6 +11,7 @@
 #include "colossal/ops/any_device_norm.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/norm_rows.h"
 
 namespace colossal::ops {
 namespace {
@@ -24,62 +21,42 @@ using any_device::OptionalTensor;
 using any_device::ThreeTensors;
 using any_device::TwoTensors;
 
-// Rows whose shares of the parameters' gradients are summed one after the other: the same bits for
-// any number of threads.
-constexpr int64_t kRowsTogether = 64;
-
 int64_t num_rows(const at::Tensor& x) {
   return c10::multiply_integers(x.sizes().slice(0, x.dim() - 1));
 }
 
-int64_t num_groups(const at::Tensor& x) {
-  return (num_rows(x) + kRowsTogether - 1) / kRowsTogether;
-}
-
-at::Tensor contiguous_or_none(const OptionalTensor& given) {
-  return given && given->defined() ? given->contiguous() : at::Tensor();
-}
-
-at::Tensor doubles_or_none(const OptionalTensor& given) {
-  return given && given->defined() ? given->to(at::kDouble) : at::Tensor();
-}
-
-// Where the rows of a contiguous tensor are; null without one.
-template <typename Byte>
-struct RowsAt {
-  Byte* data;
-  int64_t row_bytes;
-  auto* operator[](int64_t row) const { return data ? data + row * row_bytes : nullptr; }
-};
-
-RowsAt<const char> rows_of(const at::Tensor& x) {
-  if (!x.defined()) return {};
-  return {static_cast<const char*>(x.const_data_ptr()), x.size(-1) * x.element_size()};
-}
-
-RowsAt<char> rows_to_write(const at::Tensor& x) {
-  if (!x.defined()) return {};
-  return {static_cast<char*>(x.mutable_data_ptr()), x.size(-1) * x.element_size()};
-}
-
-// visit(row, its group of kRowsTogether)
 template <typename Visit>
 void visit_rows_of(const at::Tensor& x, const Visit& visit) {
-  at::parallel_for(0, num_groups(x), 1, [&](int64_t begin, int64_t end) {
-    const int64_t last = std::min(num_rows(x), end * kRowsTogether);
-    for (int64_t row = begin * kRowsTogether; row < last; ++row) visit(row, row / kRowsTogether);
-  });
+  visit_in_groups(num_rows(x), visit);
+}
+
+at::Tensor gradient_parts(const at::Tensor& x) {
+  return ops::gradient_parts(x, num_rows(x), x.size(-1));
+}
+
+// A parameter's gradient; none of one that is not there.
+at::Tensor sum_or_none(const at::Tensor& parts, at::ScalarType type) {
+  return parts.defined() ? sum_of_parts(parts, type) : at::Tensor();
+}
+
+bool there(const OptionalTensor& given) {
+  return given && given->defined();
+}
+
+const void* data_or_null(const OptionalTensor& given) {
+  return there(given) ? given->const_data_ptr() : nullptr;
 }
 
 // Rows of which n is made, as the kernels take them.
 class NormRows {
  public:
-  NormRows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& mean,
-           const at::Tensor& inverse)
+  NormRows(const at::Tensor& x, const OptionalTensor& weight, bool unit_offset,
+           const at::Tensor& mean, const at::Tensor& inverse)
       : x_(rows_of(x)),
-        row_{.weight = weight.const_data_ptr(),
+        row_{.weight = data_or_null(weight),
              .type = element_type(x.scalar_type()),
-             .count = x.size(-1)},
+             .count = x.size(-1),
+             .unit_offset = unit_offset},
         mean_(mean.defined() ? mean.const_data_ptr<double>() : nullptr),
         inverse_(inverse.const_data_ptr<double>()) {}
 
@@ -98,30 +75,13 @@ class NormRows {
   const double* inverse_;
 };
 
-// A parameter's gradient in parts, one of each group of rows: [groups, features].
-at::Tensor gradient_parts(const at::Tensor& x) {
-  return at::zeros({std::max<int64_t>(1, num_groups(x)), x.size(-1)},
-                   x.options().dtype(compute_type(x.scalar_type())));
-}
-
-// The sum of the parts, in their order, whoever adds which features.
-at::Tensor sum_of_parts(const at::Tensor& parts, at::ScalarType type) {
-  const int64_t count = parts.size(0), features = parts.size(1);
-  at::Tensor total = at::empty({features}, parts.options().dtype(type));
-  if (parts.is_meta()) return total;
-  const auto wide = element_type(parts.scalar_type()), narrow = element_type(type);
-  const RowsAt<char> rows = rows_to_write(parts);
-  auto* const to = static_cast<char*>(total.mutable_data_ptr());
-  at::parallel_for(0, features, kElementsPerThread / count + 1, [&](int64_t begin, int64_t end) {
-    const auto from = [&](int64_t part) { return rows[part] + begin * parts.element_size(); };
-    for (int64_t part = 1; part < count; ++part) {
-      kernels::vector_kernels().accumulate(from(part), wide, from(0), wide, end - begin);
-    }
-    kernels::vector_kernels().convert(from(0), wide, to + begin * total.element_size(), narrow,
-                                      end - begin, 1);
-  });
-  return total;
-}
+// Parts of the gradients of the parameters that are there. A norm without a weight has no bias.
+struct ParameterParts {
+  at::Tensor weight, bias;
+  ParameterParts(const at::Tensor& x, const OptionalTensor& given_weight, bool has_bias)
+      : weight(there(given_weight) ? gradient_parts(x) : at::Tensor()),
+        bias(has_bias && there(given_weight) ? gradient_parts(x) : at::Tensor()) {}
+};
 
 // Each function for the CPU is the one for meta too: it allocates the same, then finds no numbers.
 
@@ -156,14 +116,14 @@ TwoTensors norm_sums(const at::Tensor& given, const OptionalTensor& given_branch
 }
 
 at::Tensor normalize_rows(const at::Tensor& given, const OptionalTensor& given_mean,
-                          const at::Tensor& given_inverse, const at::Tensor& weight,
-                          const OptionalTensor& bias) {
+                          const at::Tensor& given_inverse, const OptionalTensor& weight,
+                          const OptionalTensor& bias, bool unit_offset) {
   const at::Tensor x = given.contiguous(), mean = doubles_or_none(given_mean);
   const at::Tensor inverse = given_inverse.to(at::kDouble);
   const at::Tensor y = at::empty_like(x);
   if (x.is_meta()) return y;
-  const NormRows rows(x, weight, mean, inverse);
-  const void* const shift = bias && bias->defined() ? bias->const_data_ptr() : nullptr;
+  const NormRows rows(x, weight, unit_offset, mean, inverse);
+  const void* const shift = data_or_null(bias);
   const auto to = rows_to_write(y);
   visit_rows_of(x, [&](int64_t row, int64_t) {
     kernels::vector_kernels().normalize(rows[row], shift, to[row]);
@@ -172,8 +132,8 @@ at::Tensor normalize_rows(const at::Tensor& given, const OptionalTensor& given_m
 }
 
 FourTensors norm(const at::Tensor& given, const OptionalTensor& given_branch,
-                 const at::Tensor& weight, const OptionalTensor& bias, bool centered,
-                 double epsilon) {
+                 const OptionalTensor& weight, const OptionalTensor& bias, bool unit_offset,
+                 bool centered, double epsilon) {
   const at::Tensor x = given.contiguous(), branch = contiguous_or_none(given_branch);
   const at::Tensor added = branch.defined() ? at::empty_like(x) : at::Tensor();
   const at::Tensor y = at::empty_like(x);
@@ -186,12 +146,15 @@ FourTensors norm(const at::Tensor& given, const OptionalTensor& given_branch,
     const int64_t count = x.size(-1);
     const auto x_rows = rows_of(x), branch_rows = rows_of(branch);
     const auto added_rows = rows_to_write(added), y_rows = rows_to_write(y);
-    const void* const shift = bias && bias->defined() ? bias->const_data_ptr() : nullptr;
+    const void *const scale = data_or_null(weight), *const shift = data_or_null(bias);
     double* const means = centered ? mean.mutable_data_ptr<double>() : nullptr;
     double* const inverses = inverse.mutable_data_ptr<double>();
     visit_rows_of(x, [&](int64_t row, int64_t) {
-      kernels::NormRow one{
-          .x = x_rows[row], .weight = weight.const_data_ptr(), .type = type, .count = count};
+      kernels::NormRow one{.x = x_rows[row],
+                           .weight = scale,
+                           .type = type,
+                           .count = count,
+                           .unit_offset = unit_offset};
       double total = 0;
       if (branch.defined()) {
         total = kernels.add_row(one.x, branch_rows[row], added_rows[row], type, count);
@@ -212,17 +175,17 @@ FourTensors norm(const at::Tensor& given, const OptionalTensor& given_branch,
 
 ThreeTensors norm_gradient_sums_of_rows(const at::Tensor& given_gradient, const at::Tensor& given,
                                         const OptionalTensor& given_mean,
-                                        const at::Tensor& given_inverse, const at::Tensor& weight) {
+                                        const at::Tensor& given_inverse,
+                                        const OptionalTensor& weight, bool unit_offset) {
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
   const at::Tensor mean = doubles_or_none(given_mean), inverse = given_inverse.to(at::kDouble);
-  const at::Tensor weight_parts = gradient_parts(x);
-  const at::Tensor bias_parts = mean.defined() ? gradient_parts(x) : at::Tensor();
+  const ParameterParts parts(x, weight, mean.defined());
   const at::Tensor sums =
       at::empty({mean.defined() ? 2 : 1, num_rows(x)}, x.options().dtype(at::kDouble));
   if (!x.is_meta()) {
-    const NormRows rows(x, weight, mean, inverse);
+    const NormRows rows(x, weight, unit_offset, mean, inverse);
     const auto gradient_rows = rows_of(gradient);
-    const auto weight_sums = rows_to_write(weight_parts), bias_sums = rows_to_write(bias_parts);
+    const auto weight_sums = rows_to_write(parts.weight), bias_sums = rows_to_write(parts.bias);
     double* const products = sums.mutable_data_ptr<double>();
     double* const weighted = mean.defined() ? products + num_rows(x) : nullptr;
     visit_rows_of(x, [&](int64_t row, int64_t group) {
@@ -232,13 +195,14 @@ ThreeTensors norm_gradient_sums_of_rows(const at::Tensor& given_gradient, const 
       if (weighted) weighted[row] = of_row.weighted;
     });
   }
-  return {sums.to(compute_type(x.scalar_type())), sum_of_parts(weight_parts, weight.scalar_type()),
-          mean.defined() ? sum_of_parts(bias_parts, weight.scalar_type()) : at::Tensor()};
+  return {sums.to(compute_type(x.scalar_type())), sum_or_none(parts.weight, x.scalar_type()),
+          sum_or_none(parts.bias, x.scalar_type())};
 }
 
 at::Tensor norm_input_gradient_of_rows(const at::Tensor& given_gradient, const at::Tensor& given,
                                        const OptionalTensor& given_mean,
-                                       const at::Tensor& given_inverse, const at::Tensor& weight,
+                                       const at::Tensor& given_inverse,
+                                       const OptionalTensor& weight, bool unit_offset,
                                        const at::Tensor& given_means,
                                        const OptionalTensor& given_sum_gradient) {
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
@@ -247,7 +211,7 @@ at::Tensor norm_input_gradient_of_rows(const at::Tensor& given_gradient, const a
   const at::Tensor sum_gradient = contiguous_or_none(given_sum_gradient);
   const at::Tensor x_gradient = at::empty_like(x);
   if (x.is_meta()) return x_gradient;
-  const NormRows rows(x, weight, mean, inverse);
+  const NormRows rows(x, weight, unit_offset, mean, inverse);
   const auto gradient_rows = rows_of(gradient), sum_gradient_rows = rows_of(sum_gradient);
   const auto to = rows_to_write(x_gradient);
   const double* const products = means.const_data_ptr<double>();
@@ -262,18 +226,18 @@ at::Tensor norm_input_gradient_of_rows(const at::Tensor& given_gradient, const a
 
 ThreeTensors norm_backward(const at::Tensor& given_gradient, const at::Tensor& given,
                            const OptionalTensor& given_mean, const at::Tensor& given_inverse,
-                           const at::Tensor& weight, const OptionalTensor& given_sum_gradient) {
+                           const OptionalTensor& weight, bool unit_offset,
+                           const OptionalTensor& given_sum_gradient) {
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
   const at::Tensor mean = doubles_or_none(given_mean), inverse = given_inverse.to(at::kDouble);
   const at::Tensor sum_gradient = contiguous_or_none(given_sum_gradient);
   const at::Tensor x_gradient = at::empty_like(x);
-  const at::Tensor weight_parts = gradient_parts(x);
-  const at::Tensor bias_parts = mean.defined() ? gradient_parts(x) : at::Tensor();
+  const ParameterParts parts(x, weight, mean.defined());
   if (!x.is_meta()) {
     const auto& kernels = kernels::vector_kernels();
-    const NormRows rows(x, weight, mean, inverse);
+    const NormRows rows(x, weight, unit_offset, mean, inverse);
     const auto gradient_rows = rows_of(gradient), sum_gradient_rows = rows_of(sum_gradient);
-    const auto weight_sums = rows_to_write(weight_parts), bias_sums = rows_to_write(bias_parts);
+    const auto weight_sums = rows_to_write(parts.weight), bias_sums = rows_to_write(parts.bias);
     const auto to = rows_to_write(x_gradient);
     const auto features = static_cast<double>(x.size(-1));
     visit_rows_of(x, [&](int64_t row, int64_t group) {
@@ -285,27 +249,30 @@ ThreeTensors norm_backward(const at::Tensor& given_gradient, const at::Tensor& g
       kernels.norm_input_gradient(one, gradient_rows[row], sums, sum_gradient_rows[row], to[row]);
     });
   }
-  return {x_gradient, sum_of_parts(weight_parts, weight.scalar_type()),
-          mean.defined() ? sum_of_parts(bias_parts, weight.scalar_type()) : at::Tensor()};
+  return {x_gradient, sum_or_none(parts.weight, x.scalar_type()),
+          sum_or_none(parts.bias, x.scalar_type())};
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
-      "norm(Tensor x, Tensor? branch, Tensor weight, Tensor? bias, bool centered, float epsilon) "
-      "-> (Tensor added, Tensor y, Tensor mean, Tensor inverse)");
+      "norm(Tensor x, Tensor? branch, Tensor? weight, Tensor? bias, bool unit_offset, bool "
+      "centered, float epsilon) -> (Tensor added, Tensor y, Tensor mean, Tensor inverse)");
   m.def(
-      "norm_backward(Tensor gradient, Tensor x, Tensor? mean, Tensor inverse, Tensor weight, "
-      "Tensor? sum_gradient) -> (Tensor x_gradient, Tensor weight_gradient, Tensor bias_gradient)");
+      "norm_backward(Tensor gradient, Tensor x, Tensor? mean, Tensor inverse, Tensor? weight, bool "
+      "unit_offset, Tensor? sum_gradient) -> (Tensor x_gradient, Tensor weight_gradient, Tensor "
+      "bias_gradient)");
   m.def(
       "norm_sums(Tensor x, Tensor? branch, Tensor? mean, bool squared) "
       "-> (Tensor added, Tensor sums)");
-  m.def("normalize(Tensor x, Tensor? mean, Tensor inverse, Tensor weight, Tensor? bias) -> Tensor");
   m.def(
-      "norm_gradient_sums(Tensor gradient, Tensor x, Tensor? mean, Tensor inverse, Tensor weight) "
-      "-> (Tensor sums, Tensor weight_gradient, Tensor bias_gradient)");
+      "normalize(Tensor x, Tensor? mean, Tensor inverse, Tensor? weight, Tensor? bias, bool "
+      "unit_offset) -> Tensor");
   m.def(
-      "norm_input_gradient(Tensor gradient, Tensor x, Tensor? mean, Tensor inverse, Tensor weight, "
-      "Tensor means, Tensor? sum_gradient) -> Tensor");
+      "norm_gradient_sums(Tensor gradient, Tensor x, Tensor? mean, Tensor inverse, Tensor? weight, "
+      "bool unit_offset) -> (Tensor sums, Tensor weight_gradient, Tensor bias_gradient)");
+  m.def(
+      "norm_input_gradient(Tensor gradient, Tensor x, Tensor? mean, Tensor inverse, Tensor? "
+      "weight, bool unit_offset, Tensor means, Tensor? sum_gradient) -> Tensor");
 }
 
 void implement_norms(torch::Library& m) {
@@ -350,27 +317,28 @@ RowSums squared_deviations(const at::Tensor& x, const at::Tensor& branch, const 
 }
 
 at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse,
-                     const at::Tensor& weight, const at::Tensor& bias) {
+                     const at::Tensor& weight, const at::Tensor& bias, bool unit_offset) {
   static const auto op = find_operator<decltype(normalize_rows)>("colossal::normalize");
-  return op.call(x, mean, inverse, weight, bias);
+  return op.call(x, mean, inverse, weight, bias, unit_offset);
 }
 
 NormGradientSums norm_gradient_sums(const at::Tensor& gradient, const at::Tensor& x,
                                     const at::Tensor& mean, const at::Tensor& inverse,
-                                    const at::Tensor& weight) {
+                                    const at::Tensor& weight, bool unit_offset) {
   static const auto op =
       find_operator<decltype(norm_gradient_sums_of_rows)>("colossal::norm_gradient_sums");
-  auto [sums, weight_gradient, bias_gradient] = op.call(gradient, x, mean, inverse, weight);
+  auto [sums, weight_gradient, bias_gradient] =
+      op.call(gradient, x, mean, inverse, weight, unit_offset);
   return {sums, weight_gradient, bias_gradient};
 }
 
 at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
                                const at::Tensor& mean, const at::Tensor& inverse,
-                               const at::Tensor& weight, const at::Tensor& means,
+                               const at::Tensor& weight, bool unit_offset, const at::Tensor& means,
                                const at::Tensor& sum_gradient) {
   static const auto op =
       find_operator<decltype(norm_input_gradient_of_rows)>("colossal::norm_input_gradient");
-  return op.call(gradient, x, mean, inverse, weight, means, sum_gradient);
+  return op.call(gradient, x, mean, inverse, weight, unit_offset, means, sum_gradient);
 }
 
 }  // namespace colossal::ops

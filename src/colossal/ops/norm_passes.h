@@ -2,7 +2,8 @@
 // a token's features add up their sums. Without gradients, on any device and on meta.
 //
 // Rows x [.., features here]; a row's n = (x - mean) * inverse. mean, inverse [rows] of the type
-// computed with (fp64 for fp64, else fp32); mean undefined: 0, an RMS norm's.
+// computed with (fp64 for fp64, else fp32); mean undefined: 0, an RMS norm's. weight, bias,
+// unit_offset: as norm.h has them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,25 +24,25 @@ struct RowSums {
 RowSums row_sums(const at::Tensor& x, const at::Tensor& branch);
 RowSums squared_deviations(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& mean);
 
-// weight * n + bias, of x's type; bias may be undefined.
+// weight * n + bias, of x's type.
 at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse,
-                     const at::Tensor& weight, const at::Tensor& bias);
+                     const at::Tensor& weight, const at::Tensor& bias, bool unit_offset = false);
 
-// With u = gradient * weight.
+// With u = gradient times what n is multiplied by.
 struct NormGradientSums {
-  at::Tensor sums;  // [1 or 2, rows]: of u * n and, where a mean is given, of u
-  at::Tensor weight_gradient;
-  at::Tensor bias_gradient;  // undefined without a mean
+  at::Tensor sums;             // [1 or 2, rows]: of u * n and, where a mean is given, of u
+  at::Tensor weight_gradient;  // undefined without a weight
+  at::Tensor bias_gradient;    // undefined without a mean or a weight
 };
 NormGradientSums norm_gradient_sums(const at::Tensor& gradient, const at::Tensor& x,
                                     const at::Tensor& mean, const at::Tensor& inverse,
-                                    const at::Tensor& weight);
+                                    const at::Tensor& weight, bool unit_offset = false);
 
 // Of x, from the means over all features of what norm_gradient_sums() sums, plus sum_gradient
 // (undefined: nothing), that which reaches x by other ways than its norm.
 at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
                                const at::Tensor& mean, const at::Tensor& inverse,
-                               const at::Tensor& weight, const at::Tensor& means,
+                               const at::Tensor& weight, bool unit_offset, const at::Tensor& means,
                                const at::Tensor& sum_gradient);
 
 }  // namespace colossal::ops

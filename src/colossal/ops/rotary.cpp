@@ -21,8 +21,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-double scaled_frequency(const RotaryOptions& options, double frequency) {
-  if (options.original_positions == 0) return frequency / options.factor;
+using Scaling = RotaryOptions::Scaling;
+
+// Of pair `pair`, of `channels`.
+double plain_frequency(double base, int64_t pair, int64_t channels) {
+  return std::pow(base, -2.0 * static_cast<double>(pair) / static_cast<double>(channels));
+}
+
+double llama3_frequency(const RotaryOptions& options, double frequency) {
   const double turns =  // within the positions of the first training
       static_cast<double>(options.original_positions) * frequency / (2 * std::numbers::pi);
   if (turns < options.low_frequency_factor) return frequency / options.factor;
@@ -32,37 +38,87 @@ double scaled_frequency(const RotaryOptions& options, double frequency) {
   return (1 - share) * frequency / options.factor + share * frequency;
 }
 
-struct Turns {
-  at::Tensor cosines, sines;  // [sequence, head_size / 2]
+// The base with which a sequence of this length turns as one of original_positions did.
+double dynamic_base(const RotaryOptions& options, int64_t channels, int64_t length) {
+  const auto original = static_cast<double>(options.original_positions);
+  const double ratio = std::max(static_cast<double>(length), original) / original;
+  const auto size = static_cast<double>(channels);
+  return options.base * std::pow(options.factor * ratio - (options.factor - 1), size / (size - 2));
+}
+
+// The share of `factor` in the frequencies of yarn: from pair `low` on some, from `high` on all.
+class YarnRamp {
+ public:
+  YarnRamp(const RotaryOptions& options, int64_t channels) {
+    const auto border = [&](double turns) {
+      const auto original = static_cast<double>(options.original_positions);
+      return static_cast<double>(channels) * std::log(original / (turns * 2 * std::numbers::pi)) /
+             (2 * std::log(options.base));
+    };
+    double low = border(options.fast_turns), high = border(options.slow_turns);
+    if (options.truncate) {
+      low = std::floor(low);
+      high = std::ceil(high);
+    }
+    low_ = std::max(low, 0.0);
+    high_ = std::min(high, static_cast<double>(channels - 1));
+    if (low_ == high_) high_ += 0.001;
+  }
+  double share(int64_t pair) const {
+    return std::clamp((static_cast<double>(pair) - low_) / (high_ - low_), 0.0, 1.0);
+  }
+
+ private:
+  double low_, high_;
 };
 
-// Angles in fp64. inverse: to turn back.
+// Of `factor` and yarn's mscale.
+double yarn_magnitude(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
+
+const std::vector<double>& longrope_factors(const RotaryOptions& options, int64_t length) {
+  return length > options.original_positions ? options.long_factors : options.short_factors;
+}
+
+struct Turns {
+  at::Tensor cosines, sines;  // of each position, [.., pairs]
+};
+
+// Angles in fp64. backward: what the transposed matrix has, to turn gradients back.
 Turns turns_of(const at::Tensor& positions, const at::Tensor& frequencies, at::ScalarType type,
-               bool inverse) {
+               double factor, bool backward) {
   const at::Tensor angles = positions.unsqueeze(-1) * frequencies;
-  return {angles.cos().to(type), angles.sin().mul_(inverse ? -1 : 1).to(type)};
+  return {angles.cos().mul_(factor).to(type),
+          angles.sin().mul_(backward ? -factor : factor).to(type)};
 }
 
 at::Tensor rotary_cpu(const at::Tensor& given, const at::Tensor& positions,
-                      const at::Tensor& frequencies, int64_t rotated_heads, bool inverse) {
+                      const at::Tensor& frequencies, int64_t rotated_heads, bool interleaved,
+                      double factor, bool backward) {
   const at::Tensor x = given.contiguous();
-  const Turns turns = turns_of(positions, frequencies, compute_type(x.scalar_type()), inverse);
+  const Turns turns =
+      turns_of(positions, frequencies, compute_type(x.scalar_type()), factor, backward);
   at::Tensor y = at::empty_like(x);
-  const int64_t sequence = x.size(1), head_size = x.size(3), half = head_size / 2;
-  const int64_t row_bytes = x.size(2) * head_size * x.element_size();
-  const int64_t rotated_bytes = rotated_heads * head_size * x.element_size();
-  const int64_t turn_bytes = half * turns.cosines.element_size();
+  const int64_t rows = x.size(0) * x.size(1), rows_with_turns = positions.numel();
+  const kernels::TurnedHeads heads{.count = rotated_heads,
+                                   .size = x.size(3),
+                                   .half = frequencies.size(0),
+                                   .interleaved = interleaved};
+  const int64_t row_bytes = x.size(2) * x.size(3) * x.element_size();
+  const int64_t rotated_bytes = rotated_heads * x.size(3) * x.element_size();
+  const int64_t turn_bytes = heads.half * turns.cosines.element_size();
   const auto type = element_type(x.scalar_type());
   const auto* from = static_cast<const char*>(x.const_data_ptr());
   const auto* cosines = static_cast<const char*>(turns.cosines.const_data_ptr());
   const auto* sines = static_cast<const char*>(turns.sines.const_data_ptr());
   auto* to = static_cast<char*>(y.mutable_data_ptr());
-  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / (x.size(2) * head_size + 1));
-  at::parallel_for(0, x.size(0) * sequence, grain, [&](int64_t first, int64_t last) {
+  const int64_t grain = std::max<int64_t>(1, kElementsPerThread / (x.size(2) * x.size(3) + 1));
+  at::parallel_for(0, rows, grain, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
-      const int64_t turn = row % sequence * turn_bytes, begin = row * row_bytes;
+      const int64_t turn = row % rows_with_turns * turn_bytes, begin = row * row_bytes;
       kernels::vector_kernels().rotate(from + begin, cosines + turn, sines + turn, to + begin, type,
-                                       rotated_heads, half);
+                                       heads);
       std::copy(from + begin + rotated_bytes, from + begin + row_bytes, to + begin + rotated_bytes);
     }
   });
@@ -71,16 +127,17 @@ at::Tensor rotary_cpu(const at::Tensor& given, const at::Tensor& positions,
 
 // On meta, what the CPU allocates.
 at::Tensor rotary_meta(const at::Tensor& given, const at::Tensor& positions,
-                       const at::Tensor& frequencies, int64_t, bool inverse) {
+                       const at::Tensor& frequencies, int64_t, bool, double factor, bool backward) {
   const at::Tensor x = given.contiguous();
-  const Turns turns = turns_of(positions, frequencies, compute_type(x.scalar_type()), inverse);
+  const Turns turns =
+      turns_of(positions, frequencies, compute_type(x.scalar_type()), factor, backward);
   return at::empty_like(x);
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
-      "rotary(Tensor x, Tensor positions, Tensor frequencies, int rotated_heads, bool inverse) -> "
-      "Tensor");
+      "rotary(Tensor x, Tensor positions, Tensor frequencies, int rotated_heads, bool interleaved, "
+      "float factor, bool backward) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("rotary", rotary_cpu);
@@ -93,49 +150,105 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
 }
 
 at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
-                  int64_t rotated_heads, bool inverse) {
+                  int64_t rotated_heads, const RotaryTurn& turn, bool backward) {
   static const auto op = find_operator<decltype(rotary_cpu)>("colossal::rotary");
   at::AutoDispatchBelowADInplaceOrView below_autograd;
-  return op.call(x, positions, frequencies, rotated_heads, inverse);
+  return op.call(x, positions, frequencies, rotated_heads, turn.interleaved, turn.factor, backward);
 }
 
 struct Rotary : torch::autograd::Function<Rotary> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& positions, const at::Tensor& frequencies,
-                            int64_t rotated_heads) {
+                            int64_t rotated_heads, const RotaryTurn& turn) {
     // All layers share these, where tables of cosines and sines would be each layer's own.
     context->save_for_backward({positions, frequencies});
     context->saved_data["rotated_heads"] = rotated_heads;
-    return turned(x, positions, frequencies, rotated_heads, /*inverse=*/false);
+    context->saved_data["interleaved"] = turn.interleaved;
+    context->saved_data["factor"] = turn.factor;
+    return turned(x, positions, frequencies, rotated_heads, turn, /*backward=*/false);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const int64_t rotated_heads = context->saved_data["rotated_heads"].toInt();
-    return {turned(gradients[0], saved[0], saved[1], rotated_heads, /*inverse=*/true), {}, {}, {}};
+    auto& data = context->saved_data;
+    const RotaryTurn turn{data["interleaved"].toBool(), data["factor"].toDouble()};
+    return {turned(gradients[0], saved[0], saved[1], data["rotated_heads"].toInt(), turn,
+                   /*backward=*/true),
+            {},
+            {},
+            {},
+            {}};
   }
 };
 
 }  // namespace
 
-at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size) {
-  const int64_t half = head_size / 2;
-  at::Tensor frequencies = at::empty({half}, at::kDouble);
-  for (int64_t i = 0; i < half; ++i) {
-    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-    frequencies.mutable_data_ptr<double>()[i] =
-        scaled_frequency(options, std::pow(options.base, -exponent));
+at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size, int64_t length) {
+  const int64_t channels = options.channels > 0 ? options.channels : head_size;
+  const bool turns_whole = options.scaling == Scaling::proportional;
+  const int64_t exponents = turns_whole ? head_size : channels;
+  const int64_t pairs = exponents / 2;
+  const double base =
+      options.scaling == Scaling::dynamic ? dynamic_base(options, channels, length) : options.base;
+  const std::vector<double>& factors = longrope_factors(options, length);
+  COLOSSAL_CHECK(
+      options.scaling != Scaling::longrope || static_cast<int64_t>(factors.size()) == pairs,
+      "{} factors of longrope for {} pairs of channels", factors.size(), pairs);
+  at::Tensor frequencies = at::empty({pairs}, at::kDouble);
+  auto* const to = frequencies.mutable_data_ptr<double>();
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const double plain = plain_frequency(base, pair, exponents);
+    switch (options.scaling) {
+      case Scaling::linear:
+        to[pair] = plain / options.factor;
+        break;
+      case Scaling::llama3:
+        to[pair] = llama3_frequency(options, plain);
+        break;
+      case Scaling::dynamic:
+        to[pair] = plain;
+        break;
+      case Scaling::yarn: {
+        const double share = YarnRamp(options, channels).share(pair);
+        to[pair] = share * plain / options.factor + (1 - share) * plain;
+        break;
+      }
+      case Scaling::longrope:
+        to[pair] = plain / factors[pair];
+        break;
+      case Scaling::proportional:
+        to[pair] = 2 * pair < channels ? plain / options.factor : 0;
+        break;
+    }
   }
   return frequencies;
 }
 
+double rotary_attention_factor(const RotaryOptions& options) {
+  if (options.attention_factor > 0) return options.attention_factor;
+  if (options.scaling == Scaling::yarn) {
+    if (options.mscale == 0 || options.mscale_all_dim == 0) {
+      return yarn_magnitude(options.factor, 1);
+    }
+    return yarn_magnitude(options.factor, options.mscale) /
+           yarn_magnitude(options.factor, options.mscale_all_dim);
+  }
+  if (options.scaling == Scaling::longrope && options.factor > 1) {
+    return std::sqrt(1 + std::log(options.factor) /
+                             std::log(static_cast<double>(options.original_positions)));
+  }
+  return 1;
+}
+
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
-                  int64_t rotated_heads) {
-  COLOSSAL_CHECK(x.dim() == 4 && x.size(3) == 2 * frequencies.size(0) && positions.dim() == 1 &&
-                     positions.size(0) == x.size(1) && rotated_heads <= x.size(2),
+                  int64_t rotated_heads, const RotaryTurn& turn) {
+  const bool of_rows = positions.dim() == 2 && positions.size(0) == x.size(0);
+  COLOSSAL_CHECK(x.dim() == 4 && x.size(3) >= 2 * frequencies.size(0) &&
+                     (positions.dim() == 1 || of_rows) && positions.size(-1) == x.size(1) &&
+                     rotated_heads <= x.size(2),
                  "x {}, positions {}, frequencies {}, {} heads", shape_text(x),
                  shape_text(positions), shape_text(frequencies), rotated_heads);
-  return Rotary::apply(x, positions, frequencies.to(x.device()), rotated_heads);
+  return Rotary::apply(x, positions, frequencies.to(x.device()), rotated_heads, turn);
 }
 
 }  // namespace colossal::ops

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "colossal/nn/layer_scope.h"
 #include "colossal/ops/cheap_result.h"
 #include "colossal/ops/norm_passes.h"
 #include "colossal/parallel/collectives.h"
@@ -20,18 +21,20 @@ at::Tensor mean_over_ranks(const at::Tensor& sums, int64_t features, const comm:
   return sums.div_(static_cast<double>(features));
 }
 
-// branch, bias: may be undefined, which autograd takes as an optional only. Gives the sum, if there
-// is a branch, and the norm.
+// branch, weight, bias: may be undefined, which autograd takes as an optional only. Gives the sum,
+// if there is a branch, and the norm.
 struct SharedNorm : torch::autograd::Function<SharedNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
-                               const OptionalTensor& given_branch, const at::Tensor& weight,
-                               const OptionalTensor& given_bias, double epsilon, int64_t features,
-                               const comm::Group* group) {
-    const at::Tensor branch = *given_branch, bias = *given_bias;
+                               const OptionalTensor& given_branch,
+                               const OptionalTensor& given_weight, const OptionalTensor& given_bias,
+                               const SharedNormOptions& options, const comm::Group* group) {
+    const at::Tensor branch = *given_branch, weight = *given_weight, bias = *given_bias;
+    const int64_t features = options.features;
+    const bool unit_offset = options.unit_offset;
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     at::Tensor mean, added;
     ops::RowSums squares;
-    if (bias.defined()) {
+    if (options.centered) {
       const ops::RowSums totals = ops::row_sums(x, branch);
       added = totals.added;
       mean = mean_over_ranks(totals.sums, features, *group);
@@ -42,17 +45,20 @@ struct SharedNorm : torch::autograd::Function<SharedNorm> {
     }
     const at::Tensor& input = branch.defined() ? added : x;
     const at::Tensor inverse =
-        mean_over_ranks(squares.sums, features, *group).add_(epsilon).rsqrt_();
+        mean_over_ranks(squares.sums, features, *group).add_(options.epsilon).rsqrt_();
     context->save_for_backward({input, weight, mean, inverse});
     context->saved_data["features"] = features;
+    context->saved_data["bias"] = bias.defined();
+    context->saved_data["unit_offset"] = unit_offset;
     save_group(context, *group);
     context->set_materialize_grads(false);
-    const at::Tensor y = ops::normalize(input, mean, inverse, weight, bias);
+    const at::Tensor y = ops::normalize(input, mean, inverse, weight, bias, unit_offset);
     // The statistics are kept: nothing travels again.
-    ops::tell_cheap_result(
-        y, {input, mean, inverse, weight, bias}, [](const std::vector<at::Tensor>& inputs) {
-          return ops::normalize(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]);
-        });
+    ops::tell_cheap_result(y, {input, mean, inverse, weight, bias},
+                           [unit_offset](const std::vector<at::Tensor>& inputs) {
+                             return ops::normalize(inputs[0], inputs[1], inputs[2], inputs[3],
+                                                   inputs[4], unit_offset);
+                           });
     return branch.defined() ? variable_list{added, y} : variable_list{y};
   }
 
@@ -60,21 +66,22 @@ struct SharedNorm : torch::autograd::Function<SharedNorm> {
     const bool has_branch = gradients.size() > 1;
     const at::Tensor sum_gradient = has_branch ? gradients[0] : at::Tensor();
     const at::Tensor& y_gradient = gradients.back();
-    if (!y_gradient.defined()) return {sum_gradient, sum_gradient, {}, {}, {}, {}, {}};
+    if (!y_gradient.defined()) return {sum_gradient, sum_gradient, {}, {}, {}, {}};
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &mean = saved[2], &inverse = saved[3];
+    const bool unit_offset = context->saved_data["unit_offset"].toBool();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const ops::NormGradientSums of_ranks =
-        ops::norm_gradient_sums(y_gradient, x, mean, inverse, weight);
+        ops::norm_gradient_sums(y_gradient, x, mean, inverse, weight, unit_offset);
     const at::Tensor means = mean_over_ranks(of_ranks.sums, context->saved_data["features"].toInt(),
                                              saved_group(context));
-    const at::Tensor x_gradient =
-        ops::norm_input_gradient(y_gradient, x, mean, inverse, weight, means, sum_gradient);
+    const at::Tensor x_gradient = ops::norm_input_gradient(y_gradient, x, mean, inverse, weight,
+                                                           unit_offset, means, sum_gradient);
+    const bool has_bias = context->saved_data["bias"].toBool();
     return {x_gradient,
             has_branch ? x_gradient : at::Tensor(),
             of_ranks.weight_gradient,
-            of_ranks.bias_gradient,
-            {},
+            has_bias ? of_ranks.bias_gradient : at::Tensor(),
             {},
             {}};
   }
@@ -83,18 +90,31 @@ struct SharedNorm : torch::autograd::Function<SharedNorm> {
 }  // namespace
 
 at::Tensor shared_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       double epsilon, int64_t features, const comm::Group& group) {
-  return SharedNorm::apply(x, OptionalTensor(at::Tensor()), weight, OptionalTensor(bias), epsilon,
-                           features, &group)[0];
+                       const SharedNormOptions& options, const comm::Group& group) {
+  return SharedNorm::apply(x, OptionalTensor(at::Tensor()), OptionalTensor(weight),
+                           OptionalTensor(bias), options, &group)[0];
 }
 
 std::pair<at::Tensor, at::Tensor> add_shared_norm(const at::Tensor& x, const at::Tensor& branch,
                                                   const at::Tensor& weight, const at::Tensor& bias,
-                                                  double epsilon, int64_t features,
+                                                  const SharedNormOptions& options,
                                                   const comm::Group& group) {
-  const variable_list results = SharedNorm::apply(x, OptionalTensor(branch), weight,
-                                                  OptionalTensor(bias), epsilon, features, &group);
+  const variable_list results = SharedNorm::apply(x, OptionalTensor(branch), OptionalTensor(weight),
+                                                  OptionalTensor(bias), options, &group);
   return {results[0], results[1]};
+}
+
+at::Tensor SharedNormLayer::forward(const at::Tensor& x, const nn::StepContext&) {
+  nn::LayerScope scope(parts_.name);
+  return shared_norm(x, parts_.use_weight(scope), parts_.use_bias(scope), options(), group_);
+}
+
+std::pair<at::Tensor, at::Tensor> SharedNormLayer::add_forward(const at::Tensor& x,
+                                                               const at::Tensor& branch,
+                                                               const nn::StepContext&) {
+  nn::LayerScope scope(parts_.name);
+  return add_shared_norm(x, branch, parts_.use_weight(scope), parts_.use_bias(scope), options(),
+                         group_);
 }
 
 }  // namespace colossal::parallel

@@ -7,21 +7,51 @@
 #include <utility>
 
 #include "colossal/comm/group.h"
+#include "colossal/nn/layers.h"
+#include "colossal/nn/norm_parts.h"
 
 namespace colossal::parallel {
 
-// Of x [.., features here], of `features` in all, as ops::layer_norm() or, where bias is undefined,
-// ops::rms_norm(); weight and bias [features here]. Statistics travel in fp32 (fp64 for fp64): a
-// layer norm's mean and then its variance, one all-reduce of a number a token each, an RMS norm's
-// mean square; backward one of two numbers a token, an RMS norm's of one. The group must outlive
-// the backward pass.
+struct SharedNormOptions {
+  bool centered = false;  // as ops::layer_norm(), else as ops::rms_norm()
+  double epsilon = 0;
+  bool unit_offset = false;
+  // That the group's ranks have together, each counted as often as ranks have it: of heads that
+  // several ranks hold, each with its own part of their gradient, the norm is of the heads and the
+  // gradients remain parts.
+  int64_t features = 0;
+};
+
+// Of x [.., features here]; weight and bias [features here], undefined for none. Statistics travel
+// in fp32 (fp64 for fp64): a layer norm's mean and then its variance, one all-reduce of a number a
+// token each, an RMS norm's mean square; backward one of two numbers a token, an RMS norm's of one.
+// The group must outlive the backward pass.
 at::Tensor shared_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       double epsilon, int64_t features, const comm::Group& group);
+                       const SharedNormOptions& options, const comm::Group& group);
 
 // {x + branch, its norm}, as ops::add_layer_norm() or ops::add_rms_norm().
 std::pair<at::Tensor, at::Tensor> add_shared_norm(const at::Tensor& x, const at::Tensor& branch,
                                                   const at::Tensor& weight, const at::Tensor& bias,
-                                                  double epsilon, int64_t features,
+                                                  const SharedNormOptions& options,
                                                   const comm::Group& group);
+
+class SharedNormLayer : public nn::Norm {
+ public:
+  // replicas: ranks of the group that have the same features.
+  SharedNormLayer(nn::NormParts parts, const comm::Group& group, int replicas = 1)
+      : parts_(std::move(parts)), group_(group), replicas_(replicas) {}
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) override;
+  std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x, const at::Tensor& branch,
+                                                const nn::StepContext& context) override;
+
+ private:
+  SharedNormOptions options() const {
+    return {parts_.centered, parts_.epsilon, parts_.unit_offset, parts_.features * replicas_};
+  }
+
+  nn::NormParts parts_;
+  const comm::Group& group_;
+  int replicas_;
+};
 
 }  // namespace colossal::parallel

@@ -12,6 +12,7 @@
 #include "colossal/ops/put_off_gradients.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
+#include "colossal/parallel/shared_norm.h"
 #include "colossal/parallel/vocabulary.h"
 
 namespace colossal::parallel {
@@ -336,12 +337,27 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearO
 std::pair<ParameterHandle, ParameterHandle> Tensor1dBuilder::first_product(
     const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding) {
   const std::vector<Range> out = held_here(sharding);
-  nn::Placement of_weight{.held = in_order(options.order, all_of(options.in_features), out)};
-  nn::Placement of_bias{.held = {out}};
-  if (sharding.by == LinearSharding::By::keys && context_.strategy().key_value_replicas > 1) {
-    of_weight.reduction = of_bias.reduction = &context_.along({"dp", "sp", "tp.query"});
-  }
+  const bool by_keys = sharding.by == LinearSharding::By::keys;
+  nn::Placement of_weight = of_heads(by_keys ? nn::HeadKind::key : nn::HeadKind::query);
+  nn::Placement of_bias = of_weight;
+  of_weight.held = in_order(options.order, all_of(options.in_features), out);
+  of_bias.held = {out};
   return linear_parameters(name, options, std::move(of_weight), std::move(of_bias));
+}
+
+nn::Placement Tensor1dBuilder::of_all_heads() const {
+  return {.reduction = &context_.stage_group()};
+}
+
+nn::Placement Tensor1dBuilder::of_heads(nn::HeadKind kind) const {
+  if (kind == nn::HeadKind::query || context_.strategy().key_value_replicas == 1) return {};
+  return {.reduction = &context_.along({"dp", "sp", "tp.query"})};
+}
+
+std::unique_ptr<nn::Norm> Tensor1dBuilder::make_norm_over_heads(nn::NormParts parts,
+                                                                nn::HeadKind kind) {
+  const int replicas = kind == nn::HeadKind::key ? context_.strategy().key_value_replicas : 1;
+  return std::make_unique<SharedNormLayer>(std::move(parts), ranks_.group, replicas);
 }
 
 std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) const {

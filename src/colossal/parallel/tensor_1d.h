@@ -55,6 +55,9 @@ class Tensor1dBuilder : public nn::DenseBuilder {
 
  protected:
   nn::Placement whole() const override;
+  nn::Placement of_all_heads() const override;
+  nn::Placement of_heads(nn::HeadKind kind) const override;
+  std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
   std::unique_ptr<nn::VocabularyHead> make_head(nn::TokenTable table) override;
 
  private:

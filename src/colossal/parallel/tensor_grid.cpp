@@ -63,36 +63,6 @@ class GridPositionEmbedding : public nn::PositionEmbedding {
   const BatchCut& batch_;
 };
 
-class GridNorm : public nn::Norm {
- public:
-  // bias: empty for an RMS norm.
-  GridNorm(ParameterHandle weight, ParameterHandle bias, double epsilon,
-           const comm::Group& features)
-      : weight_(std::move(weight)),
-        bias_(std::move(bias)),
-        epsilon_(epsilon),
-        features_(features) {}
-
-  at::Tensor forward(const at::Tensor& x, const StepContext&) override {
-    nn::LayerScope scope = nn::scope_of(weight_);
-    return shared_norm(x, weight_.use(scope), bias(scope), epsilon_, weight_->shape[0], features_);
-  }
-
-  std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x, const at::Tensor& branch,
-                                                const StepContext&) override {
-    nn::LayerScope scope = nn::scope_of(weight_);
-    return add_shared_norm(x, branch, weight_.use(scope), bias(scope), epsilon_, weight_->shape[0],
-                           features_);
-  }
-
- private:
-  at::Tensor bias(nn::LayerScope& scope) const { return bias_ ? bias_.use(scope) : at::Tensor(); }
-
-  ParameterHandle weight_, bias_;
-  double epsilon_;
-  const comm::Group& features_;
-};
-
 class GridDropout : public nn::Dropout {
  public:
   GridDropout(std::string stream, double probability, const TensorGrid::Activation& share,
@@ -300,13 +270,9 @@ TensorGridBuilder::TensorGridBuilder(const ParallelContext& context, TensorGrid 
   check_key_value_replicas(context.strategy(), sharding_);
 }
 
-Range TensorGridBuilder::features_here(int64_t features) const {
-  return Shares::even(grid_.between.features, features).here();
-}
-
 nn::Placement TensorGridBuilder::of_features(int64_t features) const {
   nn::Placement placement{.reduction = grid_.between.same_features};
-  append(placement.held.emplace_back(), features_here(features));
+  append(placement.held.emplace_back(), Shares::even(grid_.between.features, features).here());
   return placement;
 }
 
@@ -349,21 +315,23 @@ std::unique_ptr<nn::PositionEmbedding> TensorGridBuilder::position_embedding(
       grid_.between.batch);
 }
 
-std::unique_ptr<nn::Norm> TensorGridBuilder::rms_norm(const std::string& name,
-                                                      const nn::NormOptions& options) {
-  auto weight = parameter(name, "weight", {options.features}, nn::Initializer::ones(),
-                          of_features(options.features));
-  return std::make_unique<GridNorm>(weight, ParameterHandle(), options.epsilon,
-                                    grid_.between.features);
+std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm(nn::NormParts parts) {
+  return std::make_unique<SharedNormLayer>(std::move(parts), grid_.between.features);
 }
 
-std::unique_ptr<nn::Norm> TensorGridBuilder::layer_norm(const std::string& name,
-                                                        const nn::NormOptions& options) {
-  auto weight = parameter(name, "weight", {options.features}, nn::Initializer::ones(),
-                          of_features(options.features));
-  auto bias = parameter(name, "bias", {options.features}, nn::Initializer::zeros(),
-                        of_features(options.features));
-  return std::make_unique<GridNorm>(weight, bias, options.epsilon, grid_.between.features);
+nn::Placement TensorGridBuilder::of_all_heads() const {
+  return {.reduction = &context_.stage_group()};
+}
+
+nn::Placement TensorGridBuilder::of_heads(nn::HeadKind kind) const {
+  const bool of_keys = kind == nn::HeadKind::key;
+  return {.reduction = of_keys ? grid_.within.same_keys : grid_.within.same_features};
+}
+
+std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm_over_heads(nn::NormParts parts,
+                                                                  nn::HeadKind kind) {
+  const int replicas = kind == nn::HeadKind::key ? context_.strategy().key_value_replicas : 1;
+  return std::make_unique<SharedNormLayer>(std::move(parts), grid_.within.features, replicas);
 }
 
 std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
@@ -375,15 +343,13 @@ std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
 std::unique_ptr<nn::Attention> TensorGridBuilder::attention(const std::string& name,
                                                             const nn::AttentionOptions& options) {
   return std::make_unique<GridAttention>(
-      attention_of_heads(name, options, heads_here(), {.reduction = grid_.within.same_features}),
-      grid_.within.batch);
+      attention_of_heads(name, options, heads_here()), grid_.within.batch);
 }
 
 std::unique_ptr<nn::CrossAttention> TensorGridBuilder::cross_attention(
     const std::string& name, const nn::AttentionOptions& options) {
   return std::make_unique<GridCrossAttention>(
-      cross_attention_of_heads(name, options, heads_here(),
-                               {.reduction = grid_.within.same_features}),
+      cross_attention_of_heads(name, options, heads_here()),
       grid_.within.batch);
 }
 

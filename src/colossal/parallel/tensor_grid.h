@@ -77,10 +77,6 @@ class TensorGridBuilder : public nn::DenseBuilder {
   std::unique_ptr<nn::Linear> linear(const std::string& name,
                                      const nn::LinearOptions& options) override;
   std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
-  std::unique_ptr<nn::Norm> rms_norm(const std::string& name,
-                                     const nn::NormOptions& options) override;
-  std::unique_ptr<nn::Norm> layer_norm(const std::string& name,
-                                       const nn::NormOptions& options) override;
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<nn::Attention> attention(const std::string& name,
                                            const nn::AttentionOptions& options) override;
@@ -91,6 +87,12 @@ class TensorGridBuilder : public nn::DenseBuilder {
 
  protected:
   virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
+  // Of `features` between pairs those that are here.
+  nn::Placement of_features(int64_t features) const override;
+  std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
+  nn::Placement of_all_heads() const override;
+  nn::Placement of_heads(nn::HeadKind kind) const override;
+  std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
   std::unique_ptr<nn::VocabularyHead> make_head(nn::TokenTable table) override;
 
   const TensorGrid& grid() const { return grid_; }
@@ -100,9 +102,6 @@ class TensorGridBuilder : public nn::DenseBuilder {
     return sharding_.heads_of(side(), grid_.within.features.rank());
   }
   int side() const { return context_.strategy().tensor_side(); }
-  // Of `features` between pairs those that are here, and a parameter's placement for them.
-  Range features_here(int64_t features) const;
-  nn::Placement of_features(int64_t features) const;
   // The table of a vocabulary of which the `part`th part, and of it the `piece`th piece, is here,
   // and of the features the `features`th part.
   nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,

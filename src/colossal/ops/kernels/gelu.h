@@ -18,6 +18,17 @@ template <typename Real>
   return sigmoid_of_power<Real>(x * (linear + cubic * (x * x)));
 }
 
+// What the change of that gate adds to the slope of x * gate. The gate's own derivative vanishes in
+// both tails faster than the slope of u grows.
+template <typename Real>
+[[gnu::always_inline]] inline NativeVector<Real> gelu_bend(NativeVector<Real> x,
+                                                           NativeVector<Real> gate) {
+  const Real slope_at_zero = static_cast<Real>(kTwiceRoot);
+  const Real slope_growth = static_cast<Real>(3 * kTwiceRoot * kCubic);
+  const NativeVector<Real> slope = slope_at_zero + slope_growth * (x * x);
+  return gate * (Real{1} - gate) * (x * slope);
+}
+
 template <typename Real>
 inline void gelu_new_as(const void* x, void* to, ElementType type, int64_t count) {
   alignas(kVectorBytes) Real block[kBlock];
@@ -43,8 +54,6 @@ inline void gelu_new_backward_as(const void* gradient, const void* x, void* to, 
                                  int64_t count) {
   alignas(kVectorBytes) Real block[kBlock];
   alignas(kVectorBytes) Real gradient_block[kBlock];
-  const Real one = 1, slope_at_zero = static_cast<Real>(kTwiceRoot);
-  const Real slope_growth = static_cast<Real>(3 * kTwiceRoot * kCubic);
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = smaller(kBlock, count - begin);
     widen_block(x, type, begin, size, block);
@@ -54,10 +63,8 @@ inline void gelu_new_backward_as(const void* gradient, const void* x, void* to, 
     for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
       const NativeVector<Real> value = load_native(block + i);
       const NativeVector<Real> gate = gelu_gate<Real>(value);
-      const NativeVector<Real> slope = slope_at_zero + slope_growth * (value * value);
-      // The gate's own derivative vanishes in both tails faster than the slope grows.
-      const NativeVector<Real> bend = gate * (one - gate) * (value * slope);
-      store_native(load_native(gradient_block + i) * (gate + bend), block + i);
+      store_native(load_native(gradient_block + i) * (gate + gelu_bend<Real>(value, gate)),
+                   block + i);
     }
     narrow_block(block, size, to, type, begin);
   }

@@ -1,6 +1,7 @@
 // Rows of layer norm (J. L. Ba et al., "Layer Normalization", 2016) and of RMS norm (B. Zhang and
 // R. Sennrich, "Root Mean Square Layer Normalization", 2019): y = weight * n + bias, n = (x - mean)
-// * inverse_deviation. A row is read several times while it is in the CPU's nearest cache.
+// * inverse_deviation, with weight, 1 + weight or 1. A row is read several times while it is in the
+// CPU's nearest cache.
 #pragma once
 
 #include <type_traits>
@@ -131,13 +132,39 @@ inline double squared_deviations(const void* x, double given_mean, ElementType t
   return total;
 }
 
+// What n is multiplied by.
+enum class Multiplier { none, weight, one_and_weight };
+
+// use<Real, Element, kMultiplier>()
+template <typename Use>
+[[gnu::always_inline]] inline auto with_types_and_multiplier(const NormRow& row, const Use& use) {
+  return with_types(row.type, [&]<typename Real, typename Element>() {
+    if (!row.weight) return use.template operator()<Real, Element, Multiplier::none>();
+    if (row.unit_offset) {
+      return use.template operator()<Real, Element, Multiplier::one_and_weight>();
+    }
+    return use.template operator()<Real, Element, Multiplier::weight>();
+  });
+}
+
+template <typename Value, typename Real, typename Element, Multiplier kMultiplier>
+[[gnu::always_inline]] inline Value multiplied(const Value& value, const NormRow& row, int64_t i) {
+  if constexpr (kMultiplier == Multiplier::none) {
+    return value;
+  } else if constexpr (kMultiplier == Multiplier::weight) {
+    return value * read<Value, Element>(row.weight, i);
+  } else {
+    return value * (read<Value, Element>(row.weight, i) + Real{1});
+  }
+}
+
 inline void normalize(const NormRow& row, const void* bias, void* to) {
-  with_types(row.type, [&]<typename Real, typename Element>() {
+  with_types_and_multiplier(row, [&]<typename Real, typename Element, Multiplier kMultiplier>() {
     const Real mean = static_cast<Real>(row.mean);
     const Real inverse = static_cast<Real>(row.inverse_deviation);
     const auto scaled = [&]<typename Value>(int64_t i) [[gnu::always_inline]] {
       const Value normal = (read<Value, Element>(row.x, i) - mean) * inverse;
-      return normal * read<Value, Element>(row.weight, i);
+      return multiplied<Value, Real, Element, kMultiplier>(normal, row, i);
     };
     if (bias) {
       visit_row<Real>(row.count, [&]<typename Value>(int64_t i) {
@@ -151,7 +178,7 @@ inline void normalize(const NormRow& row, const void* bias, void* to) {
   });
 }
 
-template <typename Real, typename Element, bool kBias>
+template <typename Real, typename Element, Multiplier kMultiplier, bool kBias>
 inline NormGradientSums norm_gradient_sums_as(const NormRow& row, const void* gradient,
                                               void* weight_gradient, void* bias_gradient) {
   const Real mean = static_cast<Real>(row.mean);
@@ -160,8 +187,10 @@ inline NormGradientSums norm_gradient_sums_as(const NormRow& row, const void* gr
   sum_terms<Real, 2>(row.count, totals, [&]<typename Value>(int64_t i, Value* sums) {
     const Value normal = (read<Value, Element>(row.x, i) - mean) * inverse;
     const Value slope = read<Value, Element>(gradient, i);
-    const Value weighted = slope * read<Value, Element>(row.weight, i);
-    write<Real>(read<Value, Real>(weight_gradient, i) + slope * normal, weight_gradient, i);
+    const Value weighted = multiplied<Value, Real, Element, kMultiplier>(slope, row, i);
+    if constexpr (kMultiplier != Multiplier::none) {
+      write<Real>(read<Value, Real>(weight_gradient, i) + slope * normal, weight_gradient, i);
+    }
     if constexpr (kBias) {
       write<Real>(read<Value, Real>(bias_gradient, i) + slope, bias_gradient, i);
     }
@@ -173,24 +202,27 @@ inline NormGradientSums norm_gradient_sums_as(const NormRow& row, const void* gr
 
 inline NormGradientSums norm_gradient_sums(const NormRow& row, const void* gradient,
                                            void* weight_gradient, void* bias_gradient) {
-  return with_types(row.type, [&]<typename Real, typename Element>() {
-    return (bias_gradient ? norm_gradient_sums_as<Real, Element, true>
-                          : norm_gradient_sums_as<Real, Element, false>)(row, gradient,
-                                                                         weight_gradient,
-                                                                         bias_gradient);
-  });
+  return with_types_and_multiplier(
+      row, [&]<typename Real, typename Element, Multiplier kMultiplier>() {
+        return (bias_gradient
+                    ? norm_gradient_sums_as<Real, Element, kMultiplier, true>
+                    : norm_gradient_sums_as<Real, Element, kMultiplier, false>)(row, gradient,
+                                                                                weight_gradient,
+                                                                                bias_gradient);
+      });
 }
 
 inline void norm_input_gradient(const NormRow& row, const void* gradient,
                                 const NormGradientSums& means, const void* sum_gradient, void* to) {
-  with_types(row.type, [&]<typename Real, typename Element>() {
+  with_types_and_multiplier(row, [&]<typename Real, typename Element, Multiplier kMultiplier>() {
     const Real mean = static_cast<Real>(row.mean);
     const Real inverse = static_cast<Real>(row.inverse_deviation);
     const Real product = static_cast<Real>(means.product);
     const Real weighted = static_cast<Real>(means.weighted);
     const auto of_norm = [&]<typename Value>(int64_t i) [[gnu::always_inline]] {
       const Value normal = (read<Value, Element>(row.x, i) - mean) * inverse;
-      const Value slope = read<Value, Element>(gradient, i) * read<Value, Element>(row.weight, i);
+      const Value slope =
+          multiplied<Value, Real, Element, kMultiplier>(read<Value, Element>(gradient, i), row, i);
       return (slope - normal * product - weighted) * inverse;
     };
     if (sum_gradient) {

@@ -1,5 +1,5 @@
 // Rotary positions (J. Su et al., "RoFormer", 2021): channel i of a head turns with channel i +
-// half.
+// half, or, interleaved, channel 2 i with 2 i + 1. Channels from 2 half on stay.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,36 +8,77 @@ namespace colossal::ops::kernels {
 namespace {
 
 template <typename Real>
-inline void rotate_as(const void* x, const Real* cosines, const Real* sines, void* to,
-                      ElementType type, int64_t heads, int64_t half) {
+inline void turn_pair(Real& first, Real& second, Real cosine, Real sine) {
+  const Real a = first, b = second;
+  first = a * cosine - b * sine;
+  second = b * cosine + a * sine;
+}
+
+template <typename Real>
+inline void turn_halves(const void* x, const Real* cosines, const Real* sines, void* to,
+                        ElementType type, int64_t head_begin, int64_t half) {
   alignas(kVectorBytes) Real firsts[kBlock];
   alignas(kVectorBytes) Real seconds[kBlock];
-  for (int64_t head = 0; head < heads; ++head) {
-    for (int64_t channel = 0; channel < half; channel += kBlock) {
-      const int64_t size = smaller(kBlock, half - channel);
-      const int64_t first_begin = 2 * head * half + channel, second_begin = first_begin + half;
-      widen_block(x, type, first_begin, size, firsts);
-      widen_block(x, type, second_begin, size, seconds);
-      for (int64_t i = 0; i < size; ++i) {
-        const Real cosine = cosines[channel + i], sine = sines[channel + i];
-        const Real first = firsts[i], second = seconds[i];
-        firsts[i] = first * cosine - second * sine;
-        seconds[i] = second * cosine + first * sine;
-      }
-      narrow_block(firsts, size, to, type, first_begin);
-      narrow_block(seconds, size, to, type, second_begin);
+  for (int64_t channel = 0; channel < half; channel += kBlock) {
+    const int64_t size = smaller(kBlock, half - channel);
+    const int64_t first_begin = head_begin + channel, second_begin = first_begin + half;
+    widen_block(x, type, first_begin, size, firsts);
+    widen_block(x, type, second_begin, size, seconds);
+    for (int64_t i = 0; i < size; ++i) {
+      turn_pair(firsts[i], seconds[i], cosines[channel + i], sines[channel + i]);
+    }
+    narrow_block(firsts, size, to, type, first_begin);
+    narrow_block(seconds, size, to, type, second_begin);
+  }
+}
+
+template <typename Real>
+inline void turn_neighbours(const void* x, const Real* cosines, const Real* sines, void* to,
+                            ElementType type, int64_t head_begin, int64_t half) {
+  alignas(kVectorBytes) Real pairs[kBlock];
+  for (int64_t channel = 0; channel < half; channel += kBlock / 2) {
+    const int64_t size = smaller(kBlock / 2, half - channel);
+    const int64_t begin = head_begin + 2 * channel;
+    widen_block(x, type, begin, 2 * size, pairs);
+    for (int64_t i = 0; i < size; ++i) {
+      turn_pair(pairs[2 * i], pairs[2 * i + 1], cosines[channel + i], sines[channel + i]);
+    }
+    narrow_block(pairs, 2 * size, to, type, begin);
+  }
+}
+
+inline void copy_elements(const void* x, void* to, ElementType type, int64_t begin, int64_t count) {
+  const int64_t bytes = type == ElementType::float64 ? 8 : type == ElementType::float32 ? 4 : 2;
+  __builtin_memcpy(static_cast<char*>(to) + begin * bytes,
+                   static_cast<const char*>(x) + begin * bytes, count * bytes);
+}
+
+template <typename Real, bool kInterleaved>
+inline void rotate_as(const void* x, const void* cosines, const void* sines, void* to,
+                      ElementType type, const TurnedHeads& heads) {
+  const Real* const c = static_cast<const Real*>(cosines);
+  const Real* const s = static_cast<const Real*>(sines);
+  for (int64_t head = 0; head < heads.count; ++head) {
+    const int64_t begin = head * heads.size, end = begin + 2 * heads.half;
+    if constexpr (kInterleaved) {
+      turn_neighbours(x, c, s, to, type, begin, heads.half);
+    } else {
+      turn_halves(x, c, s, to, type, begin, heads.half);
+    }
+    if (2 * heads.half < heads.size) {
+      copy_elements(x, to, type, end, heads.size - 2 * heads.half);
     }
   }
 }
 
 inline void rotate(const void* x, const void* cosines, const void* sines, void* to,
-                   ElementType type, int64_t heads, int64_t half) {
+                   ElementType type, const TurnedHeads& heads) {
   if (type == ElementType::float64) {
-    rotate_as(x, static_cast<const double*>(cosines), static_cast<const double*>(sines), to, type,
-              heads, half);
+    (heads.interleaved ? rotate_as<double, true> : rotate_as<double, false>)(x, cosines, sines, to,
+                                                                             type, heads);
   } else {
-    rotate_as(x, static_cast<const float*>(cosines), static_cast<const float*>(sines), to, type,
-              heads, half);
+    (heads.interleaved ? rotate_as<float, true> : rotate_as<float, false>)(x, cosines, sines, to,
+                                                                           type, heads);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "colossal/base/exact_log.h"
 #include "colossal/ops/kernels/block.h"
 #include "colossal/ops/kernels/exponential.h"
+#include "colossal/ops/kernels/sigmoid.h"
 
 namespace colossal::ops::kernels {
 namespace {
@@ -67,26 +68,65 @@ inline double logsumexp(const SoftmaxStatistics& statistics) {
   return statistics.maximum + (finite ? exact_log(statistics.sum) : statistics.sum);
 }
 
+// By tanh(u) = 1 - 2 / (1 + exp(2 u)).
 template <typename Real>
-inline void cross_entropy_gradient_as(void* row, ElementType type, int64_t count,
-                                      const SoftmaxStatistics& statistics, int64_t label) {
+inline void soft_cap_as(void* row, ElementType type, int64_t count, double given_cap) {
   alignas(kVectorBytes) Real buffer[kBlock];
-  const Real maximum = static_cast<Real>(statistics.maximum);
-  const Real factor = static_cast<Real>(1.0 / statistics.sum);
+  const Real cap = static_cast<Real>(given_cap),
+             to_power = static_cast<Real>(2 * kLog2OfE / given_cap);
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = smaller(kBlock, count - begin);
     widen_block(row, type, begin, size, buffer);
+    pad_block(buffer, size, Real{0});
+    for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
+      const NativeVector<Real> rest = sigmoid_of_power<Real>(load_native(buffer + i) * to_power);
+      store_native(cap * (Real{1} - Real{2} * rest), buffer + i);
+    }
+    narrow_block(buffer, size, row, type, begin);
+  }
+}
+
+inline void soft_cap(void* row, ElementType type, int64_t count, double cap) {
+  const bool wide = type == ElementType::float64;
+  (wide ? soft_cap_as<double> : soft_cap_as<float>)(row, type, count, cap);
+}
+
+template <typename Real, bool kCapped>
+inline void cross_entropy_gradient_as(void* row, ElementType type, int64_t count,
+                                      const SoftmaxStatistics& statistics, int64_t label,
+                                      double cap) {
+  alignas(kVectorBytes) Real buffer[kBlock];
+  alignas(kVectorBytes) Real slopes[kBlock];
+  const Real maximum = static_cast<Real>(statistics.maximum);
+  const Real factor = static_cast<Real>(1.0 / statistics.sum);
+  const Real per_cap = static_cast<Real>(kCapped ? 1 / cap : 0);
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = smaller(kBlock, count - begin);
+    widen_block(row, type, begin, size, buffer);
+    if constexpr (kCapped) {
+      for (int64_t i = 0; i < size; ++i) {
+        const Real share = buffer[i] * per_cap;
+        slopes[i] = Real{1} - share * share;
+      }
+    }
     for (int64_t i = 0; i < size; ++i) buffer[i] = exponential(buffer[i] - maximum) * factor;
     if (label >= begin && label < begin + size) buffer[label - begin] -= Real{1};
+    if constexpr (kCapped) {
+      for (int64_t i = 0; i < size; ++i) buffer[i] *= slopes[i];
+    }
     narrow_block(buffer, size, row, type, begin);
   }
 }
 
 inline void cross_entropy_gradient(void* row, ElementType type, int64_t count,
-                                   const SoftmaxStatistics& statistics, int64_t label) {
-  const bool wide = type == ElementType::float64;
-  (wide ? cross_entropy_gradient_as<double> : cross_entropy_gradient_as<float>)(row, type, count,
-                                                                                statistics, label);
+                                   const SoftmaxStatistics& statistics, int64_t label, double cap) {
+  if (type == ElementType::float64) {
+    (cap == 0 ? cross_entropy_gradient_as<double, false>
+              : cross_entropy_gradient_as<double, true>)(row, type, count, statistics, label, cap);
+  } else {
+    (cap == 0 ? cross_entropy_gradient_as<float, false>
+              : cross_entropy_gradient_as<float, true>)(row, type, count, statistics, label, cap);
+  }
 }
 
 }  // namespace

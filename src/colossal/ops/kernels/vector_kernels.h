@@ -41,20 +41,31 @@ struct SoftmaxStatistics {
   double sum;  // of exp(x - maximum); NaN when an element is not finite
 };
 
-// A row of a norm, n = (x - mean) * inverse_deviation. An RMS norm's mean is 0.
+// A row of a norm, n = (x - mean) * inverse_deviation. An RMS norm's mean is 0. Its result is n
+// times the weight, or 1 + the weight, added in the type computed with; without a weight it is n.
 struct NormRow {
   const void* x;
-  const void* weight;
+  const void* weight;  // null: none
   double mean;
   double inverse_deviation;
   ElementType type;  // of all numbers of the row, gradients included
   int64_t count;
+  bool unit_offset = false;
 };
 
-// With u = gradient * weight.
+// With u = gradient times what n is multiplied by.
 struct NormGradientSums {
   double product;   // of u * n
   double weighted;  // of u
+};
+
+// Heads [count, size] of which the first 2 half channels turn in pairs; the others are copied. Pair
+// i: channels i and half + i, or, interleaved, 2 i and 2 i + 1.
+struct TurnedHeads {
+  int64_t count;
+  int64_t size;
+  int64_t half;
+  bool interleaved = false;
 };
 
 // A number is dropped when its random word is below the threshold, else multiplied by `scale`.
@@ -145,22 +156,25 @@ struct VectorKernels {
   void (*swiglu)(const void* gate, const void* up, void* to, ElementType type, int64_t count);
   void (*swiglu_backward)(const void* gradient, const void* gate, const void* up,
                           void* gate_gradient, void* up_gradient, ElementType type, int64_t count);
+  // The same with gelu_new in place of silu.
+  void (*geglu)(const void* gate, const void* up, void* to, ElementType type, int64_t count);
+  void (*geglu_backward)(const void* gradient, const void* gate, const void* up,
+                         void* gate_gradient, void* up_gradient, ElementType type, int64_t count);
 
-  // Heads [heads, 2 half] of one position, turned: with cosine c and sine s of channel i < half,
-  // to[i] = c x[i] - s x[half + i], to[half + i] = c x[half + i] + s x[i]. cosines and sines [half]
-  // in the type computed with.
+  // Heads of one position, turned: with cosine c and sine s, [half] in the type computed with, of
+  // pair i, to[i] = c x[i] - s x[half + i], to[half + i] = c x[half + i] + s x[i].
   void (*rotate)(const void* x, const void* cosines, const void* sines, void* to, ElementType type,
-                 int64_t heads, int64_t half);
+                 const TurnedHeads& heads);
 
   // to[i] = x[i] + branch[i]; returns the sum of these, as they were rounded.
   double (*add_row)(const void* x, const void* branch, void* to, ElementType type, int64_t count);
   double (*sum_row)(const void* x, ElementType type, int64_t count);
   // The sum of (x[i] - mean)^2.
   double (*squared_deviations)(const void* x, double mean, ElementType type, int64_t count);
-  // to[i] = weight[i] * n[i] + bias[i]; bias null: none.
+  // to[i] = n[i] times what it is multiplied by, + bias[i]; bias null: none.
   void (*normalize)(const NormRow& row, const void* bias, void* to);
-  // Adds gradient * n to the weight's gradient and the gradient to the bias's (null: none), both in
-  // the type computed with; returns the row's sums.
+  // Adds gradient * n to the weight's gradient (not read without a weight) and the gradient to the
+  // bias's (null: none), both in the type computed with; returns the row's sums.
   NormGradientSums (*norm_gradient_sums)(const NormRow& row, const void* gradient,
                                          void* weight_gradient, void* bias_gradient);
   // to = the gradient of x + sum_gradient (null: none), from the sums over the number of features.
@@ -169,9 +183,12 @@ struct VectorKernels {
 
   SoftmaxStatistics (*softmax_statistics)(const void* row, ElementType type, int64_t count);
   double (*logsumexp)(const SoftmaxStatistics& statistics);
-  // row <- exp(row - maximum) / sum, less 1 at `label`
+  // row <- cap * tanh(row / cap)
+  void (*soft_cap)(void* row, ElementType type, int64_t count, double cap);
+  // row <- exp(row - maximum) / sum, less 1 at `label`; where the row was capped (cap not 0), times
+  // the slope of that, 1 - (row / cap)^2.
   void (*cross_entropy_gradient)(void* row, ElementType type, int64_t count,
-                                 const SoftmaxStatistics& statistics, int64_t label);
+                                 const SoftmaxStatistics& statistics, int64_t label, double cap);
 
   // scores <- soft_cap * tanh(scale * scores / soft_cap), with the block's scale and soft cap. The
   // scale of what it leaves is 1.

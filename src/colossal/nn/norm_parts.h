@@ -1,0 +1,26 @@
+// What a norm's layer is made of, dense or sharded.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "colossal/nn/parameter.h"
+
+namespace colossal::nn {
+
+struct NormParts {
+  std::string name;       // of the layer
+  bool centered = false;  // a layer norm, else an RMS norm
+  double epsilon = 0;
+  bool unit_offset = false;
+  int64_t features = 0;          // of all ranks
+  ParameterHandle weight, bias;  // empty: none
+
+  // Undefined where there is none.
+  at::Tensor use_weight(LayerScope& scope) const;
+  at::Tensor use_bias(LayerScope& scope) const;
+};
+
+}  // namespace colossal::nn

@@ -1,0 +1,59 @@
+// Attention whose queries and keys are normed between their projection and the rest.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "colossal/nn/layers.h"
+#include "colossal/nn/norm_parts.h"
+
+namespace colossal::nn {
+
+// Heads that are here, side by side in this order: queries, keys and as many values.
+struct HeadCounts {
+  int64_t queries = 0;
+  int64_t keys = 0;
+  int64_t head_size = 0;
+};
+
+// Norms from and to queries, keys and values of one projection, [.., (queries + 2 keys) *
+// head_size]; values stay.
+
+class NormOfEachHead : public Norm {
+ public:
+  NormOfEachHead(NormParts queries, NormParts keys, const HeadCounts& here)
+      : queries_(std::move(queries)), keys_(std::move(keys)), here_(here) {}
+  at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
+
+ private:
+  NormParts queries_, keys_;
+  HeadCounts here_;
+};
+
+class NormOverAllHeads : public Norm {
+ public:
+  NormOverAllHeads(std::unique_ptr<Norm> queries, std::unique_ptr<Norm> keys,
+                   const HeadCounts& here)
+      : queries_(std::move(queries)), keys_(std::move(keys)), here_(here) {}
+  at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
+
+ private:
+  std::unique_ptr<Norm> queries_, keys_;
+  HeadCounts here_;
+};
+
+// Whatever the ranks that share a sequence do with the heads, they do it with normed ones.
+class NormedAttention : public Attention {
+ public:
+  NormedAttention(std::unique_ptr<Norm> norm, std::unique_ptr<Attention> attention)
+      : norm_(std::move(norm)), attention_(std::move(attention)) {}
+  at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override {
+    return attention_->forward(norm_->forward(qkv, context), context);
+  }
+
+ private:
+  std::unique_ptr<Norm> norm_;
+  std::unique_ptr<Attention> attention_;
+};
+
+}  // namespace colossal::nn

@@ -1,0 +1,110 @@
+// Gated linear units (N. Shazeer, "GLU Variants Improve Transformer", 2020): act(gate) * up, with
+// act(x) = x * open(x), where open is a sigmoid: SwiGLU's of x, GeGLU's of a cubic in x (gelu.h).
+#pragma once
+
+#include "colossal/ops/kernels/block.h"
+#include "colossal/ops/kernels/gelu.h"
+#include "colossal/ops/kernels/sigmoid.h"
+
+namespace colossal::ops::kernels {
+namespace {
+
+template <typename RealType>
+struct SiluGate {
+  using Real = RealType;
+  static NativeVector<Real> open(NativeVector<Real> x) {
+    return sigmoid_of_power<Real>(static_cast<Real>(-kLog2OfE) * x);
+  }
+  // What the change of open(x) adds to the slope of act.
+  static NativeVector<Real> bend(NativeVector<Real> x, NativeVector<Real> open) {
+    return x * open * (Real{1} - open);
+  }
+};
+
+template <typename RealType>
+struct GeluGate {
+  using Real = RealType;
+  static NativeVector<Real> open(NativeVector<Real> x) { return gelu_gate<Real>(x); }
+  static NativeVector<Real> bend(NativeVector<Real> x, NativeVector<Real> open) {
+    return gelu_bend<Real>(x, open);
+  }
+};
+
+template <typename Gate>
+inline void gated(const void* gate, const void* up, void* to, ElementType type, int64_t count) {
+  using Real = typename Gate::Real;
+  alignas(kVectorBytes) Real gates[kBlock];
+  alignas(kVectorBytes) Real ups[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = smaller(kBlock, count - begin);
+    widen_block(gate, type, begin, size, gates);
+    widen_block(up, type, begin, size, ups);
+    pad_block(gates, size, Real{0});
+    pad_block(ups, size, Real{0});
+    for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
+      const NativeVector<Real> x = load_native(gates + i);
+      store_native(x * Gate::open(x) * load_native(ups + i), gates + i);
+    }
+    narrow_block(gates, size, to, type, begin);
+  }
+}
+
+template <typename Gate>
+inline void gated_backward(const void* gradient, const void* gate, const void* up,
+                           void* gate_gradient, void* up_gradient, ElementType type,
+                           int64_t count) {
+  using Real = typename Gate::Real;
+  alignas(kVectorBytes) Real gradients[kBlock];
+  alignas(kVectorBytes) Real gates[kBlock];
+  alignas(kVectorBytes) Real ups[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = smaller(kBlock, count - begin);
+    widen_block(gradient, type, begin, size, gradients);
+    widen_block(gate, type, begin, size, gates);
+    widen_block(up, type, begin, size, ups);
+    pad_block(gradients, size, Real{0});
+    pad_block(gates, size, Real{0});
+    pad_block(ups, size, Real{0});
+    for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
+      const NativeVector<Real> x = load_native(gates + i);
+      const NativeVector<Real> out = load_native(gradients + i);
+      const NativeVector<Real> open = Gate::open(x);
+      const NativeVector<Real> slope = open + Gate::bend(x, open);
+      store_native(out * load_native(ups + i) * slope, gates + i);
+      store_native(out * (x * open), ups + i);
+    }
+    narrow_block(gates, size, gate_gradient, type, begin);
+    narrow_block(ups, size, up_gradient, type, begin);
+  }
+}
+
+inline void swiglu(const void* gate, const void* up, void* to, ElementType type, int64_t count) {
+  const bool wide = type == ElementType::float64;
+  (wide ? gated<SiluGate<double>> : gated<SiluGate<float>>)(gate, up, to, type, count);
+}
+
+inline void swiglu_backward(const void* gradient, const void* gate, const void* up,
+                            void* gate_gradient, void* up_gradient, ElementType type,
+                            int64_t count) {
+  const bool wide = type == ElementType::float64;
+  (wide ? gated_backward<SiluGate<double>>
+        : gated_backward<SiluGate<float>>)(gradient, gate, up, gate_gradient, up_gradient, type,
+                                           count);
+}
+
+inline void geglu(const void* gate, const void* up, void* to, ElementType type, int64_t count) {
+  const bool wide = type == ElementType::float64;
+  (wide ? gated<GeluGate<double>> : gated<GeluGate<float>>)(gate, up, to, type, count);
+}
+
+inline void geglu_backward(const void* gradient, const void* gate, const void* up,
+                           void* gate_gradient, void* up_gradient, ElementType type,
+                           int64_t count) {
+  const bool wide = type == ElementType::float64;
+  (wide ? gated_backward<GeluGate<double>>
+        : gated_backward<GeluGate<float>>)(gradient, gate, up, gate_gradient, up_gradient, type,
+                                           count);
+}
+
+}  // namespace
+}  // namespace colossal::ops::kernels

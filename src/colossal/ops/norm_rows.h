@@ -1,0 +1,47 @@
+// What the operators of norms have in common: rows as the kernels take them, and gradients of
+// parameters with the same bits for any number of threads.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "colossal/ops/kernels/vector_kernels.h"
+
+namespace colossal::ops {
+
+// Rows whose shares of the parameters' gradients are summed one after the other.
+inline constexpr int64_t kRowsTogether = 64;
+
+int64_t num_groups_of(int64_t rows);
+
+at::Tensor contiguous_or_none(const std::optional<at::Tensor>& given);
+at::Tensor doubles_or_none(const std::optional<at::Tensor>& given);
+
+// Where the rows of a contiguous tensor are; null without one.
+template <typename Byte>
+struct RowsAt {
+  Byte* data;
+  int64_t row_bytes;
+  auto* operator[](int64_t row) const { return data ? data + row * row_bytes : nullptr; }
+};
+RowsAt<const char> rows_of(const at::Tensor& x);
+RowsAt<char> rows_to_write(const at::Tensor& x);
+
+// visit(row, its group of kRowsTogether)
+template <typename Visit>
+void visit_in_groups(int64_t rows, const Visit& visit) {
+  at::parallel_for(0, num_groups_of(rows), 1, [&](int64_t begin, int64_t end) {
+    const int64_t last = std::min(rows, end * kRowsTogether);
+    for (int64_t row = begin * kRowsTogether; row < last; ++row) visit(row, row / kRowsTogether);
+  });
+}
+
+// A parameter's gradient in parts, one of each group of rows of x: [groups, features].
+at::Tensor gradient_parts(const at::Tensor& x, int64_t rows, int64_t features);
+// The sum of the parts, in their order, whoever adds which features.
+at::Tensor sum_of_parts(const at::Tensor& parts, at::ScalarType type);
+
+}  // namespace colossal::ops

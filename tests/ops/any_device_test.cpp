@@ -60,13 +60,22 @@ TEST(AnyDevice, OptimizerPassesAgree) {
 }
 
 TEST(AnyDevice, RotaryAgrees) {
-  const at::Tensor frequencies = rotary_frequencies({.base = 100}, 6), positions = at::arange(5);
   static const auto op = find_operator<decltype(any_device::rotary)>("colossal::rotary");
+  const at::Tensor of_columns = at::arange(5), of_rows = at::stack({of_columns, of_columns + 7});
   for (const at::ScalarType type : all_types()) {
     const at::Tensor x = normal({2, 5, 4, 6}, type, 1);
-    for (const bool inverse : {false, true}) {
-      expect_near(any_device::rotary(x, positions, frequencies, 3, inverse),
-                  op.call(x, positions, frequencies, 3, inverse), tolerance_of(type));
+    for (const int64_t channels : {6, 4}) {
+      const at::Tensor frequencies = rotary_frequencies({.base = 100}, channels);
+      for (const at::Tensor& positions : {of_columns, of_rows}) {
+        for (const bool interleaved : {false, true}) {
+          for (const bool backward : {false, true}) {
+            expect_near(
+                any_device::rotary(x, positions, frequencies, 3, interleaved, 1.3, backward),
+                op.call(x, positions, frequencies, 3, interleaved, 1.3, backward),
+                tolerance_of(type));
+          }
+        }
+      }
     }
   }
 }
@@ -177,27 +186,31 @@ TEST(AnyDevice, AttentionByPartsAgrees) {
 
 // Through the dispatcher, as tensors on a GPU would come.
 TEST(AnyDevice, LinearCrossEntropyAgrees) {
-  using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-  using Signature =
-      Results(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, int64_t);
+  using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+  using Signature = Results(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool,
+                            int64_t, const std::optional<at::Tensor>&, double);
   static const auto op = find_operator<Signature>("colossal::linear_cross_entropy");
   const at::Tensor labels = at::tensor({3, -100, 0, 29, -100, 7, 3, 1, 1, 8, -100, 2}, at::kLong);
   for (const at::ScalarType type : all_types()) {
     const at::Tensor x = normal({12, 8}, type, 1), weight = normal({30, 8}, type, 2);
-    for (const int64_t tokens : {1, 12}) {
+    for (const auto& [tokens, soft_cap] :
+         {std::pair{1, 0.0}, std::pair{12, 0.0}, std::pair{1, 2.0}, std::pair{12, 2.0}}) {
+      const at::Tensor bias = soft_cap > 0 ? normal({30}, type, 3) : at::Tensor();
       const int64_t bytes = tokens * 30 * x.element_size();
       const bool kept = linear_cross_entropy_keeps_logits(12, 8, 30, type, bytes);
       EXPECT_EQ(kept, type == at::kBFloat16 && tokens == 12);
-      const auto ours = op.call(x, weight, labels, true, true, bytes);
+      const auto ours = op.call(x, weight, labels, true, true, bytes, bias, soft_cap);
       const auto theirs = op.redispatch(c10::DispatchKeySet(c10::DispatchKey::CUDA), x, weight,
-                                        labels, true, true, bytes);
-      const auto& [loss, x_gradient, weight_gradient, logits_gradient] = ours;
-      const auto& [a, b, c, d] = theirs;
+                                        labels, true, true, bytes, bias, soft_cap);
+      const auto& [loss, x_gradient, weight_gradient, logits_gradient, of_bias] = ours;
+      const auto& [a, b, c, d, e] = theirs;
       const at::Tensor& of_weight = kept ? logits_gradient : weight_gradient;
       const at::Tensor& of_weight_there = kept ? d : c;
       expect_near(a, loss, 1e-6);
       expect_near(b, x_gradient, tolerance_of(type));
       expect_near(of_weight_there, of_weight, tolerance_of(type));
+      EXPECT_EQ(e.defined(), of_bias.defined());
+      if (e.defined()) expect_near(e, of_bias, tolerance_of(type));
       EXPECT_EQ(a.scalar_type(), loss.scalar_type());
       EXPECT_EQ(of_weight_there.scalar_type(), of_weight.scalar_type());
     }

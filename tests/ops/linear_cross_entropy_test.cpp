@@ -93,7 +93,7 @@ TEST(LinearCrossEntropy, GradientsAreRoundedWhereTheyAre) {
       const Problem given = problem.to(type);
       const at::Tensor weight = given.weight.detach().requires_grad_();
       const int64_t bytes = bytes_of_rows(8, problem, type);
-      const at::Tensor loss = linear_cross_entropy(given.x, weight, given.labels, bytes);
+      const at::Tensor loss = linear_cross_entropy(given.x, weight, given.labels, {}, bytes);
       const at::Tensor factor = at::full({}, 0.37, loss.options());
       const at::Tensor gradient = torch::autograd::grad({loss}, {weight}, {factor}, true)[0];
       const size_t wide = num_threads == 1 && type == at::kBFloat16 ? 2 : 1;
@@ -113,7 +113,7 @@ TEST(LinearCrossEntropy, BlocksOfTokensAddUp) {
       const int64_t bytes = bytes_of_rows(rows, problem, type);
       ASSERT_EQ(linear_cross_entropy_rows(300, 5'003, type, bytes), rows);
       const auto blocked = [&](const Problem& p) {
-        return linear_cross_entropy(p.x, p.weight, p.labels, bytes);
+        return linear_cross_entropy(p.x, p.weight, p.labels, {}, bytes);
       };
       expect_results_near(differentiate(problem.to(type), blocked), expected, tolerance_of(type));
     }
@@ -172,7 +172,7 @@ TEST(LinearCrossEntropy, LosesNoPrecisionInBfloat) {
     };
     for (const int64_t bytes : {kDefaultLogitsBytes, bytes_of_rows(128, problem, at::kBFloat16)}) {
       const Results ours = differentiate(problem.to(at::kBFloat16), [&](const Problem& p) {
-        return linear_cross_entropy(p.x, p.weight, p.labels, bytes);
+        return linear_cross_entropy(p.x, p.weight, p.labels, {}, bytes);
       });
       EXPECT_LE(error(ours.weight_gradient, exact.weight_gradient),
                 1.1 * error(theirs.weight_gradient, exact.weight_gradient));
@@ -181,6 +181,72 @@ TEST(LinearCrossEntropy, LosesNoPrecisionInBfloat) {
       EXPECT_NEAR(ours.loss.item<double>(), exact.loss.item<double>(),
                   1e-4 * exact.loss.item<double>());
     }
+  }
+}
+
+// {bias, scale and cap of the logits}, and the same by PyTorch's operators.
+struct Finish {
+  bool bias = false;
+  double scale = 1;
+  double soft_cap = 0;
+};
+
+std::vector<at::Tensor> finished(
+    const Problem& problem, const at::Tensor& bias, const Finish& finish,
+    const std::function<at::Tensor(const Problem&, const at::Tensor&)>& loss) {
+  const Problem leaves{problem.x.detach().requires_grad_(),
+                       problem.weight.detach().requires_grad_(), problem.labels};
+  const at::Tensor leaf = bias.detach().to(problem.x.scalar_type()).requires_grad_();
+  const at::Tensor value = loss(leaves, finish.bias ? leaf : at::Tensor());
+  std::vector<at::Tensor> inputs{leaves.x, leaves.weight};
+  if (finish.bias) inputs.push_back(leaf);
+  std::vector<at::Tensor> results =
+      torch::autograd::grad({value}, inputs, {at::full_like(value, 0.37)});
+  results.push_back(value.detach());
+  return results;
+}
+
+TEST(LinearCrossEntropy, TakesABiasAScaleAndACap) {
+  const Problem problem = make_problem(37, 24, 257, 0.5);
+  const at::Tensor bias = normal({257}, at::kBFloat16, 3).to(at::kDouble);
+  const VocabularyShard whole{0, 257, 257, [](const at::Tensor&) {}};
+  for (const Finish& finish : {Finish{.bias = true}, Finish{.scale = 0.25}, Finish{.soft_cap = 1.5},
+                               Finish{true, 0.5, 2.0}}) {
+    const auto expected =
+        finished(problem, bias, finish, [&](const Problem& p, const at::Tensor& b) {
+          at::Tensor logits = at::linear(p.x, p.weight);
+          if (b.defined()) logits = logits + b;
+          logits = logits * finish.scale;
+          if (finish.soft_cap > 0) logits = finish.soft_cap * at::tanh(logits / finish.soft_cap);
+          return at::cross_entropy_loss(logits, p.labels, {}, at::Reduction::Sum, kIgnoredLabel);
+        });
+    for (const at::ScalarType type : all_types()) {
+      for (const int64_t rows : {37, 8}) {
+        for (const bool sharded : {false, true}) {
+          SCOPED_TRACE(fmt::format("{}, bias {}, scale {}, cap {}, {} rows, a shard {}",
+                                   c10::toString(type), finish.bias, finish.scale, finish.soft_cap,
+                                   rows, sharded));
+          const int64_t bytes = bytes_of_rows(rows, problem, type);
+          const auto found =
+              finished(problem.to(type), bias, finish, [&](const Problem& p, const at::Tensor& b) {
+                const LogitOptions options{b, finish.scale, finish.soft_cap};
+                return sharded
+                           ? linear_cross_entropy(p.x, p.weight, p.labels, whole, options, bytes)
+                           : linear_cross_entropy(p.x, p.weight, p.labels, options, bytes);
+              });
+          for (size_t i = 0; i < expected.size(); ++i) {
+            SCOPED_TRACE(i);
+            expect_near(found[i], expected[i], tolerance_of(type));
+          }
+        }
+      }
+    }
+    const at::Tensor logits =
+        finish_logits(at::linear(problem.x, problem.weight),
+                      {finish.bias ? bias : at::Tensor(), finish.scale, finish.soft_cap});
+    expect_near(
+        at::cross_entropy_loss(logits, problem.labels, {}, at::Reduction::Sum, kIgnoredLabel),
+        expected.back(), 1e-13);
   }
 }
 
@@ -239,7 +305,7 @@ TEST(LinearCrossEntropy, RunsOnMetaWithTheShapesOfTheRealOne) {
     const Problem problem = make_problem(20, 4, 103, 0.5).to(type);
     for (const int64_t bytes : {kDefaultLogitsBytes, bytes_of_rows(8, problem, type)}) {
       const auto loss = [&](const Problem& p) {
-        return linear_cross_entropy(p.x, p.weight, p.labels, bytes);
+        return linear_cross_entropy(p.x, p.weight, p.labels, {}, bytes);
       };
       const Results real = differentiate(problem, loss);
       const Results dry = differentiate(

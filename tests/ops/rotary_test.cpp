@@ -1,6 +1,8 @@
 #include "colossal/ops/rotary.h"
 
 #include <gtest/gtest.h>
+#include <array>
+
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tests/ops/tensors.h"
@@ -38,6 +40,40 @@ TEST(Rotary, TurnsPairsOfChannelsByTheirPosition) {
   }
 }
 
+// Each pair of the first channels by its own angle; rows of a batch at positions of their own.
+TEST(Rotary, TurnsSomeChannelsOfNeighboursOfRows) {
+  const at::Tensor frequencies = rotary_frequencies({.base = 100, .channels = 4}, 7);
+  ASSERT_EQ(frequencies.size(0), 2);
+  const at::Tensor positions = at::tensor({3, 0, 17, 4, 9, 1}, at::kLong).view({2, 3});
+  constexpr double kFactor = 1.25;
+  for (const at::ScalarType type : all_types()) {
+    for (const bool interleaved : {false, true}) {
+      const at::Tensor start = normal({2, 3, 4, 7}, at::kBFloat16, 1);
+      const at::Tensor g = normal({2, 3, 4, 7}, at::kBFloat16, 2);
+      const at::Tensor x = start.to(type).requires_grad_();
+      const at::Tensor wide = start.to(at::kDouble).requires_grad_();
+      const at::Tensor y = rotary(x, positions, frequencies, 3, {interleaved, kFactor});
+      // Channels of a head in a column: first those of pair 0, then those of pair 1.
+      const std::vector<std::array<int64_t, 2>> pairs =
+          interleaved ? std::vector<std::array<int64_t, 2>>{{0, 1}, {2, 3}}
+                      : std::vector<std::array<int64_t, 2>>{{0, 2}, {1, 3}};
+      const auto channels = wide.narrow(2, 0, 3).unbind(3);
+      std::vector<at::Tensor> turned = channels;
+      for (int64_t pair = 0; pair < 2; ++pair) {
+        const at::Tensor angle = (positions * frequencies[pair]).unsqueeze(2);
+        const auto [a, b] = pairs[pair];
+        turned[a] = kFactor * (channels[a] * angle.cos() - channels[b] * angle.sin());
+        turned[b] = kFactor * (channels[b] * angle.cos() + channels[a] * angle.sin());
+      }
+      const at::Tensor expected = at::cat({at::stack(turned, 3), wide.narrow(2, 3, 1)}, 2);
+      expect_near(y.detach(), expected.detach(), tolerance_of(type));
+      expect_near(torch::autograd::grad({y}, {x}, {g.to(type)})[0],
+                  torch::autograd::grad({expected}, {wide}, {g.to(at::kDouble)})[0],
+                  tolerance_of(type));
+    }
+  }
+}
+
 TEST(Rotary, IsTheSameFromAViewOfMore) {
   const at::Tensor frequencies = rotary_frequencies({.base = 100}, 6);
   const at::Tensor positions = at::tensor({3, 0, 17, 4, 1000}, at::kLong);
@@ -72,7 +108,11 @@ TEST(RotaryFrequencies, AreThoseOfThePaperOrScaled) {
   // Turns within 1,000 positions: 159, 15.9, 1.59, 0.159; between 1 and 4 the share is 0.197.
   const double share = (1000 * 0.01 / (2 * M_PI) - 1) / 3;
   const double between = (1 - share) * 0.01 / 8 + share * 0.01;
-  expect_near(rotary_frequencies({.base = 1e4, .factor = 8, .original_positions = 1000}, 8),
+  expect_near(rotary_frequencies({.base = 1e4,
+                                  .scaling = RotaryOptions::Scaling::llama3,
+                                  .factor = 8,
+                                  .original_positions = 1000},
+                                 8),
               at::tensor({1.0, 0.1, between, 0.001 / 8}, at::kDouble), 1e-14);
 }
 

@@ -63,18 +63,22 @@ TEST(RowBlocks, GiveTheCrossEntropyOfTheWholeTable) {
       SCOPED_TRACE(fmt::format("{}, {} bytes", c10::toString(type), logits_bytes));
       const at::Tensor table = normal({kVocabulary, kFeatures}, type, 2).requires_grad_();
       const at::Tensor x = normal({kTokens, kFeatures}, type, 4).requires_grad_();
-      const at::Tensor expected = linear_cross_entropy(x, table, labels);
+      const at::Tensor bias = normal({kVocabulary}, type, 5).requires_grad_();
+      const LogitOptions options{bias, 0.5, 2.0};
+      const at::Tensor expected = linear_cross_entropy(x, table, labels, options);
       const at::Tensor upstream = at::full_like(expected, 0.37);
-      const auto gradients = torch::autograd::grad({expected}, {table, x}, {upstream});
+      const auto gradients = torch::autograd::grad({expected}, {table, x, bias}, {upstream});
       const Blocks blocks(table.detach());
-      const at::Tensor found =
-          linear_cross_entropy(x, blocks.each(), labels, kVocabulary, {}, nullptr, logits_bytes);
+      const at::Tensor found = linear_cross_entropy(x, blocks.each(), labels, kVocabulary, {},
+                                                    nullptr, options, 0, logits_bytes);
       EXPECT_EQ(found.scalar_type(), expected.scalar_type());
+      const auto of_bias = torch::autograd::grad({found}, {bias}, {upstream}, true);
       const auto of_blocks = blocks.gradients(found, x, upstream);
       const double tolerance = 2 * tolerance_of(type);
       expect_near(found, expected, tolerance);
       expect_near(of_blocks[0], gradients[0], tolerance);
       expect_near(of_blocks[1], gradients[1], tolerance);
+      expect_near(of_bias[0], gradients[2], tolerance);
     }
   }
 }

@@ -103,15 +103,18 @@ TEST(VectorKernels, AdamWAgreesBitForBit) {
 template <typename Real>
 void expect_softmax_equal() {
   for (const int64_t count : {1, 17, 511, 1531}) {
-    expect_equal_bits([&](const VectorKernels& kernels) {
-      auto row = numbers<Real>(count, 5, 4);
-      const ElementType type = type_of<Real>();
-      const SoftmaxStatistics statistics = kernels.softmax_statistics(row.data(), type, count);
-      kernels.cross_entropy_gradient(row.data(), type, count, statistics, count / 2, 0);
-      std::vector<double> results(row.begin(), row.end());
-      results.push_back(kernels.logsumexp(statistics));
-      return results;
-    });
+    for (const double cap : {0.0, 2.5}) {
+      expect_equal_bits([&](const VectorKernels& kernels) {
+        auto row = numbers<Real>(count, 5, 4);
+        const ElementType type = type_of<Real>();
+        if (cap > 0) kernels.soft_cap(row.data(), type, count, cap);
+        const SoftmaxStatistics statistics = kernels.softmax_statistics(row.data(), type, count);
+        kernels.cross_entropy_gradient(row.data(), type, count, statistics, count / 2, cap);
+        std::vector<double> results(row.begin(), row.end());
+        results.push_back(kernels.logsumexp(statistics));
+        return results;
+      });
+    }
   }
 }
 

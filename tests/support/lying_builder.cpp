@@ -108,13 +108,15 @@ std::unique_ptr<nn::Attention> LyingBuilder::attention(const std::string& name,
 }
 
 std::unique_ptr<nn::VocabularyHead> LyingBuilder::vocabulary_head(
-    const std::string& name, const nn::EmbeddingOptions& options) {
+    const std::string& name, const nn::VocabularyHeadOptions& options) {
   return std::make_unique<LyingHead>(DenseBuilder::vocabulary_head(name, options));
 }
 
 std::unique_ptr<nn::VocabularyHead> LyingBuilder::tied_vocabulary_head(
-    const std::string& embedding_name, const nn::EmbeddingOptions& options) {
-  return std::make_unique<LyingHead>(DenseBuilder::tied_vocabulary_head(embedding_name, options));
+    const std::string& name, const std::string& embedding_name,
+    const nn::VocabularyHeadOptions& options) {
+  return std::make_unique<LyingHead>(
+      DenseBuilder::tied_vocabulary_head(name, embedding_name, options));
 }
 
 }  // namespace colossal::test

@@ -25,10 +25,11 @@ class LyingBuilder : public nn::DenseBuilder {
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<nn::Attention> attention(const std::string& name,
                                            const nn::AttentionOptions& options) override;
-  std::unique_ptr<nn::VocabularyHead> vocabulary_head(const std::string& name,
-                                                      const nn::EmbeddingOptions& options) override;
+  std::unique_ptr<nn::VocabularyHead> vocabulary_head(
+      const std::string& name, const nn::VocabularyHeadOptions& options) override;
   std::unique_ptr<nn::VocabularyHead> tied_vocabulary_head(
-      const std::string& embedding_name, const nn::EmbeddingOptions& options) override;
+      const std::string& name, const std::string& embedding_name,
+      const nn::VocabularyHeadOptions& options) override;
 };
 
 }  // namespace colossal::test

@@ -43,12 +43,15 @@ EngineConfig engine_config(const TinyTraining& training) {
   return config;
 }
 
+std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
+                                                  nn::Builder& build) {
+  if (training.make_model) return training.make_model(build);
+  return std::make_unique<models::Decoder>(build, training.model);
+}
+
 ModelSource source_of(const TinyTraining& training) {
   return {.sharding = models::sharding(training.model),
-          .make =
-              [training](nn::Builder& build) {
-                return std::make_unique<models::Decoder>(build, training.model);
-              },
+          .make = [training](nn::Builder& build) { return make_model(training, build); },
           .compute = training.compute};
 }
 
@@ -57,7 +60,7 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
   const auto world = comm::dry_world(rank, ranks);
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(training.model));
-  const auto model = std::make_unique<models::Decoder>(*build, training.model);
+  const auto model = make_model(training, *build);
   Engine engine(build->parameters(), pipelined(*model, source_of(training), context), context,
                 engine_config(training));
   const data::Batch batch = tiny_batch(training, 0, 0, 2);
@@ -96,7 +99,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
               std::mutex& mutex) {
   const ParallelContext context(world, strategy_of(training, world.size()));
   const auto build = parallel::make_builder(context, models::sharding(training.model));
-  const auto model = std::make_unique<models::Decoder>(*build, training.model);
+  const auto model = make_model(training, *build);
   EngineConfig config = engine_config(training);
   if (training.order_known) config.order = order_of(training, world.rank(), world.size());
   const auto count = [](const at::Tensor& labels) { return (labels >= 0).sum().item<int64_t>(); };

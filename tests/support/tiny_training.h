@@ -30,6 +30,8 @@ models::DecoderConfig tiny_llama(double dropout = 0);
 
 struct TinyTraining {
   models::DecoderConfig model = tiny_gpt2();
+  // Makes another model of those sizes than the decoder that all families share.
+  std::function<std::unique_ptr<models::LanguageModel>(nn::Builder& build)> make_model;
   Strategy layout;  // dp is what sp and tp leave of the ranks
   bool accumulate_whole = false;
   memory::Recompute recompute;

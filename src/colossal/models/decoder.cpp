@@ -18,8 +18,8 @@ Decoder::Decoder(nn::Builder& build, const DecoderConfig& config) {
                        [&](int64_t layer) { return make_decoder_block(build, config, layer); });
   build.begin_part({nn::ModelPart::Kind::head});
   final_norm_ = make_norm(build, "final_norm", config);
-  head_ = config.tied_head ? build.tied_vocabulary_head("token_embedding", table)
-                           : build.vocabulary_head("head", table);
+  head_ = config.tied_head ? build.tied_vocabulary_head("head", "token_embedding", {.table = table})
+                           : build.vocabulary_head("head", {.table = table});
 }
 
 at::Tensor Decoder::embed(const at::Tensor& tokens, const nn::StepContext& context) {

@@ -53,6 +53,16 @@ struct EmbeddingOptions {
   int64_t vocabulary = 0;
   int64_t features = 0;
   Initializer initializer = Initializer::normal(0.02);
+  int64_t first_row = 0;  // of a position embedding: the row of position 0
+};
+
+// The end of a language model: logits are soft_cap * tanh(logit_scale * (x table^T + bias) /
+// soft_cap).
+struct VocabularyHeadOptions {
+  EmbeddingOptions table;
+  bool bias = false;  // beside the table of a head of its own, or as `name`'s of a tied one
+  double logit_scale = 1;
+  double soft_cap = 0;  // 0: none
 };
 
 // Norms of queries and keys between their projection and the rotation, with parameters of their own
@@ -120,7 +130,7 @@ class Builder {
 
   virtual std::unique_ptr<Embedding> embedding(const std::string& name,
                                                const EmbeddingOptions& options) = 0;
-  // options.vocabulary: the number of positions.
+  // options.vocabulary: the rows of positions, those before the first one included.
   virtual std::unique_ptr<PositionEmbedding> position_embedding(
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
@@ -136,10 +146,11 @@ class Builder {
   virtual std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
                                                           const AttentionOptions& options) = 0;
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
-                                                          const EmbeddingOptions& options) = 0;
+                                                          const VocabularyHeadOptions& options) = 0;
   // A head whose table is that of the embedding made before as `embedding_name`.
-  virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(const std::string& embedding_name,
-                                                               const EmbeddingOptions& options) = 0;
+  virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(
+      const std::string& name, const std::string& embedding_name,
+      const VocabularyHeadOptions& options) = 0;
 
   virtual const ParameterList& parameters() const = 0;
 

@@ -93,8 +93,9 @@ std::unique_ptr<Embedding> DenseBuilder::embedding(const std::string& name,
 
 std::unique_ptr<PositionEmbedding> DenseBuilder::position_embedding(
     const std::string& name, const EmbeddingOptions& options) {
-  return std::make_unique<DensePositionEmbedding>(parameter(
-      name, "weight", {options.vocabulary, options.features}, options.initializer, whole()));
+  auto weight = parameter(name, "weight", {options.vocabulary, options.features},
+                          options.initializer, whole());
+  return std::make_unique<DensePositionEmbedding>(weight, options.first_row);
 }
 
 std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
@@ -260,17 +261,40 @@ NormParts DenseBuilder::head_norm_parts(HeadKind kind, const AttentionOptions& o
   return parts;
 }
 
-std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(const std::string& name,
-                                                              const EmbeddingOptions& options) {
-  return make_head(token_table(name, options, {{0, options.vocabulary}}, 0));
+TokenTable DenseBuilder::head_table(const std::string& name, const EmbeddingOptions& options) {
+  return token_table(name, options, {{0, options.vocabulary}}, 0);
 }
 
-std::unique_ptr<VocabularyHead> DenseBuilder::make_head(TokenTable table) {
-  return std::make_unique<DenseVocabularyHead>(std::move(table));
+HeadParts DenseBuilder::head_parts(const std::string& name, const VocabularyHeadOptions& options,
+                                   TokenTable table) {
+  const int64_t vocabulary = options.table.vocabulary;
+  HeadParts parts{.table = std::move(table),
+                  .bias = {},
+                  .rows = head_rows(vocabulary),
+                  .logit_scale = options.logit_scale,
+                  .soft_cap = options.soft_cap};
+  if (!options.bias) return parts;
+  Placement placement = of_head_bias(vocabulary);
+  if (parts.rows.size() < vocabulary) {
+    placement.held.emplace_back();
+    if (!parts.rows.empty()) placement.held.front().push_back(parts.rows);
+  }
+  parts.bias = parameter(name, "bias", {vocabulary}, Initializer::zeros(), std::move(placement));
+  return parts;
+}
+
+std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(
+    const std::string& name, const VocabularyHeadOptions& options) {
+  return make_head(head_parts(name, options, head_table(name, options.table)));
+}
+
+std::unique_ptr<VocabularyHead> DenseBuilder::make_head(HeadParts parts) {
+  return std::make_unique<DenseVocabularyHead>(std::move(parts));
 }
 
 std::unique_ptr<VocabularyHead> DenseBuilder::tied_vocabulary_head(
-    const std::string& embedding_name, const EmbeddingOptions&) {
+    const std::string& name, const std::string& embedding_name,
+    const VocabularyHeadOptions& options) {
   const std::string wanted = full_name(embedding_name) + ".weight";
   std::vector<ParameterHandle> blocks;
   for (const ParameterHandle& handle : parameters_) {
@@ -278,7 +302,7 @@ std::unique_ptr<VocabularyHead> DenseBuilder::tied_vocabulary_head(
   }
   COLOSSAL_CHECK(!blocks.empty(), "no embedding {} to tie a head to", wanted);
   for (const ParameterHandle& block : blocks) block->placement.tied_stage = stage_;
-  return make_head(TokenTable(std::move(blocks)).tie());
+  return make_tied_head(head_parts(name, options, TokenTable(std::move(blocks)).tie()));
 }
 
 }  // namespace colossal::nn

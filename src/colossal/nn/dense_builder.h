@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "colossal/nn/builder.h"
+#include "colossal/nn/head_parts.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
 
@@ -48,9 +49,10 @@ class DenseBuilder : public Builder {
   std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
                                                   const AttentionOptions& options) override;
   std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
-                                                  const EmbeddingOptions& options) override;
-  std::unique_ptr<VocabularyHead> tied_vocabulary_head(const std::string& embedding_name,
-                                                       const EmbeddingOptions& options) override;
+                                                  const VocabularyHeadOptions& options) override;
+  std::unique_ptr<VocabularyHead> tied_vocabulary_head(
+      const std::string& name, const std::string& embedding_name,
+      const VocabularyHeadOptions& options) override;
 
   const ParameterList& parameters() const override { return parameters_; }
 
@@ -73,7 +75,16 @@ class DenseBuilder : public Builder {
   virtual Placement of_heads(HeadKind /*kind*/) const { return {}; }
   // A norm over all heads of queries, or of keys, of which some are here.
   virtual std::unique_ptr<Norm> make_norm_over_heads(NormParts parts, HeadKind kind);
-  virtual std::unique_ptr<VocabularyHead> make_head(TokenTable table);
+  // The table of a head's own.
+  virtual TokenTable head_table(const std::string& name, const EmbeddingOptions& options);
+  // The rows of the vocabulary of which a head has the logits here, and the placement of its bias.
+  virtual Range head_rows(int64_t vocabulary) const { return {0, vocabulary}; }
+  virtual Placement of_head_bias(int64_t /*vocabulary*/) const { return {}; }
+  virtual std::unique_ptr<VocabularyHead> make_head(HeadParts parts);
+  // Of a head whose table is the embedding's.
+  virtual std::unique_ptr<VocabularyHead> make_tied_head(HeadParts parts) {
+    return make_head(std::move(parts));
+  }
 
   std::unique_ptr<CrossAttention> cross_attention_of_heads(const std::string& name,
                                                            const AttentionOptions& options,
@@ -100,6 +111,9 @@ class DenseBuilder : public Builder {
                                                                 Placement of_bias);
 
  private:
+  // What a head has besides its table.
+  HeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
+                       TokenTable table);
   std::unique_ptr<Norm> norm(const std::string& name, const NormOptions& options, bool centered);
   std::unique_ptr<Norm> query_key_norm(const AttentionOptions& options, const HeadShare& here);
   // The norm's parameters for heads of queries or of keys.

@@ -17,9 +17,14 @@ at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext&)
   return at::embedding(table_.whole().use(scope), tokens);
 }
 
+at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row) {
+  return first_row == 0 ? positions : positions + first_row;
+}
+
 at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
   LayerScope scope = scope_of(weight_);
-  const at::Tensor rows = at::embedding(weight_.use(scope), context.positions);
+  const at::Tensor rows =
+      at::embedding(weight_.use(scope), rows_of_positions(context.positions, first_row_));
   return rows.expand({context.batch, context.sequence, rows.size(-1)});
 }
 
@@ -131,21 +136,27 @@ at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tenso
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                          const StepContext&) {
-  if (table_.is_cut()) {
-    return ops::linear_cross_entropy(x.flatten(0, 1), table_.blocks("vocabulary_head"),
-                                     labels.flatten(), table_.vocabulary());
-  }
   LayerScope scope("vocabulary_head");
-  return ops::linear_cross_entropy(x.flatten(0, 1), table_.whole().use(scope), labels.flatten());
+  const TokenTable& table = parts_.table;
+  if (table.is_cut()) {
+    return ops::linear_cross_entropy(x.flatten(0, 1), table.blocks("vocabulary_head"),
+                                     labels.flatten(), table.vocabulary(), {}, nullptr,
+                                     parts_.logit_options(scope));
+  }
+  const at::Tensor weight = table.whole().use(scope);
+  return ops::linear_cross_entropy(x.flatten(0, 1), weight, labels.flatten(),
+                                   parts_.logit_options(scope));
 }
 
 at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,
                                        bool last_only) {
+  LayerScope scope("vocabulary_head");
   const at::Tensor seen = last_only ? x.narrow(1, context.sequence - 1, 1) : x;
   std::vector<at::Tensor> parts;
-  table_.blocks("vocabulary_head")(
+  parts_.table.blocks("vocabulary_head")(
       [&](const at::Tensor& rows, int64_t) { parts.push_back(at::linear(seen, rows)); });
-  return parts.size() == 1 ? parts.front() : at::cat(parts, -1);
+  return ops::finish_logits(parts.size() == 1 ? parts.front() : at::cat(parts, -1),
+                            parts_.logit_options(scope));
 }
 
 }  // namespace colossal::nn

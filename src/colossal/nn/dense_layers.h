@@ -8,6 +8,7 @@
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
 #include "colossal/nn/head_options.h"
+#include "colossal/nn/head_parts.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
 #include "colossal/ops/attention.h"
@@ -23,13 +24,18 @@ class DenseEmbedding : public Embedding {
   TokenTable table_;
 };
 
+// Of a table of positions whose first one is row `first_row`.
+at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row);
+
 class DensePositionEmbedding : public PositionEmbedding {
  public:
-  explicit DensePositionEmbedding(ParameterHandle weight) : weight_(std::move(weight)) {}
+  DensePositionEmbedding(ParameterHandle weight, int64_t first_row)
+      : weight_(std::move(weight)), first_row_(first_row) {}
   at::Tensor forward(const StepContext& context) override;
 
  private:
   ParameterHandle weight_;
+  int64_t first_row_;
 };
 
 class DenseLinear : public Linear {
@@ -122,13 +128,13 @@ class DenseCrossAttention : public CrossAttention {
 
 class DenseVocabularyHead : public VocabularyHead {
  public:
-  explicit DenseVocabularyHead(TokenTable table) : table_(std::move(table)) {}
+  explicit DenseVocabularyHead(HeadParts parts) : parts_(std::move(parts)) {}
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override;
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override;
 
  private:
-  TokenTable table_;
+  HeadParts parts_;
 };
 
 }  // namespace colossal::nn

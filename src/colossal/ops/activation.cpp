@@ -2,11 +2,11 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
@@ -61,9 +61,9 @@ at::Tensor activation_any(const at::Tensor& x, Activation kind) {
     case Activation::silu:
       return at::silu(x);
     case Activation::relu:
-      return at::relu(x);
+      return at::clamp_min(x, 0);
     case Activation::relu_squared:
-      return at::relu(x).square_();
+      return at::clamp_min(x, 0).square_();
   }
   return {};
 }
@@ -84,7 +84,7 @@ at::Tensor activation_backward_any(const at::Tensor& gradient, const at::Tensor&
     case Activation::relu:
       return at::threshold_backward(gradient, x, 0);
     case Activation::relu_squared:
-      return at::relu(x).mul_(gradient).mul_(2);
+      return at::clamp_min(x, 0).mul_(gradient).mul_(2);
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "colossal/ops/linear_cross_entropy.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
@@ -16,6 +17,7 @@
 
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 #include "colossal/base/error.h"
@@ -27,6 +29,7 @@
 #include "colossal/ops/product.h"
 #include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/row_blocks.h"
+#include "colossal/ops/sum_rows.h"
 
 namespace colossal::ops {
 namespace {
@@ -42,12 +45,36 @@ double logit(const char* row, kernels::ElementType type, int64_t index) {
   return reinterpret_cast<const at::BFloat16*>(row)[index];
 }
 
-// Sum of the losses of a block of logits [rows, vocabulary], an fp64 scalar. With `gradient` the
-// logits become their gradient.
+// Logits [tokens, rows] <- soft_cap * tanh(logits / soft_cap).
+void cap_cpu(const at::Tensor& logits, double soft_cap) {
+  const auto type = element_type(logits.scalar_type());
+  const int64_t row_bytes = logits.size(1) * logits.element_size();
+  auto* const data = static_cast<char*>(logits.mutable_data_ptr());
+  at::parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      kernels::vector_kernels().soft_cap(data + i * row_bytes, type, logits.size(1), soft_cap);
+    }
+  });
+}
+
+void cap_logits(const at::Tensor& logits, double soft_cap) {
+  if (soft_cap == 0 || logits.is_meta()) return;
+  logits.is_cpu() ? cap_cpu(logits, soft_cap)
+                  : static_cast<void>(logits.div_(soft_cap).tanh_().mul_(soft_cap));
+}
+
+// The slope of the cap where the capped logits are these.
+at::Tensor slope_of_cap(const at::Tensor& capped, double soft_cap) {
+  return 1 - (capped / soft_cap).square();
+}
+
+// Sum of the losses of a block of logits [rows, vocabulary], capped already, an fp64 scalar. With
+// `gradient` the logits become their gradient, by what they were before they were capped.
 using LossesOfBlock =
     std::function<at::Tensor(const at::Tensor& logits, const at::Tensor& labels, bool gradient)>;
 
-at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, bool gradient) {
+at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, double soft_cap,
+                      bool gradient) {
   const int64_t vocabulary = logits.size(1);
   const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
   const auto type = element_type(logits.scalar_type());
@@ -65,7 +92,8 @@ at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, 
       const kernels::SoftmaxStatistics statistics =
           kernel.softmax_statistics(row, type, vocabulary);
       losses[i] = kernel.logsumexp(statistics) - logit(row, type, labels[i]);
-      if (gradient) kernel.cross_entropy_gradient(row, type, vocabulary, statistics, labels[i], 0);
+      if (!gradient) continue;
+      kernel.cross_entropy_gradient(row, type, vocabulary, statistics, labels[i], soft_cap);
     }
   });
   double sum = 0;  // in order: the same whatever the threads
@@ -73,7 +101,8 @@ at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, 
   return at::scalar_tensor(sum, at::kDouble);
 }
 
-at::Tensor losses_any(const at::Tensor& logits, const at::Tensor& labels, bool gradient) {
+at::Tensor losses_any(const at::Tensor& logits, const at::Tensor& labels, double soft_cap,
+                      bool gradient) {
   const at::Tensor ignored = labels.eq(kIgnoredLabel);
   const at::Tensor index = labels.masked_fill(ignored, 0).unsqueeze(1);
   const at::Tensor log_probabilities =
@@ -82,12 +111,13 @@ at::Tensor losses_any(const at::Tensor& logits, const at::Tensor& labels, bool g
   if (gradient) {
     at::Tensor logits_gradient = log_probabilities.exp_();
     logits_gradient.scatter_add_(1, index, at::full_like(index, -1, logits_gradient.options()));
+    if (soft_cap != 0) logits_gradient.mul_(slope_of_cap(logits, soft_cap));
     logits.copy_(logits_gradient.masked_fill_(ignored.unsqueeze(1), 0));
   }
   return losses.masked_fill(ignored, 0).sum(at::kDouble);
 }
 
-at::Tensor losses_meta(const at::Tensor&, const at::Tensor& labels, bool) {
+at::Tensor losses_meta(const at::Tensor&, const at::Tensor& labels, double, bool) {
   return at::empty({}, labels.options().dtype(at::kDouble));
 }
 
@@ -142,7 +172,8 @@ at::Tensor losses_of(const at::Tensor& statistics) {
 
 // Logits become the gradient of the losses, `statistics` being the whole vocabulary's.
 void to_gradient_cpu(const at::Tensor& logits, const at::Tensor& label_tensor,
-                     const at::Tensor& ignored_tensor, const at::Tensor& statistics) {
+                     const at::Tensor& ignored_tensor, const at::Tensor& statistics,
+                     double soft_cap) {
   const at::Tensor wide = statistics.to(at::kDouble);
   const auto found = wide.accessor<double, 2>();
   const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
@@ -158,22 +189,23 @@ void to_gradient_cpu(const at::Tensor& logits, const at::Tensor& label_tensor,
       }
       kernels::vector_kernels().cross_entropy_gradient(row, element_type(logits.scalar_type()),
                                                        logits.size(1), {found[0][i], found[1][i]},
-                                                       labels[i], 0);
+                                                       labels[i], soft_cap);
     }
   });
 }
 
 void to_gradient_any(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& ignored,
-                     const at::Tensor& statistics) {
+                     const at::Tensor& statistics, double soft_cap) {
   at::Tensor gradient = (logits.to(statistics.scalar_type()) - statistics[0].unsqueeze(1)).exp_();
   gradient.div_(statistics[1].unsqueeze(1));
   const auto [elsewhere, index] = find_labels(labels, logits.size(1));
   gradient.scatter_add_(1, index, elsewhere.to(gradient.scalar_type()).sub_(1).unsqueeze(1));
+  if (soft_cap != 0) gradient.mul_(slope_of_cap(logits, soft_cap));
   logits.copy_(gradient.masked_fill_(ignored.unsqueeze(1), 0));
 }
 
 void to_gradient_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                      const at::Tensor& statistics) {
+                      const at::Tensor& statistics, double) {
   const at::Tensor wide = statistics.to(at::kDouble);
 }
 
@@ -193,16 +225,17 @@ at::Tensor labels_from(const at::Tensor& labels, const at::Tensor& ignored, int6
   return (labels - begin).masked_fill_(ignored, -1);
 }
 
-LossesOfBlock losses_of_shard(const VocabularyShard& shard) {
-  return [&shard](const at::Tensor& logits, const at::Tensor& global_labels, bool gradient) {
-    const at::Tensor ignored = global_labels.eq(kIgnoredLabel);
-    const at::Tensor labels = labels_from(global_labels, ignored, shard.begin);
-    const ShardFunctions functions = shard_functions(logits);
-    const at::Tensor statistics = functions.statistics(logits, labels);
-    shard.combine(statistics);
-    if (gradient) functions.to_gradient(logits, labels, ignored, statistics);
-    return losses_of(statistics).masked_fill_(ignored, 0).sum(at::kDouble);
-  };
+LossesOfBlock losses_of_shard(const VocabularyShard& shard, double soft_cap) {
+  return
+      [&shard, soft_cap](const at::Tensor& logits, const at::Tensor& global_labels, bool gradient) {
+        const at::Tensor ignored = global_labels.eq(kIgnoredLabel);
+        const at::Tensor labels = labels_from(global_labels, ignored, shard.begin);
+        const ShardFunctions functions = shard_functions(logits);
+        const at::Tensor statistics = functions.statistics(logits, labels);
+        shard.combine(statistics);
+        if (gradient) functions.to_gradient(logits, labels, ignored, statistics, soft_cap);
+        return losses_of(statistics).masked_fill_(ignored, 0).sum(at::kDouble);
+      };
 }
 
 // sum <- (or +=) (logits' gradient)^T x, of a block of tokens. Products in bf16 are not rounded
@@ -241,16 +274,39 @@ bool keeps_logits(int64_t tokens, int64_t hidden, at::ScalarType type, int64_t r
   return narrow < wide && kept <= summed;
 }
 
+using OptionalTensor = std::optional<at::Tensor>;
+
+at::Tensor or_undefined(const OptionalTensor& given) {
+  return given ? *given : at::Tensor();
+}
+
+// Logits <- x weight^T + bias, capped.
+void logits_out(const at::Tensor& logits, const at::Tensor& x, const at::Tensor& weight,
+                const at::Tensor& bias, double soft_cap) {
+  product_out(logits, x, weight.t(), bias);
+  cap_logits(logits, soft_cap);
+}
+
+// sum += the sum over tokens of the logits' gradient, where there is a bias.
+void add_bias_gradient(const at::Tensor& logits_gradient, const at::Tensor& sum) {
+  if (sum.defined()) sum.add_(sum_rows(logits_gradient));
+}
+
+at::Tensor zeros_for_bias(const at::Tensor& bias) {
+  if (!bias.defined()) return {};
+  return at::zeros(bias.sizes(), bias.options().dtype(compute_type(bias.scalar_type())));
+}
+
 // Gradients are undefined where they are not asked for. The weight's is in the type in which it is
 // summed, fp32 (fp64): the backward pass rounds it, once, after scaling. Where the logits are kept,
-// theirs takes its place.
-using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;  // loss, gradients of
-                                                                             // x, weight, logits
+// theirs takes its place. The bias's comes with either.
+using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor,
+                           at::Tensor>;  // loss, gradients of x, weight, logits, bias
 
 // rows: tokens of a block.
 Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
                 bool x_needs_gradient, bool weight_needs_gradient, int64_t rows,
-                const LossesOfBlock& losses_of_block) {
+                const at::Tensor& bias, double soft_cap, const LossesOfBlock& losses_of_block) {
   const int64_t tokens = x.size(0), vocabulary = weight.size(0);
   const at::ScalarType wide = compute_type(x.scalar_type());
   const bool kept = weight_needs_gradient && keeps_logits(tokens, x.size(1), x.scalar_type(), rows);
@@ -262,12 +318,14 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
     weight_gradient = at::empty(weight.sizes(), weight.options().dtype(wide));
     if (tokens == 0) weight_gradient.zero_();
   }
+  const at::Tensor bias_gradient =
+      x_needs_gradient || weight_needs_gradient ? zeros_for_bias(bias) : at::Tensor();
   const at::Tensor memory = at::empty({rows, vocabulary}, x.options());
   for (int64_t begin = 0; begin < tokens; begin += rows) {
     const int64_t size = std::min(rows, tokens - begin);
     const at::Tensor x_block = x.narrow(0, begin, size);
     at::Tensor logits = memory.narrow(0, 0, size);
-    product_out(logits, x_block, weight.t());
+    logits_out(logits, x_block, weight, bias, soft_cap);
     loss += losses_of_block(logits, labels.narrow(0, begin, size),
                             x_needs_gradient || weight_needs_gradient);
     if (x_needs_gradient) {
@@ -275,30 +333,43 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
     }
     if (weight_gradient.defined())
       add_weight_gradient(logits, x_block, begin == 0, weight_gradient);
+    add_bias_gradient(logits, bias_gradient);
   }
-  return {loss.to(wide), x_gradient, weight_gradient, kept ? memory : at::Tensor()};
+  return {loss.to(wide), x_gradient, weight_gradient, kept ? memory : at::Tensor(), bias_gradient};
+}
+
+LossesOfBlock with_cap(decltype(&losses_cpu) losses, double soft_cap) {
+  return [=](const at::Tensor& logits, const at::Tensor& labels, bool gradient) {
+    return losses(logits, labels, soft_cap, gradient);
+  };
 }
 
 Results linear_cross_entropy_cpu(const at::Tensor& x, const at::Tensor& weight,
                                  const at::Tensor& labels, bool x_needs_gradient,
-                                 bool weight_needs_gradient, int64_t logits_bytes) {
+                                 bool weight_needs_gradient, int64_t logits_bytes,
+                                 const OptionalTensor& bias, double soft_cap) {
   check_labels(labels, weight.size(0));
   return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
-                 rows_of_block(x, weight.size(0), logits_bytes), losses_cpu);
+                 rows_of_block(x, weight.size(0), logits_bytes), or_undefined(bias), soft_cap,
+                 with_cap(losses_cpu, soft_cap));
 }
 
 Results linear_cross_entropy_any(const at::Tensor& x, const at::Tensor& weight,
                                  const at::Tensor& labels, bool x_needs_gradient,
-                                 bool weight_needs_gradient, int64_t logits_bytes) {
+                                 bool weight_needs_gradient, int64_t logits_bytes,
+                                 const OptionalTensor& bias, double soft_cap) {
   return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
-                 rows_of_block(x, weight.size(0), logits_bytes), losses_any);
+                 rows_of_block(x, weight.size(0), logits_bytes), or_undefined(bias), soft_cap,
+                 with_cap(losses_any, soft_cap));
 }
 
 Results linear_cross_entropy_meta(const at::Tensor& x, const at::Tensor& weight,
                                   const at::Tensor& labels, bool x_needs_gradient,
-                                  bool weight_needs_gradient, int64_t logits_bytes) {
+                                  bool weight_needs_gradient, int64_t logits_bytes,
+                                  const OptionalTensor& bias, double soft_cap) {
   return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
-                 rows_of_block(x, weight.size(0), logits_bytes), losses_meta);
+                 rows_of_block(x, weight.size(0), logits_bytes), or_undefined(bias), soft_cap,
+                 with_cap(losses_meta, soft_cap));
 }
 
 void scale_copy_cpu(const at::Tensor& to, const at::Tensor& from, const at::Tensor& factor) {
@@ -314,8 +385,9 @@ void scale_copy_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&) {}
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
       "linear_cross_entropy(Tensor x, Tensor weight, Tensor labels, bool x_needs_gradient, "
-      "bool weight_needs_gradient, int logits_bytes) -> (Tensor loss, Tensor x_gradient, Tensor "
-      "weight_gradient, Tensor logits_gradient)");
+      "bool weight_needs_gradient, int logits_bytes, Tensor? bias, float soft_cap) -> (Tensor "
+      "loss, "
+      "Tensor x_gradient, Tensor weight_gradient, Tensor logits_gradient, Tensor bias_gradient)");
   m.def("scale_copy_(Tensor(a!) to, Tensor from, Tensor factor) -> ()");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
@@ -366,19 +438,21 @@ at::Tensor weight_gradient_from(const at::Tensor& logits_gradient, const at::Ten
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& labels, bool x_needs_gradient,
-                            bool weight_needs_gradient, const VocabularyShard* shard,
-                            int64_t logits_bytes) {
+                            const at::Tensor& labels, const OptionalTensor& given_bias,
+                            double soft_cap, bool x_needs_gradient, bool weight_needs_gradient,
+                            const VocabularyShard* shard, int64_t logits_bytes) {
+    const at::Tensor bias = *given_bias;
     static const auto op =
         find_operator<decltype(linear_cross_entropy_cpu)>("colossal::linear_cross_entropy");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    auto [loss, x_gradient, weight_gradient, logits_gradient] =
+    auto [loss, x_gradient, weight_gradient, logits_gradient, bias_gradient] =
         shard ? colossal::ops::forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
-                                       rows_of_block(x, shard->largest, logits_bytes),
-                                       losses_of_shard(*shard))
-              : op.call(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes);
+                                       rows_of_block(x, shard->largest, logits_bytes), bias,
+                                       soft_cap, losses_of_shard(*shard, soft_cap))
+              : op.call(x, weight, labels, x_needs_gradient, weight_needs_gradient, logits_bytes,
+                        bias, soft_cap);
     context->save_for_backward({x_gradient, weight_gradient, logits_gradient,
-                                logits_gradient.defined() ? x : at::Tensor()});
+                                logits_gradient.defined() ? x : at::Tensor(), bias_gradient});
     context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
     return loss;
   }
@@ -391,8 +465,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     COLOSSAL_CHECK(context->saved_data.emplace("spent", true).second,
                    "linear_cross_entropy has one backward pass: its gradients were made in place");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    variable_list result(7);  // none for what is no tensor of numbers
+    variable_list result(9);  // none for what is no tensor of numbers
     result[0] = scaled(x_gradient, gradients[0], type);
+    result[3] = scaled(saved[4], gradients[0], type);
     PutOffGradients* const later = PutOffGradients::of_this_thread();
     if (!logits_gradient.defined()) {
       result[1] = scaled(weight_gradient, gradients[0], type);
@@ -417,12 +492,27 @@ void check_sizes(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
                  c10::toString(weight.scalar_type()), c10::toString(labels.scalar_type()));
 }
 
-at::Tensor apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
-                 const VocabularyShard* shard, int64_t logits_bytes) {
-  check_sizes(x, weight, labels);
+// x and bias times the scale, which so is that of the logits.
+at::Tensor times(const at::Tensor& x, double scale) {
+  return scale == 1 || !x.defined() ? x : x * scale;
+}
+
+// The bias's gradient comes with x's.
+bool needs_gradient(const at::Tensor& bias) {
+  return bias.defined() && bias.requires_grad();
+}
+
+at::Tensor apply(const at::Tensor& given, const at::Tensor& weight, const at::Tensor& labels,
+                 const LogitOptions& options, const VocabularyShard* shard, int64_t logits_bytes) {
+  check_sizes(given, weight, labels);
+  const at::Tensor x = times(given, options.scale), bias = times(options.bias, options.scale);
+  COLOSSAL_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) &&
+                                     bias.scalar_type() == weight.scalar_type()),
+                 "weight {}, bias {}", shape_text(weight), shape_text(bias));
   const bool recording = at::GradMode::is_enabled();
   return LinearCrossEntropy::apply(x.contiguous(), weight.contiguous(), labels.contiguous(),
-                                   recording && x.requires_grad(),
+                                   OptionalTensor(bias), options.soft_cap,
+                                   recording && (x.requires_grad() || needs_gradient(bias)),
                                    recording && weight.requires_grad(), shard, logits_bytes);
 }
 
@@ -469,7 +559,8 @@ struct BlockPlace {
 };
 
 // Calls visit(tokens, logits): of some tokens after the others, as many as logits_bytes hold.
-void for_logits(const at::Tensor& x, const at::Tensor& weight, int64_t logits_bytes,
+void for_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                double soft_cap, int64_t logits_bytes,
                 const std::function<void(Range tokens, const at::Tensor& logits)>& visit) {
   if (weight.size(0) == 0) return;
   const int64_t rows = rows_of_block(x, weight.size(0), logits_bytes);
@@ -477,7 +568,7 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, int64_t logits_by
   for (int64_t begin = 0; begin < x.size(0); begin += rows) {
     const int64_t size = std::min(rows, x.size(0) - begin);
     at::Tensor logits = memory.narrow(0, 0, size);
-    product_out(logits, x.narrow(0, begin, size), weight.t());
+    logits_out(logits, x.narrow(0, begin, size), weight, bias, soft_cap);
     visit({begin, begin + size}, logits);
   }
 }
@@ -488,10 +579,13 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, int64_t logits_by
 struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& before, const at::Tensor& x,
                             const at::Tensor& part, const at::Tensor& labels,
+                            const OptionalTensor& given_bias, double soft_cap,
                             const BlockPlace& place, bool x_needs_gradient,
                             bool weight_needs_gradient, int64_t logits_bytes) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    context->save_for_backward({x, part, labels});
+    const at::Tensor bias = *given_bias;
+    context->save_for_backward({x, part, labels, bias});
+    context->saved_data["soft_cap"] = soft_cap;
     place.save(context);
     context->saved_data["x_needs_gradient"] = x_needs_gradient;
     context->saved_data["weight_needs_gradient"] = weight_needs_gradient;
@@ -499,15 +593,16 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     at::Tensor result = before.clone();
     const at::Tensor weight = place.all_of(part);
     const at::Tensor here = labels_among(labels, labels.eq(kIgnoredLabel), place.runs(weight));
-    for_logits(x, weight, logits_bytes, [&](Range tokens, const at::Tensor& logits) {
-      const at::Tensor found =
-          shard_functions(logits).statistics(logits, here.narrow(0, tokens.begin, tokens.size()));
-      const at::Tensor sum = result.narrow(1, tokens.begin, tokens.size());
-      const at::Tensor largest = at::maximum(sum[0], found[0]);
-      sum[1].mul_((sum[0] - largest).exp_()).addcmul_(found[1], (found[0] - largest).exp_());
-      sum[2].add_(found[2]);
-      sum[0].copy_(largest);
-    });
+    for_logits(
+        x, weight, bias, soft_cap, logits_bytes, [&](Range tokens, const at::Tensor& logits) {
+          const at::Tensor found = shard_functions(logits).statistics(
+              logits, here.narrow(0, tokens.begin, tokens.size()));
+          const at::Tensor sum = result.narrow(1, tokens.begin, tokens.size());
+          const at::Tensor largest = at::maximum(sum[0], found[0]);
+          sum[1].mul_((sum[0] - largest).exp_()).addcmul_(found[1], (found[0] - largest).exp_());
+          sum[2].add_(found[2]);
+          sum[0].copy_(largest);
+        });
     return result;
   }
 
@@ -517,13 +612,15 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     const bool weight_needs_gradient = data["weight_needs_gradient"].toBool();
     const BlockPlace place = BlockPlace::saved(context);
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &part = saved[1], &labels = saved[2];
+    const at::Tensor &x = saved[0], &part = saved[1], &labels = saved[2], &bias = saved[3];
+    const double soft_cap = data["soft_cap"].toDouble();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor& whole = gradients[0];
     const at::Tensor weight = place.all_of(part);
     const at::Tensor ignored = labels.eq(kIgnoredLabel);
     const at::Tensor here = labels_among(labels, ignored, place.runs(weight));
     at::Tensor x_gradient, weight_gradient;
+    at::Tensor bias_gradient = zeros_for_bias(bias);
     if (x_needs_gradient) x_gradient = at::empty_like(x);
     if (weight_needs_gradient) {
       weight_gradient = at::empty(weight.sizes(), weight.options().dtype(whole.scalar_type()));
@@ -532,7 +629,8 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       const auto of = [&](const at::Tensor& tensor, int64_t dim = 0) {
         return tensor.narrow(dim, tokens.begin, tokens.size());
       };
-      shard_functions(logits).to_gradient(logits, of(here), of(ignored), of(whole, 1));
+      shard_functions(logits).to_gradient(logits, of(here), of(ignored), of(whole, 1), soft_cap);
+      add_bias_gradient(logits, bias_gradient);
       if (x_needs_gradient) {
         product_out(of(x_gradient), logits, weight);
       }
@@ -540,7 +638,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
         add_weight_gradient(logits, of(x), tokens.begin == 0, weight_gradient);
       }
     };
-    for_logits(x, weight, data["logits_bytes"].toInt(), add);
+    for_logits(x, weight, bias, soft_cap, data["logits_bytes"].toInt(), add);
     if (x.size(0) == 0 || weight.size(0) == 0) {  // nothing was added
       x_gradient = at::Tensor();
       if (weight_needs_gradient) weight_gradient = at::zeros_like(weight);
@@ -548,11 +646,13 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       const at::Tensor factor = whole[2][0];
       x_gradient = scaled(x_gradient, factor, x.scalar_type());
       weight_gradient = scaled(weight_gradient, factor, x.scalar_type());
+      bias_gradient = scaled(bias_gradient, factor, x.scalar_type());
     }
     if (weight_needs_gradient && place.ranks) {
       weight_gradient = place.ranks->give_back(weight_gradient, part.sizes(), place.index);
     }
-    return {whole, x_gradient, weight_gradient, {}, {}, {}, {}, {}};
+    if (bias_gradient.defined()) bias_gradient = bias_gradient.to(x.scalar_type());
+    return {whole, x_gradient, weight_gradient, {}, bias_gradient, {}, {}, {}, {}, {}};
   }
 };
 
@@ -580,13 +680,30 @@ struct LossOfStatistics : torch::autograd::Function<LossOfStatistics> {
   }
 };
 
+// Of a bias from global row `begin` on the rows of these runs.
+at::Tensor bias_of(const at::Tensor& bias, const std::vector<Range>& runs, int64_t begin) {
+  if (!bias.defined()) return {};
+  std::vector<at::Tensor> parts;
+  for (const Range& run : runs) parts.push_back(bias.narrow(0, run.begin - begin, run.size()));
+  return at::cat(parts);
+}
+
 }  // namespace
+
+at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options) {
+  at::Tensor logits = options.bias.defined() ? products + options.bias : products;
+  logits = times(logits, options.scale);
+  if (options.soft_cap == 0) return logits;
+  return (logits / options.soft_cap).tanh() * options.soft_cap;
+}
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
                                 const at::Tensor& labels, int64_t vocabulary,
                                 const Combine& combine, const BlockRanks* ranks,
+                                const LogitOptions& options, int64_t bias_begin,
                                 int64_t logits_bytes) {
-  const at::Tensor rows = x.contiguous(), flat_labels = labels.contiguous();
+  const at::Tensor rows = times(x, options.scale).contiguous(), flat_labels = labels.contiguous();
+  const at::Tensor bias = times(options.bias, options.scale);
   if (labels.is_cpu()) check_labels(flat_labels, vocabulary);
   const auto wide = x.options().dtype(compute_type(x.scalar_type()));
   // Of no rows.
@@ -597,23 +714,26 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
     if (!ranks) check_sizes(rows, weight, flat_labels);
     const bool recording = at::GradMode::is_enabled();
     const BlockPlace place{.first_row = begin, .index = index++, .ranks = ranks};
-    statistics = BlockStatistics::apply(statistics, rows, weight, flat_labels, place,
-                                        recording && rows.requires_grad(),
-                                        recording && weight.requires_grad(), logits_bytes);
+    statistics = BlockStatistics::apply(
+        statistics, rows, weight, flat_labels,
+        OptionalTensor(bias_of(bias, place.runs(weight), bias_begin)), options.soft_cap, place,
+        recording && (rows.requires_grad() || needs_gradient(bias)),
+        recording && weight.requires_grad(), logits_bytes);
   });
   return LossOfStatistics::apply(statistics, flat_labels, &combine);
 }
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
-                                const at::Tensor& labels, int64_t logits_bytes) {
-  return apply(x, weight, labels, nullptr, logits_bytes);
+                                const at::Tensor& labels, const LogitOptions& options,
+                                int64_t logits_bytes) {
+  return apply(x, weight, labels, options, nullptr, logits_bytes);
 }
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const VocabularyShard& shard,
-                                int64_t logits_bytes) {
+                                const LogitOptions& options, int64_t logits_bytes) {
   if (labels.is_cpu()) check_labels(labels.contiguous(), shard.vocabulary);
-  return apply(x, weight, labels, &shard, logits_bytes);
+  return apply(x, weight, labels, options, &shard, logits_bytes);
 }
 
 int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::ScalarType type,

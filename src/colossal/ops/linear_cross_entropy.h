@@ -11,8 +11,19 @@ namespace colossal::ops {
 inline constexpr int64_t kIgnoredLabel = -100;
 inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;
 
-// Sum of the cross-entropies of labels against the logits x weight^T, a scalar in fp32 (fp64 for
-// fp64); softmax statistics are in that type too. Differentiable in x and weight.
+// What makes logits of the products x weight^T. All zero and one: nothing, the products are the
+// logits. In this order: soft_cap * tanh(scale * (products + bias) / soft_cap).
+struct LogitOptions {
+  at::Tensor bias;  // [rows of the weight], of x's type; undefined: none
+  double scale = 1;
+  double soft_cap = 0;  // 0: none
+};
+
+// Logits [.., rows of the weight] of products.
+at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options);
+
+// Sum of the cross-entropies of labels against the logits, a scalar in fp32 (fp64 for
+// fp64); softmax statistics are in that type too. Differentiable in x, weight and bias.
 //   x       [tokens, hidden]
 //   weight  [vocabulary, hidden], of x's type
 //   labels  [tokens] int64, in [0, vocabulary) or kIgnoredLabel
@@ -23,7 +34,7 @@ inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;
 // gradient of the sum. The weight's gradient is summed over the blocks in fp32 (fp64); where that
 // sum takes more memory than the logits of all tokens, see linear_cross_entropy_keeps_logits().
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
-                                const at::Tensor& labels,
+                                const at::Tensor& labels, const LogitOptions& options = {},
                                 int64_t logits_bytes = kDefaultLogitsBytes);
 
 // The part of a vocabulary whose rows are here, and how the parts come together (M. Shoeybi et al.,
@@ -38,10 +49,11 @@ struct VocabularyShard {
   std::function<void(const at::Tensor& statistics)> combine;
 };
 
-// The same where `weight` is a part of the vocabulary: labels are global, the sum of the losses is
-// the whole's, the gradient of x is this part's share of it.
+// The same where `weight`, and the bias, is a part of the vocabulary: labels are global, the sum of
+// the losses is the whole's, the gradient of x is this part's share of it.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const VocabularyShard& shard,
+                                const LogitOptions& options = {},
                                 int64_t logits_bytes = kDefaultLogitsBytes);
 
 // Tokens whose logits are held at once: as many as logits_bytes hold, at least one.

@@ -151,16 +151,18 @@ struct TokensHere {
 
 class TokenShareOfPositions : public nn::PositionEmbedding {
  public:
-  TokenShareOfPositions(ParameterHandle weight, Ranks ranks)
-      : weight_(std::move(weight)), ranks_(ranks) {}
+  TokenShareOfPositions(ParameterHandle weight, int64_t first_row, Ranks ranks)
+      : weight_(std::move(weight)), first_row_(first_row), ranks_(ranks) {}
 
   at::Tensor forward(const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
-    return at::embedding(weight_.use(scope), TokensHere(context, ranks_.rows(context)).positions);
+    const TokensHere tokens(context, ranks_.rows(context));
+    return at::embedding(weight_.use(scope), nn::rows_of_positions(tokens.positions, first_row_));
   }
 
  private:
   ParameterHandle weight_;
+  int64_t first_row_;
   Ranks ranks_;
 };
 
@@ -206,35 +208,40 @@ class VocabularyEmbedding : public nn::Embedding {
 
 class VocabularyHead : public nn::VocabularyHead {
  public:
-  VocabularyHead(nn::TokenTable table, Ranks ranks) : table_(std::move(table)), ranks_(ranks) {}
+  VocabularyHead(nn::HeadParts parts, Ranks ranks) : parts_(std::move(parts)), ranks_(ranks) {}
 
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
-    const ops::VocabularyShard shard = vocabulary_shard(table_.vocabulary(), ranks_.group);
-    const auto all_tokens = [&] { return ranks_.begin_pair(x, context).flatten(0, 1); };
-    if (table_.is_cut()) {
-      return ops::linear_cross_entropy(all_tokens(), table_.blocks("vocabulary_head"),
-                                       labels.flatten(), shard.vocabulary, shard.combine);
-    }
     nn::LayerScope scope("vocabulary_head");
-    return ops::linear_cross_entropy(all_tokens(), table_.whole().use(scope), labels.flatten(),
-                                     shard);
+    const nn::TokenTable& table = parts_.table;
+    const ops::VocabularyShard shard = vocabulary_shard(table.vocabulary(), ranks_.group);
+    const auto all_tokens = [&] { return ranks_.begin_pair(x, context).flatten(0, 1); };
+    if (table.is_cut()) {
+      return ops::linear_cross_entropy(all_tokens(), table.blocks("vocabulary_head"),
+                                       labels.flatten(), shard.vocabulary, shard.combine, nullptr,
+                                       parts_.logit_options(scope), parts_.rows.begin);
+    }
+    const at::Tensor weight = table.whole().use(scope);
+    return ops::linear_cross_entropy(all_tokens(), weight, labels.flatten(), shard,
+                                     parts_.logit_options(scope));
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
+    nn::LayerScope scope("vocabulary_head");
     at::Tensor used = ranks_.begin_pair(x, context);
     if (last_only) used = used.narrow(1, context.sequence - 1, 1);
     std::vector<at::Tensor> parts;  // [rows of a block, tokens]
-    table_.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
+    parts_.table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
       parts.push_back(at::mm(rows, flat_tokens(used).t()));
     });
-    const at::Tensor part = parts.size() == 1 ? parts.front() : at::cat(parts);
-    const at::Tensor all = gather_rows(part, Shares::even(ranks_.group, table_.vocabulary()));
+    const at::Tensor products = parts.size() == 1 ? parts.front() : at::cat(parts);
+    const at::Tensor part = ops::finish_logits(products.t(), parts_.logit_options(scope)).t();
+    const at::Tensor all = gather_rows(part, Shares::even(ranks_.group, parts_.table.vocabulary()));
     return all.t().contiguous().view({used.size(0), used.size(1), -1});
   }
 
  private:
-  nn::TokenTable table_;
+  nn::HeadParts parts_;
   Ranks ranks_;
 };
 
@@ -294,7 +301,7 @@ std::unique_ptr<nn::PositionEmbedding> Tensor1dBuilder::position_embedding(
   if (!ranks_.share_tokens) return DenseBuilder::position_embedding(name, options);
   auto weight = parameter(name, "weight", {options.vocabulary, options.features},
                           options.initializer, whole());
-  return std::make_unique<TokenShareOfPositions>(weight, ranks_);
+  return std::make_unique<TokenShareOfPositions>(weight, options.first_row, ranks_);
 }
 
 std::unique_ptr<nn::Dropout> Tensor1dBuilder::dropout(const std::string& name, double probability) {
@@ -376,13 +383,17 @@ std::unique_ptr<nn::CrossAttention> Tensor1dBuilder::cross_attention(
                                   sharding_.heads_of(ranks_.group.size(), ranks_.group.rank()));
 }
 
-std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::vocabulary_head(
-    const std::string& name, const nn::EmbeddingOptions& options) {
-  return make_head(vocabulary_table(name, options));
+nn::TokenTable Tensor1dBuilder::head_table(const std::string& name,
+                                           const nn::EmbeddingOptions& options) {
+  return vocabulary_table(name, options);
 }
 
-std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::make_head(nn::TokenTable table) {
-  return std::make_unique<VocabularyHead>(std::move(table), ranks_);
+Range Tensor1dBuilder::head_rows(int64_t vocabulary) const {
+  return Partition(vocabulary, ranks_.group.size()).range(ranks_.group.rank());
+}
+
+std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::make_head(nn::HeadParts parts) {
+  return std::make_unique<VocabularyHead>(std::move(parts), ranks_);
 }
 
 }  // namespace colossal::parallel

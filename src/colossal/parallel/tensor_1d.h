@@ -50,15 +50,15 @@ class Tensor1dBuilder : public nn::DenseBuilder {
                                            const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
                                                       const nn::AttentionOptions& options) override;
-  std::unique_ptr<nn::VocabularyHead> vocabulary_head(const std::string& name,
-                                                      const nn::EmbeddingOptions& options) override;
 
  protected:
   nn::Placement whole() const override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::TokenTable table) override;
+  nn::TokenTable head_table(const std::string& name, const nn::EmbeddingOptions& options) override;
+  Range head_rows(int64_t vocabulary) const override;
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::HeadParts parts) override;
 
  private:
   // Of the dim that is cut, the runs that are here.

@@ -6,6 +6,7 @@
 #include "colossal/base/error.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
+#include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/parallel/collectives.h"
@@ -49,17 +50,19 @@ class GridEmbedding : public nn::Embedding {
 
 class GridPositionEmbedding : public nn::PositionEmbedding {
  public:
-  GridPositionEmbedding(ParameterHandle weight, const BatchCut& batch)
-      : weight_(std::move(weight)), batch_(batch) {}
+  GridPositionEmbedding(ParameterHandle weight, int64_t first_row, const BatchCut& batch)
+      : weight_(std::move(weight)), first_row_(first_row), batch_(batch) {}
 
   at::Tensor forward(const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
-    const at::Tensor rows = at::embedding(weight_.use(scope), context.positions);
+    const at::Tensor rows =
+        at::embedding(weight_.use(scope), nn::rows_of_positions(context.positions, first_row_));
     return rows.expand({batch_.here(context.batch).size(), context.sequence, rows.size(-1)});
   }
 
  private:
   ParameterHandle weight_;
+  int64_t first_row_;
   const BatchCut& batch_;
 };
 
@@ -165,9 +168,9 @@ class GridTable final : public ops::BlockRanks {
 // same backward; blocks of the table are gathered backward too.
 class GridHead : public nn::VocabularyHead {
  public:
-  GridHead(nn::TokenTable table, GridTable ranks, int64_t hidden, const TensorGrid& grid,
+  GridHead(nn::HeadParts parts, GridTable ranks, int64_t hidden, const TensorGrid& grid,
            const comm::Group* activation_mirror)
-      : table_(std::move(table)),
+      : parts_(std::move(parts)),
         ranks_(std::move(ranks)),
         hidden_(hidden),
         grid_(grid),
@@ -178,17 +181,19 @@ class GridHead : public nn::VocabularyHead {
     const Range here = grid_.within.batch.here(context.batch);
     const at::Tensor labels_here = labels.narrow(0, here.begin, here.size()).flatten();
     const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
-    if (table_.is_cut()) {
+    nn::LayerScope scope("vocabulary_head");
+    if (parts_.table.is_cut()) {
       return sum_forward(
-          ops::linear_cross_entropy(tokens_of(x, context), table_.blocks("vocabulary_head"),
-                                    labels_here, vocabulary(), shard.combine, &ranks_),
+          ops::linear_cross_entropy(tokens_of(x, context), parts_.table.blocks("vocabulary_head"),
+                                    labels_here, vocabulary(), shard.combine, &ranks_,
+                                    parts_.logit_options(scope), parts_.rows.begin),
           grid_.within.tokens);
     }
-    nn::LayerScope scope("vocabulary_head");
     const at::Tensor tokens = tokens_of(x, context);
-    const at::Tensor table = ranks_.gather(table_.whole().use(scope), 0);
-    return sum_forward(ops::linear_cross_entropy(tokens, table, labels_here, shard),
-                       grid_.within.tokens);
+    const at::Tensor table = ranks_.gather(parts_.table.whole().use(scope), 0);
+    return sum_forward(
+        ops::linear_cross_entropy(tokens, table, labels_here, shard, parts_.logit_options(scope)),
+        grid_.within.tokens);
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
@@ -196,21 +201,23 @@ class GridHead : public nn::VocabularyHead {
     at::Tensor used = tokens_of(x, context).view({here, context.sequence, hidden_});
     if (last_only) used = used.narrow(1, context.sequence - 1, 1);
     const int64_t positions = used.size(1);
-    const at::Tensor rows = gather_columns(logits_of_part(used.flatten(0, 1)),
-                                           Shares::even(grid_.within.features, vocabulary()));
+    nn::LayerScope scope("vocabulary_head");
+    const at::Tensor part =
+        ops::finish_logits(logits_of_part(used.flatten(0, 1)), parts_.logit_options(scope));
+    const at::Tensor rows = gather_columns(part, Shares::even(grid_.within.features, vocabulary()));
     Shares shares{&grid_.within.tokens, grid_.within.batch.counts(context.batch, 0)};
     shares.sizes = shares.times(positions);
     return gather_rows(rows, shares).view({context.batch, positions, vocabulary()});
   }
 
  private:
-  int64_t vocabulary() const { return table_.vocabulary(); }
+  int64_t vocabulary() const { return parts_.table.vocabulary(); }
 
   // [tokens, rows of this rank's part of the vocabulary]
   at::Tensor logits_of_part(const at::Tensor& x) const {
     std::vector<std::pair<int64_t, at::Tensor>> runs;  // from their first row
     size_t block = 0;
-    table_.blocks("vocabulary_head")([&](const at::Tensor& part, int64_t) {
+    parts_.table.blocks("vocabulary_head")([&](const at::Tensor& part, int64_t) {
       const at::Tensor logits = at::linear(x, ranks_.gather(part, block));
       int64_t begin = 0;
       for (const Range& run : ranks_.rows(block++)) {
@@ -236,7 +243,7 @@ class GridHead : public nn::VocabularyHead {
     return gather_columns(rows, columns);
   }
 
-  nn::TokenTable table_;
+  nn::HeadParts parts_;
   GridTable ranks_;
   int64_t hidden_;
   const TensorGrid& grid_;
@@ -312,7 +319,7 @@ std::unique_ptr<nn::PositionEmbedding> TensorGridBuilder::position_embedding(
   return std::make_unique<GridPositionEmbedding>(
       parameter(name, "weight", {options.vocabulary, options.features}, options.initializer,
                 std::move(placement)),
-      grid_.between.batch);
+      options.first_row, grid_.between.batch);
 }
 
 std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm(nn::NormParts parts) {
@@ -400,24 +407,37 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::fused_linear(const nn::FusedLinea
   return make_product(std::move(product));
 }
 
-std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::vocabulary_head(
-    const std::string& name, const nn::EmbeddingOptions& options) {
+nn::TokenTable TensorGridBuilder::head_table(const std::string& name,
+                                             const nn::EmbeddingOptions& options) {
   const TensorGrid::Block& block = grid_.first;
-  return make_head(table(name, options, block.outputs, block.piece, block.inputs), false);
+  return table(name, options, block.outputs, block.piece, block.inputs);
 }
 
-std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::TokenTable table) {
-  return make_head(std::move(table), grid_.mirror_tied_table);
+Range TensorGridBuilder::head_rows(int64_t vocabulary) const {
+  return Partition(vocabulary, side()).range(grid_.within.features.rank());
 }
 
-std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::TokenTable table,
+nn::Placement TensorGridBuilder::of_head_bias(int64_t) const {
+  return {.reduction = grid_.within.same_features};
+}
+
+std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::HeadParts parts) {
+  return make_head(std::move(parts), false);
+}
+
+std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_tied_head(nn::HeadParts parts) {
+  return make_head(std::move(parts), grid_.mirror_tied_table);
+}
+
+std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::HeadParts parts,
                                                                  bool mirror_table) {
   const comm::Group* mirror = &context_.mirror_group();
-  const std::vector<std::vector<Range>> blocks = blocks_of(rows_of_pieces(table.vocabulary()));
+  const std::vector<std::vector<Range>> blocks =
+      blocks_of(rows_of_pieces(parts.table.vocabulary()));
   const auto first = blocks.begin() + grid_.within.features.rank() * grid_.first.pieces;
   GridTable ranks({first, first + grid_.first.pieces}, sharding_.hidden_size, grid_,
                   mirror_table ? mirror : nullptr);
-  return std::make_unique<GridHead>(std::move(table), std::move(ranks), sharding_.hidden_size,
+  return std::make_unique<GridHead>(std::move(parts), std::move(ranks), sharding_.hidden_size,
                                     grid_, grid_.mirror_activation ? mirror : nullptr);
 }
 

@@ -82,8 +82,6 @@ class TensorGridBuilder : public nn::DenseBuilder {
                                            const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
                                                       const nn::AttentionOptions& options) override;
-  std::unique_ptr<nn::VocabularyHead> vocabulary_head(const std::string& name,
-                                                      const nn::EmbeddingOptions& options) override;
 
  protected:
   virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
@@ -93,7 +91,11 @@ class TensorGridBuilder : public nn::DenseBuilder {
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::TokenTable table) override;
+  nn::TokenTable head_table(const std::string& name, const nn::EmbeddingOptions& options) override;
+  Range head_rows(int64_t vocabulary) const override;
+  nn::Placement of_head_bias(int64_t vocabulary) const override;
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::HeadParts parts) override;
+  std::unique_ptr<nn::VocabularyHead> make_tied_head(nn::HeadParts parts) override;
 
   const TensorGrid& grid() const { return grid_; }
 
@@ -111,7 +113,7 @@ class TensorGridBuilder : public nn::DenseBuilder {
   // Adds what is stored for a product to `product`.
   void add(GridProduct& product, const std::string& name, const nn::LinearOptions& options,
            const LinearSharding& sharding);
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::TokenTable table, bool mirror_table);
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::HeadParts parts, bool mirror_table);
 
   const ParallelContext& context_;
   TensorGrid grid_;

@@ -1,0 +1,25 @@
+// What a vocabulary head's layer is made of, dense or sharded.
+#pragma once
+
+#include <cstdint>
+
+#include "colossal/nn/parameter.h"
+#include "colossal/nn/token_table.h"
+#include "colossal/ops/linear_cross_entropy.h"
+
+namespace colossal::nn {
+
+struct HeadParts {
+  TokenTable table;
+  ParameterHandle bias;  // empty: none
+  Range rows;            // of the vocabulary, to which the bias here belongs
+  double logit_scale = 1;
+  double soft_cap = 0;
+
+  // The bias is here until the scope ends.
+  ops::LogitOptions logit_options(LayerScope& scope) const {
+    return {bias ? bias.use(scope) : at::Tensor(), logit_scale, soft_cap};
+  }
+};
+
+}  // namespace colossal::nn

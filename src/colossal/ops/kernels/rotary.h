@@ -8,15 +8,16 @@ namespace colossal::ops::kernels {
 namespace {
 
 template <typename Real>
-inline void turn_pair(Real& first, Real& second, Real cosine, Real sine) {
+[[gnu::always_inline]] inline void turn_pair(Real& first, Real& second, Real cosine, Real sine) {
   const Real a = first, b = second;
   first = a * cosine - b * sine;
   second = b * cosine + a * sine;
 }
 
 template <typename Real>
-inline void turn_halves(const void* x, const Real* cosines, const Real* sines, void* to,
-                        ElementType type, int64_t head_begin, int64_t half) {
+[[gnu::always_inline]] inline void turn_halves(const void* x, const Real* cosines,
+                                               const Real* sines, void* to, ElementType type,
+                                               int64_t head_begin, int64_t half) {
   alignas(kVectorBytes) Real firsts[kBlock];
   alignas(kVectorBytes) Real seconds[kBlock];
   for (int64_t channel = 0; channel < half; channel += kBlock) {
@@ -33,8 +34,9 @@ inline void turn_halves(const void* x, const Real* cosines, const Real* sines, v
 }
 
 template <typename Real>
-inline void turn_neighbours(const void* x, const Real* cosines, const Real* sines, void* to,
-                            ElementType type, int64_t head_begin, int64_t half) {
+[[gnu::always_inline]] inline void turn_neighbours(const void* x, const Real* cosines,
+                                                   const Real* sines, void* to, ElementType type,
+                                                   int64_t head_begin, int64_t half) {
   alignas(kVectorBytes) Real pairs[kBlock];
   for (int64_t channel = 0; channel < half; channel += kBlock / 2) {
     const int64_t size = smaller(kBlock / 2, half - channel);

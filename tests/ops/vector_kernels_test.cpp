@@ -107,7 +107,7 @@ void expect_softmax_equal() {
       expect_equal_bits([&](const VectorKernels& kernels) {
         auto row = numbers<Real>(count, 5, 4);
         const ElementType type = type_of<Real>();
-        if (cap > 0) kernels.soft_cap(row.data(), type, count, cap);
+        if (cap > 0) kernels.cap_row(row.data(), type, count, cap);
         const SoftmaxStatistics statistics = kernels.softmax_statistics(row.data(), type, count);
         kernels.cross_entropy_gradient(row.data(), type, count, statistics, count / 2, cap);
         std::vector<double> results(row.begin(), row.end());

@@ -23,7 +23,9 @@ struct StepContext {
   int64_t length = 0;          // ... and those before them, whose keys and values are kept
   // Global numbers of the sequences, [batch]: a sample draws the same mask wherever it is computed.
   std::vector<int64_t> sample_ids;
-  // Position of each column in its sequence, [sequence] int64; starts beyond 0 when generating.
+  // Position of each column in its sequence, [sequence] int64, or [batch, sequence] where rows have
+  // positions of their own, which rotation, position embeddings and dropout go by; starts beyond 0
+  // when generating.
   at::Tensor positions;
   // The document of each position of the whole sequence, [batch, whole_sequence] int64, where the
   // activations are: attention stays within documents. Undefined: each sequence is one.

@@ -52,7 +52,7 @@ void cap_cpu(const at::Tensor& logits, double soft_cap) {
   auto* const data = static_cast<char*>(logits.mutable_data_ptr());
   at::parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      kernels::vector_kernels().soft_cap(data + i * row_bytes, type, logits.size(1), soft_cap);
+      kernels::vector_kernels().cap_row(data + i * row_bytes, type, logits.size(1), soft_cap);
     }
   });
 }

@@ -41,6 +41,9 @@ nn::StepContext BatchCut::seen_here(const nn::StepContext& context) const {
   if (context.memory_documents.defined()) {
     seen.memory_documents = context.memory_documents.narrow(0, range.begin, range.size());
   }
+  if (context.positions.dim() == 2) {
+    seen.positions = context.positions.narrow(0, range.begin, range.size());
+  }
   if (context.documents.defined()) {
     seen.documents = context.documents.narrow(0, range.begin, range.size());
   }

@@ -142,7 +142,9 @@ struct TokensHere {
   TokensHere(const StepContext& context, const Shares& rows) {
     const Range here = rows.here();
     const at::Tensor token = at::arange(here.begin, here.end, context.positions.options());
-    positions = context.positions.index_select(0, token.remainder(context.sequence));
+    const bool of_rows = context.positions.dim() == 2;
+    positions = context.positions.flatten().index_select(
+        0, of_rows ? token : token.remainder(context.sequence));
     for (int64_t row = here.begin; row < here.end; ++row) {
       sample_ids.push_back(context.sample_ids[row / context.sequence]);
     }

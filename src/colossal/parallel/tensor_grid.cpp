@@ -55,9 +55,10 @@ class GridPositionEmbedding : public nn::PositionEmbedding {
 
   at::Tensor forward(const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
+    const StepContext seen = batch_.seen_here(context);
     const at::Tensor rows =
-        at::embedding(weight_.use(scope), nn::rows_of_positions(context.positions, first_row_));
-    return rows.expand({batch_.here(context.batch).size(), context.sequence, rows.size(-1)});
+        at::embedding(weight_.use(scope), nn::rows_of_positions(seen.positions, first_row_));
+    return rows.expand({seen.batch, context.sequence, rows.size(-1)});
   }
 
  private:

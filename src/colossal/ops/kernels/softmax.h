@@ -4,7 +4,7 @@
 #include "colossal/base/exact_log.h"
 #include "colossal/ops/kernels/block.h"
 #include "colossal/ops/kernels/exponential.h"
-#include "colossal/ops/kernels/sigmoid.h"
+#include "colossal/ops/kernels/hyperbolic_tangent.h"
 
 namespace colossal::ops::kernels {
 namespace {
@@ -68,27 +68,24 @@ inline double logsumexp(const SoftmaxStatistics& statistics) {
   return statistics.maximum + (finite ? exact_log(statistics.sum) : statistics.sum);
 }
 
-// By tanh(u) = 1 - 2 / (1 + exp(2 u)).
 template <typename Real>
-inline void soft_cap_as(void* row, ElementType type, int64_t count, double given_cap) {
+inline void cap_row_as(void* row, ElementType type, int64_t count, double given_cap) {
   alignas(kVectorBytes) Real buffer[kBlock];
-  const Real cap = static_cast<Real>(given_cap),
-             to_power = static_cast<Real>(2 * kLog2OfE / given_cap);
+  const Real cap = static_cast<Real>(given_cap), per_cap = static_cast<Real>(1 / given_cap);
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = smaller(kBlock, count - begin);
     widen_block(row, type, begin, size, buffer);
     pad_block(buffer, size, Real{0});
     for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
-      const NativeVector<Real> rest = sigmoid_of_power<Real>(load_native(buffer + i) * to_power);
-      store_native(cap * (Real{1} - Real{2} * rest), buffer + i);
+      store_native(cap * hyperbolic_tangent<Real>(load_native(buffer + i) * per_cap), buffer + i);
     }
     narrow_block(buffer, size, row, type, begin);
   }
 }
 
-inline void soft_cap(void* row, ElementType type, int64_t count, double cap) {
+inline void cap_row(void* row, ElementType type, int64_t count, double cap) {
   const bool wide = type == ElementType::float64;
-  (wide ? soft_cap_as<double> : soft_cap_as<float>)(row, type, count, cap);
+  (wide ? cap_row_as<double> : cap_row_as<float>)(row, type, count, cap);
 }
 
 template <typename Real, bool kCapped>

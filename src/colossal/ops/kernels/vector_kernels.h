@@ -184,7 +184,7 @@ struct VectorKernels {
   SoftmaxStatistics (*softmax_statistics)(const void* row, ElementType type, int64_t count);
   double (*logsumexp)(const SoftmaxStatistics& statistics);
   // row <- cap * tanh(row / cap)
-  void (*soft_cap)(void* row, ElementType type, int64_t count, double cap);
+  void (*cap_row)(void* row, ElementType type, int64_t count, double cap);
   // row <- exp(row - maximum) / sum, less 1 at `label`; where the row was capped (cap not 0), times
   // the slope of that, 1 - (row / cap)^2.
   void (*cross_entropy_gradient)(void* row, ElementType type, int64_t count,

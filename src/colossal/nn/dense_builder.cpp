@@ -190,8 +190,8 @@ std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& n
   if (options.query_key_norm.kind != QueryKeyNormOptions::Kind::none) {
     norm = query_key_norm(options, here);
   }
-  auto attention = make_attention_(full_name(name), options, here,
-                                   attention_parameters(name, options, here));
+  auto attention =
+      make_attention_(full_name(name), options, here, attention_parameters(name, options, here));
   if (!norm) return attention;
   return std::make_unique<NormedAttention>(std::move(norm), std::move(attention));
 }
@@ -265,14 +265,15 @@ TokenTable DenseBuilder::head_table(const std::string& name, const EmbeddingOpti
   return token_table(name, options, {{0, options.vocabulary}}, 0);
 }
 
-HeadParts DenseBuilder::head_parts(const std::string& name, const VocabularyHeadOptions& options,
-                                   TokenTable table) {
+VocabularyHeadParts DenseBuilder::head_parts(const std::string& name,
+                                             const VocabularyHeadOptions& options,
+                                             TokenTable table) {
   const int64_t vocabulary = options.table.vocabulary;
-  HeadParts parts{.table = std::move(table),
-                  .bias = {},
-                  .rows = head_rows(vocabulary),
-                  .logit_scale = options.logit_scale,
-                  .soft_cap = options.soft_cap};
+  VocabularyHeadParts parts{.table = std::move(table),
+                            .bias = {},
+                            .rows = head_rows(vocabulary),
+                            .logit_scale = options.logit_scale,
+                            .soft_cap = options.soft_cap};
   if (!options.bias) return parts;
   Placement placement = of_head_bias(vocabulary);
   if (parts.rows.size() < vocabulary) {
@@ -288,7 +289,7 @@ std::unique_ptr<VocabularyHead> DenseBuilder::vocabulary_head(
   return make_head(head_parts(name, options, head_table(name, options.table)));
 }
 
-std::unique_ptr<VocabularyHead> DenseBuilder::make_head(HeadParts parts) {
+std::unique_ptr<VocabularyHead> DenseBuilder::make_head(VocabularyHeadParts parts) {
   return std::make_unique<DenseVocabularyHead>(std::move(parts));
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "colossal/nn/builder.h"
-#include "colossal/nn/head_parts.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
+#include "colossal/nn/vocabulary_head_parts.h"
 
 namespace colossal::nn {
 
@@ -80,9 +80,9 @@ class DenseBuilder : public Builder {
   // The rows of the vocabulary of which a head has the logits here, and the placement of its bias.
   virtual Range head_rows(int64_t vocabulary) const { return {0, vocabulary}; }
   virtual Placement of_head_bias(int64_t /*vocabulary*/) const { return {}; }
-  virtual std::unique_ptr<VocabularyHead> make_head(HeadParts parts);
+  virtual std::unique_ptr<VocabularyHead> make_head(VocabularyHeadParts parts);
   // Of a head whose table is the embedding's.
-  virtual std::unique_ptr<VocabularyHead> make_tied_head(HeadParts parts) {
+  virtual std::unique_ptr<VocabularyHead> make_tied_head(VocabularyHeadParts parts) {
     return make_head(std::move(parts));
   }
 
@@ -112,8 +112,8 @@ class DenseBuilder : public Builder {
 
  private:
   // What a head has besides its table.
-  HeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
-                       TokenTable table);
+  VocabularyHeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
+                                 TokenTable table);
   std::unique_ptr<Norm> norm(const std::string& name, const NormOptions& options, bool centered);
   std::unique_ptr<Norm> query_key_norm(const AttentionOptions& options, const HeadShare& here);
   // The norm's parameters for heads of queries or of keys.

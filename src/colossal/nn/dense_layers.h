@@ -8,9 +8,9 @@
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
 #include "colossal/nn/head_options.h"
-#include "colossal/nn/head_parts.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
+#include "colossal/nn/vocabulary_head_parts.h"
 #include "colossal/ops/attention.h"
 
 namespace colossal::nn {
@@ -128,13 +128,13 @@ class DenseCrossAttention : public CrossAttention {
 
 class DenseVocabularyHead : public VocabularyHead {
  public:
-  explicit DenseVocabularyHead(HeadParts parts) : parts_(std::move(parts)) {}
+  explicit DenseVocabularyHead(VocabularyHeadParts parts) : parts_(std::move(parts)) {}
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override;
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override;
 
  private:
-  HeadParts parts_;
+  VocabularyHeadParts parts_;
 };
 
 }  // namespace colossal::nn

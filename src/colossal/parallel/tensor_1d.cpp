@@ -210,7 +210,8 @@ class VocabularyEmbedding : public nn::Embedding {
 
 class VocabularyHead : public nn::VocabularyHead {
  public:
-  VocabularyHead(nn::HeadParts parts, Ranks ranks) : parts_(std::move(parts)), ranks_(ranks) {}
+  VocabularyHead(nn::VocabularyHeadParts parts, Ranks ranks)
+      : parts_(std::move(parts)), ranks_(ranks) {}
 
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
@@ -243,7 +244,7 @@ class VocabularyHead : public nn::VocabularyHead {
   }
 
  private:
-  nn::HeadParts parts_;
+  nn::VocabularyHeadParts parts_;
   Ranks ranks_;
 };
 
@@ -394,7 +395,7 @@ Range Tensor1dBuilder::head_rows(int64_t vocabulary) const {
   return Partition(vocabulary, ranks_.group.size()).range(ranks_.group.rank());
 }
 
-std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::make_head(nn::HeadParts parts) {
+std::unique_ptr<nn::VocabularyHead> Tensor1dBuilder::make_head(nn::VocabularyHeadParts parts) {
   return std::make_unique<VocabularyHead>(std::move(parts), ranks_);
 }
 

@@ -58,7 +58,7 @@ class Tensor1dBuilder : public nn::DenseBuilder {
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
   nn::TokenTable head_table(const std::string& name, const nn::EmbeddingOptions& options) override;
   Range head_rows(int64_t vocabulary) const override;
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::HeadParts parts) override;
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
 
  private:
   // Of the dim that is cut, the runs that are here.

@@ -169,7 +169,7 @@ class GridTable final : public ops::BlockRanks {
 // same backward; blocks of the table are gathered backward too.
 class GridHead : public nn::VocabularyHead {
  public:
-  GridHead(nn::HeadParts parts, GridTable ranks, int64_t hidden, const TensorGrid& grid,
+  GridHead(nn::VocabularyHeadParts parts, GridTable ranks, int64_t hidden, const TensorGrid& grid,
            const comm::Group* activation_mirror)
       : parts_(std::move(parts)),
         ranks_(std::move(ranks)),
@@ -244,7 +244,7 @@ class GridHead : public nn::VocabularyHead {
     return gather_columns(rows, columns);
   }
 
-  nn::HeadParts parts_;
+  nn::VocabularyHeadParts parts_;
   GridTable ranks_;
   int64_t hidden_;
   const TensorGrid& grid_;
@@ -350,15 +350,14 @@ std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
 
 std::unique_ptr<nn::Attention> TensorGridBuilder::attention(const std::string& name,
                                                             const nn::AttentionOptions& options) {
-  return std::make_unique<GridAttention>(
-      attention_of_heads(name, options, heads_here()), grid_.within.batch);
+  return std::make_unique<GridAttention>(attention_of_heads(name, options, heads_here()),
+                                         grid_.within.batch);
 }
 
 std::unique_ptr<nn::CrossAttention> TensorGridBuilder::cross_attention(
     const std::string& name, const nn::AttentionOptions& options) {
-  return std::make_unique<GridCrossAttention>(
-      cross_attention_of_heads(name, options, heads_here()),
-      grid_.within.batch);
+  return std::make_unique<GridCrossAttention>(cross_attention_of_heads(name, options, heads_here()),
+                                              grid_.within.batch);
 }
 
 void TensorGridBuilder::add(GridProduct& product, const std::string& name,
@@ -422,15 +421,16 @@ nn::Placement TensorGridBuilder::of_head_bias(int64_t) const {
   return {.reduction = grid_.within.same_features};
 }
 
-std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::HeadParts parts) {
+std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::VocabularyHeadParts parts) {
   return make_head(std::move(parts), false);
 }
 
-std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_tied_head(nn::HeadParts parts) {
+std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_tied_head(
+    nn::VocabularyHeadParts parts) {
   return make_head(std::move(parts), grid_.mirror_tied_table);
 }
 
-std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::HeadParts parts,
+std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::VocabularyHeadParts parts,
                                                                  bool mirror_table) {
   const comm::Group* mirror = &context_.mirror_group();
   const std::vector<std::vector<Range>> blocks =

@@ -94,8 +94,8 @@ class TensorGridBuilder : public nn::DenseBuilder {
   nn::TokenTable head_table(const std::string& name, const nn::EmbeddingOptions& options) override;
   Range head_rows(int64_t vocabulary) const override;
   nn::Placement of_head_bias(int64_t vocabulary) const override;
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::HeadParts parts) override;
-  std::unique_ptr<nn::VocabularyHead> make_tied_head(nn::HeadParts parts) override;
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
+  std::unique_ptr<nn::VocabularyHead> make_tied_head(nn::VocabularyHeadParts parts) override;
 
   const TensorGrid& grid() const { return grid_; }
 
@@ -113,7 +113,7 @@ class TensorGridBuilder : public nn::DenseBuilder {
   // Adds what is stored for a product to `product`.
   void add(GridProduct& product, const std::string& name, const nn::LinearOptions& options,
            const LinearSharding& sharding);
-  std::unique_ptr<nn::VocabularyHead> make_head(nn::HeadParts parts, bool mirror_table);
+  std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts, bool mirror_table);
 
   const ParallelContext& context_;
   TensorGrid grid_;

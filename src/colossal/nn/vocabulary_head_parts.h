@@ -9,7 +9,7 @@
 
 namespace colossal::nn {
 
-struct HeadParts {
+struct VocabularyHeadParts {
   TokenTable table;
   ParameterHandle bias;  // empty: none
   Range rows;            // of the vocabulary, to which the bias here belongs

@@ -43,7 +43,7 @@ inline TinyTraining uneven_llama(int64_t heads, double dropout, at::ScalarType t
        {"hidden_size", 56},
        {"intermediate_size", 50},
        {"num_hidden_layers", 2},
-       {"num_attention_heads", heads},
+       {"num_attention_heads", 8},
        {"num_key_value_heads", 2},
        {"head_dim", 10},
        {"max_position_embeddings", 16},
@@ -52,6 +52,7 @@ inline TinyTraining uneven_llama(int64_t heads, double dropout, at::ScalarType t
        {"rope_theta", 100.0},
        {"rope_scaling",
         {{"rope_type", "llama3"}, {"factor", 8.0}, {"original_max_position_embeddings", 16}}}});
+  training.model.heads = heads;  // also those of which no hidden size of a Llama is a multiple
   // Gradients of gate and up are about 1e-5, their rounding in fp32 1e-9; an eps below them would
   // make of that a thousandth of a step, and of five steps more than fp32's tolerance.
   training.eps = 1e-5;

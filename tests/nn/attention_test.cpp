@@ -128,13 +128,14 @@ TEST(CrossAttention, SeesTheMemoryAndNotItsPadding) {
   EXPECT_LE((found - expected).norm().item<double>(), 1e-13 * expected.norm().item<double>());
 }
 
-TEST(CrossAttention, RefusesWhatGoesByPositions) {
+TEST(CrossAttention, RefusesWhatItDoesNotHave) {
   const AttentionOptions plain{.heads = 2, .kv_heads = 2, .head_size = 8, .causal = false};
-  std::vector<AttentionOptions> bad(4, plain);
+  std::vector<AttentionOptions> bad(5, plain);
   bad[0].causal = true;
   bad[1].window = 3;
   bad[2].alibi = 1;
   bad[3].rotary.base = 100;
+  bad[4].query_key_norm.kind = QueryKeyNormOptions::Kind::rms;
   for (const AttentionOptions& options : bad) {
     EXPECT_THROW(DenseBuilder().cross_attention("attention", options), InternalError);
   }

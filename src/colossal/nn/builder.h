@@ -142,7 +142,7 @@ class Builder {
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;
-  // options: not causal, and nothing that goes by positions.
+  // options: not causal, nothing that goes by positions, no norms.
   virtual std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
                                                           const AttentionOptions& options) = 0;
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,

@@ -60,7 +60,8 @@ bool use_libtorch(const at::Tensor& query, const at::Tensor& key, const at::Tens
   const bool one = query.size(2) == 1;
   const bool aligned = !rule.causal || one || query.size(2) == key.size(2);
   const bool is_short = query.scalar_type() == at::kFloat && query.size(2) <= kShortSequence;
-  return plain && aligned && value.size(3) == query.size(3) && (one || is_short);
+  const bool faster = is_short || (one && query.scalar_type() != at::kBFloat16);
+  return plain && aligned && value.size(3) == query.size(3) && faster;
 }
 
 bool libtorch_causal(const at::Tensor& query, const AttentionRule& rule) {

@@ -21,8 +21,8 @@ namespace colossal::ops {
 // of the keys alone: key_sequence >= sequence.
 //
 // T. Dao, "FlashAttention-2", 2023, see flash_attention.h. Where LibTorch's own is faster (one
-// query alone; short fp32) and computes the same, that. Keys that a window hides from all queries
-// are not read.
+// query alone in fp32 or fp64; short fp32) and computes the same, that. Keys that a window hides
+// from all queries are not read.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options);
 

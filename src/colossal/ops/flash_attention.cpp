@@ -500,7 +500,7 @@ AttentionBlock Flash<Format>::prepare(const QueryBlock& block, const KeyBlock& k
       .kept = block.kept ? block.kept + keys.first : nullptr,
       .kept_scale = dropout_.scale};
   if (rule_.soft_cap > 0) {
-    kernels::vector_kernels().soft_cap(prepared);
+    format_.passes.soft_cap(prepared);
     prepared.scale = 1;
   }
   return prepared;

@@ -179,7 +179,8 @@ struct WideFormat {
 
   kernels::BlockProduct<Real> block_product;
   kernels::AttentionPasses passes{kernels::vector_kernels().attention_probabilities,
-                                  kernels::vector_kernels().attention_gradients};
+                                  kernels::vector_kernels().attention_gradients,
+                                  kernels::vector_kernels().soft_cap};
 
   explicit WideFormat(const FlashAttention&) {
     if constexpr (sizeof(Real) == 8) {

@@ -123,7 +123,7 @@ inline void soft_cap_as(const AttentionBlock& block) {
     Real* scores = static_cast<Real*>(block.scores) + key * block.stride;
     for (int64_t lane = 0; lane < block.lanes; lane += Native<Real>::kLanes) {
       const NativeVector<Real> score = load_native(scores + lane) * scale;
-      store_native<Real>(hyperbolic_tangent<Real>(score) * cap, scores + lane);
+      store_native<Real>(hyperbolic_tangent(score) * cap, scores + lane);
     }
   }
 }

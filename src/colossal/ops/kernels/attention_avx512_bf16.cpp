@@ -115,7 +115,7 @@ void gradients(const AttentionBlock& block, void* gradients, const void* logsume
 }  // namespace
 
 const AttentionPasses& avx512_bf16_attention_passes() {
-  static constexpr AttentionPasses passes{probabilities, gradients};
+  static constexpr AttentionPasses passes{probabilities, gradients, soft_cap};
   return passes;
 }
 

@@ -13,7 +13,8 @@ const AttentionPasses* native_bf16_attention_passes() {
 
 AttentionPasses bf16_attention_passes() {
   if (const AttentionPasses* native = native_bf16_attention_passes()) return *native;
-  return {vector_kernels().attention_probabilities, vector_kernels().attention_gradients};
+  return {vector_kernels().attention_probabilities, vector_kernels().attention_gradients,
+          vector_kernels().soft_cap};
 }
 
 }  // namespace colossal::ops::kernels

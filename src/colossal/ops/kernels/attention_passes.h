@@ -9,6 +9,7 @@ namespace colossal::ops::kernels {
 struct AttentionPasses {
   decltype(VectorKernels::attention_probabilities) probabilities;
   decltype(VectorKernels::attention_gradients) gradients;
+  decltype(VectorKernels::soft_cap) soft_cap;
 };
 
 // By fused multiply-adds and the CPU's own conversions to bf16 (AVX-512 BF16), which take numbers

@@ -77,7 +77,7 @@ inline void cap_row_as(void* row, ElementType type, int64_t count, double given_
     widen_block(row, type, begin, size, buffer);
     pad_block(buffer, size, Real{0});
     for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
-      store_native(cap * hyperbolic_tangent<Real>(load_native(buffer + i) * per_cap), buffer + i);
+      store_native(cap * hyperbolic_tangent(load_native(buffer + i) * per_cap), buffer + i);
     }
     narrow_block(buffer, size, row, type, begin);
   }

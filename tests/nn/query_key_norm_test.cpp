@@ -89,7 +89,7 @@ void expect_equal_to_formula(const QueryKeyNormOptions& options,
   // That of a bias of all keys is zero: it moves all scores of a query alike.
   for (size_t i = 0; i < wanted.size(); ++i) {
     EXPECT_LE((found[i] - wanted[i]).norm().item<double>(),
-              1e-12 * std::max(1e-3, wanted[i].norm().item<double>()))
+              1e-12 * std::max(0.1, wanted[i].norm().item<double>()))
         << i;
   }
 }

@@ -89,8 +89,9 @@ struct Turns {
 Turns turns_of(const at::Tensor& positions, const at::Tensor& frequencies, at::ScalarType type,
                double factor, bool backward) {
   const at::Tensor angles = positions.unsqueeze(-1) * frequencies;
-  return {angles.cos().mul_(factor).to(type),
-          angles.sin().mul_(backward ? -factor : factor).to(type)};
+  const at::Tensor cosines = angles.cos();
+  if (factor != 1) cosines.mul_(factor);
+  return {cosines.to(type), angles.sin().mul_(backward ? -factor : factor).to(type)};
 }
 
 at::Tensor rotary_cpu(const at::Tensor& given, const at::Tensor& positions,

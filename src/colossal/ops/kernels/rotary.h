@@ -57,7 +57,7 @@ inline void copy_elements(const void* x, void* to, ElementType type, int64_t beg
 
 template <typename Real, bool kInterleaved>
 inline void rotate_as(const void* x, const void* cosines, const void* sines, void* to,
-                      ElementType type, const TurnedHeads& heads) {
+                      ElementType type, TurnedHeads heads) {
   const Real* const c = static_cast<const Real*>(cosines);
   const Real* const s = static_cast<const Real*>(sines);
   for (int64_t head = 0; head < heads.count; ++head) {

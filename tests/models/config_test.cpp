@@ -51,7 +51,7 @@ TEST(Gpt2Config, RoundTripsThroughJson) {
   config["resid_pdrop"] = 0.25;
   const ModelSpecification parsed = ModelFolder(config).resolve();
   EXPECT_EQ(parsed.decoder.inner, 52);
-  EXPECT_EQ(parsed.decoder.residual_dropout, 0.25);
+  EXPECT_EQ(parsed.decoder.mlp_dropout, 0.25);
   EXPECT_EQ(parse(parsed.config), parsed.decoder);
 }
 
@@ -68,9 +68,8 @@ TEST(Gpt2Config, EveryFieldIsCheckedByName) {
       {{{"attn_pdrop", 1.5}}, "attn_pdrop = 1.5"},
       {{{"attn_pdrop", json::array()}}, "attn_pdrop = []"},
       {{{"tie_word_embeddings", 1}}, "tie_word_embeddings = 1"},
-      {{{"activation_function", "relu"}}, "expected \"gelu_new\" or \"gelu_pytorch_tanh\""},
-      {{{"scale_attn_weights", false}}, "scale_attn_weights = false"},
-      {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
+      {{{"activation_function", "swish9"}}, "activation_function = \"swish9\": expected one of: "},
+      {{{"add_cross_attention", true}}, "add_cross_attention = true"},
   };
   for (const auto& [change, message] : cases) {
     json config = valid();
@@ -170,21 +169,20 @@ TEST(LlamaConfig, EveryFieldIsCheckedByName) {
       {{{"hidden_size", 40}, {"head_dim", 8}}, "hidden_size = 40 is not a multiple"},
       {{{"head_dim", 1 << 20}}, "num_attention_heads = 6 x head_dim = 1048576: at most 1048576"},
       {{{"initializer_range", 2.0}}, "initializer_range = 2.0"},
-      {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor = 0.5"},
+      {{{"partial_rotary_factor", 0.5}}, "must turn, not 3"},
       {{{"quantization_config", {{"bits", 4}}}},
        "quantization_config: weights that were stored quantised are not read"},
       {{{"rope_scaling", {{"factor", 2.0}}}}, "rope_scaling.factor = 2.0: rope_type \"default\""},
       {{{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}}, "full_attention"},
-      {{{"model_type", "qwen2"}, {"layer_types", {"full_attention", "sliding_attention"}}},
-       "layer_types = [\"full_attention\",\"sliding_attention\"]: expected a list of 2"},
-      {{{"hidden_act", "gelu"}}, "hidden_act = \"gelu\""},
-      {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_type = \"yarn\""},
+      {{{"model_type", "qwen2"}, {"layer_types", {"full_attention", "sliding"}}},
+       "layer_types = [\"full_attention\",\"sliding\"]: expected a list of 2"},
+      {{{"hidden_act", "gelu9"}}, "hidden_act = \"gelu9\""},
+      {{{"rope_scaling", {{"rope_type", "yarn9"}}}}, "rope_type = \"yarn9\""},
       {{{"rope_scaling", "linear"}}, "rope_scaling = \"linear\": expected an object"},
       {{{"rope_theta", -1}}, "rope_theta = -1"},
       {{{"rope_scaling",
          {{"rope_type", "llama3"}, {"low_freq_factor", 4.0}, {"high_freq_factor", 4.0}}}},
        "high_freq_factor = 4"},
-      {{{"model_type", "qwen2"}, {"use_sliding_window", true}}, "use_sliding_window = true"},
   };
   for (const auto& [change, message] : cases) {
     json config = valid_llama();

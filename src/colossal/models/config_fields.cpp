@@ -191,6 +191,21 @@ std::vector<std::string> ConfigFields::text_of_layers(const std::string& name, i
   return value->get<std::vector<std::string>>();
 }
 
+std::vector<double> ConfigFields::numbers(const std::string& name, int64_t count, double minimum,
+                                          double maximum) {
+  const nlohmann::json* value = find(name);
+  if (!value || !value->is_array() || static_cast<int64_t>(value->size()) != count) {
+    refuse(name, value ? *value : nlohmann::json(),
+           fmt::format("expected a list of {} numbers", count));
+  }
+  std::vector<double> numbers;
+  for (const nlohmann::json& number : *value) {
+    numbers.push_back(checked_number(name, number, minimum, maximum));
+  }
+  note(name, *value);
+  return numbers;
+}
+
 nlohmann::json ConfigFields::object(const std::string& name) {
   const nlohmann::json* value = find(name);
   if (value && !value->is_object()) refuse(name, *value, "expected an object");

@@ -54,6 +54,9 @@ class ConfigFields {
   // another number of them or for one that is not among `allowed`.
   std::vector<std::string> text_of_layers(const std::string& name, int64_t layers,
                                           const std::vector<std::string>& allowed);
+  // A list of `count` numbers. Throws FieldError where it is absent.
+  std::vector<double> numbers(const std::string& name, int64_t count, double minimum,
+                              double maximum);
   // An object as it stands; null where it is absent.
   nlohmann::json object(const std::string& name);
   // For settings of which only some values are computed here.
@@ -61,6 +64,7 @@ class ConfigFields {
   // The field has no influence on what is computed.
   void ignore(const std::string& name) { note(name, json_.value(name, nlohmann::json())); }
 
+  const nlohmann::json& json() const { return json_; }
   // Every field that was read, with its value or fallback.
   const nlohmann::json& resolved() const { return resolved_; }
   const std::vector<std::string>& dropouts() const { return dropouts_; }

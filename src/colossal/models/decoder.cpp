@@ -1,31 +1,45 @@
 #include "colossal/models/decoder.h"
 
+#include <ATen/ops/full.h>
+
 #include "colossal/models/decoder_block.h"
 
 namespace colossal::models {
 
-Decoder::Decoder(nn::Builder& build, const DecoderConfig& config) {
+Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
+    : embedding_scale_(config.embedding_scale) {
   const nn::Initializer normal = nn::Initializer::normal(config.initializer_range);
   const nn::EmbeddingOptions table{config.vocabulary, config.hidden, normal};
   build.begin_part({nn::ModelPart::Kind::embedding});
   token_embedding_ = build.embedding("token_embedding", table);
   if (config.learned_positions) {
-    position_embedding_ =
-        build.position_embedding("position_embedding", {config.positions, config.hidden, normal});
+    position_embedding_ = build.position_embedding(
+        "position_embedding", {.vocabulary = config.positions + config.position_offset,
+                               .features = config.hidden,
+                               .initializer = normal,
+                               .first_row = config.position_offset});
   }
+  if (config.embedding_norm) embedding_norm_ = make_norm(build, "embedding_norm", config);
   embedding_dropout_ = build.dropout("embedding_dropout", config.embedding_dropout);
   blocks_ = nn::Blocks(build, config.layers,
                        [&](int64_t layer) { return make_decoder_block(build, config, layer); });
   build.begin_part({nn::ModelPart::Kind::head});
-  final_norm_ = make_norm(build, "final_norm", config);
-  head_ = config.tied_head ? build.tied_vocabulary_head("head", "token_embedding", {.table = table})
-                           : build.vocabulary_head("head", {.table = table});
+  if (config.final_norm) final_norm_ = make_norm(build, "final_norm", config);
+  const nn::VocabularyHeadOptions head{.table = table,
+                                       .bias = config.head_bias,
+                                       .logit_scale = config.logit_scale,
+                                       .soft_cap = config.logit_soft_cap};
+  head_ = config.tied_head ? build.tied_vocabulary_head("head", "token_embedding", head)
+                           : build.vocabulary_head("head", head);
 }
 
 at::Tensor Decoder::embed(const at::Tensor& tokens, const nn::StepContext& context) {
   // In this order, so that gradients of positions come before those of tokens, as parameters do.
   at::Tensor x = token_embedding_->forward(tokens, context);
+  // Rounded to the type of the embeddings, as transformers does.
+  if (embedding_scale_ != 1) x = x * at::full({}, embedding_scale_, x.options());
   if (position_embedding_) x = x + position_embedding_->forward(context);
+  if (embedding_norm_) x = embedding_norm_->forward(x, context);
   return embedding_dropout_->forward(x, context);
 }
 
@@ -33,14 +47,18 @@ at::Tensor Decoder::run_blocks(Range blocks, const at::Tensor& x, const nn::Step
   return blocks_.forward(blocks, x, context);
 }
 
+at::Tensor Decoder::normed(const at::Tensor& x, const nn::StepContext& context) {
+  return final_norm_ ? final_norm_->forward(x, context) : x;
+}
+
 at::Tensor Decoder::head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                   const nn::StepContext& context) {
-  return head_->loss_sum(final_norm_->forward(x, context), labels, context);
+  return head_->loss_sum(normed(x, context), labels, context);
 }
 
 at::Tensor Decoder::head_logits(const at::Tensor& x, const nn::StepContext& context,
                                 bool last_only) {
-  return head_->logits(final_norm_->forward(x, context), context, last_only);
+  return head_->logits(normed(x, context), context, last_only);
 }
 
 }  // namespace colossal::models

@@ -24,11 +24,15 @@ class Decoder : public LanguageModel {
                          bool last_only) override;
 
  private:
+  at::Tensor normed(const at::Tensor& x, const nn::StepContext& context);
+
+  double embedding_scale_;
   std::unique_ptr<nn::Embedding> token_embedding_;
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null: the family has none
+  std::unique_ptr<nn::Norm> embedding_norm_;                   // null: the family has none
   std::unique_ptr<nn::Dropout> embedding_dropout_;
   nn::Blocks blocks_;
-  std::unique_ptr<nn::Norm> final_norm_;
+  std::unique_ptr<nn::Norm> final_norm_;  // null: the family has none
   std::unique_ptr<nn::VocabularyHead> head_;
 };
 

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <tuple>
 
-#include "colossal/ops/activation.h"
-
 namespace colossal::models {
 namespace {
 
@@ -16,13 +14,17 @@ class BlockMaker {
   BlockMaker(nn::Builder& build, const DecoderConfig& config, int64_t layer)
       : build_(build), config_(config), layer_(layer) {}
 
-  std::unique_ptr<nn::Norm> norm(const std::string& name) const {
-    return make_norm(build_, name, config_);
+  const DecoderConfig& config() const { return config_; }
+
+  std::unique_ptr<nn::Norm> norm_if(bool has, const std::string& name) const {
+    return has ? make_norm(build_, name, config_) : nullptr;
   }
 
   std::unique_ptr<nn::Linear> qkv() const {
     const int64_t queries = config_.query_features(), keys = config_.key_features();
-    if (config_.stored_in_out) return linear("qkv", config_.hidden, queries + 2 * keys, true);
+    if (config_.stored_in_out) {
+      return linear("qkv", config_.hidden, queries + 2 * keys, config_.qkv_bias);
+    }
     return build_.fused_linear({.in_features = config_.hidden,
                                 .parts = {{"query", queries}, {"key", keys}, {"value", keys}},
                                 .bias = config_.qkv_bias,
@@ -39,7 +41,11 @@ class BlockMaker {
                              .head_size = config_.head_size,
                              .scale = kind.scale != 0 ? kind.scale : 1 / std::sqrt(size),
                              .dropout = config_.attention_dropout,
-                             .rotary = kind.rotary});
+                             .query_key_norm = config_.query_key_norm,
+                             .rotary = kind.rotary,
+                             .window = kind.window,
+                             .soft_cap = config_.attention_soft_cap,
+                             .alibi = config_.alibi});
   }
 
   std::unique_ptr<nn::Linear> attention_output() const {
@@ -47,24 +53,23 @@ class BlockMaker {
   }
 
   std::unique_ptr<nn::Linear> mlp_up() const {
-    if (!config_.gated) return linear("mlp_up", config_.hidden, config_.inner, config_.mlp_bias);
+    if (!config_.gated) return linear("mlp_up", config_.hidden, config_.inner, config_.mlp_up_bias);
     return build_.fused_linear({.in_features = config_.hidden,
                                 .parts = {{"mlp_gate", config_.inner}, {"mlp_up", config_.inner}},
-                                .bias = config_.mlp_bias,
+                                .bias = config_.mlp_up_bias,
                                 .initializer = normal()});
   }
 
   std::unique_ptr<nn::GatedActivation> gated_activation() const {
-    return config_.gated ? build_.gated_activation("mlp_activation", ops::Activation::silu)
-                         : nullptr;
+    return config_.gated ? build_.gated_activation("mlp_activation", config_.activation) : nullptr;
   }
 
   std::unique_ptr<nn::Linear> mlp_down() const {
-    return to_residual("mlp_down", config_.inner, config_.mlp_bias);
+    return to_residual("mlp_down", config_.inner, config_.mlp_down_bias);
   }
 
-  std::unique_ptr<nn::Dropout> dropout(const std::string& name) const {
-    return build_.dropout(name, config_.residual_dropout);
+  std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) const {
+    return build_.dropout(name, probability);
   }
 
  private:
@@ -95,57 +100,154 @@ class BlockMaker {
   int64_t layer_;
 };
 
-class DecoderBlock : public nn::Block {
+// The attention between its norms.
+class AttentionBranch {
  public:
-  explicit DecoderBlock(const BlockMaker& make)
-      : attention_norm_(make.norm("attention_norm")),
-        qkv_(make.qkv()),
+  explicit AttentionBranch(const BlockMaker& make)
+      : qkv_(make.qkv()),
         attention_(make.attention()),
-        attention_output_(make.attention_output()),
-        attention_dropout_(make.dropout("attention_dropout")),
-        mlp_norm_(make.norm("mlp_norm")),
-        mlp_up_(make.mlp_up()),
-        gated_activation_(make.gated_activation()),
-        mlp_down_(make.mlp_down()),
-        mlp_dropout_(make.dropout("mlp_dropout")) {}
+        output_(make.attention_output()),
+        dropout_(make.dropout("attention_dropout", make.config().attention_output_dropout)) {}
 
-  at::Tensor forward(const at::Tensor& input, const nn::StepContext& context) override {
-    at::Tensor x = input;
-    at::Tensor y = attend(attention_norm_->forward(x, context), context);
-    std::tie(x, y) = mlp_norm_->add_forward(x, y, context);
-    return x + run_mlp(y, context);
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
+    const at::Tensor seen = attention_->forward(qkv_->forward(x, context), context);
+    return dropout_->forward(output_->forward(seen, context), context);
   }
 
  private:
-  at::Tensor attend(const at::Tensor& x, const nn::StepContext& context) const {
-    const at::Tensor seen = attention_->forward(qkv_->forward(x, context), context);
-    return attention_dropout_->forward(attention_output_->forward(seen, context), context);
-  }
-
-  at::Tensor run_mlp(const at::Tensor& x, const nn::StepContext& context) const {
-    const at::Tensor up = mlp_up_->forward(x, context);
-    const at::Tensor activated = gated_activation_ ? gated_activation_->forward(up, context)
-                                                   : ops::activate(up, ops::Activation::gelu_tanh);
-    return mlp_dropout_->forward(mlp_down_->forward(activated, context), context);
-  }
-
-  std::unique_ptr<nn::Norm> attention_norm_;
   std::unique_ptr<nn::Linear> qkv_;
   std::unique_ptr<nn::Attention> attention_;
-  std::unique_ptr<nn::Linear> attention_output_;
-  std::unique_ptr<nn::Dropout> attention_dropout_;
+  std::unique_ptr<nn::Linear> output_;
+  std::unique_ptr<nn::Dropout> dropout_;
+};
+
+// The MLP between its norms.
+class MlpBranch {
+ public:
+  explicit MlpBranch(const BlockMaker& make)
+      : up_(make.mlp_up()),
+        gated_activation_(make.gated_activation()),
+        activation_(make.config().activation),
+        down_(make.mlp_down()),
+        dropout_(make.dropout("mlp_dropout", make.config().mlp_dropout)) {}
+
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
+    const at::Tensor up = up_->forward(x, context);
+    const at::Tensor activated = gated_activation_ ? gated_activation_->forward(up, context)
+                                                   : ops::activate(up, activation_);
+    return dropout_->forward(down_->forward(activated, context), context);
+  }
+
+ private:
+  std::unique_ptr<nn::Linear> up_;
+  std::unique_ptr<nn::GatedActivation> gated_activation_;  // null: a plain one
+  ops::Activation activation_;
+  std::unique_ptr<nn::Linear> down_;
+  std::unique_ptr<nn::Dropout> dropout_;
+};
+
+at::Tensor normed(const std::unique_ptr<nn::Norm>& norm, const at::Tensor& x,
+                  const nn::StepContext& context) {
+  return norm ? norm->forward(x, context) : x;
+}
+
+// One branch after the other.
+class SequentialBlock : public nn::Block {
+ public:
+  explicit SequentialBlock(const BlockMaker& make)
+      : place_(make.config().norm_place),
+        residual_of_norm_(make.config().residual_of_norm),
+        scale_(make.config().branch_scale),
+        attention_norm_(make.norm_if(make.config().has_norm_before(), "attention_norm")),
+        attention_(make),
+        attention_output_norm_(make.norm_if(!is_before(), "attention_output_norm")),
+        mlp_norm_(make.norm_if(make.config().has_norm_before(), "mlp_norm")),
+        mlp_(make),
+        mlp_output_norm_(make.norm_if(!is_before(), "mlp_output_norm")) {}
+
+  at::Tensor forward(const at::Tensor& input, const nn::StepContext& context) override {
+    at::Tensor x = input;
+    at::Tensor y = normed(attention_norm_, x, context);
+    const at::Tensor attended = scaled(attention_.forward(y, context));
+    if (residual_of_norm_) x = y;
+    switch (place_) {
+      case Place::before:
+        std::tie(x, y) = mlp_norm_->add_forward(x, attended, context);
+        break;
+      case Place::after:
+        x = y = x + attention_output_norm_->forward(attended, context);
+        break;
+      case Place::around:
+        std::tie(x, y) =
+            mlp_norm_->add_forward(x, attention_output_norm_->forward(attended, context), context);
+        break;
+      case Place::residual:
+        x = y = attention_output_norm_->add_forward(x, attended, context).second;
+        break;
+    }
+    if (residual_of_norm_) x = y;
+    return join(x, scaled(mlp_.forward(y, context)), context);
+  }
+
+ private:
+  using Place = DecoderConfig::NormPlace;
+
+  bool is_before() const { return place_ == Place::before; }
+
+  at::Tensor scaled(const at::Tensor& branch) const {
+    return scale_ == 1 ? branch : branch * scale_;
+  }
+
+  at::Tensor join(const at::Tensor& x, const at::Tensor& branch,
+                  const nn::StepContext& context) const {
+    if (place_ == Place::before) return x + branch;
+    if (place_ == Place::residual) return mlp_output_norm_->add_forward(x, branch, context).second;
+    return x + mlp_output_norm_->forward(branch, context);
+  }
+
+  Place place_;
+  bool residual_of_norm_;
+  double scale_;
+  std::unique_ptr<nn::Norm> attention_norm_;  // null where the place has none; so the others
+  AttentionBranch attention_;
+  std::unique_ptr<nn::Norm> attention_output_norm_;
   std::unique_ptr<nn::Norm> mlp_norm_;
-  std::unique_ptr<nn::Linear> mlp_up_;
-  std::unique_ptr<nn::GatedActivation> gated_activation_;  // null: a plain activation
-  std::unique_ptr<nn::Linear> mlp_down_;
-  std::unique_ptr<nn::Dropout> mlp_dropout_;
+  MlpBranch mlp_;
+  std::unique_ptr<nn::Norm> mlp_output_norm_;
+};
+
+// Both branches at once.
+class ParallelBlock : public nn::Block {
+ public:
+  explicit ParallelBlock(const BlockMaker& make)
+      : attention_norm_(make.norm_if(true, "attention_norm")),
+        attention_(make),
+        mlp_norm_(make.norm_if(!make.config().shared_norm, "mlp_norm")),
+        mlp_(make) {}
+
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) override {
+    const at::Tensor y = attention_norm_->forward(x, context);
+    const at::Tensor attended = attention_.forward(y, context);
+    const at::Tensor of_mlp = mlp_.forward(mlp_norm_ ? mlp_norm_->forward(x, context) : y, context);
+    return x + attended + of_mlp;
+  }
+
+ private:
+  std::unique_ptr<nn::Norm> attention_norm_;
+  AttentionBranch attention_;
+  std::unique_ptr<nn::Norm> mlp_norm_;  // null: the attention's
+  MlpBranch mlp_;
 };
 
 }  // namespace
 
 std::unique_ptr<nn::Norm> make_norm(nn::Builder& build, const std::string& name,
                                     const DecoderConfig& config) {
-  const nn::NormOptions options{.features = config.hidden, .epsilon = config.norm_epsilon};
+  const nn::NormOptions options{.features = config.hidden,
+                                .epsilon = config.norm_epsilon,
+                                .weight = config.norm_weight,
+                                .bias = config.norm_bias,
+                                .unit_offset = config.norm_unit_offset};
   return config.norm == DecoderConfig::Norm::rms ? build.rms_norm(name, options)
                                                  : build.layer_norm(name, options);
 }
@@ -153,7 +255,9 @@ std::unique_ptr<nn::Norm> make_norm(nn::Builder& build, const std::string& name,
 std::unique_ptr<nn::Block> make_decoder_block(nn::Builder& build, const DecoderConfig& config,
                                               int64_t layer) {
   const auto scope = build.scope(fmt::format("blocks.{}", layer));
-  return std::make_unique<DecoderBlock>(BlockMaker(build, config, layer));
+  const BlockMaker make(build, config, layer);
+  if (config.parallel_branches) return std::make_unique<ParallelBlock>(make);
+  return std::make_unique<SequentialBlock>(make);
 }
 
 }  // namespace colossal::models

@@ -1,5 +1,7 @@
 #include "colossal/models/decoder_config.h"
 
+#include <algorithm>
+
 namespace colossal::models {
 namespace {
 
@@ -15,19 +17,45 @@ ProductSizes products_of_layer(const DecoderConfig& config) {
   ProductSizes sizes{hidden * (qkv + queries + up + config.inner)};
   if (config.qkv_bias) sizes.biases += qkv;
   if (config.attention_output_bias) sizes.biases += hidden;
-  if (config.mlp_bias) sizes.biases += up + hidden;
+  if (config.mlp_up_bias) sizes.biases += up;
+  if (config.mlp_down_bias) sizes.biases += hidden;
   return sizes;
 }
 
 int64_t norm_parameters(const DecoderConfig& config) {
-  return config.hidden * (config.norm == DecoderConfig::Norm::layer ? 2 : 1);
+  if (!config.norm_weight) return 0;
+  const bool bias = config.norm == DecoderConfig::Norm::layer && config.norm_bias;
+  return config.hidden * (bias ? 2 : 1);
+}
+
+int64_t norms_of_layer(const DecoderConfig& config) {
+  if (config.parallel_branches) return config.shared_norm ? 1 : 2;
+  return config.norm_place == DecoderConfig::NormPlace::around ? 4 : 2;
+}
+
+int64_t query_key_norm_parameters(const DecoderConfig& config) {
+  const nn::QueryKeyNormOptions& norm = config.query_key_norm;
+  if (norm.kind == nn::QueryKeyNormOptions::Kind::none) return 0;
+  const bool of_all = norm.over == nn::QueryKeyNormOptions::Over::all_heads || norm.own_weights;
+  const int64_t weights =
+      of_all ? config.query_features() + config.key_features() : 2 * config.head_size;
+  return weights * (norm.bias ? 2 : 1);
 }
 
 }  // namespace
 
+double ModelFacts::flops_per_token(int64_t sequence) const {
+  int64_t seen = 0;  // keys that a query of each layer sees at most
+  for (const int64_t window : windows) seen += window > 0 ? std::min(window, sequence) : sequence;
+  return 6.0 * static_cast<double>(product_weights) +
+         12.0 * static_cast<double>(heads * head_size * seen);
+}
+
 ModelFacts facts(const DecoderConfig& config) {
-  const ProductSizes of_layer = products_of_layer(config);
-  const int64_t table = config.vocabulary * config.hidden;
+  const ProductSizes products = products_of_layer(config);
+  const int64_t table = config.vocabulary * config.hidden, norm = norm_parameters(config);
+  const int64_t of_layer = products.weights + products.biases + norms_of_layer(config) * norm +
+                           query_key_norm_parameters(config);
   ModelFacts facts;
   facts.family = config.family;
   facts.layers = config.layers;
@@ -37,11 +65,16 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.head_size = config.head_size;
   facts.vocabulary = config.vocabulary;
   facts.positions = config.positions;
-  facts.product_weights = config.layers * of_layer.weights + table;
-  facts.parameters =
-      config.layers * (of_layer.weights + of_layer.biases + 2 * norm_parameters(config)) +
-      norm_parameters(config) + table * (config.tied_head ? 1 : 2) +
-      (config.learned_positions ? config.positions * config.hidden : 0);
+  facts.product_weights = config.layers * products.weights + table;
+  facts.parameters = config.layers * of_layer + (config.embedding_norm ? norm : 0) +
+                     (config.final_norm ? norm : 0) + table * (config.tied_head ? 1 : 2) +
+                     (config.head_bias ? config.vocabulary : 0);
+  if (config.learned_positions) {
+    facts.parameters += (config.positions + config.position_offset) * config.hidden;
+  }
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    facts.windows.push_back(config.attention_of(layer).window);
+  }
   return facts;
 }
 

@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "colossal/models/language_model.h"
+#include "colossal/nn/builder.h"
+#include "colossal/ops/activation.h"
 #include "colossal/ops/rotary.h"
 
 namespace colossal::models {
 
 // The attention of one layer, where layers differ.
 struct LayerAttention {
-  double scale = 0;  // of the scores; 0: 1 / sqrt(head_size)
+  double scale = 0;    // of the scores; 0: 1 / sqrt(head_size)
+  int64_t window = 0;  // keys that a query sees, itself included; 0: all up to itself
   ops::RotaryOptions rotary{};
 
   bool operator==(const LayerAttention&) const = default;
@@ -25,9 +28,34 @@ struct DecoderConfig {
   int64_t layers = 0;
   int64_t positions = 0;  // longest sequence
 
+  // Before the blocks: tokens * embedding_scale + learned positions, a norm, dropout.
+  double embedding_scale = 1;
+  bool learned_positions = false;
+  int64_t position_offset = 0;  // the first so many learned positions are never used
+  bool embedding_norm = false;
+
   enum class Norm { rms, layer };
   Norm norm = Norm::rms;
   double norm_epsilon = 1e-5;
+  bool norm_weight = true;        // false: norms have no parameters
+  bool norm_bias = true;          // of layer norms
+  bool norm_unit_offset = false;  // 1 + weight multiplies
+
+  // Where a block's two branches, attention and MLP, have norms.
+  enum class NormPlace {
+    before,   // x + branch(norm(x))
+    after,    // x + norm(branch(x))
+    around,   // x + norm(branch(norm(x)))
+    residual  // norm(x + branch(x))
+  };
+  NormPlace norm_place = NormPlace::before;
+  bool residual_of_norm = false;  // norms before: norm(x) + branch(norm(x))
+  // Both branches read the block's input (B. Wang, GPT-J, 2021): x + attention(norm(x)) +
+  // mlp(norm(x)). shared_norm: one norm for both.
+  bool parallel_branches = false;
+  bool shared_norm = false;
+  double branch_scale = 1;  // multiplies what a branch adds
+  bool final_norm = true;
 
   int64_t heads = 0;
   int64_t kv_heads = 0;
@@ -36,13 +64,21 @@ struct DecoderConfig {
   std::vector<LayerAttention> attention{{}};
   bool qkv_bias = false;
   bool attention_output_bias = false;
+  nn::QueryKeyNormOptions query_key_norm{};
+  double attention_soft_cap = 0;  // 0: none
+  double alibi = 0;               // factor of ALiBi's slopes; 0: none
 
   int64_t inner = 0;  // features between the products of the MLP
   bool gated = true;  // act(gate(x)) * up(x), else act(up(x))
-  bool mlp_bias = false;
+  ops::Activation activation = ops::Activation::silu;
+  bool mlp_up_bias = false;
+  bool mlp_down_bias = false;
 
-  bool learned_positions = false;
   bool tied_head = false;
+  bool head_bias = false;
+  double logit_scale = 1;
+  double logit_soft_cap = 0;  // 0: none
+
   // Queries, keys and values are one product, and all weights of blocks are stored [in, out].
   bool stored_in_out = false;
 
@@ -51,14 +87,21 @@ struct DecoderConfig {
   double residual_initializer_range = 0;
 
   double embedding_dropout = 0;
-  double attention_dropout = 0;  // of probabilities
-  double residual_dropout = 0;   // where a branch joins the residual stream
+  double attention_dropout = 0;         // of probabilities
+  double attention_output_dropout = 0;  // where the attention joins the residual stream
+  double mlp_dropout = 0;               // where the MLP does
 
   const LayerAttention& attention_of(int64_t layer) const {
     return attention.size() == 1 ? attention.front() : attention.at(layer);
   }
   int64_t query_features() const { return heads * head_size; }
   int64_t key_features() const { return kv_heads * head_size; }
+  bool has_norm_before() const {
+    return norm_place == NormPlace::before || norm_place == NormPlace::around;
+  }
+  bool has_norm_after() const {
+    return norm_place == NormPlace::after || norm_place == NormPlace::around;
+  }
   bool operator==(const DecoderConfig&) const = default;
 };
 

@@ -11,7 +11,12 @@
 namespace colossal::models {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies{gpt2::family(), llama::family(), qwen2::family()};
+  static const std::vector<Family> kFamilies{
+      gpt2::family(),    llama::family(),   qwen2::family(),  qwen3::family(),
+      mistral::family(), gemma::family(),   gemma2::family(), gemma3_text::family(),
+      phi3::family(),    olmo2::family(),   glm4::family(),   cohere::family(),
+      cohere2::family(), smollm3::family(), gptj::family(),   gpt_neox::family(),
+      opt::family(),     bloom::family(),   falcon::family()};
   return kFamilies;
 }
 
@@ -126,11 +131,6 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
 
 }  // namespace
 
-double ModelFacts::flops_per_token(int64_t sequence) const {
-  return 6.0 * static_cast<double>(product_weights) +
-         12.0 * static_cast<double>(layers * heads * head_size * sequence);
-}
-
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const Family& family : families()) {
@@ -171,13 +171,21 @@ parallel::Sharding sharding(const ModelSpecification& specification) {
   return sharding(specification.decoder);
 }
 
+namespace {
+
+WeightNames names_of(const ModelSpecification& specification) {
+  return family_of(specification.config).weights(specification.decoder);
+}
+
+}  // namespace
+
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter) {
-  return slice_of(family_of(specification.config).weights, specification.decoder, parameter);
+  return slice_of(names_of(specification), parameter);
 }
 
 std::optional<std::string> spare_tensor(const ModelSpecification& specification,
                                         const std::string& name) {
-  for (std::string_view end : family_of(specification.config).weights.computed) {
+  for (std::string_view end : names_of(specification).computed) {
     if (name.ends_with(end)) return "";
   }
   if (specification.decoder.tied_head &&

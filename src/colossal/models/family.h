@@ -25,7 +25,7 @@ struct Family {
   void (*simplify)(nlohmann::json& config) = nullptr;
   // Reads every field that shapes the computation. Throws FieldError.
   DecoderConfig (*read)(ConfigFields& fields) = nullptr;
-  WeightNames weights;
+  WeightNames (*weights)(const DecoderConfig& config) = nullptr;
   std::vector<Preset> presets;
 };
 

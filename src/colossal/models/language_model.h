@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "colossal/base/range.h"
 #include "colossal/nn/step_context.h"
@@ -57,9 +58,10 @@ struct ModelFacts {
   int64_t vocabulary = 0;
   int64_t positions = 0;  // longest sequence
   int64_t parameters = 0;
+  std::vector<int64_t> windows;  // of each layer's attention; 0: it has none
   // FLOPs of forward and backward for each token: 6 for each weight of a product, the head
-  // included, and 12 L H T for attention, its causal half not discounted; H: heads times their
-  // size.
+  // included, and for the attention of each layer 12 H T, its causal half not discounted; H: heads
+  // times their size; T: tokens of a sequence, or of a window that is shorter.
   double flops_per_token(int64_t sequence) const;
   int64_t product_weights = 0;
 };

@@ -16,7 +16,8 @@ void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConf
         fmt::format("num_attention_heads = {} is not a multiple of num_key_value_heads = {}",
                     config.heads, config.kv_heads));
   }
-  if (defaults.head_size == 0 && !fields.has("head_dim") && config.hidden % config.heads != 0) {
+  const bool follows = defaults.head_size == 0 && !fields.has("head_dim");
+  if ((follows || defaults.heads_divide_hidden) && config.hidden % config.heads != 0) {
     throw FieldError({"num_attention_heads", "hidden_size"}, "",
                      fmt::format("hidden_size = {} is not a multiple of num_attention_heads = {}",
                                  config.hidden, config.heads));
@@ -29,14 +30,23 @@ void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConf
                      fmt::format("num_attention_heads = {} x head_dim = {}: at most {} in all",
                                  config.heads, config.head_size, kMaximumWidth));
   }
-  if (config.head_size % 2 != 0) {
-    throw FieldError({"head_dim", "hidden_size", "num_attention_heads"},
-                     fmt::format("head_dim = {}", config.head_size),
-                     "rotary positions turn pairs of channels, so a head's size must be even");
-  }
+}
+
+void read_norm(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConfig& config) {
+  config.norm = defaults.norm;
+  const bool rms = defaults.norm == DecoderConfig::Norm::rms;
+  config.norm_epsilon =
+      fields.number(rms ? "rms_norm_eps" : "layer_norm_eps", defaults.norm_epsilon, 0, 1);
 }
 
 }  // namespace
+
+ops::Activation read_activation(ConfigFields& fields, const char* name, const char* fallback) {
+  const std::string found = fields.text(name, fallback);
+  if (const auto activation = ops::activation_of(found)) return *activation;
+  throw FieldError({name}, fmt::format("{} = \"{}\"", name, found),
+                   fmt::format("expected one of: {}", fmt::join(ops::activation_names(), ", ")));
+}
 
 DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults) {
   DecoderConfig config;
@@ -46,22 +56,50 @@ DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defau
   config.layers = fields.required_size("num_hidden_layers", kMaximumLayers);
   read_heads(fields, defaults, config);
   config.positions = fields.size("max_position_embeddings", defaults.positions, kMaximumPositions);
-  config.norm_epsilon = fields.number("rms_norm_eps", defaults.norm_epsilon, 0, 1);
+  read_norm(fields, defaults, config);
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1);
   config.attention_dropout = fields.dropout("attention_dropout", 0);
   config.tied_head = fields.flag("tie_word_embeddings", defaults.tied_head);
-  fields.require("hidden_act", "silu");
-  fields.require("partial_rotary_factor", 1.0);
-  config.attention.front().rotary = read_rotary(fields, config.positions, defaults.rotary_base);
+  config.activation = read_activation(fields, defaults.activation_field, defaults.activation);
   return config;
 }
 
-WeightNames llama_weight_names() {
+std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig& config,
+                                      const std::function<bool(int64_t)>& slides) {
+  const std::vector<std::string> types =
+      fields.text_of_layers("layer_types", config.layers, {"sliding_attention", "full_attention"});
+  std::vector<bool> sliding;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    sliding.push_back(types.empty() ? slides(layer) : types[layer] == "sliding_attention");
+  }
+  return sliding;
+}
+
+void set_windows(DecoderConfig& config, const std::vector<bool>& sliding, int64_t window) {
+  const LayerAttention of_all = config.attention.front();
+  config.attention.assign(config.layers, of_all);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    if (sliding[layer]) config.attention[layer].window = window;
+  }
+}
+
+void read_qwen_windows(ConfigFields& fields, DecoderConfig& config) {
+  const bool uses = fields.flag("use_sliding_window", false);
+  const int64_t window = fields.size_or_none("sliding_window", kMaximumPositions);
+  const int64_t from = fields.size("max_window_layers", 28, kMaximumLayers);
+  const std::vector<bool> sliding = read_sliding_layers(
+      fields, config, [&](int64_t layer) { return uses && window > 0 && layer >= from; });
+  if (uses && window > 0) set_windows(config, sliding, window);
+}
+
+WeightNames llama_weight_names(const DecoderConfig&) {
   return {.blocks = "model.layers.",
           .of_a_block = {{"attention_norm", "input_layernorm"},
                          {"query", "self_attn.q_proj"},
                          {"key", "self_attn.k_proj"},
                          {"value", "self_attn.v_proj"},
+                         {"query_norm", "self_attn.q_norm"},
+                         {"key_norm", "self_attn.k_norm"},
                          {"attention_output", "self_attn.o_proj"},
                          {"mlp_norm", "post_attention_layernorm"},
                          {"mlp_gate", "mlp.gate_proj"},

@@ -7,6 +7,8 @@
 namespace colossal::models {
 namespace {
 
+using Scaling = ops::RotaryOptions::Scaling;
+
 constexpr double kLargestBase = 1e12;
 constexpr double kLargestFactor = 1e6;
 
@@ -14,37 +16,109 @@ nlohmann::json object_of(const nlohmann::json& json, const char* name) {
   return ConfigFields(json).object(name);
 }
 
-void refuse_unknown_fields(const nlohmann::json& scaling, const std::string& type) {
-  std::vector<std::string> known{"rope_type", "type"};
-  if (type == "linear" || type == "llama3") known.push_back("factor");
-  if (type == "llama3") {
-    known.insert(known.end(),
-                 {"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
-  } else if (type != "default" && type != "linear") {
-    throw FieldError({"rope_type"}, fmt::format("rope_type = \"{}\"", type),
-                     "expected \"default\", \"linear\" or \"llama3\"");
+// Reads the fields of one type of scaling.
+class ScalingReader {
+ public:
+  ScalingReader(const nlohmann::json& scaling, const DecoderConfig& config,
+                const RotaryDefaults& defaults, ops::RotaryOptions& rotary)
+      : fields_(scaling), config_(config), defaults_(defaults), rotary_(rotary) {}
+
+  void read() {
+    type_ = fields_.text("rope_type", fields_.text("type", "default"));
+    if (type_ == "linear") {
+      read_factor(Scaling::linear);
+    } else if (type_ == "dynamic") {
+      read_factor(Scaling::dynamic);
+      rotary_.original_positions = config_.positions;
+    } else if (type_ == "llama3") {
+      read_llama3();
+    } else if (type_ == "yarn") {
+      read_yarn();
+    } else if (type_ == "longrope") {
+      read_longrope();
+    } else if (type_ != "default") {
+      throw FieldError({"rope_type"}, fmt::format("rope_type = \"{}\"", type_),
+                       "expected \"default\", \"linear\", \"dynamic\", \"yarn\", \"longrope\" or "
+                       "\"llama3\"");
+    }
+    refuse_others();
   }
-  for (const auto& [field, value] : scaling.items()) {
-    if (std::ranges::find(known, field) == known.end()) {
-      throw FieldError({field}, fmt::format("rope_scaling.{} = {}", field, value.dump()),
-                       fmt::format("rope_type \"{}\" has no such field; its fields: {}", type,
-                                   fmt::join(known, ", ")));
+
+ private:
+  void read_factor(Scaling scaling) {
+    rotary_.scaling = scaling;
+    rotary_.factor = fields_.number("factor", 1, 1e-3, kLargestFactor);
+  }
+
+  void read_original_positions() {
+    const int64_t fallback =
+        defaults_.original_positions > 0 ? defaults_.original_positions : config_.positions;
+    rotary_.original_positions =
+        fields_.size("original_max_position_embeddings", fallback, kMaximumPositions);
+    if (defaults_.original_positions > 0) rotary_.original_positions = fallback;
+  }
+
+  // Where it is not given it follows from the positions.
+  void read_factor_of_positions() {
+    rotary_.factor = fields_.number(
+        "factor",
+        static_cast<double>(config_.positions) / static_cast<double>(rotary_.original_positions),
+        1e-3, kLargestFactor);
+    rotary_.attention_factor = fields_.number_or_none("attention_factor", 1e-3, kLargestFactor);
+  }
+
+  void read_llama3() {
+    read_factor(Scaling::llama3);
+    rotary_.low_frequency_factor = fields_.number("low_freq_factor", 1, 1e-3, kLargestFactor);
+    rotary_.high_frequency_factor = fields_.number("high_freq_factor", 4, 1e-3, kLargestFactor);
+    read_original_positions();
+    if (rotary_.high_frequency_factor <= rotary_.low_frequency_factor) {
+      throw FieldError({"high_freq_factor", "low_freq_factor"}, "",
+                       fmt::format("high_freq_factor = {} is not above low_freq_factor = {}",
+                                   rotary_.high_frequency_factor, rotary_.low_frequency_factor));
     }
   }
-}
 
-void read_llama3(ConfigFields& fields, int64_t positions, ops::RotaryOptions& rotary) {
-  rotary.scaling = ops::RotaryOptions::Scaling::llama3;
-  rotary.low_frequency_factor = fields.number("low_freq_factor", 1, 1e-3, kLargestFactor);
-  rotary.high_frequency_factor = fields.number("high_freq_factor", 4, 1e-3, kLargestFactor);
-  rotary.original_positions =
-      fields.size("original_max_position_embeddings", positions, kMaximumPositions);
-  if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
-    throw FieldError({"high_freq_factor", "low_freq_factor"}, "",
-                     fmt::format("high_freq_factor = {} is not above low_freq_factor = {}",
-                                 rotary.high_frequency_factor, rotary.low_frequency_factor));
+  void read_yarn() {
+    rotary_.scaling = Scaling::yarn;
+    read_original_positions();
+    read_factor_of_positions();
+    rotary_.fast_turns = fields_.number("beta_fast", 32, 1e-3, kLargestFactor);
+    rotary_.slow_turns = fields_.number("beta_slow", 1, 1e-3, kLargestFactor);
+    rotary_.mscale = fields_.number_or_none("mscale", 0, kLargestFactor);
+    rotary_.mscale_all_dim = fields_.number_or_none("mscale_all_dim", 0, kLargestFactor);
+    rotary_.truncate = fields_.flag("truncate", true);
   }
-}
+
+  void read_longrope() {
+    rotary_.scaling = Scaling::longrope;
+    read_original_positions();
+    read_factor_of_positions();
+    const int64_t channels = rotary_.channels > 0 ? rotary_.channels : config_.head_size;
+    rotary_.short_factors = fields_.numbers("short_factor", channels / 2, 1e-6, kLargestFactor);
+    rotary_.long_factors = fields_.numbers("long_factor", channels / 2, 1e-6, kLargestFactor);
+  }
+
+  void refuse_others() {
+    std::vector<std::string> known{"rope_type", "type"};
+    for (const auto& [field, value] : fields_.resolved().items()) {
+      if (std::ranges::find(known, field) == known.end()) known.push_back(field);
+    }
+    for (const auto& [field, value] : fields_.json().items()) {
+      if (std::ranges::find(known, field) == known.end()) {
+        throw FieldError({field}, fmt::format("rope_scaling.{} = {}", field, value.dump()),
+                         fmt::format("rope_type \"{}\" has no such field; its fields: {}", type_,
+                                     fmt::join(known, ", ")));
+      }
+    }
+  }
+
+  ConfigFields fields_;
+  const DecoderConfig& config_;
+  const RotaryDefaults& defaults_;
+  ops::RotaryOptions& rotary_;
+  std::string type_;
+};
 
 }  // namespace
 
@@ -64,18 +138,29 @@ void use_older_rotary_fields(nlohmann::json& json) {
   json["rope_scaling"] = none ? nlohmann::json() : rotary;
 }
 
-ops::RotaryOptions read_rotary(ConfigFields& fields, int64_t positions, double default_base) {
-  ops::RotaryOptions rotary;
-  rotary.base = fields.number("rope_theta", default_base, 1, kLargestBase);
-  const nlohmann::json scaling = fields.object("rope_scaling");
-  if (scaling.is_null()) return rotary;
-  ConfigFields of_scaling(scaling);
-  const std::string type = of_scaling.text("rope_type", of_scaling.text("type", "default"));
-  refuse_unknown_fields(scaling, type);
-  if (type == "default") return rotary;
-  rotary.factor = of_scaling.number("factor", 1, 1e-3, kLargestFactor);
-  if (type == "llama3") read_llama3(of_scaling, positions, rotary);
+ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling, const DecoderConfig& config,
+                                       const RotaryDefaults& defaults) {
+  ops::RotaryOptions rotary{.base = defaults.base, .interleaved = defaults.interleaved};
+  const auto channels =
+      static_cast<int64_t>(static_cast<double>(config.head_size) * defaults.partial);
+  if (channels < 2 || channels % 2 != 0) {
+    throw FieldError({"head_dim", "hidden_size", "num_attention_heads", "partial_rotary_factor"},
+                     fmt::format("head_dim = {}", config.head_size),
+                     fmt::format("rotary positions turn pairs of channels, so an even number of a "
+                                 "head's channels must turn, not {}",
+                                 channels));
+  }
+  if (channels < config.head_size) rotary.channels = channels;
+  if (!scaling.is_null()) ScalingReader(scaling, config, defaults, rotary).read();
   return rotary;
+}
+
+ops::RotaryOptions read_rotary(ConfigFields& fields, const DecoderConfig& config,
+                               const RotaryDefaults& defaults) {
+  RotaryDefaults given = defaults;
+  given.base = fields.number("rope_theta", defaults.base, 1, kLargestBase);
+  given.partial = fields.number("partial_rotary_factor", defaults.partial, 1e-3, 1);
+  return read_rotary_scaling(fields.object("rope_scaling"), config, given);
 }
 
 }  // namespace colossal::models

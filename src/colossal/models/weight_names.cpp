@@ -36,8 +36,12 @@ int64_t stacked_size(const DecoderConfig& config) {
 
 }  // namespace
 
-TensorSlice slice_of(const WeightNames& names, const DecoderConfig& config,
-                     const std::string& parameter) {
+void WeightNames::set(std::string_view ours, std::string_view theirs, LayerName::Rows rows) {
+  std::erase_if(of_a_block, [&](const LayerName& name) { return name.ours == ours; });
+  of_a_block.push_back({ours, theirs, std::move(rows)});
+}
+
+TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   constexpr std::string_view kBlocks = "blocks.";
   const size_t last = parameter.rfind('.');
   COLOSSAL_CHECK(last != std::string::npos, "no parameter {} in this family", parameter);
@@ -55,11 +59,8 @@ TensorSlice slice_of(const WeightNames& names, const DecoderConfig& config,
     name = &find_layer(names.others, layer, parameter);
   }
   slice.name += fmt::format("{}{}", name->theirs, kind);
-  if (name->rows) {
-    LayerName::Rows rows = name->rows(config);
-    slice.rows = std::move(rows.runs);
-    slice.num_rows = rows.total;
-  }
+  slice.rows = name->rows.runs;
+  slice.num_rows = name->rows.total;
   return slice;
 }
 

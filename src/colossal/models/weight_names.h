@@ -20,7 +20,7 @@ struct LayerName {
   };
 
   std::string_view ours, theirs;
-  Rows (*rows)(const DecoderConfig& config) = nullptr;  // null: all
+  Rows rows{};  // no total: all
 };
 
 struct WeightNames {
@@ -29,11 +29,13 @@ struct WeightNames {
   std::vector<LayerName> others;
   // Ends of the names of tensors that older files hold and that the model computes itself.
   std::vector<std::string_view> computed = {};
+
+  // Of a block: gives a layer of ours another place, or its first one.
+  void set(std::string_view ours, std::string_view theirs, LayerName::Rows rows = {});
 };
 
 // Throws InternalError for a parameter that the tables do not have.
-TensorSlice slice_of(const WeightNames& names, const DecoderConfig& config,
-                     const std::string& parameter);
+TensorSlice slice_of(const WeightNames& names, const std::string& parameter);
 
 // Queries, keys and values one after the other.
 LayerName::Rows stacked_queries(const DecoderConfig& config);

@@ -81,6 +81,7 @@ struct QueryKeyNormOptions {
   double epsilon = 1e-5;
 
   bool centered() const { return kind == Kind::layer; }
+  bool operator==(const QueryKeyNormOptions&) const = default;
 };
 
 struct AttentionOptions {

@@ -3,16 +3,31 @@
 #include <cmath>
 
 #include "colossal/models/families/list.h"
+#include "colossal/models/llama_fields.h"
 
 namespace colossal::models::gpt2 {
 namespace {
+
+// Of scores: 1 / sqrt(head_size) or 1, and by layer.
+void read_scales(ConfigFields& fields, DecoderConfig& config) {
+  const double scale = fields.flag("scale_attn_weights", true)
+                           ? 1 / std::sqrt(static_cast<double>(config.head_size))
+                           : 1;
+  config.attention.front().scale = scale;
+  if (!fields.flag("scale_attn_by_inverse_layer_idx", false)) return;
+  config.attention.resize(config.layers);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    config.attention[layer].scale = scale / static_cast<double>(layer + 1);
+  }
+}
 
 DecoderConfig read(ConfigFields& fields) {
   DecoderConfig config;
   config.norm = DecoderConfig::Norm::layer;
   config.gated = false;
   config.learned_positions = config.stored_in_out = true;
-  config.qkv_bias = config.attention_output_bias = config.mlp_bias = true;
+  config.qkv_bias = config.attention_output_bias = true;
+  config.mlp_up_bias = config.mlp_down_bias = true;
   config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
   config.positions = fields.required_size("n_positions", kMaximumPositions);
   config.hidden = fields.required_size("n_embd", kMaximumWidth);
@@ -33,17 +48,11 @@ DecoderConfig read(ConfigFields& fields) {
       config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.layers));
   config.embedding_dropout = fields.dropout("embd_pdrop", 0.1);
   config.attention_dropout = fields.dropout("attn_pdrop", 0.1);
-  config.residual_dropout = fields.dropout("resid_pdrop", 0.1);
+  config.attention_output_dropout = config.mlp_dropout = fields.dropout("resid_pdrop", 0.1);
   config.tied_head = fields.flag("tie_word_embeddings", true);
-  const std::string activation = fields.text("activation_function", "gelu_new");
-  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
-    throw FieldError({"activation_function"},
-                     fmt::format("activation_function = \"{}\"", activation),
-                     "expected \"gelu_new\" or \"gelu_pytorch_tanh\", which are the same");
-  }
-  fields.require("scale_attn_weights", true);
-  fields.require("scale_attn_by_inverse_layer_idx", false);
-  fields.require("reorder_and_upcast_attn", false);
+  config.activation = read_activation(fields, "activation_function", "gelu_new");
+  read_scales(fields, config);
+  fields.flag("reorder_and_upcast_attn", false);  // the same but for rounding
   fields.require("add_cross_attention", false);
   for (const char* field : {"n_ctx", "summary_type", "summary_use_proj", "summary_activation",
                             "summary_first_dropout", "summary_proj_to_labels"}) {
@@ -64,6 +73,21 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads, in
            {"resid_pdrop", 0.0}}};
 }
 
+WeightNames weight_names(const DecoderConfig&) {
+  return {.blocks = "transformer.h.",
+          .of_a_block = {{"attention_norm", "ln_1"},
+                         {"qkv", "attn.c_attn"},
+                         {"attention_output", "attn.c_proj"},
+                         {"mlp_norm", "ln_2"},
+                         {"mlp_up", "mlp.c_fc"},
+                         {"mlp_down", "mlp.c_proj"}},
+          .others = {{"token_embedding", "transformer.wte"},
+                     {"position_embedding", "transformer.wpe"},
+                     {"final_norm", "transformer.ln_f"},
+                     {"head", "lm_head"}},
+          .computed = {".attn.bias", ".attn.masked_bias"}};
+}
+
 }  // namespace
 
 Family family() {
@@ -71,18 +95,7 @@ Family family() {
       .model_type = "gpt2",
       .architecture = "GPT2LMHeadModel",
       .read = read,
-      .weights = {.blocks = "transformer.h.",
-                  .of_a_block = {{"attention_norm", "ln_1"},
-                                 {"qkv", "attn.c_attn"},
-                                 {"attention_output", "attn.c_proj"},
-                                 {"mlp_norm", "ln_2"},
-                                 {"mlp_up", "mlp.c_fc"},
-                                 {"mlp_down", "mlp.c_proj"}},
-                  .others = {{"token_embedding", "transformer.wte"},
-                             {"position_embedding", "transformer.wpe"},
-                             {"final_norm", "transformer.ln_f"},
-                             {"head", "lm_head"}},
-                  .computed = {".attn.bias", ".attn.masked_bias"}},
+      .weights = weight_names,
       .presets = {sized("gpt2-tiny", 4, 256, 4, 512), sized("gpt2-124m", 12, 768, 12, 50304),
                   sized("gpt2-355m", 24, 1024, 16, 50304), sized("gpt2-774m", 36, 1280, 20, 50304),
                   sized("gpt2-1558m", 48, 1600, 25, 50304)}};

@@ -5,8 +5,24 @@
 
 // clang-format off
 namespace colossal::models {
+namespace bloom { Family family(); }
+namespace cohere { Family family(); }
+namespace cohere2 { Family family(); }
+namespace falcon { Family family(); }
+namespace gemma { Family family(); }
+namespace gemma2 { Family family(); }
+namespace gemma3_text { Family family(); }
+namespace glm4 { Family family(); }
 namespace gpt2 { Family family(); }
+namespace gpt_neox { Family family(); }
+namespace gptj { Family family(); }
 namespace llama { Family family(); }
+namespace mistral { Family family(); }
+namespace olmo2 { Family family(); }
+namespace opt { Family family(); }
+namespace phi3 { Family family(); }
 namespace qwen2 { Family family(); }
+namespace qwen3 { Family family(); }
+namespace smollm3 { Family family(); }
 }  // namespace colossal::models
 // clang-format on

@@ -8,15 +8,10 @@ namespace colossal::models::llama {
 namespace {
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {});
-  // transformers opens no Llama without this, whatever head_dim is.
-  if (config.hidden % config.heads != 0) {
-    throw FieldError({"num_attention_heads", "hidden_size"}, "",
-                     fmt::format("hidden_size = {} is not a multiple of num_attention_heads = {}",
-                                 config.hidden, config.heads));
-  }
+  DecoderConfig config = read_llama_fields(fields, {.heads_divide_hidden = true});
+  config.attention.front().rotary = read_rotary(fields, config, {});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
-  config.mlp_bias = fields.flag("mlp_bias", false);
+  config.mlp_up_bias = config.mlp_down_bias = fields.flag("mlp_bias", false);
   return config;
 }
 
@@ -62,7 +57,7 @@ Family family() {
           .architecture = "LlamaForCausalLM",
           .simplify = use_older_rotary_fields,
           .read = read,
-          .weights = llama_weight_names(),
+          .weights = llama_weight_names,
           .presets = {with(llama2("llama-tiny", {4, 256, 688, 4, 2}),
                            {{"vocab_size", 512}, {"max_position_embeddings", 1024}}),
                       llama2("llama2-7b", {32, 4096, 11008, 32, 32}),

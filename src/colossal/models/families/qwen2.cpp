@@ -10,10 +10,8 @@ namespace {
 DecoderConfig read(ConfigFields& fields) {
   DecoderConfig config = read_llama_fields(fields, {.positions = 32768});
   config.qkv_bias = true;
-  fields.require("use_sliding_window", false);
-  fields.text_of_layers("layer_types", config.layers, {"full_attention"});
-  fields.ignore("sliding_window");
-  fields.ignore("max_window_layers");
+  config.attention.front().rotary = read_rotary(fields, config, {});
+  read_qwen_windows(fields, config);
   return config;
 }
 
@@ -41,7 +39,7 @@ Family family() {
           .architecture = "Qwen2ForCausalLM",
           .simplify = use_older_rotary_fields,
           .read = read,
-          .weights = llama_weight_names(),
+          .weights = llama_weight_names,
           .presets = {sized("qwen2-0.5b", {24, 896, 4864, 14, 2, 151936}, true),
                       sized("qwen2-7b", {28, 3584, 18944, 28, 4, 152064}, false)}};
 }

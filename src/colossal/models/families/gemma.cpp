@@ -1,0 +1,49 @@
+// Gemma (Gemma Team, "Gemma: Open Models Based on Gemini Research and Technology", 2024), as
+// transformers' GemmaForCausalLM computes it.
+#include "colossal/models/families/list.h"
+#include "colossal/models/gemma_fields.h"
+#include "colossal/models/rotary_fields.h"
+
+namespace colossal::models::gemma {
+namespace {
+
+DecoderConfig read(ConfigFields& fields) {
+  // Older files say "gelu" in hidden_act and mean its approximation, which hidden_activation says.
+  const char* field = fields.has("hidden_activation") ? "hidden_activation" : "hidden_act";
+  DecoderConfig config = read_gemma_fields(fields, {.llama = {.positions = 8192,
+                                                              .kv_heads = 16,
+                                                              .head_size = 256,
+                                                              .tied_head = true,
+                                                              .activation_field = field,
+                                                              .activation = "gelu_pytorch_tanh"}});
+  if (fields.has("hidden_activation")) fields.ignore("hidden_act");
+  config.attention.front().rotary = read_rotary(fields, config, {});
+  return config;
+}
+
+Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t inner, int64_t heads,
+             int64_t kv_heads) {
+  return {name,
+          {{"vocab_size", 256000},
+           {"hidden_size", hidden},
+           {"intermediate_size", inner},
+           {"num_hidden_layers", layers},
+           {"num_attention_heads", heads},
+           {"num_key_value_heads", kv_heads},
+           {"head_dim", 256},
+           {"max_position_embeddings", 8192}}};
+}
+
+}  // namespace
+
+Family family() {
+  return {.model_type = "gemma",
+          .architecture = "GemmaForCausalLM",
+          .simplify = use_older_rotary_fields,
+          .read = read,
+          .weights = llama_weight_names,
+          .presets = {sized("gemma-2b", 18, 2048, 16384, 8, 1),
+                      sized("gemma-7b", 28, 3072, 24576, 16, 16)}};
+}
+
+}  // namespace colossal::models::gemma

@@ -1,0 +1,63 @@
+// Gemma 2 (Gemma Team, "Gemma 2: Improving Open Language Models at a Practical Size", 2024), as
+// transformers' Gemma2ForCausalLM computes it: every other layer slides, scores and logits are
+// capped.
+#include "colossal/models/families/list.h"
+#include "colossal/models/gemma_fields.h"
+#include "colossal/models/rotary_fields.h"
+
+namespace colossal::models::gemma2 {
+namespace {
+
+DecoderConfig read(ConfigFields& fields) {
+  DecoderConfig config =
+      read_gemma_fields(fields, {.llama = {.positions = 8192,
+                                           .kv_heads = 4,
+                                           .head_size = 256,
+                                           .heads_divide_hidden = true,
+                                           .tied_head = true,
+                                           .activation_field = "hidden_activation",
+                                           .activation = "gelu_pytorch_tanh"},
+                                 .norms_around = true});
+  config.attention.front().rotary = read_rotary(fields, config, {});
+  config.attention.front().scale = read_query_scale(fields);
+  config.attention_soft_cap = fields.number_or_none("attn_logit_softcapping", 1e-3, 1e9);
+  config.logit_soft_cap = fields.number_or_none("final_logit_softcapping", 1e-3, 1e9);
+  const std::vector<bool> sliding =
+      read_sliding_layers(fields, config, [](int64_t layer) { return layer % 2 == 0; });
+  set_windows(config, sliding, fields.size("sliding_window", 4096, kMaximumPositions));
+  return config;
+}
+
+struct Size {
+  int64_t layers, hidden, inner, heads, kv_heads, head_size;
+  double query_scalar;
+};
+
+Preset sized(const char* name, const Size& size) {
+  return {name,
+          {{"vocab_size", 256000},
+           {"hidden_size", size.hidden},
+           {"intermediate_size", size.inner},
+           {"num_hidden_layers", size.layers},
+           {"num_attention_heads", size.heads},
+           {"num_key_value_heads", size.kv_heads},
+           {"head_dim", size.head_size},
+           {"query_pre_attn_scalar", size.query_scalar},
+           {"attn_logit_softcapping", 50.0},
+           {"final_logit_softcapping", 30.0}}};
+}
+
+}  // namespace
+
+Family family() {
+  return {.model_type = "gemma2",
+          .architecture = "Gemma2ForCausalLM",
+          .simplify = use_older_rotary_fields,
+          .read = read,
+          .weights = gemma_weight_names,
+          .presets = {sized("gemma2-2b", {26, 2304, 9216, 8, 4, 256, 256}),
+                      sized("gemma2-9b", {42, 3584, 14336, 16, 8, 256, 256}),
+                      sized("gemma2-27b", {46, 4608, 36864, 32, 16, 128, 144})}};
+}
+
+}  // namespace colossal::models::gemma2

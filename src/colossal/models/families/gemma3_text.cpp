@@ -1,0 +1,92 @@
+// Gemma 3's language model (Gemma Team, "Gemma 3 Technical Report", 2025), as transformers'
+// Gemma3ForCausalLM computes it: five layers slide for each that does not, and those have rotary
+// positions of their own.
+#include "colossal/models/families/list.h"
+#include "colossal/models/gemma_fields.h"
+#include "colossal/models/rotary_fields.h"
+
+namespace colossal::models::gemma3_text {
+namespace {
+
+// rope_parameters has an object for each kind of layer; before, layers that slide had
+// rope_local_base_freq, and the others rope_theta and rope_scaling.
+void simplify(nlohmann::json& config) {
+  const nlohmann::json given = ConfigFields(config).object("rope_parameters");
+  config.erase("rope_parameters");
+  if (given.is_null()) return;
+  nlohmann::json full = ConfigFields(given).object("full_attention");
+  const nlohmann::json sliding = ConfigFields(given).object("sliding_attention");
+  if (full.is_object() && full.contains("rope_theta")) config["rope_theta"] = full["rope_theta"];
+  if (full.is_object()) full.erase("rope_theta");
+  config["rope_scaling"] = full;
+  if (sliding.is_null()) return;
+  if (sliding.value("rope_type", nlohmann::json("default")) != "default") {
+    throw FieldError({"rope_parameters"}, "rope_parameters.sliding_attention = " + sliding.dump(),
+                     "expected rope_type \"default\": layers that slide need no longer context");
+  }
+  if (sliding.contains("rope_theta")) config["rope_local_base_freq"] = sliding["rope_theta"];
+}
+
+DecoderConfig read(ConfigFields& fields) {
+  DecoderConfig config =
+      read_gemma_fields(fields, {.llama = {.positions = 131072,
+                                           .kv_heads = 4,
+                                           .head_size = 256,
+                                           .heads_divide_hidden = true,
+                                           .tied_head = true,
+                                           .activation_field = "hidden_activation",
+                                           .activation = "gelu_pytorch_tanh"},
+                                 .norms_around = true});
+  config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,
+                           .unit_offset = true,
+                           .epsilon = config.norm_epsilon};
+  config.attention.front().scale = read_query_scale(fields);
+  fields.require("attn_logit_softcapping", nullptr);  // transformers would not cap either
+  config.logit_soft_cap = fields.number_or_none("final_logit_softcapping", 1e-3, 1e9);
+  const int64_t pattern = fields.size("sliding_window_pattern", 6, kMaximumLayers);
+  fields.ignore("_sliding_window_pattern");  // layer_types stands beside it
+  const std::vector<bool> sliding = read_sliding_layers(
+      fields, config, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
+  set_windows(config, sliding, fields.size("sliding_window", 4096, kMaximumPositions));
+  const ops::RotaryOptions of_full = read_rotary(fields, config, {.base = 1e6});
+  const double local_base = fields.number("rope_local_base_freq", 10000, 1, 1e12);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    config.attention[layer].rotary =
+        sliding[layer] ? ops::RotaryOptions{.base = local_base} : of_full;
+  }
+  return config;
+}
+
+struct Size {
+  int64_t layers, hidden, inner, heads, kv_heads, window;
+};
+
+Preset sized(const char* name, const Size& size, const nlohmann::json& fields = {}) {
+  Preset preset{name,
+                {{"vocab_size", 262144},
+                 {"hidden_size", size.hidden},
+                 {"intermediate_size", size.inner},
+                 {"num_hidden_layers", size.layers},
+                 {"num_attention_heads", size.heads},
+                 {"num_key_value_heads", size.kv_heads},
+                 {"head_dim", 256},
+                 {"sliding_window", size.window}}};
+  if (!fields.is_null()) preset.fields.update(fields);
+  return preset;
+}
+
+}  // namespace
+
+Family family() {
+  return {
+      .model_type = "gemma3_text",
+      .architecture = "Gemma3ForCausalLM",
+      .simplify = simplify,
+      .read = read,
+      .weights = gemma_weight_names,
+      .presets = {
+          sized("gemma3-270m", {18, 640, 2048, 4, 1, 512}, {{"max_position_embeddings", 32768}}),
+          sized("gemma3-1b", {26, 1152, 6912, 4, 1, 512}, {{"max_position_embeddings", 32768}})}};
+}
+
+}  // namespace colossal::models::gemma3_text

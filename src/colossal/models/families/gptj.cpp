@@ -1,0 +1,82 @@
+// GPT-J (B. Wang and A. Komatsuzaki, 2021), as transformers' GPTJForCausalLM computes it: both
+// branches at once behind one norm, a part of each head turns.
+#include "colossal/models/families/list.h"
+#include "colossal/models/llama_fields.h"
+
+namespace colossal::models::gptj {
+namespace {
+
+DecoderConfig read(ConfigFields& fields) {
+  DecoderConfig config;
+  config.norm = DecoderConfig::Norm::layer;
+  config.gated = false;
+  config.parallel_branches = config.shared_norm = true;
+  config.mlp_up_bias = config.mlp_down_bias = config.head_bias = true;
+  config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
+  config.positions = fields.size("n_positions", 2048, kMaximumPositions);
+  config.hidden = fields.required_size("n_embd", kMaximumWidth);
+  config.layers = fields.required_size("n_layer", kMaximumLayers);
+  config.heads = config.kv_heads = fields.required_size("n_head", kMaximumWidth);
+  if (config.hidden % config.heads != 0) {
+    throw FieldError(
+        {"n_head", "n_embd"}, "",
+        fmt::format("n_embd = {} is not a multiple of n_head = {}", config.hidden, config.heads));
+  }
+  config.head_size = config.hidden / config.heads;
+  const int64_t inner = fields.size_or_none("n_inner", 4 * kMaximumWidth);
+  config.inner = inner > 0 ? inner : 4 * config.hidden;
+  const int64_t turning = fields.size("rotary_dim", 64, kMaximumWidth);
+  if (turning > config.head_size || turning % 2 != 0) {
+    throw FieldError(
+        {"rotary_dim"}, fmt::format("rotary_dim = {}", turning),
+        fmt::format("expected an even number of at most n_embd / n_head = {}", config.head_size));
+  }
+  config.attention.front().rotary = {
+      .base = 10000, .channels = turning < config.head_size ? turning : 0, .interleaved = true};
+  config.activation = read_activation(fields, "activation_function", "gelu_new");
+  config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);
+  config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
+  config.embedding_dropout = fields.dropout("embd_pdrop", 0);
+  config.attention_dropout = fields.dropout("attn_pdrop", 0);
+  config.attention_output_dropout = config.mlp_dropout = fields.dropout("resid_pdrop", 0);
+  config.tied_head = fields.flag("tie_word_embeddings", false);
+  for (const char* field :
+       {"n_ctx", "rotary", "scale_attn_weights", "summary_type", "summary_use_proj",
+        "summary_activation", "summary_first_dropout", "summary_proj_to_labels"}) {
+    fields.ignore(field);
+  }
+  return config;
+}
+
+WeightNames weight_names(const DecoderConfig&) {
+  return {.blocks = "transformer.h.",
+          .of_a_block = {{"attention_norm", "ln_1"},
+                         {"query", "attn.q_proj"},
+                         {"key", "attn.k_proj"},
+                         {"value", "attn.v_proj"},
+                         {"attention_output", "attn.out_proj"},
+                         {"mlp_up", "mlp.fc_in"},
+                         {"mlp_down", "mlp.fc_out"}},
+          .others = {{"token_embedding", "transformer.wte"},
+                     {"final_norm", "transformer.ln_f"},
+                     {"head", "lm_head"}},
+          .computed = {".attn.bias", ".attn.masked_bias", ".attn.embed_positions"}};
+}
+
+}  // namespace
+
+Family family() {
+  return {.model_type = "gptj",
+          .architecture = "GPTJForCausalLM",
+          .read = read,
+          .weights = weight_names,
+          .presets = {{"gptj-6b",
+                       {{"vocab_size", 50400},
+                        {"n_positions", 2048},
+                        {"n_embd", 4096},
+                        {"n_layer", 28},
+                        {"n_head", 16},
+                        {"rotary_dim", 64}}}}};
+}
+
+}  // namespace colossal::models::gptj

@@ -1,0 +1,132 @@
+// Every family with every feature: a small model of each trains there as it does on one rank. The
+// names of families and features are the rows and columns of the table in docs/models.md.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "colossal/io/json.h"
+#include "colossal/models/families.h"
+#include "colossal/models/family.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test::family_layouts {
+namespace {
+
+struct Feature {
+  std::string name;  // as the table has it
+  int ranks = 1;
+  Strategy layout{};
+  memory::Recompute recompute{};
+  memory::TierShares tier{};
+  bool documents = false;
+};
+
+Strategy pipeline() {
+  Strategy layout;
+  layout.pp = 2;
+  layout.stage_ranks = {0, 1};
+  return layout;
+}
+
+const std::vector<Feature>& features() {
+  static const std::vector<Feature> kFeatures{
+      {.name = "dp", .ranks = 3},
+      {.name = "ZeRO 3", .ranks = 3, .layout = {.zero = 3}},
+      {.name = "1d", .ranks = 3, .layout = {.tp = 3}},
+      {.name = "1d, copied tokens", .ranks = 2, .layout = {.tp = 2, .tp_sequence = false}},
+      {.name = "2d", .ranks = 4, .layout = {.tp = 4, .tensor_mode = TensorMode::two_d}},
+      {.name = "2.5d",
+       .ranks = 8,
+       .layout = {.tp = 8, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 2}},
+      {.name = "3d", .ranks = 8, .layout = {.tp = 8, .tensor_mode = TensorMode::three_d}},
+      {.name = "ring", .ranks = 3, .layout = {.sp = 3}},
+      {.name = "Ulysses", .ranks = 3, .layout = {.sp = 3, .sequence_mode = SequenceMode::ulysses}},
+      {.name = "pp", .ranks = 2, .layout = pipeline()},
+      {.name = "tiers", .ranks = 2, .layout = {.zero = 3}, .tier = {.host = 1}},
+      {.name = "recompute", .recompute = {.selective = true, .full_blocks = 1}},
+      {.name = "documents", .ranks = 2, .layout = {.sp = 2}, .documents = true},
+  };
+  return kFeatures;
+}
+
+nlohmann::json configs() {
+  return io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "tests" / "support" /
+                       "families.json");
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const models::Family& family : models::families()) names.push_back(family.model_type);
+  return names;
+}
+
+models::DecoderConfig small(const std::string& family) {
+  const TemporaryDirectory folder;
+  nlohmann::json config = configs().at(family);
+  config["model_type"] = family;
+  // Larger than usual, so that what a layer does wrong is seen in the loss.
+  config[family == "opt" ? "init_std" : "initializer_range"] = 0.2;
+  std::ofstream(folder.path() / "config.json") << config;
+  return models::resolve_model({.path = folder.path().string()}).decoder;
+}
+
+TinyTraining training_of(const std::string& family, const Feature& feature) {
+  TinyTraining training;
+  training.model = small(family);
+  if (feature.documents) training.end_of_document = 3;
+  return training;
+}
+
+void expect_parity(const std::string& family, const Feature& feature) {
+  SCOPED_TRACE(family + ", " + feature.name);
+  TinyTraining training = training_of(family, feature);
+  const TinyResult expected = train_tiny(training, 1);
+  training.layout = feature.layout;
+  if (training.layout.pp > 1) {
+    training.layout.stage_blocks = {1, training.model.layers - 1};
+    training.micro_batch = 5;
+  }
+  training.recompute = feature.recompute;
+  training.tiers = {.parameters = feature.tier,
+                    .gradients = feature.tier,
+                    .optimizer = feature.tier,
+                    .activations = feature.tier};
+  expect_same(train_tiny(training, feature.ranks), expected, 1e-9, training);
+}
+
+// Every family, and every feature, in turns.
+TEST(FamilyLayouts, EveryFamilySomewhere) {
+  const std::vector<std::string> families = family_names();
+  for (size_t i = 0; i < families.size(); ++i) {
+    expect_parity(families[i], features()[i % features().size()]);
+    expect_parity(families[i], features()[(5 * i + 3) % features().size()]);
+  }
+}
+
+TEST(SlowFamilyLayouts, EveryFamilyWithEveryFeature) {
+  for (const std::string& family : family_names()) {
+    for (const Feature& feature : features()) expect_parity(family, feature);
+  }
+}
+
+// The table of docs/models.md has a row for each family and a column for each feature.
+TEST(FamilyLayouts, AreTheTableOfTheDocument) {
+  std::ifstream file(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "docs" / "models.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string header = "| model_type |";
+  for (const Feature& feature : features()) header += " " + feature.name + " |";
+  EXPECT_NE(text.str().find(header + "\n"), std::string::npos) << header;
+  for (const std::string& family : family_names()) {
+    std::string row = "\n| " + family + " |";
+    for (size_t i = 0; i < features().size(); ++i) row += " yes |";
+    EXPECT_NE(text.str().find(row + "\n"), std::string::npos) << row;
+  }
+}
+
+}  // namespace
+}  // namespace colossal::test::family_layouts

@@ -1,0 +1,165 @@
+"""Makes small random models of transformers and writes what ours must compute from their folders.
+
+family_oracle.py DIRECTORY [VARIANT ...]: VARIANT is FAMILY or FAMILY.SWITCH; none: all of them. DIRECTORY/VARIANT gets
+  model/              config.json and weights, as transformers saves them, in float64
+  result.safetensors  tokens [3, sequence + 1] as float64, logits, loss, and gradient.NAME
+DIRECTORY/refused.json has the switches that transformers itself refuses, with its reason.
+
+Everything is computed in float64: what transformers rounds to float32 (norms, softmax, rotary tables) too.
+"""
+import json
+import pathlib
+import sys
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+SEQUENCE = 11
+VOCABULARY = 97
+# A small config of each family, which tests in C++ train too.
+BASES = json.loads((pathlib.Path(__file__).parents[1] / "support" / "families.json").read_text())
+
+ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "relu2", "silu", "quick_gelu"]
+ROTARY = {
+    "theta": dict(rope_type="default", rope_theta=500.0),
+    "linear": dict(rope_type="linear", rope_theta=500.0, factor=3.0),
+    "dynamic": dict(rope_type="dynamic", rope_theta=500.0, factor=3.0),
+    "yarn": dict(rope_type="yarn", rope_theta=500.0, factor=4.0, original_max_position_embeddings=16),
+    "yarn_mscale": dict(rope_type="yarn", rope_theta=500.0, factor=4.0, original_max_position_embeddings=16,
+                        mscale=0.7, mscale_all_dim=1.1, beta_fast=4.0, beta_slow=0.5, truncate=False),
+    "llama3": dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                   original_max_position_embeddings=16),
+}
+
+
+def longrope(pairs, original):
+    return dict(rope_type="longrope", rope_theta=500.0, factor=4.0, original_max_position_embeddings=original,
+                short_factor=[1.0 + 0.1 * i for i in range(pairs)], long_factor=[2.0 + 0.3 * i for i in range(pairs)])
+
+
+def rotary_switches(pairs):
+    switches = {"rope_" + name: dict(rope_parameters=dict(value)) for name, value in ROTARY.items()}
+    switches["rope_longrope_short"] = dict(rope_parameters=longrope(pairs, 16))
+    switches["rope_longrope_long"] = dict(rope_parameters=longrope(pairs, 8))
+    # Beyond the positions of the training: the base grows.
+    switches["rope_dynamic_long"] = dict(rope_parameters=dict(ROTARY["dynamic"]), max_position_embeddings=8)
+    return switches
+
+
+def activations(field):
+    return {f"{field}_{name}": {field: name} for name in ACTIVATIONS}
+
+
+SLIDING = ["sliding_attention", "full_attention", "sliding_attention"]
+# By family, other switches than those that are flipped for their type.
+SWITCHES = {
+    "gpt2": activations("activation_function"),
+    "llama": {**rotary_switches(3), **activations("hidden_act"), "head_dim": dict(head_dim=8)},
+    "qwen2": {**rotary_switches(3), "windows": dict(
+        use_sliding_window=True, sliding_window=4, max_window_layers=1), "layer_types": dict(
+        use_sliding_window=True, sliding_window=4, layer_types=SLIDING)},
+    "qwen3": {**rotary_switches(4), "windows": dict(
+        use_sliding_window=True, sliding_window=4, max_window_layers=1)},
+    "mistral": {**rotary_switches(3), "full": dict(sliding_window=None),
+                                                "head_dim": dict(head_dim=8)},
+    "gemma": activations("hidden_act"),
+    "gemma2": {"no_caps": dict(attn_logit_softcapping=None, final_logit_softcapping=None),
+                "layer_types": dict(layer_types=SLIDING[::-1]), **activations("hidden_activation")},
+    "gemma3_text": {"cap": dict(final_logit_softcapping=1.5),
+                     "layer_types": dict(layer_types=SLIDING), "linear": dict(layer_types=SLIDING, rope_parameters=dict(
+                         sliding_attention=dict(rope_type="default", rope_theta=300.0),
+                         full_attention=dict(rope_type="linear", rope_theta=5e3, factor=8.0)))},
+    "phi3": {"window": dict(sliding_window=4), "partial": dict(rope_parameters=dict(
+        rope_type="default", rope_theta=500.0, partial_rotary_factor=0.67)),
+        "longrope_short": dict(rope_parameters=longrope(3, 16), original_max_position_embeddings=16),
+        "longrope_long": dict(rope_parameters=longrope(3, 8), original_max_position_embeddings=8)},
+    "olmo2": {**rotary_switches(3)},
+    "glm4": {},
+    "cohere": {},
+    "cohere2": {"layer_types": dict(layer_types=SLIDING)},
+    "smollm3": {"no_rope_layers": dict(no_rope_layers=[0, 1, 1]), "interval": dict(no_rope_layer_interval=2),
+                        "windows": dict(use_sliding_window=True, sliding_window=4, no_rope_layer_interval=2)},
+    "gptj": {"all_turns": dict(rotary_dim=12), **activations("activation_function")},
+    "gpt_neox": {"all_turns": dict(rope_parameters=dict(rope_type="default", partial_rotary_factor=1.0)),
+                  **activations("hidden_act")},
+    "opt": {"projected": dict(word_embed_proj_dim=24), **activations("activation_function")},
+    "bloom": {},
+    "falcon": {"newer": dict(new_decoder_architecture=True), "newer_one_norm": dict(
+                   new_decoder_architecture=True, num_ln_in_parallel_attn=1), **activations("activation")},
+}
+# What changes nothing that is compared: dropout, initial values, generation, and sizes that every base sets.
+OTHERS = {"use_cache", "tie_encoder_decoder", "pretraining_tp", "slow_but_exact", "is_decoder", "layerdrop",
+          "classifier_dropout", "initializer_range", "init_std", "summary_use_proj", "summary_proj_to_labels",
+          "summary_first_dropout", "return_dict", "output_hidden_states", "output_attentions",
+          "is_encoder_decoder"}
+
+
+def flipped(config):
+    """Every switch that is a truth value, and every epsilon, to something else."""
+    switches = {}
+    for field, value in config.to_dict().items():
+        if field in OTHERS or field.endswith("dropout") or field.endswith("pdrop"):
+            continue
+        if isinstance(value, bool):
+            switches[field] = {field: not value}
+        elif "eps" in field and isinstance(value, float):
+            switches[field] = {field: 0.01}
+        elif field == "logit_scale":
+            switches[field] = {field: 0.3}
+    return switches
+
+
+def variants():
+    for family, base in BASES.items():
+        yield family, family, base
+        for name, fields in {**flipped(CONFIG_MAPPING[family](**base)), **SWITCHES[family]}.items():
+            yield f"{family}.{name}", family, {**base, **fields}
+
+
+def use_float64():
+    torch.set_default_dtype(torch.float64)
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+
+
+def write(directory, family, fields):
+    torch.manual_seed(5)
+    config = CONFIG_MAPPING[family](**fields)
+    # Of Falcon, the other one adds ALiBi twice.
+    config._attn_implementation = "sdpa" if family == "falcon" else "eager"
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float64).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape)
+    directory.mkdir(parents=True)
+    model.save_pretrained(directory / "model")
+    tokens = torch.randint(2, VOCABULARY, (3, SEQUENCE + 1))
+    logits = model(tokens[:, :-1]).logits
+    loss = F.cross_entropy(logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
+    loss.backward()
+    result = {"tokens": tokens.double(), "logits": logits.detach().contiguous(), "loss": loss.detach()}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            # Files have another name for it than the module.
+            result["gradient." + (name.replace("lm_head", "embed_out") if family == "gpt_neox" else name)] = parameter.grad
+    save_file(result, directory / "result.safetensors")
+
+
+def main(root, wanted):
+    torch.set_num_threads(1)
+    use_float64()
+    refused = {}
+    for name, family, fields in variants():
+        if wanted and name not in wanted:
+            continue
+        try:
+            write(root / name, family, fields)
+        except Exception as error:
+            refused[name] = f"{type(error).__name__}: {error}"
+    (root / "refused.json").write_text(json.dumps(refused, indent=1))
+
+
+main(pathlib.Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,144 @@
+// Every family, and every switch of its config.json, against transformers: logits, loss and
+// gradients in fp64, from folders that transformers wrote.
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/io/json.h"
+#include "colossal/io/safetensors.h"
+#include "colossal/models/families.h"
+#include "colossal/nn/dense_builder.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::test::family_oracle {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What transformers makes of these variants of families; none: of all of them.
+class Oracle {
+ public:
+  explicit Oracle(const std::string& variants = "") {
+    const std::string command = fmt::format(
+        "{0}/.venv/bin/python {0}/tests/booster/family_oracle.py {1} {2} 2> {1}/log || "
+        "(cat {1}/log >&2; exit 1)",
+        COLOSSAL_TEST_SOURCE_DIR, folder_.path().string(), variants);
+    if (std::system(command.c_str()) != 0) throw IoError("the oracle failed: " + command);
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      if (fs::exists(entry.path() / "result.safetensors")) directories_.push_back(entry.path());
+    }
+    std::ranges::sort(directories_);
+  }
+
+  const std::vector<fs::path>& directories() const { return directories_; }
+  nlohmann::json refused() const { return io::read_json(folder_.path() / "refused.json"); }
+
+ private:
+  TemporaryDirectory folder_;
+  std::vector<fs::path> directories_;
+};
+
+at::Tensor read(const io::SafetensorsReader& file, const std::string& name) {
+  const io::TensorEntry* entry = file.find(name);
+  COLOSSAL_CHECK(entry, "no {} in {}", name, file.path().string());
+  const at::Tensor tensor = at::empty(entry->shape, checkpoint::tensor_type(*entry, file.path()));
+  file.read(*entry, 0, checkpoint::writable_bytes_of(tensor));
+  return tensor;
+}
+
+// A parameter, from the tensor that holds it under its name after `prefix`.
+at::Tensor read(const io::SafetensorsReader& file, const std::string& prefix,
+                const TensorSlice& slice) {
+  const at::Tensor tensor = read(file, prefix + slice.name);
+  if (slice.is_whole()) return tensor;
+  std::vector<at::Tensor> rows;
+  for (const Range& run : slice.rows) rows.push_back(tensor.narrow(0, run.begin, run.size()));
+  return at::cat(rows);
+}
+
+void expect_close(const at::Tensor& found, const at::Tensor& expected, const std::string& what) {
+  ASSERT_EQ(found.sizes(), expected.sizes()) << what;
+  const double error = (found - expected).norm().item<double>();
+  // 1e-10 for most; transformers' BLOOM has the root of 2 / pi to nine digits.
+  EXPECT_LE(error, 1e-9 * (1 + expected.norm().item<double>())) << what;
+}
+
+void expect_like_transformers(const fs::path& directory) {
+  const models::ModelSpecification specification =
+      models::resolve_model({.path = (directory / "model").string()});
+  nn::DenseBuilder build;
+  const auto model = models::build_model(specification, build);
+  const io::SafetensorsReader weights(directory / "model" / "model.safetensors");
+  const io::SafetensorsReader result(directory / "result.safetensors");
+  int64_t parameters = 0;
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    parameter->tensor = read(weights, "", models::slice_in_files(specification, parameter->name))
+                            .requires_grad_(true);
+    ASSERT_EQ(parameter->tensor.sizes(), parameter->shape) << parameter->name;
+    parameters += parameter->numel();
+  }
+  EXPECT_EQ(parameters, specification.facts.parameters);
+  const at::Tensor tokens = read(result, "tokens").to(at::kLong);
+  const int64_t batch = tokens.size(0), sequence = tokens.size(1) - 1;
+  const nn::StepContext context = nn::make_step_context(batch, sequence, at::kCPU);
+  const at::Tensor inputs = tokens.narrow(1, 0, sequence), labels = tokens.narrow(1, 1, sequence);
+  expect_close(model->logits(inputs, context), read(result, "logits"), "logits");
+  const at::Tensor loss =
+      model->loss_sum(inputs, labels, context) / static_cast<double>(labels.numel());
+  expect_close(loss.reshape({}), read(result, "loss"), "loss");
+  torch::autograd::backward({loss}, {});
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    expect_close(parameter->tensor.grad(),
+                 read(result, "gradient.", models::slice_in_files(specification, parameter->name)),
+                 parameter->name);
+  }
+}
+
+// How many there are, and those that ours refuses, each with its reason.
+struct Outcome {
+  int variants = 0;
+  std::map<std::string, std::string> refused;
+};
+
+Outcome compare_all(const Oracle& oracle) {
+  Outcome outcome;
+  for (const fs::path& directory : oracle.directories()) {
+    SCOPED_TRACE(directory.filename().string());
+    ++outcome.variants;
+    try {
+      expect_like_transformers(directory);
+    } catch (const ConfigError& error) {
+      outcome.refused[directory.filename().string()] = error.what();
+    }
+  }
+  return outcome;
+}
+
+TEST(FamilyOracle, EveryFamily) {
+  const Oracle oracle(
+      "gpt2 llama qwen2 qwen3 mistral gemma gemma2 gemma3_text phi3 olmo2 glm4 cohere cohere2 "
+      "smollm3 gptj gpt_neox opt bloom falcon");
+  const Outcome outcome = compare_all(oracle);
+  EXPECT_EQ(outcome.variants, 19);
+  for (const auto& [variant, reason] : outcome.refused) ADD_FAILURE() << variant << ": " << reason;
+}
+
+// Refused are at most a tenth, and none without a reason that names the field.
+TEST(SlowFamilyOracle, EverySwitch) {
+  const Oracle oracle;
+  const Outcome outcome = compare_all(oracle);
+  for (const auto& [variant, reason] : outcome.refused) {
+    std::cout << variant << ": " << reason << "\n";
+    EXPECT_NE(reason.find("config.json"), std::string::npos) << variant << ": " << reason;
+  }
+  std::cout << outcome.refused.size() << " of " << outcome.variants << " are refused; "
+            << oracle.refused().size() << " transformers itself refuses\n";
+  EXPECT_LE(outcome.refused.size() * 10, static_cast<size_t>(outcome.variants));
+}
+
+}  // namespace
+}  // namespace colossal::test::family_oracle

@@ -33,6 +33,46 @@ std::string rich_tokenizer() {
   return definition.dump();
 }
 
+// The other models, whose tokens are text.
+json rich_text_tokenizer(const char* model_type) {
+  json definition = small_tokenizer();
+  definition["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers",
+       {{{"type", "BertNormalizer"}, {"lowercase", true}},
+        {{"type", "NFKC"}},
+        {{"type", "Precompiled"}, {"precompiled_charsmap", "BAAAAAAAAABhYgA="}},
+        {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}}}}};
+  const json metaspace = {{"type", "Metaspace"}, {"replacement", "\u2581"}};
+  definition["pre_tokenizer"] = {{"type", "Sequence"},
+                                 {"pretokenizers",
+                                  {{{"type", "WhitespaceSplit"}},
+                                   {{"type", "Punctuation"}, {"behavior", "MergedWithNext"}},
+                                   metaspace}}};
+  definition["decoder"] = metaspace;
+  definition["added_tokens"][0]["id"] = 7;
+  if (std::string_view(model_type) == "Unigram") {
+    definition["model"] = {{"vocab", json::array()}, {"unk_id", 0}, {"byte_fallback", true}};
+    for (const char* token : {"<unk>", "\u2581", "he", "ll", "llo", "wor", "ld"}) {
+      definition["model"]["vocab"].push_back(json::array({token, -1.5}));
+    }
+  } else {
+    definition["model"] = {{"vocab",
+                            {{"[UNK]", 0},
+                             {"\u2581", 1},
+                             {"he", 2},
+                             {"##ll", 3},
+                             {"##o", 4},
+                             {"wor", 5},
+                             {"##ld", 6}}},
+                           {"unk_token", "[UNK]"},
+                           {"continuing_subword_prefix", "##"},
+                           {"max_input_chars_per_word", 20}};
+  }
+  definition["model"]["type"] = model_type;
+  return definition;
+}
+
 std::string mutated(std::string content, std::mt19937& random) {
   static const std::vector<std::string> fragments = {
       "null",       "-1",      "1e400", "{}",   "[]",        "\"",
@@ -137,6 +177,19 @@ TEST_F(HostileFile, EditedValues) {
     ASSERT_NO_THROW(accepted += survives(content)) << content;
   }
   EXPECT_GT(accepted, 50);
+}
+
+TEST_F(HostileFile, EditedValuesOfOtherModels) {
+  for (const char* model : {"Unigram", "WordPiece"}) {
+    const json original = rich_text_tokenizer(model);
+    ASSERT_TRUE(survives(original.dump())) << model;
+    int accepted = 0;
+    for (int round = 0; round < 500; ++round) {
+      const std::string content = with_other_values(original, random_);
+      ASSERT_NO_THROW(accepted += survives(content)) << content;
+    }
+    EXPECT_GT(accepted, 5);
+  }
 }
 
 TEST_F(HostileFile, Truncated) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "colossal/text/bpe_model.h"
+#include "colossal/text/word_model.h"
 #include "tests/text/small_tokenizer.h"
 
 namespace colossal::text {
@@ -18,7 +18,7 @@ std::string refusal(const std::string& content) {
   try {
     const TokenizerDefinition definition =
         read_tokenizer_definition(content, "folder/tokenizer.json");
-    const BpeModel model(definition.model, "folder/tokenizer.json");
+    make_word_model(definition, "folder/tokenizer.json");
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -47,24 +47,62 @@ TEST(TokenizerDefinition, NamesFileAndOffsetOfMalformedJson) {
 }
 
 TEST(TokenizerDefinition, NamesTheKindItDoesNotSupport) {
-  for (const char* kind : {"Unigram", "WordPiece", "WordLevel"}) {
-    EXPECT_THAT(refusal_with("/model/type", kind), AllOf(HasSubstr("model.type"), HasSubstr(kind)));
-  }
-  EXPECT_THAT(refusal_with("/pre_tokenizer/type", "Punctuation"), HasSubstr("\"Punctuation\""));
+  EXPECT_THAT(refusal_with("/model/type", "WordLevel"),
+              AllOf(HasSubstr("model.type"), HasSubstr("WordLevel")));
+  EXPECT_THAT(refusal_with("/pre_tokenizer/type", "UnicodeScripts"),
+              HasSubstr("\"UnicodeScripts\""));
   EXPECT_THAT(refusal_with("/pre_tokenizer", nullptr),
               HasSubstr("decoder.type is \"ByteLevel\", which the pre_tokenizer has not"));
-  EXPECT_THAT(refusal_with("/normalizer", {{"type", "Lowercase"}}),
-              HasSubstr("normalizer.type is \"Lowercase\""));
+  EXPECT_THAT(refusal_with("/normalizer", {{"type", "ByteLevel"}}),
+              HasSubstr("normalizer.type is \"ByteLevel\""));
   EXPECT_THAT(refusal_with("/decoder/type", "WordPiece"),
               HasSubstr("decoder.type is \"WordPiece\""));
   EXPECT_THAT(refusal_with("/model/dropout", 0.1), HasSubstr("model.dropout is set"));
   EXPECT_THAT(refusal_with("/model/end_of_word_suffix", "</w>"),
               HasSubstr("model.end_of_word_suffix is set"));
-  const json merged = {
-      {"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithNext"}};
-  EXPECT_THAT(refusal_with("/pre_tokenizer", merged), HasSubstr("\"MergedWithNext\""));
+  const json merged = {{"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "Merged"}};
+  EXPECT_THAT(refusal_with("/pre_tokenizer", merged), HasSubstr("is \"Merged\"; \"Isolated\""));
   const json broken = {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}};
   EXPECT_THAT(refusal_with("/pre_tokenizer", broken), HasSubstr("the regular expression (a"));
+}
+
+// The small tokenizer with another model.
+json unigram_tokenizer() {
+  json definition = small_tokenizer();
+  definition["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}};
+  definition["decoder"] = definition["pre_tokenizer"];
+  definition["added_tokens"] = json::array();
+  definition["model"] = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", json::array()}};
+  for (const char* token : {"<unk>", "\u2581", "a"}) {
+    definition["model"]["vocab"].push_back(json::array({token, -1.5}));
+  }
+  return definition;
+}
+
+TEST(TokenizerDefinition, NamesWhatIsWrongWithAUnigramModel) {
+  EXPECT_EQ(refusal(unigram_tokenizer().dump()), "accepted");
+  const auto with = [](const std::string& pointer, const json& value) {
+    json definition = unigram_tokenizer();
+    definition[json::json_pointer(pointer)] = value;
+    return refusal(definition.dump());
+  };
+  EXPECT_THAT(with("/model/unk_id", nullptr), HasSubstr("model.unk_id is missing"));
+  EXPECT_THAT(with("/model/unk_id", 3), HasSubstr("model.unk_id is 3, but there are 3 tokens"));
+  EXPECT_THAT(with("/model/vocab", json::object()), HasSubstr("model.vocab is missing or no list"));
+  EXPECT_THAT(with("/model/vocab/2/0", "\u2581"), HasSubstr("model.vocab[2] repeats the token"));
+  EXPECT_THAT(with("/model/vocab/2", json::array({"a"})),
+              HasSubstr("model.vocab[2] is no token with its score"));
+  EXPECT_THAT(with("/model/vocab/2/1", nullptr), HasSubstr("model.vocab[2][1] is missing"));
+  EXPECT_THAT(with("/pre_tokenizer", {{"type", "ByteLevel"}}),
+              HasSubstr("\"ByteLevel\", which is supported with model.type = \"BPE\" only"));
+  const json charsmap = {{"type", "Precompiled"}, {"precompiled_charsmap", "a*=="}};
+  EXPECT_THAT(with("/normalizer", charsmap), HasSubstr("precompiled_charsmap is no base64"));
+  json definition = unigram_tokenizer();
+  definition["pre_tokenizer"]["prepend_scheme"] = "first";
+  definition["normalizer"] = {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}};
+  EXPECT_EQ(refusal(definition.dump()), "accepted");
+  definition["normalizer"]["strip_left"] = true;
+  EXPECT_THAT(refusal(definition.dump()), HasSubstr("\"first\" after a normalizer that may drop"));
 }
 
 // Of tokens that are text, as Llama 2 has them.

@@ -31,6 +31,22 @@ O200K = (
     rf"|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+# Phi-4, GLM-4's twin LLAMA3, and what DeepSeek, BLOOM, Mistral and Falcon cut by.
+CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*"
+    r"|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+DEEPSEEK = [
+    r"\p{N}{1,3}", r"[一-龥぀-ゟ゠-ヿ]+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+]
+BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
+TEKKEN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*|\p{{N}}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+BEHAVIORS = ["isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"]
 # One expression for each construct that both languages have, in the words of Oniguruma.
 CONSTRUCTS = [
     r"\w+", r"\W", r"\d{2,}", r"\D+?\s", r"\s+$", r"^.", r".+", r"x*",
@@ -205,6 +221,17 @@ def make_tokenizers(corpus):
         digits.add_special_tokens(["<|endoftext|>"])
         yield f"digits_{each}", digits
 
+    falcon = [pre_tokenizers.Punctuation("contiguous"), byte_level(), pre_tokenizers.Digits(False),
+              pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")]
+    deepseek = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in DEEPSEEK]
+    for name, cut in [("cl100k", split(CL100K)), ("tekken", split(TEKKEN)), ("bloom", split(BLOOM)),
+                      ("falcon", pre_tokenizers.Sequence(falcon)),
+                      ("deepseek", pre_tokenizers.Sequence([*deepseek, byte_level(False)]))]:
+        made = rebuilt(gpt2, lambda d: None)
+        made.pre_tokenizer = cut
+        made.add_special_tokens(["<|endoftext|>"])
+        yield name, made
+
     gpt2.add_special_tokens(["<|endoftext|>"])
     yield "gpt2", gpt2
 
@@ -215,9 +242,18 @@ def make_tokenizers(corpus):
         plain.pre_tokenizer = split(expression, add_prefix_space=True)
         plain.add_special_tokens(["<|endoftext|>"])
         yield f"construct_{i:02}", plain
-    removed = rebuilt(plain, lambda d: None)
-    removed.pre_tokenizer = split(r"\s+", add_prefix_space=True, behavior="removed")
-    yield "removed", removed
+    cuts = {f"{behavior}_{invert}": pre_tokenizers.Split(Regex(r"\s+|e|x*|\p{P}"), behavior, invert)
+            for behavior in BEHAVIORS for invert in (False, True)}
+    cuts |= {f"punctuation_{behavior}": pre_tokenizers.Punctuation(behavior)
+             for behavior in BEHAVIORS}
+    cuts |= {"whitespace": pre_tokenizers.Whitespace(), "bert": pre_tokenizers.BertPreTokenizer(),
+             "whitespace_split": pre_tokenizers.WhitespaceSplit(),
+             "delimiter": pre_tokenizers.CharDelimiterSplit("e"),
+             "digits": pre_tokenizers.Digits(True)}
+    for name, cut in cuts.items():
+        made = rebuilt(plain, lambda d: None)
+        made.pre_tokenizer = pre_tokenizers.Sequence([cut, byte_level(False, True)])
+        yield f"cut_{name}", made
 
 
 SPACE = "▁"
@@ -304,6 +340,115 @@ def make_character_tokenizers(corpus):
         across, lambda definition: definition["model"].update(ignore_merges=True))
 
 
+    yield made("gemma", normalizer=normalizers.Replace(" ", SPACE),
+               pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_previous"),
+               decoder=decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(),
+                                          decoders.Fuse()]))
+    # Every character is a token or falls back to bytes: tokens show the normalized text.
+    for name, normalizer in {
+            "nfd": normalizers.NFD(), "nfkc": normalizers.NFKC(), "nfkd": normalizers.NFKD(),
+            "lowercase": normalizers.Lowercase(), "strip": normalizers.Strip(),
+            "strip_right": normalizers.Strip(False, True), "nmt": normalizers.Nmt(),
+            "strip_accents": normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()]),
+            "bert": normalizers.BertNormalizer(), "charsmap": charsmap(),
+            "bert_cased": normalizers.BertNormalizer(lowercase=False, clean_text=False),
+    }.items():
+        yield made(f"normalized_{name}", normalizer=normalizer)
+
+
+def double_array(keys):
+    """Darts-clone's units for byte strings and their values."""
+    children, values = [{}], {}
+    for key, value in keys.items():
+        node = 0
+        for byte in key + b"\0":
+            if byte not in children[node]:
+                children[node][byte] = len(children)
+                children.append({})
+            node = children[node][byte]
+        values[node] = value
+    units, taken = {0: 0}, {0}
+
+    def place(node, position):
+        base = position & 0xFF or 1
+        while any(base ^ byte in taken for byte in children[node]) or position ^ base >= 1 << 21:
+            base += 1
+        taken.update(base ^ byte for byte in children[node])
+        leaf = 1 << 8 if 0 in children[node] else 0
+        units[position] = units[position] & 0xFF | leaf | (position ^ base) << 10
+        for byte, child in children[node].items():
+            units[base ^ byte] = byte if byte else values[child] | 1 << 31
+        return [(child, base ^ byte) for byte, child in children[node].items() if byte]
+
+    waiting = [(0, 0)]
+    while waiting:
+        waiting += place(*waiting.pop())
+    size = max(units) // 256 * 256 + 256
+    return struct.pack(f"<{size}I", *(units.get(i, 0) for i in range(size)))
+
+
+def charsmap():
+    """NFKC of some blocks, pairs with accents, and capitals to small letters, as in nmt_nfkc_cf."""
+    points = [*range(0x80, 0x250), *range(0x2000, 0x2070), *range(0x2100, 0x2200),
+              *range(0x3300, 0x3360), *range(0xFB00, 0xFB07), *range(0xFF01, 0xFF60)]
+    replaced = {chr(c): unicodedata.normalize("NFKC", chr(c)) for c in points}
+    replaced |= {a + m: unicodedata.normalize("NFC", a + m) for a in "AEe" for m in "\u0300\u0301"}
+    replaced |= {chr(c): chr(c).lower() for c in range(ord("A"), ord("Z"))}
+    replaced |= {"\t": " ", "\r": " ", "\x01": "", "\u200b": "", "❤\ufe0f": "<3"}
+    places, table = {}, b""
+    for key, value in replaced.items():
+        if key != value:
+            places[key.encode()] = len(table)
+            table += value.encode() + b"\0"
+    trie = double_array(places)
+    return normalizers.Precompiled(struct.pack("<I", len(trie)) + trie + table)
+
+
+def make_unigram_tokenizers(corpus):
+    metaspace = pre_tokenizers.Metaspace(SPACE, "always")
+    t5 = Tokenizer(models.Unigram())
+    t5.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
+    t5.train_from_iterator(corpus, trainers.UnigramTrainer(
+        vocab_size=1500, show_progress=False, n_sub_iterations=1, max_piece_length=12,
+        unk_token="<unk>", special_tokens=["<unk>", "<s>", "</s>"]))
+    t5.normalizer = charsmap()
+    t5.decoder = decoders.Metaspace(SPACE, "always")
+    yield "unigram_t5", t5
+    albert = rebuilt(t5, lambda d: None)
+    albert.normalizer = normalizers.Sequence(
+        [normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(),
+         normalizers.Lowercase(), charsmap(), normalizers.Replace(Regex(" {2,}"), " ")])
+    albert.pre_tokenizer = metaspace
+    yield "unigram_albert", albert
+
+    def with_bytes(first_lost):
+        def change(definition):
+            model = definition["model"]
+            model["vocab"] += [[f"<0x{byte:02X}>", 0.0] for byte in range(first_lost)]
+            model["byte_fallback"] = True
+            definition["normalizer"] = None
+        return change
+
+    for split, first_lost in ((True, 0x100), (False, 0xE0)):
+        made = rebuilt(t5, with_bytes(first_lost))
+        made.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, "first", split)
+        made.decoder = decoders.Sequence(
+            [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(),
+             decoders.Strip(" ", 1, 0)])
+        yield f"unigram_bytes_{split}", made
+
+
+def make_word_piece_tokenizer(corpus):
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=20))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(corpus, trainers.WordPieceTrainer(
+        vocab_size=2000, show_progress=False, limit_alphabet=300,
+        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    tokenizer.decoder = decoders.WordPiece()
+    yield "word_piece", tokenizer
+
+
 def encode(tokenizer, text):
     return tokenizer.encode(text, add_special_tokens=False).ids
 
@@ -368,7 +513,9 @@ def main():
     fuzz_texts = [""] + [fuzz.text() for _ in range(num_fuzz_texts)]
     characters = fuzz.every_character(exhaustive)
     for name, tokenizer in [*make_tokenizers(sources[::8]),
-                            *make_character_tokenizers(sources[::8] + fuzz_texts)]:
+                            *make_character_tokenizers(sources[::8] + fuzz_texts),
+                            *make_unigram_tokenizers(sources[::60]),
+                            *make_word_piece_tokenizer(sources[::40])]:
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer.save(str(folder / "tokenizer.json"))
@@ -379,8 +526,14 @@ def main():
             texts = fuzz_texts + characters + sources[:: 1 if exhaustive else 4]
         if name.startswith("construct"):
             texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:2]
-        if name.startswith(CHARACTERS):
+        if name.startswith("cut"):
+            texts = fuzz_texts[: num_fuzz_texts // 9] + characters[: 99 if exhaustive else 1]
+        if name.startswith((CHARACTERS, "unigram", "word_piece")):
             texts = fuzz_texts[: num_fuzz_texts // 3] + sources[:: 1 if exhaustive else 40]
+            if "normalized" in name or "unigram" in name:
+                texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:: 1 if exhaustive else 10]
+            if "unigram" in name:
+                texts += sources[:: 1 if exhaustive else 40]
             write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4], fuzz.random)
         if name == f"{CHARACTERS}_llama2_False":
             write_prompts(folder, tokenizer, fuzz_texts[:50])

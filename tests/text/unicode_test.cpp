@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "colossal/text/nfc.h"
+#include "colossal/text/normalization_form.h"
 
 namespace colossal::text {
 namespace {
@@ -31,6 +31,10 @@ TEST(Unicode, WordCharacters) {
   for (char32_t c : {U' ', U'-', U'½', U'😀', char32_t{0x200B}}) {
     EXPECT_FALSE(is_word_character(c)) << std::hex << uint32_t{c};
   }
+}
+
+std::string compose(std::string_view text) {
+  return to_normalization_form(text, NormalizationForm::nfc);
 }
 
 TEST(Nfc, Composes) {

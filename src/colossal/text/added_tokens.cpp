@@ -1,7 +1,5 @@
 #include "colossal/text/added_tokens.h"
 
-#include <algorithm>
-
 #include "colossal/text/unicode.h"
 #include "colossal/text/utf8.h"
 
@@ -29,44 +27,27 @@ size_t skip_white_space_right(std::string_view text, size_t position) {
   return position;
 }
 
+ByteTrie make_trie(const std::vector<AddedToken>& tokens) {
+  std::vector<std::pair<std::string_view, int32_t>> keys;
+  for (const AddedToken& token : tokens) {
+    keys.emplace_back(token.content, static_cast<int32_t>(keys.size()));
+  }
+  return ByteTrie(std::move(keys));
+}
+
 }  // namespace
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens)
-    : tokens_(std::move(tokens)), nodes_(1) {
-  for (size_t i = 0; i < tokens_.size(); ++i) insert(tokens_[i].content, static_cast<int32_t>(i));
-}
-
-void AddedTokenFinder::insert(const std::string& content, int32_t token) {
-  begins_token_[static_cast<uint8_t>(content[0])] = true;
-  uint32_t node = 0;
-  for (char c : content) {
-    const auto byte = static_cast<uint8_t>(c);
-    auto& edges = nodes_[node].edges;
-    const auto edge =
-        std::ranges::lower_bound(edges, byte, {}, &std::pair<uint8_t, uint32_t>::first);
-    if (edge != edges.end() && edge->first == byte) {
-      node = edge->second;
-      continue;
-    }
-    node = static_cast<uint32_t>(nodes_.size());
-    edges.insert(edge, {byte, node});
-    nodes_.emplace_back();
+    : tokens_(std::move(tokens)), trie_(make_trie(tokens_)) {
+  for (const AddedToken& token : tokens_) {
+    begins_token_[static_cast<uint8_t>(token.content[0])] = true;
   }
-  nodes_[node].token = token;
 }
 
 const AddedToken* AddedTokenFinder::longest_at(std::string_view text, size_t position) const {
   const AddedToken* longest = nullptr;
-  uint32_t node = 0;
-  for (; position < text.size(); ++position) {
-    const auto byte = static_cast<uint8_t>(text[position]);
-    const auto& edges = nodes_[node].edges;
-    const auto edge =
-        std::ranges::lower_bound(edges, byte, {}, &std::pair<uint8_t, uint32_t>::first);
-    if (edge == edges.end() || edge->first != byte) break;
-    node = edge->second;
-    if (nodes_[node].token >= 0) longest = &tokens_[nodes_[node].token];
-  }
+  trie_.for_each_prefix(text.substr(position),
+                        [&](size_t, int32_t token) { longest = &tokens_[token]; });
   return longest;
 }
 

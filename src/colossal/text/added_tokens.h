@@ -4,10 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "colossal/text/byte_trie.h"
 #include "colossal/text/tokenizer_definition.h"
 
 namespace colossal::text {
@@ -24,16 +24,10 @@ class AddedTokenFinder {
              const std::function<void(int32_t)>& on_token) const;
 
  private:
-  // A trie over bytes: the children of a node are its edges, sorted by byte.
-  struct TrieNode {
-    std::vector<std::pair<uint8_t, uint32_t>> edges;
-    int32_t token = -1;  // index into tokens_ of the one that ends here
-  };
-  void insert(const std::string& content, int32_t token);
   const AddedToken* longest_at(std::string_view text, size_t position) const;
 
   std::vector<AddedToken> tokens_;
-  std::vector<TrieNode> nodes_;
+  ByteTrie trie_;  // to indices into tokens_
   std::array<bool, 256> begins_token_{};
 };
 

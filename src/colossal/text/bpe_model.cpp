@@ -13,14 +13,9 @@ namespace {
 constexpr int32_t kNone = -1;
 constexpr int32_t kMerged = -2;  // Symbol::token of one that its left neighbour has swallowed
 
-void append(int32_t token, std::vector<BpeModel::Scratch::Symbol>& symbols) {
-  const auto position = static_cast<int32_t>(symbols.size());
-  symbols.push_back({token, position - 1, position + 1});
-}
-
 // Whether kSpaceMark follows another character anywhere.
 bool has_space_mark_within(std::string_view token) {
-  constexpr std::string_view kMark = BpeModel::kSpaceMark;
+  constexpr std::string_view kMark = WordModel::kSpaceMark;
   for (size_t at = token.find(kMark); at != std::string_view::npos;
        at = token.find(kMark, at + 1)) {
     if (at > 0 && !token.substr(0, at).ends_with(kMark)) return true;
@@ -30,33 +25,38 @@ bool has_space_mark_within(std::string_view token) {
 
 }  // namespace
 
-BpeModel::BpeModel(const BpeDefinition& definition, const std::string& file)
+BpeModel::BpeModel(const TokenizerDefinition& definition, const std::string& file)
     : byte_level_(definition.byte_level),
-      fuse_unknown_(definition.fuse_unknown),
-      ranks_(definition.merges.size()) {
+      fuse_unknown_(std::get<BpeDefinition>(definition.model).fuse_unknown),
+      ranks_(std::get<BpeDefinition>(definition.model).merges.size()) {
   token_of_byte_.fill(kNone);
-  const auto vocabulary = definition.index();
-  read_merges(definition, vocabulary, file);
+  const auto& model = std::get<BpeDefinition>(definition.model);
+  const Numbers numbers = index_of(definition.vocabulary);
+  read_merges(model, numbers, file);
   if (byte_level_) {
-    read_bytes(vocabulary);
+    read_bytes(numbers);
   } else {
-    read_characters(definition, vocabulary);
+    read_characters(model, definition.vocabulary);
   }
-  read_unknown(definition, vocabulary, file);
-  if (!definition.ignore_merges) return;
+  read_unknown(model, numbers, file);
+  if (!model.ignore_merges) return;
   for (const auto& [token, id] : definition.vocabulary) {
     auto word = byte_level_ ? from_byte_alphabet(token) : token;
     if (word) whole_words_.emplace(std::move(*word), id);
   }
 }
 
-void BpeModel::read_merges(const BpeDefinition& definition, const Vocabulary& vocabulary,
+std::unique_ptr<WordModel::Scratch> BpeModel::make_scratch() const {
+  return std::make_unique<Scratch>();
+}
+
+void BpeModel::read_merges(const BpeDefinition& model, const Numbers& numbers,
                            const std::string& file) {
-  for (size_t rank = 0; rank < definition.merges.size(); ++rank) {
-    const auto& [left, right] = definition.merges[rank];
+  for (size_t rank = 0; rank < model.merges.size(); ++rank) {
+    const auto& [left, right] = model.merges[rank];
     const auto id_of = [&](const std::string& token) {
-      const auto found = vocabulary.find(token);
-      if (found != vocabulary.end()) return found->second;
+      const auto found = numbers.find(token);
+      if (found != numbers.end()) return found->second;
       throw ConfigError(
           fmt::format("{}: model.merges[{}] (\"{}\" \"{}\") needs the token \"{}\", which "
                       "model.vocab lacks",
@@ -67,59 +67,65 @@ void BpeModel::read_merges(const BpeDefinition& definition, const Vocabulary& vo
   }
 }
 
-void BpeModel::read_bytes(const Vocabulary& vocabulary) {
+void BpeModel::read_bytes(const Numbers& numbers) {
   for (int byte = 0; byte < 256; ++byte) {
     const char value = static_cast<char>(byte);
-    const auto found = vocabulary.find(to_byte_alphabet({&value, 1}));
-    if (found != vocabulary.end()) token_of_byte_[byte] = found->second;
+    const auto found = numbers.find(to_byte_alphabet({&value, 1}));
+    if (found != numbers.end()) token_of_byte_[byte] = found->second;
   }
 }
 
-void BpeModel::read_characters(const BpeDefinition& definition, const Vocabulary& vocabulary) {
-  for (const auto& [token, id] : definition.vocabulary) {
+void BpeModel::read_characters(const BpeDefinition& model, const Vocabulary& vocabulary) {
+  bool has_space_mark = false;
+  for (const auto& [token, id] : vocabulary) {
     size_t end = 0;
     if (token.empty()) continue;
     const char32_t character = next_code_point(token, end);
     if (end == token.size()) token_of_character_[character] = id;
+    has_space_mark |= token == kSpaceMark;
   }
-  for (int byte = 0; byte < 256 && definition.byte_fallback; ++byte) {
-    const auto found = vocabulary.find(fmt::format("<0x{:02X}>", byte));
-    if (found != vocabulary.end()) token_of_byte_[byte] = found->second;
-  }
+  if (model.byte_fallback) fallback_bytes_ = FallbackBytes(vocabulary);
   const auto crosses = [](const auto& merge) {
     return has_space_mark_within(merge.first + merge.second);
   };
-  parts_at_space_marks_ = !definition.ignore_merges && vocabulary.contains(kSpaceMark) &&
-                          std::ranges::none_of(definition.merges, crosses);
+  parts_at_space_marks_ =
+      !model.ignore_merges && has_space_mark && std::ranges::none_of(model.merges, crosses);
 }
 
-void BpeModel::read_unknown(const BpeDefinition& definition, const Vocabulary& vocabulary,
+bool BpeModel::knows_all_bytes() const {
+  if (!byte_level_) return fallback_bytes_.has_all();
+  return std::ranges::find(token_of_byte_, kNone) == token_of_byte_.end();
+}
+
+void BpeModel::read_unknown(const BpeDefinition& model, const Numbers& numbers,
                             const std::string& file) {
-  const bool has_all_bytes = std::ranges::find(token_of_byte_, kNone) == token_of_byte_.end();
-  if (has_all_bytes) return;
-  if (byte_level_ && definition.byte_fallback) {
+  if (knows_all_bytes()) return;
+  if (byte_level_ && model.byte_fallback) {
     throw ConfigError(fmt::format(
         "{}: model.byte_fallback is true, and model.vocab lacks some of the 256 bytes of "
         "\"ByteLevel\"; one of the two must be otherwise",
         file));
   }
-  if (!definition.unknown_token) return;
-  const auto unknown = vocabulary.find(*definition.unknown_token);
-  if (unknown == vocabulary.end()) {
+  if (!model.unknown_token) return;
+  const auto unknown = numbers.find(*model.unknown_token);
+  if (unknown == numbers.end()) {
     throw ConfigError(
         fmt::format("{}: model.vocab lacks some {}, and model.unk_token \"{}\" as well", file,
-                    byte_level_ ? "bytes" : "characters", *definition.unknown_token));
+                    byte_level_ ? "bytes" : "characters", *model.unknown_token));
   }
   unknown_ = unknown->second;
 }
 
-void BpeModel::encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& tokens) const {
+void BpeModel::encode(std::string_view word, WordModel::Scratch& any_scratch,
+                      std::vector<int32_t>& tokens) const {
+  auto& scratch = static_cast<Scratch&>(any_scratch);
   if (const auto whole = whole_words_.find(word); whole != whole_words_.end()) {
     tokens.push_back(whole->second);
     return;
   }
   make_symbols(word, scratch);
-  auto& [symbols, queue] = scratch;
+  auto& symbols = scratch.symbols;
+  auto& queue = scratch.queue;
   queue.clear();
   for (size_t i = 0; i + 1 < symbols.size(); ++i) push_pair(static_cast<int32_t>(i), scratch);
   // A binary heap with the lowest rank first, and the leftmost of equal ranks.
@@ -128,7 +134,7 @@ void BpeModel::encode(std::string_view word, Scratch& scratch, std::vector<int32
     const auto rank = static_cast<uint32_t>(queue.back() >> 32);
     const auto position = static_cast<int32_t>(queue.back() & 0xFFFFFFFFu);
     queue.pop_back();
-    const Scratch::Symbol& left = symbols[position];
+    const Symbol& left = symbols[position];
     if (left.token == kMerged || left.next == kNone) continue;
     // The entry may be older than its neighbours; it counts if it would still give the same token.
     const uint32_t current = ranks_.rank(left.token, symbols[left.next].token);
@@ -136,17 +142,18 @@ void BpeModel::encode(std::string_view word, Scratch& scratch, std::vector<int32
       continue;
     merge(position, result_of_rank_[rank], scratch);
   }
-  for (const Scratch::Symbol& symbol : symbols) {
+  for (const Symbol& symbol : symbols) {
     if (symbol.token != kMerged) tokens.push_back(symbol.token);
   }
 }
 
+void BpeModel::append(int32_t token, std::vector<Symbol>& symbols) {
+  const auto position = static_cast<int32_t>(symbols.size());
+  symbols.push_back({token, position - 1, position + 1});
+}
+
 void BpeModel::make_symbols(std::string_view word, Scratch& scratch) const {
-  if (word.size() >= (size_t{1} << 31)) {
-    throw ConfigError(fmt::format(
-        "a text of {} bytes has no place where the tokenizer would cut it; 2 GiB is too long",
-        word.size()));
-  }
+  check_length(word);
   scratch.symbols.clear();
   if (byte_level_) {
     make_byte_symbols(word, scratch);
@@ -195,16 +202,14 @@ void BpeModel::make_character_symbols(std::string_view word, Scratch& scratch) c
 
 // Whether each byte of the character has a token.
 bool BpeModel::append_bytes(std::string_view character, Scratch& scratch) const {
-  const auto token_of = [&](char byte) { return token_of_byte_[static_cast<uint8_t>(byte)]; };
-  for (char byte : character) {
-    if (token_of(byte) == kNone) return false;
-  }
-  for (char byte : character) append(token_of(byte), scratch.symbols);
+  scratch.bytes.clear();
+  if (!fallback_bytes_.append(character, scratch.bytes)) return false;
+  for (int32_t token : scratch.bytes) append(token, scratch.symbols);
   return true;
 }
 
 void BpeModel::push_pair(int32_t left_position, Scratch& scratch) const {
-  const Scratch::Symbol& left = scratch.symbols[left_position];
+  const Symbol& left = scratch.symbols[left_position];
   const uint32_t rank = ranks_.rank(left.token, scratch.symbols[left.next].token);
   if (rank == PairTable::kAbsent) return;
   scratch.queue.push_back(uint64_t{rank} << 32 | static_cast<uint32_t>(left_position));
@@ -214,8 +219,8 @@ void BpeModel::push_pair(int32_t left_position, Scratch& scratch) const {
 // Joins the symbol at `position` with its right neighbour.
 void BpeModel::merge(int32_t position, int32_t result, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
-  Scratch::Symbol& left = symbols[position];
-  Scratch::Symbol& right = symbols[left.next];
+  Symbol& left = symbols[position];
+  Symbol& right = symbols[left.next];
   left.token = result;
   left.next = right.next;
   right.token = kMerged;

@@ -11,51 +11,47 @@
 #include <unordered_map>
 #include <vector>
 
+#include "colossal/text/fallback_bytes.h"
 #include "colossal/text/pair_table.h"
-#include "colossal/text/tokenizer_definition.h"
+#include "colossal/text/word_model.h"
 
 namespace colossal::text {
 
-class BpeModel {
+class BpeModel : public WordModel {
  public:
-  // Working memory of encode(); one thread at a time.
-  struct Scratch {
-    struct Symbol {
-      int32_t token;
-      int32_t previous, next;  // -1: none
-    };
-    std::vector<Symbol> symbols;
-    std::vector<uint64_t> queue;
-  };
+  // definition: of a BPE model. Throws ConfigError where the vocabulary lacks a token of a merge,
+  // or those of bytes that the definition needs.
+  BpeModel(const TokenizerDefinition& definition, const std::string& file);
 
-  // Throws ConfigError where the vocabulary lacks a token of a merge, or those of bytes that the
-  // definition needs.
-  BpeModel(const BpeDefinition& definition, const std::string& file);
-
-  // Appends the tokens of the word, in O(n log n). Throws ConfigError where it has 2 GiB or more.
-  void encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& tokens) const;
-
-  // U+2581, which stands for a space in most vocabularies of characters.
-  static constexpr std::string_view kSpaceMark = "\u2581";
-  // Whether nothing merges across the beginning of a run of kSpaceMark: a word may be cut there
-  // without any change to its tokens. (A vocabulary of characters often has no pre-tokenizer, so
-  // that a whole text is one word.)
-  bool parts_at_space_marks() const { return parts_at_space_marks_; }
+  std::unique_ptr<WordModel::Scratch> make_scratch() const override;
+  void encode(std::string_view word, WordModel::Scratch& scratch,
+              std::vector<int32_t>& tokens) const override;  // O(n log n)
+  bool parts_at_space_marks() const override { return parts_at_space_marks_; }
 
  private:
+  struct Symbol {
+    int32_t token;
+    int32_t previous, next;  // -1: none
+  };
+  struct Scratch : WordModel::Scratch {
+    std::vector<Symbol> symbols;
+    std::vector<uint64_t> queue;
+    std::vector<int32_t> bytes;
+  };
+
   struct BytesHash : std::hash<std::string_view> {
     using is_transparent = void;
   };
   using Words = std::unordered_map<std::string, int32_t, BytesHash, std::equal_to<>>;
 
-  using Vocabulary = std::unordered_map<std::string_view, int32_t>;
+  using Numbers = std::unordered_map<std::string_view, int32_t>;
 
-  void read_merges(const BpeDefinition& definition, const Vocabulary& vocabulary,
-                   const std::string& file);
-  void read_bytes(const Vocabulary& vocabulary);
-  void read_characters(const BpeDefinition& definition, const Vocabulary& vocabulary);
-  void read_unknown(const BpeDefinition& definition, const Vocabulary& vocabulary,
-                    const std::string& file);
+  void read_merges(const BpeDefinition& model, const Numbers& numbers, const std::string& file);
+  void read_bytes(const Numbers& numbers);
+  void read_characters(const BpeDefinition& model, const Vocabulary& vocabulary);
+  bool knows_all_bytes() const;
+  void read_unknown(const BpeDefinition& model, const Numbers& numbers, const std::string& file);
+  static void append(int32_t token, std::vector<Symbol>& symbols);
   void make_symbols(std::string_view word, Scratch& scratch) const;
   void make_byte_symbols(std::string_view word, Scratch& scratch) const;
   void make_character_symbols(std::string_view word, Scratch& scratch) const;
@@ -65,7 +61,8 @@ class BpeModel {
 
   bool byte_level_;
   bool parts_at_space_marks_ = false;
-  std::array<int32_t, 256> token_of_byte_;  // -1: none. Not byte-level: those of byte fallback
+  std::array<int32_t, 256> token_of_byte_;                    // byte-level; -1: none
+  FallbackBytes fallback_bytes_;                              // not byte-level
   std::unordered_map<char32_t, int32_t> token_of_character_;  // not byte-level
   int32_t unknown_ = -1;                                      // -1: what is unknown is left out
   bool fuse_unknown_;

@@ -1,22 +1,12 @@
 #include "colossal/text/decoder.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 
 #include "colossal/text/byte_alphabet.h"
+#include "colossal/text/fallback_bytes.h"
 
 namespace colossal::text {
 namespace {
-
-// The byte of "<0x0A>".
-std::optional<char> byte_of_fallback_token(const std::string& token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
-  uint8_t byte = 0;
-  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
-  if (error != std::errc() || end != token.data() + 5) return std::nullopt;
-  return static_cast<char>(byte);
-}
 
 std::string replace_all(const std::string& text, const std::string& literal,
                         const std::string& content) {
@@ -29,12 +19,43 @@ std::string replace_all(const std::string& text, const std::string& literal,
   return result.append(text, done);
 }
 
+// As `tokenizers` does it, and in its order.
+std::string clean_up(std::string text) {
+  for (const auto& [literal, content] :
+       std::initializer_list<std::pair<const char*, const char*>>{{" .", "."},
+                                                                  {" ?", "?"},
+                                                                  {" !", "!"},
+                                                                  {" ,", ","},
+                                                                  {" ' ", "'"},
+                                                                  {" n't", "n't"},
+                                                                  {" 'm", "'m"},
+                                                                  {" do not", " don't"},
+                                                                  {" 's", "'s"},
+                                                                  {" 've", "'ve"},
+                                                                  {" 're", "'re"}}) {
+    text = replace_all(text, literal, content);
+  }
+  return text;
+}
+
+std::string decode_word(const std::string& text, const DecoderDefinition::Words& words,
+                        bool first) {
+  std::string decoded = text;
+  if (!first) {
+    decoded = text.starts_with(words.continuing_prefix)
+                  ? text.substr(words.continuing_prefix.size())
+                  : " " + text;
+  }
+  return words.clean_up ? clean_up(std::move(decoded)) : decoded;
+}
+
 std::string decode_text(std::string text, const DecoderDefinition& definition, bool first) {
+  if (definition.words) return decode_word(text, *definition.words, first);
   for (const auto& [literal, content, content_in_first] : definition.replacements) {
     text = replace_all(text, literal, first ? content_in_first : content);
   }
   if (definition.byte_fallback) {
-    if (const auto byte = byte_of_fallback_token(text)) text.assign(1, *byte);
+    if (const auto byte = byte_of_fallback_token(text)) text.assign(1, static_cast<char>(*byte));
   }
   if (first && !definition.strip.empty() && text.starts_with(definition.strip)) {
     text.erase(0, definition.strip.size());
@@ -47,10 +68,10 @@ std::string decode_text(std::string text, const DecoderDefinition& definition, b
 Decoder::Decoder(const TokenizerDefinition& definition,
                  const std::vector<AddedToken>& added_tokens) {
   const auto add_token = [&](int32_t token, const std::string& content, bool in_alphabet) {
-    if (!definition.model.byte_level) return add(token, content, definition.decoder);
+    if (!definition.byte_level) return add(token, content, definition.decoder);
     bytes_of_token_[token] = in_alphabet ? from_byte_alphabet(content).value_or(content) : content;
   };
-  for (const auto& [text, token] : definition.model.vocabulary) add_token(token, text, true);
+  for (const auto& [text, token] : definition.vocabulary) add_token(token, text, true);
   for (const AddedToken& token : added_tokens) add_token(token.id, token.content, false);
   for (const auto& [token, bytes] : bytes_of_token_) {
     vocabulary_size_ = std::max(vocabulary_size_, token + 1);

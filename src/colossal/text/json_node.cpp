@@ -30,6 +30,10 @@ JsonNode JsonNode::operator[](const char* key) const {
   return {found == value_.end() ? missing : *found, file_, path_.empty() ? key : path_ + "." + key};
 }
 
+JsonNode JsonNode::element(size_t index) const {
+  return {value_[index], file_, path_ + "[" + std::to_string(index) + "]"};
+}
+
 std::string JsonNode::string() const {
   if (!is_string()) refuse_type("a string");
   return value_.get<std::string>();
@@ -45,8 +49,8 @@ bool JsonNode::boolean(bool otherwise) const {
   return value_.get<bool>();
 }
 
-double JsonNode::number(double otherwise) const {
-  if (is_null()) return otherwise;
+double JsonNode::number(std::optional<double> otherwise) const {
+  if (is_null() && otherwise) return *otherwise;
   if (!value_.is_number()) refuse_type("a number");
   return value_.get<double>();
 }

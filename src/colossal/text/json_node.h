@@ -29,19 +29,21 @@ class JsonNode {
   bool is_array() const { return value_.is_array(); }
 
   JsonNode operator[](const char* key) const;
+  JsonNode element(size_t index) const;                           // of a list; index below size()
+  size_t size() const { return is_array() ? value_.size() : 0; }  // of a list
 
   std::string string() const;
   std::optional<std::string> optional_string() const;
   bool boolean(bool otherwise) const;
-  double number(double otherwise) const;
-  int32_t token() const;  // 0 to kMaxToken
+  double number(std::optional<double> otherwise) const;  // nothing: it must be there
+  int32_t token() const;                                 // 0 to kMaxToken
 
   template <typename Function>  // void(JsonNode); a missing list has no elements
   void for_each(Function function) const {
     if (is_null()) return;
     if (!is_array()) refuse_type("a list");
     for (size_t i = 0; i < value_.size(); ++i) {
-      function(JsonNode(value_[i], file_, path_ + "[" + std::to_string(i) + "]"));
+      function(element(i));
     }
   }
 

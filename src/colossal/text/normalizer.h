@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "colossal/text/charsmap.h"
 #include "colossal/text/regex.h"
 #include "colossal/text/tokenizer_definition.h"
 
@@ -21,9 +22,9 @@ class Normalizer {
 
  private:
   struct Step {
-    NormalizerStep::Kind kind;
-    std::string content;
+    NormalizerStep definition;
     std::optional<Regex> regex;
+    std::optional<Charsmap> charsmap;
   };
   static std::string apply(const Step& step, std::string_view text, RegexScratch& scratch);
 

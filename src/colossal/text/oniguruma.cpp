@@ -219,14 +219,24 @@ class Translator {
   void translate_class() {
     ++position_;
     out_ += accept("^") ? "[^" : "[";
+    translate_class_members();
+    out_ += ']';
+  }
+
+  // Up to the class's end. A class within it adds its members.
+  void translate_class_members() {
     if (at("]")) refuse("an empty class");
     while (!accept("]")) {
       if (position_ >= in_.size()) refuse("a class without its ]");
-      if (at("[")) refuse("a class within a class");
+      if (at("[^")) refuse("a negated class within a class");
+      if (at("[:")) refuse("a POSIX class");
       if (at("&&")) refuse("an intersection of classes");
-      translate_class_member();
+      if (accept("[")) {
+        translate_class_members();
+      } else {
+        translate_class_member();
+      }
     }
-    out_ += ']';
   }
 
   void translate_class_member() {

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include "colossal/text/character_sets.h"
+#include "colossal/text/charsmap.h"
 #include "colossal/text/oniguruma.h"
 #include "colossal/text/utf8.h"
 
@@ -61,41 +66,116 @@ PatternDefinition read_pattern(const JsonNode& node) {
   return {oniguruma_to_pcre2(expression), expression};
 }
 
+std::string read_charsmap(const JsonNode& node) {
+  const auto bytes = decode_base64(node.string());
+  if (!bytes) node.refuse("is no base64");
+  return *bytes;
+}
+
+// BERT's four steps in one.
+void read_bert_normalizer(const JsonNode& node, std::vector<NormalizerStep>& steps) {
+  using Kind = NormalizerStep::Kind;
+  const bool lower_case = node["lowercase"].boolean(true);
+  const auto add_if = [&](bool on, Kind kind) {
+    if (on) add_step(node, NormalizerStep{kind}, steps);
+  };
+  add_if(node["clean_text"].boolean(true), Kind::clean);
+  add_if(node["handle_chinese_chars"].boolean(true), Kind::space_ideographs);
+  add_if(node["strip_accents"].boolean(lower_case), Kind::strip_accents);
+  add_if(lower_case, Kind::lower_case);
+}
+
 void read_normalizer_step(const JsonNode& node, std::vector<NormalizerStep>& steps) {
   using Kind = NormalizerStep::Kind;
+  static const std::map<std::string, NormalizationForm> forms = {{"NFC", NormalizationForm::nfc},
+                                                                 {"NFD", NormalizationForm::nfd},
+                                                                 {"NFKC", NormalizationForm::nfkc},
+                                                                 {"NFKD", NormalizationForm::nfkd}};
+  static const std::map<std::string, Kind> plain_kinds = {{"Lowercase", Kind::lower_case},
+                                                          {"StripAccents", Kind::strip_marks},
+                                                          {"Nmt", Kind::clean_nmt}};
   const std::string type = node["type"].string();
-  if (type == "NFC") {
-    add_step(node, NormalizerStep{Kind::compose}, steps);
+  if (forms.contains(type)) {
+    add_step(node, NormalizerStep{.kind = Kind::form, .form = forms.at(type)}, steps);
+  } else if (plain_kinds.contains(type)) {
+    add_step(node, NormalizerStep{plain_kinds.at(type)}, steps);
   } else if (type == "Prepend") {
     add_step(node, NormalizerStep{Kind::prepend, node["prepend"].string()}, steps);
   } else if (type == "Replace") {
     add_step(node,
              NormalizerStep{Kind::replace, node["content"].string(), read_pattern(node["pattern"])},
              steps);
+  } else if (type == "Strip") {
+    add_step(node,
+             NormalizerStep{.kind = Kind::strip,
+                            .strip_left = node["strip_left"].boolean(true),
+                            .strip_right = node["strip_right"].boolean(true)},
+             steps);
+  } else if (type == "Precompiled") {
+    add_step(node, NormalizerStep{Kind::charsmap, read_charsmap(node["precompiled_charsmap"])},
+             steps);
+  } else if (type == "BertNormalizer") {
+    read_bert_normalizer(node, steps);
   } else {
-    node["type"].refuse(fmt::format(
-        "is \"{}\"; \"NFC\", \"Prepend\", \"Replace\" and a \"Sequence\" of these are supported",
-        type));
+    node["type"].refuse(
+        fmt::format("is \"{}\"; \"NFC\", \"NFD\", \"NFKC\", \"NFKD\", \"Prepend\", \"Replace\", "
+                    "\"Lowercase\", \"Strip\", \"StripAccents\", \"Nmt\", \"Precompiled\", "
+                    "\"BertNormalizer\" and a \"Sequence\" of these are supported",
+                    type));
   }
 }
 
+SplitDefinition::Behavior read_behavior(const JsonNode& node) {
+  using Behavior = SplitDefinition::Behavior;
+  static const std::map<std::string, Behavior> behaviors = {
+      {"Isolated", Behavior::isolated},
+      {"Removed", Behavior::removed},
+      {"MergedWithPrevious", Behavior::merged_with_previous},
+      {"MergedWithNext", Behavior::merged_with_next},
+      {"Contiguous", Behavior::contiguous}};
+  const std::string name = node.string();
+  const auto found = behaviors.find(name);
+  if (found != behaviors.end()) return found->second;
+  node.refuse(
+      fmt::format("is \"{}\"; \"Isolated\", \"Removed\", \"MergedWithPrevious\", "
+                  "\"MergedWithNext\" and \"Contiguous\" are supported",
+                  name));
+}
+
 PreTokenizerStep read_split(const JsonNode& node) {
-  SplitDefinition split{.pattern = read_pattern(node["pattern"])};
-  const std::string behavior = node["behavior"].string();
-  const bool invert = node["invert"].boolean(false);
-  if (behavior == "Removed") {
-    (invert ? split.keep_rest : split.keep_matches) = false;
-  } else if (behavior != "Isolated") {
-    node["behavior"].refuse(
-        fmt::format("is \"{}\"; \"Isolated\" and \"Removed\" are supported", behavior));
-  }
-  return {.split = std::move(split)};
+  return {.split = SplitDefinition{read_pattern(node["pattern"]), read_behavior(node["behavior"]),
+                                   node["invert"].boolean(false)}};
 }
 
 PreTokenizerStep read_digits(const JsonNode& node) {
   const bool each = node["individual_digits"].boolean(false);
-  const std::string digits = "[" + *category_members("N") + "]";
+  // Rust knows the digits of Unicode 17.
+  const std::string digits =
+      "[" + *category_members("N") + R"(\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6}])";
   return {.split = SplitDefinition{{each ? digits : digits + "+", "of digits"}}};
+}
+
+PreTokenizerStep make_split(const std::string& expression, const std::string& name,
+                            SplitDefinition::Behavior behavior) {
+  return {.split = SplitDefinition{{expression, name}, behavior}};
+}
+
+PreTokenizerStep split_at_white_space() {
+  return make_split("[" + white_space_members() + "]", "of white space",
+                    SplitDefinition::Behavior::removed);
+}
+
+// \w+|[^\w\s]+, and nothing else.
+PreTokenizerStep keep_words_and_symbols() {
+  const std::string word = rust_word_members();
+  PreTokenizerStep step = make_split("[" + word + "]+|[^" + word + white_space_members() + "]+",
+                                     "of words", SplitDefinition::Behavior::removed);
+  step.split->invert = true;
+  return step;
+}
+
+PreTokenizerStep split_punctuation(SplitDefinition::Behavior behavior) {
+  return make_split(punctuation_expression(), "of punctuation", behavior);
 }
 
 PreTokenizerStep read_byte_level(const JsonNode& node) {
@@ -138,44 +218,82 @@ PreTokenizerStep read_metaspace(const JsonNode& node) {
   return step;
 }
 
-// Returns whether the step is the last one that there may be: ByteLevel.
+// After a cut of a normalized text, which piece began the text before that is not known here; nor
+// is it where the beginning may have gone.
+void check_that_the_beginning_is_known(const JsonNode& node,
+                                       const TokenizerDefinition& definition) {
+  const auto drops = [](const NormalizerStep& step) { return step.may_drop_the_beginning(); };
+  if (!definition.pre_tokenizer.empty() && !definition.normalizer.empty()) {
+    node["prepend_scheme"].refuse(
+        "is \"first\" after another pre-tokenizer and a normalizer; without one of these it is "
+        "supported");
+  }
+  if (std::ranges::any_of(definition.normalizer, drops)) {
+    node["prepend_scheme"].refuse(
+        "is \"first\" after a normalizer that may drop what a text begins with; \"always\" and "
+        "\"never\" are supported");
+  }
+}
+
+// Returns whether the step is ByteLevel, after which only cuts may come.
 bool read_pre_tokenizer_step(const JsonNode& node, TokenizerDefinition& definition) {
   const std::string type = node["type"].string();
   std::vector<PreTokenizerStep>& steps = definition.pre_tokenizer;
+  using Behavior = SplitDefinition::Behavior;
   if (type == "Split") {
     add_step(node, read_split(node), steps);
   } else if (type == "Digits") {
     add_step(node, read_digits(node), steps);
+  } else if (type == "Punctuation") {
+    const JsonNode behavior = node["behavior"];
+    add_step(node,
+             split_punctuation(behavior.is_null() ? Behavior::isolated : read_behavior(behavior)),
+             steps);
+  } else if (type == "Whitespace") {
+    add_step(node, keep_words_and_symbols(), steps);
+  } else if (type == "WhitespaceSplit") {
+    add_step(node, split_at_white_space(), steps);
+  } else if (type == "CharDelimiterSplit") {
+    add_step(node,
+             make_split(literal_to_pcre2(read_character(node["delimiter"])), "of a delimiter",
+                        Behavior::removed),
+             steps);
+  } else if (type == "BertPreTokenizer") {
+    add_step(node, split_at_white_space(), steps);
+    add_step(node, split_punctuation(Behavior::isolated), steps);
   } else if (type == "Metaspace") {
     PreTokenizerStep step = read_metaspace(node);
-    // After a cut of a normalized text, which piece began the text before that is not known here.
-    if (step.prefix_begins_text_only && !steps.empty() && !definition.normalizer.empty()) {
-      node["prepend_scheme"].refuse(
-          "is \"first\" after another pre-tokenizer and a normalizer; without one of these it is "
-          "supported");
-    }
+    if (step.prefix_begins_text_only) check_that_the_beginning_is_known(node, definition);
     add_step(node, std::move(step), steps);
   } else if (type == "ByteLevel") {
     add_step(node, read_byte_level(node), steps);
     return true;
   } else {
-    node["type"].refuse(
-        fmt::format("is \"{}\"; \"ByteLevel\", \"Digits\", \"Metaspace\", \"Split\" and a "
-                    "\"Sequence\" of these are supported",
-                    type));
+    node["type"].refuse(fmt::format(
+        "is \"{}\"; \"ByteLevel\", \"BertPreTokenizer\", \"CharDelimiterSplit\", \"Digits\", "
+        "\"Metaspace\", \"Punctuation\", \"Split\", \"Whitespace\", \"WhitespaceSplit\" and a "
+        "\"Sequence\" of these are supported",
+        type));
   }
   return false;
 }
 
 void read_pre_tokenizer(const JsonNode& node, TokenizerDefinition& definition) {
-  bool byte_level = false;
+  bool in_alphabet = false;
   for_each_step(node, "pretokenizers", [&](const JsonNode& step) {
-    if (byte_level) {
-      step.refuse(fmt::format("(\"{}\") comes after \"ByteLevel\"", step["type"].string()));
+    const std::string type = step["type"].string();
+    if (definition.byte_level && (type == "ByteLevel" || type == "Metaspace")) {
+      step.refuse(fmt::format("(\"{}\") comes after \"ByteLevel\"", type));
     }
-    byte_level = read_pre_tokenizer_step(step, definition);
+    // Only where a cut follows does it matter that ByteLevel writes bytes in their alphabet.
+    if (definition.byte_level && !std::exchange(in_alphabet, true)) {
+      definition.pre_tokenizer.back().to_byte_alphabet = true;
+    }
+    definition.byte_level |= read_pre_tokenizer_step(step, definition);
   });
-  definition.model.byte_level = byte_level;
+  if (definition.byte_level && !std::holds_alternative<BpeDefinition>(definition.model)) {
+    node.refuse("has \"ByteLevel\", which is supported with model.type = \"BPE\" only");
+  }
 }
 
 using Tokens = std::vector<int32_t>;
@@ -292,8 +410,9 @@ class DecoderReader {
  private:
   enum class Stage { none, replace, metaspace, byte_fallback, fuse, strip };
   static constexpr const char* kSupported =
-      "\"Replace\", \"Metaspace\", \"ByteFallback\", \"Fuse\" and then \"Strip\" are supported, in "
-      "this order";
+      "\"WordPiece\", or \"Replace\", \"Metaspace\", \"ByteFallback\", \"Fuse\" and then \"Strip\" "
+      "in "
+      "this order, are supported";
 
   void enter(const JsonNode& node, const std::string& type, Stage stage) {
     const bool repeats = stage == Stage::replace || stage == Stage::fuse;
@@ -310,6 +429,11 @@ class DecoderReader {
 
 void read_text_decoder(const JsonNode& node, DecoderDefinition& decoder) {
   if (node.is_null()) node.refuse("is missing; without one, tokens are not joined to a text");
+  if (node["type"].string() == "WordPiece") {
+    decoder.words = {node["prefix"].optional_string().value_or("##"),
+                     node["cleanup"].boolean(true)};
+    return;
+  }
   DecoderReader reader(decoder);
   for_each_step(node, "decoders", [&](const JsonNode& step) { reader.read(step); });
 }
@@ -322,7 +446,7 @@ void read_pipeline(const JsonNode& root, TokenizerDefinition& definition) {
   read_pre_tokenizer(root["pre_tokenizer"], definition);
   for_each_step(root["post_processor"], "processors",
                 [&](const JsonNode& step) { read_post_processor_step(step, definition); });
-  if (definition.model.byte_level) {
+  if (definition.byte_level) {
     check_byte_level_decoder(root["decoder"]);
   } else {
     read_text_decoder(root["decoder"], definition.decoder);

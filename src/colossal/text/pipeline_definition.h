@@ -7,8 +7,9 @@
 
 namespace colossal::text {
 
-// Fills in what those parts say, and whether the model is byte-level: its pre-tokenizer decides.
-// root: the whole file. Throws ConfigError naming what is not supported.
+// Fills in what those parts say, and whether tokens are in GPT-2's byte alphabet: the pre-tokenizer
+// decides. root: the whole file, of which definition.model has been read. Throws ConfigError naming
+// what is not supported.
 void read_pipeline(const JsonNode& root, TokenizerDefinition& definition);
 
 }  // namespace colossal::text

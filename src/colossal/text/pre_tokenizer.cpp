@@ -1,14 +1,50 @@
 #include "colossal/text/pre_tokenizer.h"
 
+#include "colossal/text/byte_alphabet.h"
+
 namespace colossal::text {
+namespace {
+
+using Behavior = SplitDefinition::Behavior;
+
+// Whether a part of a text belongs to one piece with the part before it.
+bool joins(Behavior behavior, bool previous_is_match, bool is_match) {
+  switch (behavior) {
+    case Behavior::merged_with_previous:
+      return is_match && !previous_is_match;
+    case Behavior::merged_with_next:
+      return !is_match && previous_is_match;
+    case Behavior::contiguous:
+      return is_match == previous_is_match;
+    default:
+      return false;
+  }
+}
+
+// Calls with the matches of the expression and what lies between them, from left to right. Matches
+// may be empty.
+template <typename OnPart>  // void(Regex::Match part, bool is_match)
+void for_each_part(const Regex& regex, std::string_view piece, RegexScratch& scratch,
+                   const OnPart& on_part) {
+  size_t done = 0;
+  regex.for_each_match(piece, scratch, [&](Regex::Match match) {
+    if (done < match.begin) on_part({done, match.begin}, false);
+    on_part(match, true);
+    done = match.end;
+  });
+  if (done < piece.size()) on_part({done, piece.size()}, false);
+}
+
+}  // namespace
 
 PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps) {
   for (const PreTokenizerStep& step : steps) {
     std::optional<Regex> regex;
     if (step.split) regex.emplace(step.split->pattern.expression, step.split->pattern.name);
+    const SplitDefinition split = step.split.value_or(SplitDefinition());
     steps_.push_back({step.space, step.prefix, step.prefix_begins_text_only, std::move(regex),
-                      !step.split || step.split->keep_matches,
-                      !step.split || step.split->keep_rest});
+                      split.behavior, split.invert, step.to_byte_alphabet});
+    ends_in_byte_alphabet_ |= step.to_byte_alphabet;
   }
 }
 
@@ -20,7 +56,9 @@ void PreTokenizer::split(std::string_view text, bool begins_text, RegexScratch& 
 void PreTokenizer::run_step(size_t index, std::string_view piece, bool begins_text,
                             RegexScratch& scratch, const OnWord& on_word) const {
   if (piece.empty()) return;
-  if (index == steps_.size()) return on_word(piece);
+  if (index == steps_.size()) {
+    return on_word(ends_in_byte_alphabet_ ? *from_byte_alphabet(piece) : piece);
+  }
   const Step& step = steps_[index];
   const bool has_spaces = !step.space.empty() && piece.find(' ') != std::string_view::npos;
   if (has_spaces || needs_prefix(step, piece, begins_text)) {
@@ -49,18 +87,34 @@ std::string PreTokenizer::rewrite(const Step& step, std::string_view piece, bool
 void PreTokenizer::cut(size_t index, std::string_view piece, bool begins_text,
                        RegexScratch& scratch, const OnWord& on_word) const {
   const Step& step = steps_[index];
-  const auto give = [&](size_t begin, size_t end) {
-    run_step(index + 1, piece.substr(begin, end - begin), begins_text && begin == 0, scratch,
-             on_word);
+  if (!step.regex) return give(index, piece, begins_text, scratch, on_word);
+  Regex::Match held{0, 0};  // may be joined by what comes next
+  bool previous_is_match = false;
+  const auto give_held = [&] {
+    const std::string_view part = piece.substr(held.begin, held.end - held.begin);
+    give(index, part, begins_text && held.begin == 0, scratch, on_word);
   };
-  if (!step.regex) return give(0, piece.size());
-  size_t done = 0;
-  step.regex->for_each_match(piece, scratch, [&](Regex::Match match) {
-    if (step.keep_rest) give(done, match.begin);
-    if (step.keep_matches) give(match.begin, match.end);
-    done = match.end;
+  for_each_part(*step.regex, piece, scratch, [&](Regex::Match part, bool matches) {
+    const bool is_match = matches != step.invert;
+    if (is_match && step.behavior == Behavior::removed) return;
+    const bool joined = part.begin > 0 && joins(step.behavior, previous_is_match, is_match);
+    previous_is_match = is_match;
+    if (!joined) {
+      give_held();
+      held.begin = part.begin;
+    }
+    held.end = part.end;
   });
-  if (step.keep_rest) give(done, piece.size());
+  give_held();
+}
+
+// A piece that this step has made, to the next one.
+void PreTokenizer::give(size_t index, std::string_view piece, bool begins_text,
+                        RegexScratch& scratch, const OnWord& on_word) const {
+  if (!steps_[index].to_byte_alphabet) {
+    return run_step(index + 1, piece, begins_text, scratch, on_word);
+  }
+  run_step(index + 1, to_byte_alphabet(piece), begins_text, scratch, on_word);
 }
 
 }  // namespace colossal::text

@@ -1,4 +1,4 @@
-// Cuts a text into the words that BPE encodes one by one.
+// Cuts a text into the words that a model encodes one by one.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,9 @@ class PreTokenizer {
  public:
   explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);  // throws ConfigError
 
-  // Calls with each word, from left to right; none is empty. text: valid UTF-8; begins_text:
-  // whether nothing comes before it, not even an added token.
+  // Calls with each word, from left to right; none is empty, and a word may end within a character
+  // where a step sees bytes. text: valid UTF-8; begins_text: whether nothing comes before it, not
+  // even an added token.
   using OnWord = std::function<void(std::string_view)>;
   void split(std::string_view text, bool begins_text, RegexScratch& scratch,
              const OnWord& on_word) const;
@@ -27,7 +28,9 @@ class PreTokenizer {
     std::string space, prefix;
     bool prefix_begins_text_only;
     std::optional<Regex> regex;
-    bool keep_matches, keep_rest;
+    SplitDefinition::Behavior behavior;
+    bool invert;
+    bool to_byte_alphabet;
   };
   static bool needs_prefix(const Step& step, std::string_view piece, bool begins_text);
   static std::string rewrite(const Step& step, std::string_view piece, bool begins_text);
@@ -35,8 +38,11 @@ class PreTokenizer {
                 const OnWord& on_word) const;
   void cut(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
            const OnWord& on_word) const;
+  void give(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
+            const OnWord& on_word) const;
 
   std::vector<Step> steps_;
+  bool ends_in_byte_alphabet_ = false;
 };
 
 }  // namespace colossal::text

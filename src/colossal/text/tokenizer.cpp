@@ -2,8 +2,8 @@
 
 #include <system_error>
 
-#include "colossal/text/bpe_tokenizer.h"
 #include "colossal/text/bytes_tokenizer.h"
+#include "colossal/text/pipeline_tokenizer.h"
 
 namespace colossal::text {
 
@@ -27,7 +27,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& specification) {
   if (BytesTokenizer::is_described_by(files)) {
     return std::make_unique<BytesTokenizer>(std::move(files));
   }
-  return std::make_unique<BpeTokenizer>(path, std::move(files));
+  return std::make_unique<PipelineTokenizer>(path, std::move(files));
 }
 
 }  // namespace colossal::text

@@ -11,11 +11,7 @@
 namespace colossal::text {
 namespace {
 
-void check_model_kind(const JsonNode& model) {
-  const std::string type =
-      model["type"].optional_string().value_or("BPE");  // old files leave it out
-  if (type != "BPE")
-    model["type"].refuse(fmt::format("is \"{}\"; only \"BPE\" is supported", type));
+void check_bpe(const JsonNode& model) {
   if (model["dropout"].number(0) != 0) {
     model["dropout"].refuse("is set: the same text would give other tokens each time; use null");
   }
@@ -26,14 +22,16 @@ void check_model_kind(const JsonNode& model) {
   }
 }
 
-void read_vocabulary(const JsonNode& node, BpeDefinition& model) {
+Vocabulary read_vocabulary(const JsonNode& node) {
+  Vocabulary vocabulary;
   std::unordered_map<int32_t, std::string> owners;
   node.for_each_member([&](const std::string& token, const JsonNode& value) {
     const int32_t id = value.token();
     const auto [owner, is_new] = owners.emplace(id, token);
     if (!is_new) value.refuse(fmt::format("is {}, as is \"{}\"", id, owner->second));
-    model.vocabulary.emplace_back(token, id);
+    vocabulary.emplace_back(token, id);
   });
+  return vocabulary;
 }
 
 void read_merge(const JsonNode& node, BpeDefinition& model) {
@@ -53,10 +51,9 @@ void read_merge(const JsonNode& node, BpeDefinition& model) {
   model.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
 }
 
-BpeDefinition read_model(const JsonNode& node) {
-  check_model_kind(node);
+BpeDefinition read_bpe(const JsonNode& node) {
+  check_bpe(node);
   BpeDefinition model;
-  read_vocabulary(node["vocab"], model);
   if (!node["merges"].is_array()) node["merges"].refuse("is missing or no list");
   node["merges"].for_each([&](const JsonNode& merge) { read_merge(merge, model); });
   model.unknown_token = node["unk_token"].optional_string();
@@ -66,13 +63,68 @@ BpeDefinition read_model(const JsonNode& node) {
   return model;
 }
 
+// Reads pairs of a token and its score; a token's number is its place in the list.
+void read_scored_vocabulary(const JsonNode& node, Vocabulary& vocabulary,
+                            UnigramDefinition& model) {
+  if (!node.is_array()) node.refuse("is missing or no list");
+  std::unordered_set<std::string> tokens;
+  node.for_each([&](const JsonNode& pair) {
+    if (pair.size() != 2) pair.refuse("is no token with its score");
+    const std::string token = pair.element(0).string();
+    if (!tokens.insert(token).second) pair.refuse(fmt::format("repeats the token \"{}\"", token));
+    if (vocabulary.size() > JsonNode::kMaxToken) pair.refuse("is one token too many");
+    vocabulary.emplace_back(token, static_cast<int32_t>(vocabulary.size()));
+    model.scores.push_back(pair.element(1).number(std::nullopt));
+  });
+}
+
+UnigramDefinition read_unigram(const JsonNode& node, Vocabulary& vocabulary) {
+  UnigramDefinition model;
+  read_scored_vocabulary(node["vocab"], vocabulary, model);
+  if (node["unk_id"].is_null()) {
+    node["unk_id"].refuse("is missing; a character without a token would be an error");
+  }
+  model.unknown = node["unk_id"].token();
+  if (model.unknown >= std::ssize(vocabulary)) {
+    node["unk_id"].refuse(
+        fmt::format("is {}, but there are {} tokens", model.unknown, vocabulary.size()));
+  }
+  model.byte_fallback = node["byte_fallback"].boolean(false);
+  return model;
+}
+
+WordPieceDefinition read_word_piece(const JsonNode& node) {
+  return {
+      .unknown_token = node["unk_token"].string(),
+      .continuing_prefix = node["continuing_subword_prefix"].string(),
+      .max_word_characters = static_cast<int64_t>(node["max_input_chars_per_word"].number(100))};
+}
+
+void read_model(const JsonNode& node, TokenizerDefinition& definition) {
+  const std::string type = node["type"].optional_string().value_or("BPE");  // old files lack it
+  if (type == "Unigram") {
+    definition.model = read_unigram(node, definition.vocabulary);
+    return;
+  }
+  if (type != "BPE" && type != "WordPiece") {
+    node["type"].refuse(
+        fmt::format("is \"{}\"; \"BPE\", \"Unigram\" and \"WordPiece\" are supported", type));
+  }
+  definition.vocabulary = read_vocabulary(node["vocab"]);
+  if (type == "BPE") {
+    definition.model = read_bpe(node);
+  } else {
+    definition.model = read_word_piece(node);
+  }
+}
+
 // The number that `tokenizers` gives an added token: that of the vocabulary, else the next free one
 // in the order of the file. It does not look at "id"; here the two must agree.
 class AddedTokenNumbers {
  public:
-  explicit AddedTokenNumbers(const BpeDefinition& model)
-      : vocabulary_(model.index()), next_(static_cast<int32_t>(model.vocabulary.size())) {
-    for (const auto& [token, id] : model.vocabulary) taken_.insert(id);
+  explicit AddedTokenNumbers(const Vocabulary& vocabulary)
+      : vocabulary_(index_of(vocabulary)), next_(static_cast<int32_t>(vocabulary.size())) {
+    for (const auto& [token, id] : vocabulary) taken_.insert(id);
   }
 
   int32_t number_of(const JsonNode& node, const std::string& content) {
@@ -95,7 +147,7 @@ class AddedTokenNumbers {
 };
 
 void read_added_tokens(const JsonNode& node, TokenizerDefinition& definition) {
-  AddedTokenNumbers numbers(definition.model);
+  AddedTokenNumbers numbers(definition.vocabulary);
   std::unordered_map<std::string, size_t> places;  // in definition.added_tokens
   node.for_each([&](const JsonNode& entry) {
     AddedToken token;
@@ -120,7 +172,7 @@ void read_added_tokens(const JsonNode& node, TokenizerDefinition& definition) {
 
 }  // namespace
 
-std::unordered_map<std::string_view, int32_t> BpeDefinition::index() const {
+std::unordered_map<std::string_view, int32_t> index_of(const Vocabulary& vocabulary) {
   std::unordered_map<std::string_view, int32_t> numbers;
   numbers.reserve(vocabulary.size());
   for (const auto& [token, id] : vocabulary) numbers.emplace(token, id);
@@ -131,7 +183,7 @@ TokenizerDefinition read_tokenizer_definition(std::string_view text, const std::
   const nlohmann::json value = parse_json(text, file);
   const JsonNode root(value, file, "");
   TokenizerDefinition definition;
-  definition.model = read_model(root["model"]);
+  read_model(root["model"], definition);
   read_added_tokens(root["added_tokens"], definition);
   read_pipeline(root, definition);
   return definition;

@@ -1,6 +1,7 @@
-// What a tokenizer.json of a BPE kind says, as plain data, checked. There are two such kinds:
-// byte-level BPE (GPT-2, Llama 3, Qwen2) merges bytes, written in GPT-2's alphabet; the other one
-// (Llama 2, Mistral) merges characters, and may fall back to bytes for those that it does not know.
+// What a tokenizer.json says, as plain data, checked. Its model is BPE, Unigram or WordPiece. There
+// are two kinds of BPE: the byte-level one (GPT-2, Llama 3, Qwen2) merges bytes, written in GPT-2's
+// alphabet; the other one (Llama 2, Gemma, Mistral) merges characters, and may fall back to bytes
+// for those that it does not know, as Unigram (T5, XLM-R) may.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,10 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
+
+#include "colossal/text/normalization_form.h"
 
 namespace colossal::text {
 
@@ -32,20 +36,40 @@ struct PatternDefinition {
 // A change of the text before it is cut.
 struct NormalizerStep {
   enum class Kind {
-    compose,  // to Unicode normalization form C
-    prepend,  // `content` before the text
-    replace,  // each match of `pattern` by `content`
+    form,              // to the Unicode normalization form `form`
+    prepend,           // `content` before the text
+    replace,           // each match of `pattern` by `content`
+    lower_case,        // each character by itself
+    strip,             // white space off the text's ends, as the flags say
+    strip_marks,       // combining marks go
+    strip_accents,     // form D without its nonspacing marks
+    clean,             // control characters go, other spaces become spaces
+    space_ideographs,  // a space on both sides of each Chinese character
+    clean_nmt,         // as `clean`, with the sets of the sentencepiece rule "nmt"
+    charsmap,          // sentencepiece's table of replacements, `content`
   };
-  Kind kind = Kind::compose;
+  Kind kind = Kind::form;
   std::string content = {};
   PatternDefinition pattern = {};
+  NormalizationForm form = NormalizationForm::nfc;
+  bool strip_left = false, strip_right = false;
+
+  // Whether text after it may begin further on in the text before it.
+  bool may_drop_the_beginning() const;
 };
 
-// A cut of the text by a regular expression.
+// A cut of the text by a regular expression, at both ends of each match.
 struct SplitDefinition {
+  enum class Behavior {
+    isolated,              // matches are pieces, and so is what lies between
+    removed,               // matches go
+    merged_with_previous,  // a match belongs to what is before it
+    merged_with_next,
+    contiguous,  // matches that touch are one piece
+  };
   PatternDefinition pattern;
-  bool keep_matches = true;
-  bool keep_rest = true;  // what lies between the matches
+  Behavior behavior = Behavior::isolated;
+  bool invert = false;  // what lies between matches counts as match, and the other way round
 };
 
 // What is done to each piece that comes out of the step before, in the order of the fields.
@@ -54,19 +78,32 @@ struct PreTokenizerStep {
   std::string prefix = {};  // put before a piece that does not begin with it; empty: nothing is
   bool prefix_begins_text_only = false;  // only before the piece with which the text begins
   std::optional<SplitDefinition> split = {};
+  bool to_byte_alphabet = false;  // further steps see the bytes as GPT-2's alphabet writes them
 };
 
+using Vocabulary = std::vector<std::pair<std::string, int32_t>>;
+
+// Numbers by token, as long as the vocabulary stays as it is.
+std::unordered_map<std::string_view, int32_t> index_of(const Vocabulary& vocabulary);
+
 struct BpeDefinition {
-  std::vector<std::pair<std::string, int32_t>> vocabulary;
   std::vector<std::pair<std::string, std::string>> merges;  // best first
   std::optional<std::string> unknown_token;
   bool fuse_unknown = false;
   bool ignore_merges = false;  // a word that is a token is that token
-  bool byte_level = true;      // tokens are in GPT-2's byte alphabet; else they are text
   bool byte_fallback = false;  // "<0x0A>" is the token of a byte, for characters that have none
+};
 
-  // Numbers by token, as long as the vocabulary stays as it is.
-  std::unordered_map<std::string_view, int32_t> index() const;
+struct UnigramDefinition {
+  std::vector<double> scores;  // of the token with this number: log-probability
+  int32_t unknown = 0;
+  bool byte_fallback = false;
+};
+
+struct WordPieceDefinition {
+  std::string unknown_token;
+  std::string continuing_prefix;    // begins a token that does not begin a word: "##"
+  int64_t max_word_characters = 0;  // a longer word is unknown
 };
 
 // How tokens that are text become text again: the order of the fields, for each token by itself.
@@ -79,10 +116,18 @@ struct DecoderDefinition {
   std::vector<Replacement> replacements;
   bool byte_fallback = false;  // "<0x0A>" is a byte
   std::string strip;           // what a text loses once at its beginning; empty: nothing
+
+  struct Words {
+    std::string continuing_prefix;  // a token without it begins a word: a space comes before it
+    bool clean_up = false;          // no space before punctuation and contractions
+  };
+  std::optional<Words> words;  // of tokens that are parts of words, as in WordPiece
 };
 
 struct TokenizerDefinition {
-  BpeDefinition model;
+  Vocabulary vocabulary;
+  std::variant<BpeDefinition, UnigramDefinition, WordPieceDefinition> model;
+  bool byte_level = false;  // tokens are in GPT-2's byte alphabet; else they are text
   std::vector<AddedToken> added_tokens;
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;

@@ -3,7 +3,9 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <string_view>
+#include <iterator>
+
+#include "colossal/text/utf8.h"
 
 namespace colossal::text {
 namespace {
@@ -53,13 +55,85 @@ constexpr CategoryRange kAddedSinceUnicode14[] = {
     {0x1FAE8, 0x1FAE9, "So"}, {0x1FAF7, 0x1FAF8, "So"}, {0x1FBCB, 0x1FBEF, "So"},
     {0x2B739, 0x2B739, "Lo"}, {0x2EBF0, 0x2EE5D, "Lo"}, {0x31350, 0x323AF, "Lo"}
 };
+
+// Where the older Unicode of `tokenizers`' marks differs from Unicode 14.
+constexpr CodePointRange kOtherCombiningMarks[] = {
+    {0x7FD, 0x7FD}, {0x898, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE}, {0xAFA, 0xAFF}, {0xB55, 0xB55},
+    {0xC04, 0xC04}, {0xC3C, 0xC3C}, {0xD00, 0xD00}, {0xD3B, 0xD3C}, {0xD81, 0xD81}, {0xEBA, 0xEBA},
+    {0x1715, 0x1715}, {0x180F, 0x180F}, {0x1ABF, 0x1ACE}, {0x1CF2, 0x1CF3}, {0x1CF7, 0x1CF7},
+    {0x1DF6, 0x1DFA}, {0xA82C, 0xA82C}, {0xA8FF, 0xA8FF}, {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC},
+    {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x11073, 0x11074},
+    {0x110C2, 0x110C2}, {0x11145, 0x11146}, {0x111C9, 0x111C9}, {0x111CE, 0x111CF},
+    {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x1182C, 0x1183A}, {0x11930, 0x11935},
+    {0x11937, 0x11938}, {0x1193B, 0x1193E}, {0x11940, 0x11940}, {0x11942, 0x11943},
+    {0x119D1, 0x119D7}, {0x119DA, 0x119E0}, {0x119E4, 0x119E4}, {0x11A01, 0x11A0A},
+    {0x11A33, 0x11A39}, {0x11A3B, 0x11A3E}, {0x11A47, 0x11A47}, {0x11A51, 0x11A5B},
+    {0x11A8A, 0x11A99}, {0x11D31, 0x11D36}, {0x11D3A, 0x11D3A}, {0x11D3C, 0x11D3D},
+    {0x11D3F, 0x11D45}, {0x11D47, 0x11D47}, {0x11D8A, 0x11D8E}, {0x11D90, 0x11D91},
+    {0x11D93, 0x11D97}, {0x11EF3, 0x11EF6}, {0x16F4F, 0x16F4F}, {0x16F7F, 0x16F87},
+    {0x16FE4, 0x16FE4}, {0x16FF0, 0x16FF1}, {0x1CF00, 0x1CF2D}, {0x1CF30, 0x1CF46},
+    {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}
+};
+constexpr CodePointRange kOtherNonspacingMarks[] = {
+    {0x7FD, 0x7FD}, {0x898, 0x89F}, {0x8CA, 0x8E1}, {0x9FE, 0x9FE}, {0xAFA, 0xAFF}, {0xB55, 0xB55},
+    {0xC04, 0xC04}, {0xC3C, 0xC3C}, {0xD00, 0xD00}, {0xD3B, 0xD3C}, {0xD81, 0xD81}, {0xEBA, 0xEBA},
+    {0x1734, 0x1734}, {0x180F, 0x180F}, {0x1885, 0x1886}, {0x1ABF, 0x1ACE}, {0x1DF6, 0x1DFB},
+    {0xA82C, 0xA82C}, {0xA8C5, 0xA8C5}, {0xA8FF, 0xA8FF}, {0xA9BD, 0xA9BD}, {0x10D24, 0x10D27},
+    {0x10EAB, 0x10EAC}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070},
+    {0x11073, 0x11074}, {0x110C2, 0x110C2}, {0x111C9, 0x111C9}, {0x111CF, 0x111CF},
+    {0x1123E, 0x1123E}, {0x1133B, 0x1133B}, {0x11438, 0x1143F}, {0x11442, 0x11444},
+    {0x11446, 0x11446}, {0x1145E, 0x1145E}, {0x1182F, 0x11837}, {0x11839, 0x1183A},
+    {0x1193B, 0x1193C}, {0x1193E, 0x1193E}, {0x11943, 0x11943}, {0x119D4, 0x119D7},
+    {0x119DA, 0x119DB}, {0x119E0, 0x119E0}, {0x11A01, 0x11A0A}, {0x11A33, 0x11A38},
+    {0x11A3B, 0x11A3E}, {0x11A47, 0x11A47}, {0x11A51, 0x11A56}, {0x11A59, 0x11A5B},
+    {0x11A8A, 0x11A96}, {0x11A98, 0x11A99}, {0x11C30, 0x11C36}, {0x11C38, 0x11C3D},
+    {0x11C3F, 0x11C3F}, {0x11C92, 0x11CA7}, {0x11CAA, 0x11CB0}, {0x11CB2, 0x11CB3},
+    {0x11CB5, 0x11CB6}, {0x11D31, 0x11D36}, {0x11D3A, 0x11D3A}, {0x11D3C, 0x11D3D},
+    {0x11D3F, 0x11D45}, {0x11D47, 0x11D47}, {0x11D90, 0x11D91}, {0x11D95, 0x11D95},
+    {0x11D97, 0x11D97}, {0x11EF3, 0x11EF4}, {0x16F4F, 0x16F4F}, {0x16FE4, 0x16FE4},
+    {0x1CF00, 0x1CF2D}, {0x1CF30, 0x1CF46}, {0x1E000, 0x1E006}, {0x1E008, 0x1E018},
+    {0x1E01B, 0x1E021}, {0x1E023, 0x1E024}, {0x1E026, 0x1E02A}, {0x1E130, 0x1E136},
+    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E944, 0x1E94A}
+};
+// Capitals that are later than Unicode 14, or have got a small letter since, and the way to it.
+struct LowerCase {
+  char32_t first, last;
+  int32_t distance;
+};
+constexpr LowerCase kLowerCaseSinceUnicode14[] = {
+    {0x1C89, 0x1C89, 1}, {0xA7CB, 0xA7CB, 0x264 - 0xA7CB}, {0xA7CC, 0xA7CC, 1},
+    {0xA7CE, 0xA7CE, 1}, {0xA7D2, 0xA7D2, 1}, {0xA7D4, 0xA7D4, 1}, {0xA7DA, 0xA7DA, 1},
+    {0xA7DC, 0xA7DC, 0x19B - 0xA7DC}, {0x10D50, 0x10D65, 0x20}, {0x16EA0, 0x16EB8, 0x1B}
+};
 // clang-format on
 
-std::string_view general_category(char32_t character) {
-  const auto added = std::ranges::find_if(kAddedSinceUnicode14, [&](const CategoryRange& range) {
+template <size_t size, typename Range>
+const Range* find_range(const Range (&ranges)[size], char32_t character) {
+  const auto found = std::ranges::find_if(ranges, [&](const Range& range) {
     return character >= range.first && character <= range.last;
   });
-  if (added != std::end(kAddedSinceUnicode14)) return added->category;
+  return found == std::end(ranges) ? nullptr : &*found;
+}
+
+// The one character whose category has changed from Unicode 14 to 16, from Mn to Mc.
+constexpr char32_t kChangedSinceUnicode14 = 0x1171E;
+
+std::string_view category_in_unicode_14(char32_t character) {
+  if (character == kChangedSinceUnicode14) return "Mn";
+  if (find_range(kAddedSinceUnicode14, character)) return "Cn";
+  return utf8proc_category_string(static_cast<utf8proc_int32_t>(character));
+}
+
+// For the grapheme's bounds: a mark that is later than utf8proc counts as an old one like it.
+char32_t known_to_utf8proc(char32_t character) {
+  constexpr char32_t kAcuteAccent = 0x301, kVisarga = 0x903;
+  const CategoryRange* const added = find_range(kAddedSinceUnicode14, character);
+  if (!added || added->category[0] != 'M') return character;
+  return added->category[1] == 'c' ? kVisarga : kAcuteAccent;
+}
+
+std::string_view general_category(char32_t character) {
+  if (const auto* added = find_range(kAddedSinceUnicode14, character)) return added->category;
   return utf8proc_category_string(static_cast<utf8proc_int32_t>(character));
 }
 
@@ -100,6 +174,44 @@ bool is_word_character(char32_t character) {
   const bool is_joiner = character == 0x200C || character == 0x200D;
   return category[0] == 'L' || category[0] == 'M' || category == "Nd" || category == "Nl" ||
          category == "Pc" || is_joiner || is_enclosed_letter(character);
+}
+
+bool is_combining_mark(char32_t character) {
+  const bool is_mark = category_in_unicode_14(character)[0] == 'M';
+  return is_mark != (find_range(kOtherCombiningMarks, character) != nullptr);
+}
+
+bool is_nonspacing_mark(char32_t character) {
+  const bool is_mark = category_in_unicode_14(character) == "Mn";
+  return is_mark != (find_range(kOtherNonspacingMarks, character) != nullptr);
+}
+
+void append_lower_case(std::string& text, char32_t character) {
+  constexpr char32_t kCapitalIWithDot = 0x130;
+  if (character == kCapitalIWithDot) {
+    text += "i\u0307";
+  } else if (const auto* since = find_range(kLowerCaseSinceUnicode14, character)) {
+    append_utf8(text, static_cast<char32_t>(static_cast<int32_t>(character) + since->distance));
+  } else {
+    append_utf8(text,
+                static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))));
+  }
+}
+
+size_t grapheme_length(std::string_view text) {
+  size_t length = 0;
+  char32_t character = next_code_point(text, length);
+  utf8proc_int32_t state = 0;
+  for (size_t next = length; length < text.size(); length = next) {
+    const char32_t following = next_code_point(text, next);
+    if (utf8proc_grapheme_break_stateful(
+            static_cast<utf8proc_int32_t>(known_to_utf8proc(character)),
+            static_cast<utf8proc_int32_t>(known_to_utf8proc(following)), &state)) {
+      break;
+    }
+    character = following;
+  }
+  return length;
 }
 
 }  // namespace colossal::text

@@ -70,6 +70,10 @@ size_t valid_utf8_length(std::string_view text) {
   }
 }
 
+bool is_ascii(std::string_view text) {
+  return ascii_length(text) == text.size();
+}
+
 char32_t next_code_point(std::string_view text, size_t& position) {
   const auto lead = static_cast<unsigned char>(text[position++]);
   if (lead < 0x80) return lead;

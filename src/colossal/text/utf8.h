@@ -22,6 +22,8 @@ Utf8Prefix read_utf8_prefix(std::string_view bytes);  // bytes: not empty
 // Length of the longest valid beginning: text.size() where all of it is valid.
 size_t valid_utf8_length(std::string_view text);
 
+bool is_ascii(std::string_view text);
+
 // The character at text[position], where text is valid UTF-8; moves position past it.
 char32_t next_code_point(std::string_view text, size_t& position);
 // The character that ends before text[position]; moves position to its start.

@@ -1,4 +1,4 @@
-#include "colossal/text/bpe_tokenizer.h"
+#include "colossal/text/pipeline_tokenizer.h"
 
 #include <array>
 #include <system_error>
@@ -42,12 +42,12 @@ std::vector<AddedToken> choose_tokens(const std::vector<AddedToken>& tokens,
 }  // namespace
 
 // Takes an idle Scratch, or makes one, and gives it back.
-class BpeTokenizer::ScratchLease {
+class PipelineTokenizer::ScratchLease {
  public:
-  explicit ScratchLease(const BpeTokenizer& owner) : owner_(owner) {
+  explicit ScratchLease(const PipelineTokenizer& owner) : owner_(owner) {
     const std::lock_guard lock(owner_.idle_mutex_);
     if (owner_.idle_.empty()) {
-      scratch_ = std::make_unique<Scratch>();
+      scratch_ = std::make_unique<Scratch>(RegexScratch(), owner_.model_->make_scratch());
     } else {
       scratch_ = std::move(owner_.idle_.back());
       owner_.idle_.pop_back();
@@ -63,11 +63,11 @@ class BpeTokenizer::ScratchLease {
   Scratch& operator*() const { return *scratch_; }
 
  private:
-  const BpeTokenizer& owner_;
+  const PipelineTokenizer& owner_;
   std::unique_ptr<Scratch> scratch_;
 };
 
-BpeTokenizer::Source BpeTokenizer::read(const fs::path& path, TokenizerFiles files) {
+PipelineTokenizer::Source PipelineTokenizer::read(const fs::path& path, TokenizerFiles files) {
   Source source{.path = path, .files = std::move(files)};
   source.definition = read_tokenizer_definition(source.files[0].second, path.string());
   // What both files say counts as the first has it.
@@ -82,19 +82,19 @@ BpeTokenizer::Source BpeTokenizer::read(const fs::path& path, TokenizerFiles fil
   return source;
 }
 
-BpeTokenizer::BpeTokenizer(const fs::path& tokenizer_json)
-    : BpeTokenizer(tokenizer_json, read_tokenizer_files(tokenizer_json)) {}
+PipelineTokenizer::PipelineTokenizer(const fs::path& tokenizer_json)
+    : PipelineTokenizer(tokenizer_json, read_tokenizer_files(tokenizer_json)) {}
 
-BpeTokenizer::BpeTokenizer(const fs::path& tokenizer_json, TokenizerFiles files)
-    : BpeTokenizer(read(tokenizer_json, std::move(files))) {}
+PipelineTokenizer::PipelineTokenizer(const fs::path& tokenizer_json, TokenizerFiles files)
+    : PipelineTokenizer(read(tokenizer_json, std::move(files))) {}
 
-BpeTokenizer::BpeTokenizer(Source source)
+PipelineTokenizer::PipelineTokenizer(Source source)
     : normalizer_(source.definition.normalizer),
       added_tokens_(as_in_text(source.definition.added_tokens, normalizer_)),
       exact_tokens_(choose_tokens(added_tokens_, source.config, false)),
       normalized_tokens_(choose_tokens(added_tokens_, source.config, true)),
       pre_tokenizer_(source.definition.pre_tokenizer),
-      model_(source.definition.model, source.path.string()),
+      model_(make_word_model(source.definition, source.path.string())),
       decoder_(source.definition, added_tokens_),
       before_text_(source.definition.before_text),
       after_text_(source.definition.after_text),
@@ -108,27 +108,28 @@ BpeTokenizer::BpeTokenizer(Source source)
   files_.emplace_back(kTokenizerConfigFile, config.dump(2));
 }
 
-std::optional<int32_t> BpeTokenizer::find_token(const Source& source, const std::string& content) {
+std::optional<int32_t> PipelineTokenizer::find_token(const Source& source,
+                                                     const std::string& content) {
   for (const AddedToken& token : source.definition.added_tokens) {
     if (token.content == content) return token.id;
   }
-  for (const auto& [text, token] : source.definition.model.vocabulary) {
+  for (const auto& [text, token] : source.definition.vocabulary) {
     if (text == content) return token;
   }
   return std::nullopt;
 }
 
-std::string BpeTokenizer::content_of(const Source& source, int32_t token) {
+std::string PipelineTokenizer::content_of(const Source& source, int32_t token) {
   for (const AddedToken& added : source.definition.added_tokens) {
     if (added.id == token) return added.content;
   }
-  for (const auto& [text, id] : source.definition.model.vocabulary) {
+  for (const auto& [text, id] : source.definition.vocabulary) {
     if (id == token) return text;
   }
   return "";
 }
 
-std::optional<int32_t> BpeTokenizer::end_by_config(const Source& source) const {
+std::optional<int32_t> PipelineTokenizer::end_by_config(const Source& source) const {
   const fs::path path = source.path.parent_path() / "config.json";
   std::error_code ignored;  // of a file that cannot even be looked for
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;
@@ -137,12 +138,12 @@ std::optional<int32_t> BpeTokenizer::end_by_config(const Source& source) const {
   return token && decoder_.append(*token, false, bytes) ? token : std::nullopt;
 }
 
-int32_t BpeTokenizer::find_end_of_text(const Source& source) const {
+int32_t PipelineTokenizer::find_end_of_text(const Source& source) const {
   for (const std::string& content : source.config.ends_of_text) {
     if (const auto token = find_token(source, content)) return *token;
   }
   if (const auto token = end_by_config(source)) return *token;
-  const std::array<std::string, 3> known{"<|endoftext|>", "<|end_of_text|>", "</s>"};
+  const std::array<std::string, 4> known{"<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]"};
   for (const std::string& content : known) {
     if (const auto token = find_token(source, content)) return *token;
   }
@@ -151,14 +152,14 @@ int32_t BpeTokenizer::find_end_of_text(const Source& source) const {
       source.path.string(), fmt::join(known, "\", \""), kTokenizerConfigFile));
 }
 
-std::string BpeTokenizer::make_fingerprint(const Source& source) const {
+std::string PipelineTokenizer::make_fingerprint(const Source& source) const {
   const std::string& json = source.files[0].second;
   const XXH128_hash_t hash = XXH3_128bits(json.data(), json.size());
-  return fmt::format("bpe-{}-{:016x}{:016x}-{}{}", kEncodingVersion, hash.high64, hash.low64,
+  return fmt::format("json-{}-{:016x}{:016x}-{}{}", kEncodingVersion, hash.high64, hash.low64,
                      end_of_text_, source.config.split_special_tokens ? "-split" : "");
 }
 
-std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
+std::vector<int32_t> PipelineTokenizer::encode(std::string_view text) const {
   const size_t valid = valid_utf8_length(text);
   if (valid != text.size()) throw InvalidText(static_cast<int64_t>(valid));
   const ScratchLease scratch(*this);
@@ -173,15 +174,15 @@ std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
   return tokens;
 }
 
-std::vector<int32_t> BpeTokenizer::encode_prompt(std::string_view text) const {
+std::vector<int32_t> PipelineTokenizer::encode_prompt(std::string_view text) const {
   std::vector<int32_t> tokens = encode(text);
   tokens.insert(tokens.begin(), before_text_.begin(), before_text_.end());
   tokens.insert(tokens.end(), after_text_.begin(), after_text_.end());
   return tokens;
 }
 
-void BpeTokenizer::encode_text(std::string_view text, bool begins_text, Scratch& scratch,
-                               std::vector<int32_t>& tokens) const {
+void PipelineTokenizer::encode_text(std::string_view text, bool begins_text, Scratch& scratch,
+                                    std::vector<int32_t>& tokens) const {
   const std::string normalized =
       normalizer_.changes_nothing() ? std::string() : normalizer_.normalize(text, scratch.regex);
   const std::string_view whole = normalizer_.changes_nothing() ? text : normalized;
@@ -193,18 +194,18 @@ void BpeTokenizer::encode_text(std::string_view text, bool begins_text, Scratch&
       [&](int32_t token) { tokens.push_back(token); });
 }
 
-void BpeTokenizer::encode_piece(std::string_view piece, bool begins_text, Scratch& scratch,
-                                std::vector<int32_t>& tokens) const {
+void PipelineTokenizer::encode_piece(std::string_view piece, bool begins_text, Scratch& scratch,
+                                     std::vector<int32_t>& tokens) const {
   pre_tokenizer_.split(piece, begins_text, scratch.regex,
                        [&](std::string_view word) { encode_word(word, scratch, tokens); });
 }
 
 // In parts, where these have the tokens of the word: most have been seen before.
-void BpeTokenizer::encode_word(std::string_view word, Scratch& scratch,
-                               std::vector<int32_t>& tokens) const {
-  constexpr std::string_view kMark = BpeModel::kSpaceMark;
+void PipelineTokenizer::encode_word(std::string_view word, Scratch& scratch,
+                                    std::vector<int32_t>& tokens) const {
+  constexpr std::string_view kMark = WordModel::kSpaceMark;
   size_t done = 0;
-  size_t at = model_.parts_at_space_marks() ? 0 : std::string_view::npos;
+  size_t at = model_->parts_at_space_marks() ? 0 : std::string_view::npos;
   while (at != std::string_view::npos) {
     while (word.substr(at).starts_with(kMark)) at += kMark.size();
     at = word.find(kMark, at);
@@ -215,25 +216,25 @@ void BpeTokenizer::encode_word(std::string_view word, Scratch& scratch,
   encode_part(word.substr(done), scratch, tokens);
 }
 
-void BpeTokenizer::encode_part(std::string_view word, Scratch& scratch,
-                               std::vector<int32_t>& tokens) const {
-  if (word.size() > WordCache::kMaxBytes) return model_.encode(word, scratch.bpe, tokens);
+void PipelineTokenizer::encode_part(std::string_view word, Scratch& scratch,
+                                    std::vector<int32_t>& tokens) const {
+  if (word.size() > WordCache::kMaxBytes) return model_->encode(word, *scratch.word, tokens);
   WordCache::Place& place = scratch.cache.place_of(word);
   if (WordCache::read(place, word, tokens)) return;
   const size_t start = tokens.size();
-  model_.encode(word, scratch.bpe, tokens);
+  model_->encode(word, *scratch.word, tokens);
   WordCache::write(place, word, std::span(tokens).subspan(start));
 }
 
-std::string BpeTokenizer::decode(std::span<const int32_t> tokens) const {
+std::string PipelineTokenizer::decode(std::span<const int32_t> tokens) const {
   return decode(tokens, /*first=*/true);
 }
 
-std::string BpeTokenizer::decode_continuation(std::span<const int32_t> tokens) const {
+std::string PipelineTokenizer::decode_continuation(std::span<const int32_t> tokens) const {
   return decode(tokens, /*first=*/false);
 }
 
-std::string BpeTokenizer::decode(std::span<const int32_t> tokens, bool first) const {
+std::string PipelineTokenizer::decode(std::span<const int32_t> tokens, bool first) const {
   std::string bytes;
   for (int32_t token : tokens) {
     if (decoder_.append(token, first, bytes)) first = false;

@@ -1,5 +1,5 @@
-// BPE from a Hugging Face tokenizer.json: byte-level as GPT-2, Llama 3 and Qwen2 use it, or of
-// characters with a fallback to bytes as Llama 2 does.
+// A tokenizer from a Hugging Face tokenizer.json: normalizer, pre-tokenizer, a model of words (BPE,
+// Unigram or WordPiece), post-processor and decoder, one after the other.
 #pragma once
 
 #include <filesystem>
@@ -7,13 +7,13 @@
 #include <mutex>
 
 #include "colossal/text/added_tokens.h"
-#include "colossal/text/bpe_model.h"
 #include "colossal/text/decoder.h"
 #include "colossal/text/normalizer.h"
 #include "colossal/text/pre_tokenizer.h"
 #include "colossal/text/tokenizer.h"
 #include "colossal/text/tokenizer_files.h"
 #include "colossal/text/word_cache.h"
+#include "colossal/text/word_model.h"
 
 namespace colossal::text {
 
@@ -23,14 +23,13 @@ namespace colossal::text {
 //
 // end_of_text() is, of these, the first that is a token: the eos_token of tokenizer_config.json,
 // that of special_tokens_map.json, the (first) eos_token_id of a config.json beside it,
-// "<|endoftext|>",
-// "<|end_of_text|>", "</s>".
-class BpeTokenizer : public Tokenizer {
+// "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]".
+class PipelineTokenizer : public Tokenizer {
  public:
   // The tokenizer.json and what lies beside it. Throws ConfigError naming what is unsupported or
   // wrong, IoError for a file that cannot be read.
-  explicit BpeTokenizer(const std::filesystem::path& tokenizer_json);
-  BpeTokenizer(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
+  explicit PipelineTokenizer(const std::filesystem::path& tokenizer_json);
+  PipelineTokenizer(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
 
   std::vector<int32_t> encode(std::string_view text) const override;
   std::vector<int32_t> encode_prompt(std::string_view text) const override;
@@ -45,7 +44,7 @@ class BpeTokenizer : public Tokenizer {
   // Working memory of one encode() at a time. Kept from call to call, so that its cache stays warm.
   struct Scratch {
     RegexScratch regex;
-    BpeModel::Scratch bpe;
+    std::unique_ptr<WordModel::Scratch> word;
     WordCache cache;
   };
   class ScratchLease;
@@ -57,7 +56,7 @@ class BpeTokenizer : public Tokenizer {
     TokenizerConfig config = {};
   };
   static Source read(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
-  explicit BpeTokenizer(Source source);
+  explicit PipelineTokenizer(Source source);
   static std::optional<int32_t> find_token(const Source& source, const std::string& content);
   static std::string content_of(const Source& source, int32_t token);
   std::optional<int32_t> end_by_config(const Source& source) const;
@@ -76,7 +75,7 @@ class BpeTokenizer : public Tokenizer {
   AddedTokenFinder exact_tokens_;       // looked for in the text as it comes
   AddedTokenFinder normalized_tokens_;  // looked for in the normalized text
   PreTokenizer pre_tokenizer_;
-  BpeModel model_;
+  std::unique_ptr<WordModel> model_;
   Decoder decoder_;
   std::vector<int32_t> before_text_, after_text_;  // of encode_prompt()
   int32_t end_of_text_;

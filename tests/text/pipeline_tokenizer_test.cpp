@@ -1,4 +1,4 @@
-#include "colossal/text/bpe_tokenizer.h"
+#include "colossal/text/pipeline_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class BpeTokenizerTest : public testing::Test {
+class PipelineTokenizerTest : public testing::Test {
  protected:
   std::unique_ptr<Tokenizer> load(const json& definition) {
     return make_tokenizer(folder_.write("tokenizer.json", definition.dump()));
@@ -27,7 +27,7 @@ class BpeTokenizerTest : public testing::Test {
 
 constexpr int32_t kHello = 259, kWorld = 264, kEndOfText = 265;
 
-TEST_F(BpeTokenizerTest, MergesTheBestPairFirst) {
+TEST_F(PipelineTokenizerTest, MergesTheBestPairFirst) {
   const auto tokenizer = load(small_tokenizer());
   EXPECT_THAT(tokenizer->encode("hello world"), ElementsAre(kHello, kWorld));
   EXPECT_THAT(tokenizer->encode("helol"), ElementsAre(256, 'l', 'o', 'l'));
@@ -39,7 +39,7 @@ TEST_F(BpeTokenizerTest, MergesTheBestPairFirst) {
   EXPECT_EQ(tokenizer->end_of_text(), kEndOfText);
 }
 
-TEST_F(BpeTokenizerTest, DecodesWhatItEncodes) {
+TEST_F(PipelineTokenizerTest, DecodesWhatItEncodes) {
   const auto tokenizer = load(small_tokenizer());
   for (const std::string text :
        {"hello  world\r\n", "na\u00EFve \U0001F600<|endoftext|>", "\t\u00A0'LL"}) {
@@ -48,7 +48,7 @@ TEST_F(BpeTokenizerTest, DecodesWhatItEncodes) {
   EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{'a', 266, -1, 1 << 30, 0xC3}), "a\xC3");
 }
 
-TEST_F(BpeTokenizerTest, NamesTheByteThatIsNotUtf8) {
+TEST_F(PipelineTokenizerTest, NamesTheByteThatIsNotUtf8) {
   const auto tokenizer = load(small_tokenizer());
   try {
     tokenizer->encode("hello\xFFworld");
@@ -59,7 +59,7 @@ TEST_F(BpeTokenizerTest, NamesTheByteThatIsNotUtf8) {
   }
 }
 
-TEST_F(BpeTokenizerTest, PairsAndLinesOfMergesAreTheSame) {
+TEST_F(PipelineTokenizerTest, PairsAndLinesOfMergesAreTheSame) {
   json definition = small_tokenizer();
   const auto by_lines = load(definition)->encode("hello world");
   for (json& merge : definition["model"]["merges"]) {
@@ -70,7 +70,7 @@ TEST_F(BpeTokenizerTest, PairsAndLinesOfMergesAreTheSame) {
   EXPECT_EQ(load(definition)->encode("hello world"), by_lines);
 }
 
-TEST_F(BpeTokenizerTest, AWordThatIsATokenIsTakenWhole) {
+TEST_F(PipelineTokenizerTest, AWordThatIsATokenIsTakenWhole) {
   json definition = small_tokenizer();
   definition["model"]["merges"] = json::array();
   EXPECT_THAT(load(definition)->encode("ll"), ElementsAre('l', 'l'));
@@ -78,7 +78,7 @@ TEST_F(BpeTokenizerTest, AWordThatIsATokenIsTakenWhole) {
   EXPECT_THAT(load(definition)->encode("ll"), ElementsAre(257));
 }
 
-TEST_F(BpeTokenizerTest, EndOfTextIsWhatTheFilesSay) {
+TEST_F(PipelineTokenizerTest, EndOfTextIsWhatTheFilesSay) {
   json definition = small_tokenizer();
   definition["added_tokens"][0]["content"] = "<|end_of_text|>";
   EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
@@ -101,7 +101,7 @@ TEST_F(BpeTokenizerTest, EndOfTextIsWhatTheFilesSay) {
 }
 
 // The first of the files that says it: what a well-known name would be counts for less.
-TEST_F(BpeTokenizerTest, EndOfTextIsTheModelsOwn) {
+TEST_F(PipelineTokenizerTest, EndOfTextIsTheModelsOwn) {
   const json definition = small_tokenizer();
   folder_.write("config.json", R"({"eos_token_id": 264})");
   EXPECT_EQ(load(definition)->end_of_text(), kWorld);
@@ -116,7 +116,7 @@ TEST_F(BpeTokenizerTest, EndOfTextIsTheModelsOwn) {
   EXPECT_EQ(load(definition)->end_of_text(), 258);
 }
 
-TEST_F(BpeTokenizerTest, CarriesItsFilesAlong) {
+TEST_F(PipelineTokenizerTest, CarriesItsFilesAlong) {
   const std::string content = small_tokenizer().dump();
   const auto made = load(small_tokenizer())->files();
   ASSERT_EQ(made.size(), 2u);
@@ -130,7 +130,7 @@ TEST_F(BpeTokenizerTest, CarriesItsFilesAlong) {
                           File("merges.txt", "h e\n")));
 }
 
-TEST_F(BpeTokenizerTest, FingerprintTellsTokenizersApart) {
+TEST_F(PipelineTokenizerTest, FingerprintTellsTokenizersApart) {
   json definition = small_tokenizer();
   const std::string first = load(definition)->fingerprint();
   EXPECT_EQ(load(definition)->fingerprint(), first);
@@ -142,7 +142,7 @@ TEST_F(BpeTokenizerTest, FingerprintTellsTokenizersApart) {
   EXPECT_NE(load(definition)->fingerprint(), first);
 }
 
-TEST_F(BpeTokenizerTest, NamesAFileThatIsNotThere) {
+TEST_F(PipelineTokenizerTest, NamesAFileThatIsNotThere) {
   EXPECT_THROW(make_tokenizer("no/such/tokenizer.json"), IoError);
   EXPECT_THROW(make_tokenizer(folder_.path().string()), IoError);
   EXPECT_THROW(make_tokenizer(std::string(10000, 'x')), IoError);
@@ -151,7 +151,7 @@ TEST_F(BpeTokenizerTest, NamesAFileThatIsNotThere) {
   EXPECT_THROW(make_tokenizer((folder_.path() / "inner").string()), IoError);
 }
 
-TEST_F(BpeTokenizerTest, LongWordsTakeAboutLinearTime) {
+TEST_F(PipelineTokenizerTest, LongWordsTakeAboutLinearTime) {
   const auto tokenizer = load(small_tokenizer());
   std::mt19937 random(1);
   std::string word(1 << 20, ' ');
@@ -164,7 +164,7 @@ TEST_F(BpeTokenizerTest, LongWordsTakeAboutLinearTime) {
   }
 }
 
-TEST_F(BpeTokenizerTest, ManyThreadsMayEncodeAtOnce) {
+TEST_F(PipelineTokenizerTest, ManyThreadsMayEncodeAtOnce) {
   const auto tokenizer = load(small_tokenizer());
   std::string text;
   for (int i = 0; i < 2000; ++i) text += " hello world " + std::to_string(i * 7919);

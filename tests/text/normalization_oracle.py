@@ -1,6 +1,6 @@
 """Writes texts of Hangul and what Python composes of them.
 
-    nfc_oracle.py OUTPUT_DIRECTORY
+    normalization_oracle.py OUTPUT_DIRECTORY
 
 The folder gets texts.bin and composed.bin: for each text a 32-bit count and its bytes.
 """

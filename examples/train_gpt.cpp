@@ -39,7 +39,7 @@ int main(int argc, char** arguments) {
       config);
 
   auto batches =
-      data::make_training_loader(dataset, data::SampleOrder(dataset.num_samples(), /*seed=*/0),
+      data::make_training_loader(data::Mixture(dataset, /*seed=*/0),
                                  {.global_batch = config.global_batch}, 0, config.total_steps);
   for (int64_t step = 0; step < config.total_steps; ++step) {
     const StepResult result = engine->step(batches.next());

@@ -43,14 +43,13 @@ std::vector<int64_t> ids_of(const std::vector<Batch>& batches) {
 }
 
 TEST(TrainingStep, ReadsTheSameSamplesAtEveryNumberOfReplicas) {
-  const TokenDataset dataset = counting_dataset(10);
-  const SampleOrder order(10, 3);
-  const auto serial = read_training_step(dataset, order, {.global_batch = 6}, 2);
+  const Mixture mixture(counting_dataset(10), 3);
+  const auto serial = read_training_step(mixture, {.global_batch = 6}, 2);
   EXPECT_THAT(ids_of(serial), ElementsAre(12, 13, 14, 15, 16, 17));
   for (const int num_replicas : {2, 3, 6}) {
     std::vector<Batch> together;
     for (int replica = 0; replica < num_replicas; ++replica) {
-      for (Batch& batch : read_training_step(dataset, order, {6, 2, num_replicas, replica}, 2)) {
+      for (Batch& batch : read_training_step(mixture, {6, 2, num_replicas, replica}, 2)) {
         together.push_back(std::move(batch));
       }
     }
@@ -72,13 +71,12 @@ TEST(EvaluationStep, ReadsAllSamplesInOrderTheLastBatchShort) {
 }
 
 TEST(BatchLoader, GivesWhatReadingDirectlyGivesAndResumes) {
-  const TokenDataset dataset = counting_dataset(10);
-  const SampleOrder order(10, 3);
+  const Mixture mixture(counting_dataset(10), 3);
   const BatchShape shape{6, 2, 2, 1};
-  BatchLoader loader = make_training_loader(dataset, order, shape, 5, 9);
+  BatchLoader loader = make_training_loader(mixture, shape, 5, 9);
   for (int64_t step = 5; step < 9; ++step) {
     const auto loaded = loader.next();
-    const auto direct = read_training_step(dataset, order, shape, step);
+    const auto direct = read_training_step(mixture, shape, step);
     ASSERT_EQ(loaded.size(), direct.size());
     for (size_t i = 0; i < direct.size(); ++i) {
       EXPECT_TRUE(at::equal(loaded[i].inputs, direct[i].inputs));

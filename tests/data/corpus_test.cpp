@@ -175,5 +175,35 @@ TEST(Corpus, IsMadeOfTokens) {
   EXPECT_THAT(all_tokens(Corpus::from_tokens(tokens)), ElementsAre(5, 6, 70'000));
 }
 
+TEST_F(CorpusFiles, ACacheIsOfOneWayToReadLines) {
+  folder_.write("text/c.jsonl", "{\"text\": \"x\", \"body\": \"yz\"}\n\n[]\n");
+  CorpusOptions by_name = options();
+  by_name.invalid = InvalidFiles::skip;
+  EXPECT_FALSE(open(by_name).from_cache());
+  const Corpus cached = open(by_name);
+  EXPECT_TRUE(cached.from_cache());
+  EXPECT_EQ(cached.num_documents(), 3);
+  EXPECT_EQ(cached.num_files(), 3);
+  EXPECT_EQ(cached.num_skipped_lines(), 1);
+  CorpusOptions other_field = by_name, as_text = by_name;
+  other_field.text_field = "body";
+  as_text.format = FileFormat::text;
+  for (const CorpusOptions& other : {other_field, as_text}) {
+    const Corpus corpus = open(other);
+    EXPECT_FALSE(corpus.from_cache());
+    EXPECT_NE(corpus.fingerprint(), cached.fingerprint());
+  }
+}
+
+TEST_F(CorpusFiles, ACorpusOfInvalidLinesIsRefusedWithTheirCount) {
+  folder_.write("lines/a.jsonl", "[]\n{}\n");
+  CorpusOptions skipping = options("");
+  skipping.invalid = InvalidFiles::skip;
+  EXPECT_THAT(message_of<ConfigError>([&] {
+                Corpus::open(std::vector{folder_ / "lines/*"}, LetterTokenizer(), skipping);
+              }),
+              HasSubstr("1 empty file, 2 lines skipped"));
+}
+
 }  // namespace
 }  // namespace colossal::data

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tests/data/compressed_text.h"
 #include "tests/data/text_folder.h"
 
 namespace colossal::data {
@@ -144,6 +145,91 @@ TEST(Tokenize, AFileThatChangesMeanwhileIsAnError) {
   EXPECT_THAT(message_of<IoError>(run), HasSubstr("1 bytes long, 3 were expected"));
   std::filesystem::remove(folder / "a");
   EXPECT_THAT(message_of<IoError>(run), HasSubstr(folder / "a"));
+}
+
+// Whatever its name ends in, at any number of threads, whether the tokenizer takes pieces or not.
+TEST(Tokenize, ALineIsADocument) {
+  TextFolder folder;
+  for (const char* name : {"a.jsonl", "b.jsonl.gz", "c.jsonl.zst"}) {
+    folder.write(name,
+                 as_stored(name, "{\"text\": \"xy\"}\n\n{\"text\": \"\"}\r\n{\"text\": \"z\"}"));
+  }
+  folder.write("d.txt.gz", gzipped("uv"));
+  folder.write("e.jsonl", "\n");
+  for (const bool any_bytes : {false, true}) {
+    for (const int num_threads : {1, 3}) {
+      const Outcome outcome =
+          tokenize({folder / "*"}, LetterTokenizer(257, any_bytes), {.num_threads = num_threads});
+      EXPECT_THAT(outcome.tokens, ElementsAre('x', 'y', 256, 256, 'z', 256, 'x', 'y', 256, 256, 'z',
+                                              256, 'x', 'y', 256, 256, 'z', 256, 'u', 'v'));
+      EXPECT_EQ(outcome.counts.files, 5);
+      EXPECT_EQ(outcome.counts.documents, 10);
+    }
+  }
+}
+
+TEST(Tokenize, TheFieldAndTheFormatAreAsAsked) {
+  TextFolder folder;
+  folder.write("a.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
+  EXPECT_THAT(tokenize({folder / "*"}, LetterTokenizer(),
+                       {.format = FileFormat::jsonl, .text_field = "body"})
+                  .tokens,
+              ElementsAre('x', 256, 'y'));
+  EXPECT_EQ(tokenize({folder / "*"}, LetterTokenizer()).tokens.size(), 28u);
+}
+
+// Each of 9 MiB, so that lines begin and end across the borders of pieces.
+TEST(Tokenize, LinesAreWholeWhereverPiecesEnd) {
+  TextFolder folder;
+  std::string lines, longest(5 << 20, 'l');
+  std::vector<int64_t> expected;
+  for (int i = 0; std::ssize(lines) < (9 << 20); ++i) {
+    const std::string text = i == 7 ? longest : std::string(1 + i * 37 % 5000, 'a' + i % 26);
+    lines += "{\"text\": \"" + text + "\"}\n";
+    if (i > 0) expected.push_back(256);
+    expected.insert(expected.end(), text.begin(), text.end());
+  }
+  for (const std::string name : {"a.jsonl", "a.jsonl.gz", "a.jsonl.zst"}) {
+    const std::string path = folder.write(name, as_stored(name, lines));
+    int64_t done = 0, num_pieces = 0;
+    TokenizeOptions options{.num_threads = 2};
+    options.progress = [&](const TokenizeProgress& progress) {
+      done = progress.bytes_done;
+      ++num_pieces;
+    };
+    EXPECT_TRUE(tokenize({path}, LetterTokenizer(), options).tokens == expected) << name;
+    EXPECT_EQ(done, std::filesystem::file_size(path));
+    EXPECT_GE(num_pieces, 2);
+  }
+}
+
+TEST(Tokenize, AnInvalidLineIsNamedOrSkipped) {
+  TextFolder folder;
+  std::string lines;
+  for (int i = 0; i < 400'000; ++i) lines += "{\"text\": \"x\"}\n";
+  lines += "{\"text\": 5}\n{\"text\": \"y\"}\n";  // in the second piece
+  for (const std::string name : {"a.jsonl", "a.jsonl.gz"}) {
+    const std::string path = folder.write(name, as_stored(name, lines));
+    const auto message =
+        message_of<ConfigError>([&] { tokenize({path}, LetterTokenizer(), {.num_threads = 2}); });
+    EXPECT_THAT(message,
+                AllOf(HasSubstr("data.train"), HasSubstr(path), HasSubstr("line 400001 of"),
+                      HasSubstr("of type number"), HasSubstr("data.invalid = \"skip\"")));
+    const Outcome skipped =
+        tokenize({path}, LetterTokenizer(), {.num_threads = 2, .invalid = InvalidFiles::skip});
+    EXPECT_EQ(skipped.counts.skipped_lines, 1);
+    EXPECT_EQ(skipped.counts.documents, 400'001);
+    EXPECT_EQ(skipped.tokens.size(), 800'001u);
+    EXPECT_EQ(skipped.tokens.back(), 'y');
+  }
+}
+
+TEST(Tokenize, ADamagedFileIsNamedAfterThoseBeforeIt) {
+  TextFolder folder;
+  folder.write("a.txt", "x");
+  folder.write("b.jsonl.gz", gzipped("{\"text\": \"x\"}").substr(0, 20));
+  EXPECT_THAT(message_of<IoError>([&] { tokenize({folder / "*"}, LetterTokenizer()); }),
+              AllOf(HasSubstr("b.jsonl.gz"), HasSubstr("ends within")));
 }
 
 }  // namespace

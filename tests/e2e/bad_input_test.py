@@ -97,8 +97,8 @@ class Refusals(EndToEndTest):
 
     def test_tokenizer_of_an_unsupported_kind(self):
         path = self.directory / "tokenizer.json"
-        path.write_text(json.dumps({"model": {"type": "Unigram", "vocab": []}}))
-        self.refuse("Unigram", flags=[f"--data.tokenizer={path}"])
+        path.write_text(json.dumps({"model": {"type": "WordLevel", "vocab": {}}}))
+        self.refuse("WordLevel", flags=[f"--data.tokenizer={path}"])
 
     def test_read_only_output_directory(self):
         """Root may write anywhere that is not mounted read-only: /proc is as good as read-only."""

@@ -29,13 +29,26 @@ void describe_model(ConfigSchema& schema, models::ModelRequest& model) {
 
 void describe_data(ConfigSchema& schema, DataConfig& data) {
   schema.add("data.train", &data.train,
-             "Files to learn from: paths or globs, in which ** stands for any subfolders.",
+             "Files to learn from: paths or globs, in which ** stands for any subfolders. Files "
+             "that end in .gz or .zst are decompressed.",
              {.per_rank = true});
+  schema.add(
+      "data.weights", &data.weights,
+      "Mix the entries of data.train in these proportions, one number for each: an entry is "
+      "a source of its own, drawn as often as its weight says and begun anew when it is read "
+      "through. Empty: all files are one source.",
+      {.minimum = 0});
   schema.add(
       "data.validation", &data.validation,
       "Files on which the loss is measured, at the end and every train.evaluate_every steps; "
       "nothing is learned from them.",
       {.per_rank = true});
+  schema.add("data.format", &data.format,
+             "How a file holds its documents. text: as one. jsonl: one in each line, in a field of "
+             "an object in JSON. auto: as jsonl where the name ends in .jsonl, .jsonl.gz or "
+             ".jsonl.zst.");
+  schema.add("data.text_field", &data.text_field,
+             "The field of a line's object that holds the document, in jsonl files.");
   schema.add("data.tokenizer", &data.tokenizer,
              "How text becomes tokens: \"bytes\" makes each byte a token; the path of a "
              "tokenizer.json; or \"model\", the one in model.path.",
@@ -48,8 +61,8 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
               .maximum = kMostTokens,
               .unset = "the model's positions, at most 256"});
   schema.add("data.separate_documents", &data.separate_documents,
-             "true: a token sees only those before it in the same file. false: all that are before "
-             "it in its sequence, of whatever file.");
+             "true: a token sees only those before it in the same document (a file, or a line of a "
+             "jsonl file). false: all that are before it in its sequence, of whatever document.");
   schema.add("data.seed", &data.seed, "Seed of the order in which sequences are drawn.");
   schema.add(
       "data.cache", &data.cache,
@@ -57,8 +70,9 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
       "Empty: keep them in memory.",
       {.per_rank = true});
   schema.add("data.invalid", &data.invalid,
-             "What to do with a file that is not valid UTF-8, where the tokenizer needs that: stop "
-             "with an error, or skip the file and count it.");
+             "What to do with a file that is not valid UTF-8, where the tokenizer needs that, and "
+             "with a line of a jsonl file that holds no document: stop with an error, or skip the "
+             "file or line and count it.");
 }
 
 void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {

@@ -22,7 +22,10 @@ namespace colossal {
 
 struct DataConfig {
   std::vector<std::string> train;
+  std::vector<double> weights;  // of the entries of `train`; none: their files are one source
   std::vector<std::string> validation;
+  data::FileFormat format = data::FileFormat::by_name;
+  std::string text_field = "text";
   std::optional<std::string> tokenizer;    // unset: the model's own where it has one, else "bytes"
   std::optional<int64_t> sequence_length;  // unset: the model's positions, at most 256
   bool separate_documents = false;

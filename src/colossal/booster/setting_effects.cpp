@@ -84,10 +84,36 @@ void refuse_absurd_sizes(const Job& job) {
   }
 }
 
+void refuse_other_weights(const DataConfig& data) {
+  if (data.weights.empty()) return;
+  const std::string setting = fmt::format("data.weights = [{}]", fmt::join(data.weights, ", "));
+  if (data.weights.size() != data.train.size()) {
+    refuse(setting,
+           fmt::format("data.train has {} entr{}", data.train.size(),
+                       data.train.size() == 1 ? "y" : "ies"),
+           "give one weight for each entry of data.train, or leave data.weights out");
+  }
+  for (double weight : data.weights) {
+    if (weight > 0 && std::isfinite(weight)) continue;
+    refuse(setting, "a weight is a number above 0",
+           "leave an entry that is not to be read out of data.train");
+  }
+}
+
+// Whether a file of the corpora may hold lines, and so be refused in part.
+bool may_hold_lines(const DataConfig& data) {
+  const auto says_so = [](const std::string& pattern) {
+    return pattern.find("jsonl") != std::string::npos;
+  };
+  if (data.format != data::FileFormat::by_name) return data.format == data::FileFormat::jsonl;
+  return std::ranges::any_of(data.train, says_so) || std::ranges::any_of(data.validation, says_so);
+}
+
 }  // namespace
 
 void refuse_impossible_settings(const Job& job) {
   refuse_absurd_sizes(job);
+  refuse_other_weights(job.config.data);
   refuse_without_log_directory(job);
   refuse_without_checkpoint_directory(job.config.checkpoint);
   refuse_too_few_steps(job.config);
@@ -135,8 +161,13 @@ std::vector<std::string> settings_without_effect(const Job& job) {
   add_if(config.scheduler.name == "constant" && config.scheduler.minimum_ratio > 0,
          fmt::format("scheduler.minimum_ratio = {}", config.scheduler.minimum_ratio),
          "scheduler.name is \"constant\"");
-  add_if(config.data.invalid == data::InvalidFiles::skip && job.tokenizer == "bytes",
+  add_if(config.data.invalid == data::InvalidFiles::skip && job.tokenizer == "bytes" &&
+             !may_hold_lines(config.data),
          "data.invalid = \"skip\"", "data.tokenizer is \"bytes\", which takes any file");
+  add_if(config.data.weights.size() == 1, "data.weights", "data.train has one entry");
+  add_if(config.data.format == data::FileFormat::text && given("data.text_field"),
+         fmt::format("data.text_field = \"{}\"", config.data.text_field),
+         "data.format is \"text\": a file is a document");
   const bool no_checkpoints = config.checkpoint.directory.empty();
   add_if(no_checkpoints && given("checkpoint.keep"),
          fmt::format("checkpoint.keep = {}", config.checkpoint.keep),

@@ -8,12 +8,14 @@
 namespace colossal {
 namespace {
 
-data::TokenDataset open_dataset(const std::vector<std::string>& files, const char* setting,
+data::TokenDataset open_dataset(const std::vector<std::string>& files, const std::string& setting,
                                 const text::Tokenizer& tokenizer, const Job& job,
                                 const std::function<void()>& tokenizing) {
   data::CorpusOptions options;
   options.setting = setting;
   options.cache = job.config.data.cache;
+  options.format = job.config.data.format;
+  options.text_field = job.config.data.text_field;
   options.invalid = job.config.data.invalid;
   options.num_threads = job.threads;
   options.progress = [&](const data::TokenizeProgress&) { tokenizing(); };
@@ -21,18 +23,71 @@ data::TokenDataset open_dataset(const std::vector<std::string>& files, const cha
   if (corpus.num_skipped_files() > 0) {
     log::warn("{}: skipped {} files that are not UTF-8", setting, corpus.num_skipped_files());
   }
-  log::info("{}: {} tokens of {} files{}", setting, format_count(corpus.num_tokens()),
-            format_count(corpus.num_files()), corpus.from_cache() ? ", tokenized before" : "");
+  if (corpus.num_skipped_lines() > 0) {
+    log::warn("{}: skipped {} lines that hold no document", setting, corpus.num_skipped_lines());
+  }
+  const bool has_lines = corpus.num_documents() != corpus.num_files();
+  log::info("{}: {} tokens of {} files{}{}", setting, format_count(corpus.num_tokens()),
+            format_count(corpus.num_files()),
+            has_lines ? fmt::format(", {} documents", format_count(corpus.num_documents())) : "",
+            corpus.from_cache() ? ", tokenized before" : "");
   std::optional<int64_t> end_of_document;
   if (job.config.data.separate_documents) end_of_document = tokenizer.end_of_text();
   return data::TokenDataset(corpus, job.sequence_length, end_of_document);
 }
 
-std::string describe(const std::optional<data::TokenDataset>& dataset) {
-  if (!dataset) return "none";
-  const data::Corpus& corpus = dataset->corpus();
-  return fmt::format("{} tokens (contents {})", format_count(corpus.num_tokens()),
-                     corpus.fingerprint());
+// Each entry of data.train where they are mixed, else all together.
+data::Mixture open_mixture(const text::Tokenizer& tokenizer, const Job& job,
+                           const std::function<void()>& tokenizing) {
+  const DataConfig& config = job.config.data;
+  const auto seed = static_cast<uint64_t>(config.seed);
+  if (config.weights.empty()) {
+    return data::Mixture(open_dataset(config.train, "data.train", tokenizer, job, tokenizing),
+                         seed);
+  }
+  std::vector<data::TokenDataset> sources;
+  for (const std::string& files : config.train) {
+    sources.push_back(
+        open_dataset({files}, fmt::format("data.train \"{}\"", files), tokenizer, job, tokenizing));
+  }
+  return data::Mixture(std::move(sources), config.weights, seed);
+}
+
+// Says how often the run will have read each source of a mixture at its end.
+void log_shares(const data::Mixture& mixture, const Job& job) {
+  if (mixture.sources().size() == 1) return;
+  const auto drawn = static_cast<double>(job.config.train.steps) *
+                     static_cast<double>(job.config.train.global_batch);
+  for (size_t i = 0; i < mixture.sources().size(); ++i) {
+    const auto samples = static_cast<double>(mixture.sources()[i].num_samples());
+    log::info("data.train \"{}\": {:.1f}% of all sequences, read {:.2f} times in {} steps",
+              job.config.data.train[i], 100 * mixture.share(i), mixture.share(i) * drawn / samples,
+              format_count(job.config.train.steps));
+  }
+}
+
+int64_t num_tokens_of(std::span<const data::TokenDataset> sources) {
+  int64_t tokens = 0;
+  for (const data::TokenDataset& source : sources) tokens += source.corpus().num_tokens();
+  return tokens;
+}
+
+std::string contents_of(std::span<const data::TokenDataset> sources) {
+  std::string contents;
+  for (const data::TokenDataset& source : sources) {
+    contents += (contents.empty() ? "" : "+") + source.corpus().fingerprint();
+  }
+  return contents;
+}
+
+std::string describe(std::span<const data::TokenDataset> sources) {
+  if (sources.empty()) return "none";
+  return fmt::format("{} tokens (contents {})", format_count(num_tokens_of(sources)),
+                     contents_of(sources));
+}
+
+std::span<const data::TokenDataset> as_sources(const std::optional<data::TokenDataset>& dataset) {
+  return {dataset ? &*dataset : nullptr, dataset ? size_t{1} : size_t{0}};
 }
 
 // Fields of a checkpoint's state that are keys of run.toml.
@@ -40,6 +95,7 @@ constexpr std::pair<const char*, const char*> kStateKeys[] = {
     {"sequence_length", "data.sequence_length"},
     {"separate_documents", "data.separate_documents"},
     {"global_batch", "train.global_batch"},
+    {"weights", "data.weights"},
     {"seed", "data.seed"}};
 
 }  // namespace
@@ -79,21 +135,20 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
       tokenizer_(text::make_tokenizer(job.tokenizer)) {
   check_vocabulary(job, *tokenizer_);
   log::info("tokenizer: {}", describe_tokenizer(job, *tokenizer_));
-  train_ = open_dataset(job.config.data.train, "data.train", *tokenizer_, job, tokenizing);
+  train_ = open_mixture(*tokenizer_, job, tokenizing);
+  log_shares(*train_, job);
   if (!job.config.data.validation.empty()) {
     validation_ =
         open_dataset(job.config.data.validation, "data.validation", *tokenizer_, job, tokenizing);
   }
   require_agreement({{"data.tokenizer", tokenizer_->fingerprint()},
-                     {"data.train", describe(train_)},
-                     {"data.validation", describe(validation_)}},
+                     {"data.train", describe(train_->sources())},
+                     {"data.validation", describe(as_sources(validation_))}},
                     context.world_group());
 }
 
 data::BatchLoader TrainingData::training_loader(int64_t steps_done) const {
-  const data::SampleOrder order(train_->num_samples(),
-                                static_cast<uint64_t>(job_.config.data.seed));
-  return data::make_training_loader(*train_, order, shape_, steps_done, job_.config.train.steps);
+  return data::make_training_loader(*train_, shape_, steps_done, job_.config.train.steps);
 }
 
 data::BatchLoader TrainingData::validation_loader() const {
@@ -105,12 +160,13 @@ int64_t TrainingData::num_validation_steps() const {
 }
 
 nlohmann::json TrainingData::state() const {
-  nlohmann::json state{{"tokens", train_->corpus().num_tokens()},
-                       {"contents", train_->corpus().fingerprint()},
+  nlohmann::json state{{"tokens", num_tokens_of(train_->sources())},
+                       {"contents", contents_of(train_->sources())},
                        {"tokenizer", tokenizer_->fingerprint()},
                        {"sequence_length", job_.sequence_length},
                        {"separate_documents", job_.config.data.separate_documents},
                        {"global_batch", job_.config.train.global_batch},
+                       {"weights", job_.config.data.weights},
                        {"seed", job_.config.data.seed}};
   if (validation_) state["validation_contents"] = validation_->corpus().fingerprint();
   return state;

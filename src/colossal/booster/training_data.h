@@ -10,6 +10,7 @@
 #include "colossal/booster/job.h"
 #include "colossal/data/batch.h"
 #include "colossal/data/batch_loader.h"
+#include "colossal/data/mixture.h"
 #include "colossal/data/sampler.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/text/tokenizer.h"
@@ -32,7 +33,6 @@ class TrainingData {
                const std::function<void()>& tokenizing);
 
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
-  const data::TokenDataset& train() const { return *train_; }
   bool has_validation() const { return validation_.has_value(); }
 
   // This replica's micro-batches of the steps after `steps_done`.
@@ -51,7 +51,7 @@ class TrainingData {
   const ParallelContext& context_;
   data::BatchShape shape_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
-  std::optional<data::TokenDataset> train_;
+  std::optional<data::Mixture> train_;
   std::optional<data::TokenDataset> validation_;
 };
 

@@ -14,6 +14,15 @@ std::span<int64_t> row(const at::Tensor& tensor, int64_t index) {
   return {tensor.data_ptr<int64_t>() + index * length, static_cast<size_t>(length)};
 }
 
+void number_documents_of(std::span<const int64_t> inputs, int64_t end_of_document,
+                         std::span<int64_t> documents) {
+  int64_t number = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    documents[i] = number;
+    if (inputs[i] == end_of_document) ++number;
+  }
+}
+
 [[noreturn]] void raise_too_small(const Corpus& corpus, int64_t sequence_length) {
   const int64_t tokens = corpus.num_tokens();
   const int64_t files = corpus.num_files();
@@ -31,13 +40,7 @@ std::span<int64_t> row(const at::Tensor& tensor, int64_t index) {
 at::Tensor number_documents(const at::Tensor& inputs, int64_t end_of_document) {
   at::Tensor documents = at::empty_like(inputs);
   for (int64_t r = 0; r < inputs.size(0); ++r) {
-    const std::span<const int64_t> tokens = row(inputs, r);
-    const std::span<int64_t> numbers = row(documents, r);
-    int64_t number = 0;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      numbers[i] = number;
-      if (tokens[i] == end_of_document) ++number;
-    }
+    number_documents_of(row(inputs, r), end_of_document, row(documents, r));
   }
   return documents;
 }
@@ -58,16 +61,27 @@ Batch TokenDataset::read(std::span<const int64_t> samples,
                          std::span<const int64_t> sample_ids) const {
   COLOSSAL_CHECK(samples.size() == sample_ids.size(), "{} samples, {} ids", samples.size(),
                  sample_ids.size());
-  const int64_t batch = std::ssize(samples);
-  const auto make = [&] { return at::empty({batch, sequence_length_}, at::kLong); };
-  Batch result{make(), make(), {sample_ids.begin(), sample_ids.end()}};
-  for (int64_t r = 0; r < batch; ++r) {
-    const int64_t begin = samples[r] * sequence_length_;
-    corpus_.read(begin, row(result.inputs, r));
-    corpus_.read(begin + 1, row(result.labels, r));
+  Batch batch = make_batch(sample_ids);
+  for (int64_t r = 0; r < std::ssize(samples); ++r) read_row(samples[r], r, batch);
+  return batch;
+}
+
+Batch TokenDataset::make_batch(std::span<const int64_t> sample_ids) const {
+  const auto make = [&] {
+    return at::empty({std::ssize(sample_ids), sequence_length_}, at::kLong);
+  };
+  Batch batch{make(), make(), {sample_ids.begin(), sample_ids.end()}};
+  if (end_of_document_) batch.documents = make();
+  return batch;
+}
+
+void TokenDataset::read_row(int64_t sample, int64_t r, Batch& batch) const {
+  const int64_t begin = sample * sequence_length_;
+  corpus_.read(begin, row(batch.inputs, r));
+  corpus_.read(begin + 1, row(batch.labels, r));
+  if (end_of_document_) {
+    number_documents_of(row(batch.inputs, r), *end_of_document_, row(batch.documents, r));
   }
-  if (end_of_document_) result.documents = number_documents(result.inputs, *end_of_document_);
-  return result;
 }
 
 }  // namespace colossal::data

@@ -43,6 +43,11 @@ class TokenDataset {
   // Row r: sample samples[r], numbered sample_ids[r]. No samples give tensors of zero rows.
   Batch read(std::span<const int64_t> samples, std::span<const int64_t> sample_ids) const;
 
+  // The same in parts, for a batch of several datasets that are alike but for their corpora: a
+  // batch with room for rows of these numbers, and one row of it.
+  Batch make_batch(std::span<const int64_t> sample_ids) const;
+  void read_row(int64_t sample, int64_t row, Batch& batch) const;
+
  private:
   Corpus corpus_;
   int64_t sequence_length_;

@@ -6,15 +6,11 @@
 
 namespace colossal::data {
 
-std::vector<Batch> read_training_step(const TokenDataset& dataset, const SampleOrder& order,
-                                      const BatchShape& shape, int64_t step) {
+std::vector<Batch> read_training_step(const Mixture& mixture, const BatchShape& shape,
+                                      int64_t step) {
   std::vector<Batch> batches;
-  for (const Range& range : training_micro_batches(shape, step)) {
-    std::vector<int64_t> positions(range.size());
-    std::iota(positions.begin(), positions.end(), range.begin);
-    std::vector<int64_t> samples;
-    for (const int64_t position : positions) samples.push_back(order.sample_at(position));
-    batches.push_back(dataset.read(samples, positions));
+  for (const Range& positions : training_micro_batches(shape, step)) {
+    batches.push_back(mixture.read(positions));
   }
   return batches;
 }
@@ -47,9 +43,9 @@ std::vector<Batch> BatchLoader::next() {
   return batches;
 }
 
-BatchLoader make_training_loader(TokenDataset dataset, SampleOrder order, BatchShape shape,
-                                 int64_t first_step, int64_t end_step) {
-  return BatchLoader([=](int64_t step) { return read_training_step(dataset, order, shape, step); },
+BatchLoader make_training_loader(Mixture mixture, BatchShape shape, int64_t first_step,
+                                 int64_t end_step) {
+  return BatchLoader([=](int64_t step) { return read_training_step(mixture, shape, step); },
                      first_step, end_step);
 }
 

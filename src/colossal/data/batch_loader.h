@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "colossal/data/batch.h"
+#include "colossal/data/mixture.h"
 #include "colossal/data/sampler.h"
 
 namespace colossal::data {
 
 // The replica's micro-batches of training step `step` (from 0), and of evaluation step `step`.
-std::vector<Batch> read_training_step(const TokenDataset& dataset, const SampleOrder& order,
-                                      const BatchShape& shape, int64_t step);
+std::vector<Batch> read_training_step(const Mixture& mixture, const BatchShape& shape,
+                                      int64_t step);
 std::vector<Batch> read_evaluation_step(const TokenDataset& dataset, const BatchShape& shape,
                                         int64_t step);
 
@@ -41,8 +42,8 @@ class BatchLoader {
 };
 
 // Loaders that hold handles of what they read.
-BatchLoader make_training_loader(TokenDataset dataset, SampleOrder order, BatchShape shape,
-                                 int64_t first_step, int64_t end_step);
+BatchLoader make_training_loader(Mixture mixture, BatchShape shape, int64_t first_step,
+                                 int64_t end_step);
 BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape);
 
 }  // namespace colossal::data

@@ -47,11 +47,18 @@ Opened open_cached(std::span<const SourceFile> files, const text::Tokenizer& tok
 }
 
 void raise_empty(const StoredTokens& tokens, const CorpusOptions& options) {
-  const auto [_, num_files, num_skipped] = tokens.counts;
-  const std::string skipped =
-      num_skipped == 0 ? "" : fmt::format(", {} skipped because they are not UTF-8", num_skipped);
-  throw ConfigError(fmt::format("{}: no text in the corpus: {} empty file{}{}", options.setting,
-                                num_files, num_files == 1 ? "" : "s", skipped));
+  const TokenCounts& counts = tokens.counts;
+  const auto count_of = [](int64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string found = count_of(counts.files, "empty file");
+  if (counts.skipped_files > 0) {
+    found += fmt::format(", {} skipped because they are not UTF-8", counts.skipped_files);
+  }
+  if (counts.skipped_lines > 0) {
+    found += fmt::format(", {} skipped", count_of(counts.skipped_lines, "line"));
+  }
+  throw ConfigError(fmt::format("{}: no text in the corpus: {}", options.setting, found));
 }
 
 }  // namespace
@@ -65,16 +72,17 @@ Corpus Corpus::open(std::span<const std::string> globs, const text::Tokenizer& t
   Opened opened = options.cache.empty()
                       ? Opened{tokenize_to_memory(files, tokenizer, options), false}
                       : open_cached(files, tokenizer, options);
-  // The separators between empty files are no text.
+  // The separators between empty documents are no text.
   const TokenCounts& counts = opened.tokens.counts;
-  if (counts.tokens <= std::max<int64_t>(counts.files - 1, 0)) raise_empty(opened.tokens, options);
+  if (counts.tokens <= std::max<int64_t>(counts.documents - 1, 0))
+    raise_empty(opened.tokens, options);
   return Corpus(std::move(opened.tokens), opened.from_cache, options.setting);
 }
 
 Corpus Corpus::from_tokens(std::span<const int32_t> tokens) {
   const std::span<const std::byte> bytes = std::as_bytes(tokens);
   return Corpus(store_in_memory({bytes.begin(), bytes.end()}, sizeof(int32_t),
-                                {.tokens = std::ssize(tokens), .files = 1}),
+                                {.tokens = std::ssize(tokens), .files = 1, .documents = 1}),
                 false, "tokens");
 }
 

@@ -20,8 +20,9 @@ struct CorpusOptions : TokenizeOptions {
 // Immutable; a copy is a handle to the same tokens. May be read from several threads.
 class Corpus {
  public:
-  // The files that the globs match (see glob.h), sorted by path, joined by an end-of-text token.
-  // With a cache folder they are tokenized once, until a file, the tokenizer or `invalid` changes;
+  // The files that the globs match (see glob.h), sorted by path, their documents joined by an
+  // end-of-text token. With a cache folder they are tokenized once, until a file, the tokenizer or
+  // an option changes that decides what is text;
   // a damaged cache is written again. All ranks of a host simply call this: one tokenizes, the
   // others wait for its cache. Without a cache folder each caller holds tokens of its own.
   // Throws ConfigError for globs without files, text that is not UTF-8 where the tokenizer needs
@@ -33,6 +34,8 @@ class Corpus {
 
   int64_t num_tokens() const { return tokens_.counts.tokens; }
   int64_t num_files() const { return tokens_.counts.files; }
+  int64_t num_documents() const { return tokens_.counts.documents; }
+  int64_t num_skipped_lines() const { return tokens_.counts.skipped_lines; }
   int64_t num_skipped_files() const { return tokens_.counts.skipped_files; }
   bool from_cache() const { return from_cache_; }  // nothing had to be tokenized
   // Of all tokens in their order, and so of the borders between files, which are tokens too. Made

@@ -1,13 +1,15 @@
 // Work on many pieces at once, results taken in order.
 #pragma once
 
-#include <algorithm>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <future>
+#include <iterator>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -61,23 +63,42 @@ class TaskQueue {
   std::vector<std::jthread> threads_;  // last, so that they are joined first
 };
 
-// Calls produce(i) for i = 0 .. count-1 on `num_threads` threads, and consume(i, result) on the
-// calling thread in the order of i. No more than 4 results a thread are under way or waiting, so
-// memory is bounded however slow the consumer. Rethrows the exception of the lowest i.
-template <typename Result>
-void parallel_in_order(int64_t count, int num_threads, std::function<Result(int64_t)> produce,
-                       std::function<void(int64_t, Result)> consume) {
+// Calls produce(task) for each task that next() gives, on `num_threads` threads, and
+// consume(task, result) in the order of the tasks; next() and consume() run on the calling thread,
+// next() until it gives nothing. No more than 4 tasks a thread are under way or wait with their
+// results, so memory is bounded however slow the consumer. Rethrows what the first task throws that
+// throws, or next() after those before it.
+template <typename Task, typename Result>
+void parallel_in_order(const std::function<std::optional<Task>()>& next, int num_threads,
+                       const std::function<Result(const Task&)>& produce,
+                       const std::function<void(const Task&, Result)>& consume) {
+  struct Pending {
+    std::shared_ptr<const Task> task;
+    std::future<Result> result;
+  };
   TaskQueue<Result> queue(num_threads);
-  std::deque<std::future<Result>> pending;
-  int64_t submitted = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    for (const int64_t end = std::min(count, i + 4 * num_threads); submitted < end; ++submitted) {
-      pending.push_back(queue.submit([&produce, submitted] { return produce(submitted); }));
+  std::deque<Pending> pending;
+  bool has_more = true;
+  std::exception_ptr failure;
+  const auto submit_next = [&] {
+    try {
+      std::optional<Task> given = next();
+      has_more = given.has_value();
+      if (!given) return;
+      const auto task = std::make_shared<const Task>(std::move(*given));
+      pending.push_back({task, queue.submit([&produce, task] { return produce(*task); })});
+    } catch (...) {
+      has_more = false;
+      failure = std::current_exception();
     }
-    Result result = pending.front().get();
+  };
+  for (;;) {
+    while (has_more && std::ssize(pending) < 4 * num_threads) submit_next();
+    if (pending.empty()) break;
+    consume(*pending.front().task, pending.front().result.get());
     pending.pop_front();
-    consume(i, std::move(result));
   }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace colossal::data

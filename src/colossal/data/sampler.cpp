@@ -66,14 +66,16 @@ std::vector<Range> micro_batches(const BatchShape& shape, const Range& step_rang
 
 }  // namespace
 
-SampleOrder::SampleOrder(int64_t num_samples, uint64_t seed)
-    : num_samples_(num_samples), seed_(seed) {
+SampleOrder::SampleOrder(int64_t num_samples, uint64_t seed, int64_t source)
+    : num_samples_(num_samples),
+      seed_(seed),
+      purpose_(source == 0 ? "data order" : fmt::format("data order of source {}", source)) {
   COLOSSAL_CHECK(num_samples > 0, "{} samples", num_samples);
 }
 
 int64_t SampleOrder::sample_at(int64_t position) const {
   const Feistel permute(num_samples_,
-                        random_key(seed_, static_cast<uint64_t>(epoch_at(position)), "data order"));
+                        random_key(seed_, static_cast<uint64_t>(epoch_at(position)), purpose_));
   // Cycle walking: the rectangle has a few cells beyond the samples; step on until out of them.
   uint64_t sample = position % num_samples_;
   do sample = permute(sample);

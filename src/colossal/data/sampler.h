@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "colossal/layout/partition.h"
@@ -14,7 +15,8 @@ namespace colossal::data {
 // at a time: nothing is stored.
 class SampleOrder {
  public:
-  SampleOrder(int64_t num_samples, uint64_t seed);
+  // source: which of a run's sources the samples are of; each has an order of its own.
+  SampleOrder(int64_t num_samples, uint64_t seed, int64_t source = 0);
 
   int64_t num_samples() const { return num_samples_; }
   int64_t epoch_at(int64_t position) const { return position / num_samples_; }
@@ -23,6 +25,7 @@ class SampleOrder {
  private:
   int64_t num_samples_;
   uint64_t seed_;
+  std::string purpose_;  // of the random numbers
 };
 
 // How a step's sequences are divided over replicas and forward passes.

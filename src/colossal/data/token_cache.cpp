@@ -24,7 +24,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the cache is read as it lies on disk");
 
 constexpr std::array<char, 8> kMagic = {'C', 'O', 'L', 'T', 'O', 'K', 'E', 'N'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
 constexpr size_t kVerifiedAtOnce = size_t{16} << 20;
 constexpr int64_t kLargestVerified = int64_t{512} << 20;
@@ -38,7 +38,9 @@ struct Header {
   int64_t files = 0;
   int64_t skipped_files = 0;
   uint64_t content_checksum = 0;
-  std::array<uint64_t, 7> reserved = {};
+  int64_t documents = 0;
+  int64_t skipped_lines = 0;
+  std::array<uint64_t, 5> reserved = {};
   uint64_t header_checksum = 0;  // of all before it
 
   uint64_t checksum() const { return XXH3_64bits(this, offsetof(Header, header_checksum)); }
@@ -96,11 +98,12 @@ fs::path make_folder_of(fs::path path) {
 
 CacheKey make_cache_key(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                         const TokenizeOptions& options) {
-  std::string facts = fmt::format("{}\n{}\n{}\n", tokenizer.fingerprint(), token_width(tokenizer),
-                                  options.invalid == InvalidFiles::skip);
+  std::string facts = fmt::format("{}\n{}\n{}\n{} {}\n", tokenizer.fingerprint(),
+                                  token_width(tokenizer), options.invalid == InvalidFiles::skip,
+                                  options.text_field.size(), options.text_field);
   for (const SourceFile& file : files) {
-    facts +=
-        fmt::format("{} {} {} {}\n", file.path.size(), file.path, file.size, file.modified_time_ns);
+    facts += fmt::format("{} {} {} {} {}\n", file.path.size(), file.path, file.size,
+                         file.modified_time_ns, holds_lines(file.path, options.format));
   }
   const XXH128_hash_t hash = XXH3_128bits(facts.data(), facts.size());
   return {hash.high64, hash.low64};
@@ -135,7 +138,11 @@ std::optional<StoredTokens> read_token_cache(const fs::path& path, const CacheKe
   return StoredTokens{file,
                       content,
                       static_cast<int>(header.width),
-                      {header.tokens, header.files, header.skipped_files},
+                      {.tokens = header.tokens,
+                       .files = header.files,
+                       .documents = header.documents,
+                       .skipped_files = header.skipped_files,
+                       .skipped_lines = header.skipped_lines},
                       header.content_checksum};
 }
 
@@ -171,7 +178,9 @@ void TokenCacheWriter::finish(const TokenCounts& counts) {
                 .tokens = counts.tokens,
                 .files = counts.files,
                 .skipped_files = counts.skipped_files,
-                .content_checksum = XXH3_64bits_digest(checksum_.get())};
+                .content_checksum = XXH3_64bits_digest(checksum_.get()),
+                .documents = counts.documents,
+                .skipped_lines = counts.skipped_lines};
   header.header_checksum = header.checksum();
   partial_.write_at(std::as_bytes(std::span(&header, 1)), 0);
   partial_.sync();

@@ -29,7 +29,7 @@ struct CacheKey {
 };
 
 // Of the tokenizer, of each file's path, size and time of modification, and of the options that
-// decide which files count.
+// decide which files count and what of them is text.
 CacheKey make_cache_key(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                         const TokenizeOptions& options);
 

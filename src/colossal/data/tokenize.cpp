@@ -1,54 +1,23 @@
 #include "colossal/data/tokenize.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "colossal/base/error.h"
-#include "colossal/base/units.h"
+#include "colossal/data/json_line.h"
 #include "colossal/data/parallel_in_order.h"
-#include "colossal/io/mapped_file.h"
+#include "colossal/data/text_pieces.h"
 
 namespace colossal::data {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{16} << 20;
-// Held in memory with its tokens, once a thread.
-constexpr int64_t kLargestWholeFile = int64_t{1} << 30;
-
-// Bytes [begin, end) of a file.
-struct Piece {
-  int64_t file = 0;
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
 struct EncodedPiece {
   std::vector<std::byte> tokens;
-  bool skipped = false;
+  int64_t documents = 0;  // that begin in the piece
+  bool skipped = false;   // the file
+  int64_t skipped_lines = 0;
 };
-
-std::vector<Piece> cut(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
-                       const TokenizeOptions& options) {
-  std::vector<Piece> pieces;
-  for (int64_t file = 0; file < std::ssize(files); ++file) {
-    const int64_t size = files[file].size;
-    const int64_t piece_size = tokenizer.takes_pieces() ? kPieceBytes : std::max<int64_t>(size, 1);
-    if (std::min(size, piece_size) > kLargestWholeFile) {
-      throw ConfigError(fmt::format(
-          "{}: '{}' has {}; this tokenizer takes a file as a whole, at most {}: split it",
-          options.setting, files[file].path, format_bytes(size), format_bytes(kLargestWholeFile)));
-    }
-    int64_t begin = 0;
-    do {
-      pieces.push_back({file, begin, std::min(begin + piece_size, size)});
-      begin += piece_size;
-    } while (begin < size);
-  }
-  return pieces;
-}
 
 template <typename Stored>
 void pack_as(std::span<const int32_t> tokens, std::vector<std::byte>& packed) {
@@ -68,22 +37,62 @@ std::vector<std::byte> pack(std::span<const int32_t> tokens, const text::Tokeniz
   return packed;
 }
 
-EncodedPiece encode(const SourceFile& file, const Piece& piece, const text::Tokenizer& tokenizer,
-                    const TokenizeOptions& options) {
-  if (piece.begin == piece.end) return {};
-  const io::MappedFile mapped(file.path, file.size);
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()) + piece.begin,
-                              piece.end - piece.begin);
-  try {
-    return {pack(tokenizer.encode(text), tokenizer), false};
-  } catch (const text::InvalidText& invalid) {
-    if (options.invalid == InvalidFiles::skip) return {{}, true};
-    throw ConfigError(fmt::format(
-        "{}: '{}' is not UTF-8 (byte {}), which this tokenizer needs: convert the file, leave it "
-        "out, or set data.invalid = \"skip\" to skip such files",
-        options.setting, file.path, piece.begin + invalid.offset));
+// Turns pieces of files into tokens; called from several threads.
+class PieceEncoder {
+ public:
+  PieceEncoder(const text::Tokenizer& tokenizer, const TokenizeOptions& options)
+      : tokenizer_(tokenizer), options_(options) {}
+
+  EncodedPiece encode(const TextPiece& piece, const SourceFile& file) const {
+    const PieceText text(piece, file, options_);
+    return holds_lines(file.path, options_.format) ? encode_lines(text, file)
+                                                   : encode_text(text.text(), piece, file);
   }
-}
+
+ private:
+  EncodedPiece encode_text(std::string_view text, const TextPiece& piece,
+                           const SourceFile& file) const {
+    try {
+      return {.tokens = pack(tokenizer_.encode(text), tokenizer_),
+              .documents = piece.begins_file ? 1 : 0};
+    } catch (const text::InvalidText& invalid) {
+      if (options_.invalid == InvalidFiles::skip) return {.skipped = true};
+      throw ConfigError(fmt::format(
+          "{}: '{}' is not UTF-8 (byte {}), which this tokenizer needs: convert the file, leave it "
+          "out, or set data.invalid = \"skip\" to skip such files",
+          options_.setting, file.path, invalid.offset));
+    }
+  }
+
+  EncodedPiece encode_lines(const PieceText& text, const SourceFile& file) const {
+    EncodedPiece encoded;
+    std::vector<int32_t> tokens;
+    text.for_each_line([&](std::string_view line, const auto& number) {
+      if (is_blank(line)) return;
+      try {
+        const std::string document = read_text_field(line, options_.text_field);
+        if (encoded.documents++ > 0) tokens.push_back(tokenizer_.end_of_text());
+        const std::vector<int32_t> of_document = tokenizer_.encode(document);
+        tokens.insert(tokens.end(), of_document.begin(), of_document.end());
+      } catch (const InvalidLine& invalid) {
+        if (options_.invalid == InvalidFiles::error) raise_invalid(invalid, file, number());
+        ++encoded.skipped_lines;
+      }
+    });
+    encoded.tokens = pack(tokens, tokenizer_);
+    return encoded;
+  }
+
+  [[noreturn]] void raise_invalid(const InvalidLine& invalid, const SourceFile& file,
+                                  int64_t line) const {
+    throw ConfigError(
+        fmt::format("{}: line {} of '{}' {}, or set data.invalid = \"skip\" to skip such lines",
+                    options_.setting, line, file.path, invalid.what()));
+  }
+
+  const text::Tokenizer& tokenizer_;
+  const TokenizeOptions& options_;
+};
 
 }  // namespace
 
@@ -94,7 +103,8 @@ int token_width(const text::Tokenizer& tokenizer) {
 TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                            const TokenizeOptions& options,
                            const std::function<void(std::span<const std::byte>)>& sink) {
-  const std::vector<Piece> pieces = cut(files, tokenizer, options);
+  PieceReader reader(files, tokenizer.takes_pieces(), options);
+  const PieceEncoder encoder(tokenizer, options);
   const int32_t end_of_text = tokenizer.end_of_text();
   const std::vector<std::byte> separator = pack({&end_of_text, 1}, tokenizer);
   TokenizeProgress progress;
@@ -105,17 +115,15 @@ TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokeni
     sink(packed);
     counts.tokens += std::ssize(packed) / token_width(tokenizer);
   };
-  parallel_in_order<EncodedPiece>(
-      std::ssize(pieces), std::max(options.num_threads, 1),
-      [&](int64_t i) { return encode(files[pieces[i].file], pieces[i], tokenizer, options); },
-      [&](int64_t i, EncodedPiece encoded) {
-        const Piece& piece = pieces[i];
-        if (encoded.skipped) {
-          ++counts.skipped_files;
-        } else {
-          if (piece.begin == 0 && counts.files++ > 0) emit(separator);
-          emit(encoded.tokens);
-        }
+  parallel_in_order<TextPiece, EncodedPiece>(
+      [&] { return reader.next(); }, std::max(options.num_threads, 1),
+      [&](const TextPiece& piece) { return encoder.encode(piece, files[piece.file]); },
+      [&](const TextPiece& piece, const EncodedPiece& encoded) {
+        if (encoded.documents > 0 && counts.documents > 0) emit(separator);
+        emit(encoded.tokens);
+        counts.documents += encoded.documents;
+        counts.skipped_lines += encoded.skipped_lines;
+        if (piece.begins_file) ++(encoded.skipped ? counts.skipped_files : counts.files);
         progress.bytes_done += piece.end - piece.begin;
         if (options.progress) options.progress(progress);
       });

@@ -9,19 +9,21 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/data/file_format.h"
 #include "colossal/data/source_files.h"
 #include "colossal/text/tokenizer.h"
 
 namespace colossal::data {
 
-// What becomes of a file that the tokenizer refuses because it is not UTF-8.
+// What becomes of a file that the tokenizer refuses because it is not UTF-8, and of a line that is
+// no document.
 enum class InvalidFiles { error, skip };
 
 inline std::vector<std::pair<std::string, InvalidFiles>> config_names(InvalidFiles) {
   return {{"error", InvalidFiles::error}, {"skip", InvalidFiles::skip}};
 }
 
-// Bytes of source text; a file counts when its tokens have reached the sink.
+// Bytes of files as they lie on disk; they count when their tokens have reached the sink.
 struct TokenizeProgress {
   int64_t bytes_done = 0;
   int64_t bytes_total = 0;
@@ -29,6 +31,8 @@ struct TokenizeProgress {
 
 struct TokenizeOptions {
   int num_threads = 1;
+  FileFormat format = FileFormat::by_name;
+  std::string text_field = "text";  // of a line's object: holds the document
   InvalidFiles invalid = InvalidFiles::error;
   std::string setting = "data.train";                          // named in messages
   std::function<void(const TokenizeProgress&)> progress = {};  // called on the calling thread
@@ -37,17 +41,21 @@ struct TokenizeOptions {
 struct TokenCounts {
   int64_t tokens = 0;
   int64_t files = 0;  // skipped ones not counted
+  int64_t documents = 0;
   int64_t skipped_files = 0;
+  int64_t skipped_lines = 0;
 };
 
 // Bytes that a stored token takes: 2 (uint16) where the vocabulary fits, else 4 (int32).
 int token_width(const text::Tokenizer& tokenizer);
 
-// Tokens of the files in the order given, with an end-of-text token between two files, to `sink` on
-// the calling thread, packed to token_width() bytes each. Memory: 4 pieces a thread, where a piece
-// is a file, or 16 MiB of one if the tokenizer takes text in pieces.
-// Throws ConfigError for text that is not UTF-8 (InvalidFiles::error) and for a file too large to
-// be taken as a whole, IoError for a file that cannot be read or changes meanwhile.
+// Tokens of the files in the order given, with an end-of-text token between two documents, to
+// `sink` on the calling thread, packed to token_width() bytes each. A document is a file, or a line
+// of one that holds_lines(); files are decompressed as their names say. Memory: 4 pieces a thread,
+// where a piece is a file, or some MiB of one that goes in pieces: one that holds lines, and any
+// where the tokenizer takes text in pieces. Throws ConfigError for text that is not UTF-8 and lines
+// that are no documents (InvalidFiles::error), and for a file or line too large to be taken as a
+// whole; IoError for a file that cannot be read or changes meanwhile.
 TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                            const TokenizeOptions& options,
                            const std::function<void(std::span<const std::byte>)>& sink);

@@ -1,0 +1,91 @@
+#include "colossal/data/packing.h"
+
+#include <algorithm>
+#include <map>
+
+#include "colossal/base/error.h"
+
+namespace colossal::data {
+namespace {
+
+std::vector<PackedRow> wrap(std::span<const int64_t> lengths, int64_t row_length) {
+  std::vector<PackedRow> rows;
+  int64_t room = 0;  // in the last row
+  for (int64_t document = 0; document < std::ssize(lengths); ++document) {
+    for (int64_t begin = 0; begin < lengths[document];) {
+      if (room == 0) {
+        rows.emplace_back();
+        room = row_length;
+      }
+      const int64_t end = std::min(lengths[document], begin + room);
+      rows.back().push_back({document, {begin, end}});
+      room -= end - begin;
+      begin = end;
+    }
+  }
+  return rows;
+}
+
+// The documents in pieces that fit a row, the longest first, as they come where they are equal.
+std::vector<PackedPart> cut_to_fit(std::span<const int64_t> lengths, int64_t row_length) {
+  std::vector<PackedPart> parts;
+  for (int64_t document = 0; document < std::ssize(lengths); ++document) {
+    for (int64_t begin = 0; begin < lengths[document]; begin += row_length) {
+      parts.push_back({document, {begin, std::min(begin + row_length, lengths[document])}});
+    }
+  }
+  std::ranges::stable_sort(parts, std::greater<>(),
+                           [](const PackedPart& part) { return part.range.size(); });
+  return parts;
+}
+
+std::vector<PackedRow> pack_best_fit(std::span<const int64_t> lengths, int64_t row_length) {
+  std::vector<PackedRow> rows;
+  std::multimap<int64_t, size_t> rows_by_room;  // those with any, in the order of their beginning
+  for (const PackedPart& part : cut_to_fit(lengths, row_length)) {
+    const auto best = rows_by_room.lower_bound(part.range.size());
+    const bool fits = best != rows_by_room.end();
+    const size_t row = fits ? best->second : rows.size();
+    const int64_t room = (fits ? best->first : row_length) - part.range.size();
+    if (fits) {
+      rows_by_room.erase(best);
+    } else {
+      rows.emplace_back();
+    }
+    rows[row].push_back(part);
+    if (room > 0) rows_by_room.emplace(room, row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<PackedRow> pack_documents(std::span<const int64_t> lengths, int64_t row_length,
+                                      Packing packing) {
+  COLOSSAL_CHECK(row_length > 0, "rows of {} tokens", row_length);
+  return packing == Packing::wrapped ? wrap(lengths, row_length)
+                                     : pack_best_fit(lengths, row_length);
+}
+
+PackedTokens fill_row(const PackedRow& row, std::span<const std::vector<int64_t>> documents,
+                      int64_t row_length, int64_t padding) {
+  PackedTokens filled;
+  const auto append = [&](int64_t token, int64_t part, int64_t position) {
+    filled.tokens.push_back(token);
+    filled.documents.push_back(part);
+    filled.positions.push_back(position);
+  };
+  int64_t part = 0;
+  for (const auto& [document, range] : row) {
+    for (int64_t i = 0; i < range.size(); ++i) {
+      append(documents[document][range.begin + i], part, i);
+    }
+    ++part;
+  }
+  const auto used = std::ssize(filled.tokens);
+  COLOSSAL_CHECK(used <= row_length, "{} tokens in a row of {}", used, row_length);
+  for (int64_t i = 0; i < row_length - used; ++i) append(padding, part, i);
+  return filled;
+}
+
+}  // namespace colossal::data

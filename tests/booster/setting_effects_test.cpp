@@ -48,6 +48,16 @@ TEST(SettingEffects, WhatCannotBeIsRefused) {
        {"checkpoint.resume", "checkpoint.directory"}},
       {[](RunConfig& c) { c.scheduler.warmup_steps = 11; },
        {"scheduler.warmup_steps = 11", "train.steps = 10"}},
+      {[](RunConfig& c) {
+         c.data.train = {"a", "b"};
+         c.data.weights = {1, 2, 3};
+       },
+       {"data.weights = [1, 2, 3]", "data.train has 2 entries"}},
+      {[](RunConfig& c) {
+         c.data.train = {"a", "b"};
+         c.data.weights = {1, 0};
+       },
+       {"data.weights = [1, 0]", "above 0"}},
       {[](RunConfig& c) { c.train.global_batch = int64_t{1} << 40; },
        {"train.global_batch = 1099511627776", "256 tokens", "use 16777216"}},
       {[](RunConfig& c) {
@@ -84,6 +94,14 @@ TEST(SettingEffects, WhatDoesNothingIsTold) {
        {"scheduler.minimum_ratio = 0.1", "scheduler.name"}},
       {[](RunConfig& c) { c.data.invalid = data::InvalidFiles::skip; },
        {"data.invalid", "data.tokenizer"}},
+      {[](RunConfig& c) {
+         c.data.train = {"a"};
+         c.data.weights = {2};
+       },
+       {"data.weights", "data.train has one entry"}},
+      {[](RunConfig& c) { c.data.format = data::FileFormat::text; },
+       {"data.text_field = \"text\"", "data.format"},
+       {"data.text_field"}},
       {[](RunConfig&) {}, {"checkpoint.keep = 2", "checkpoint.directory"}, {"checkpoint.keep"}},
       {[](RunConfig& c) { c.checkpoint.resume = "never"; },
        {"checkpoint.resume", "checkpoint.directory"}}};

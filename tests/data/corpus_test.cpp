@@ -205,5 +205,15 @@ TEST_F(CorpusFiles, ACorpusOfInvalidLinesIsRefusedWithTheirCount) {
               HasSubstr("1 empty file, 2 lines skipped"));
 }
 
+// In memory; a cache may be as large as it likes.
+TEST_F(CorpusFiles, WhatMemoryDoesNotHoldIsRefused) {
+  CorpusOptions in_memory = options(""), in_cache = options();
+  in_memory.most_memory = in_cache.most_memory = 11;  // six tokens of two bytes
+  EXPECT_THAT(message_of<ConfigError>([&] { open(in_memory); }),
+              AllOf(HasSubstr("data.train"), HasSubstr("11 B"), HasSubstr("set data.cache")));
+  in_memory.most_memory = 12;
+  EXPECT_EQ(all_tokens(open(in_memory)), all_tokens(open(in_cache)));
+}
+
 }  // namespace
 }  // namespace colossal::data

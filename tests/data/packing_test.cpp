@@ -61,6 +61,8 @@ TEST(Packing, BestFitTakesTheLongestFirstAndTheFullestRow) {
 TEST(Packing, ALongDocumentIsCut) {
   const std::vector<int64_t> lengths = {9, 1};
   EXPECT_THAT(pack_documents(lengths, 4, Packing::bfd),
+              ElementsAre(ElementsAre(PackedPart{0, {0, 4}}), ElementsAre(PackedPart{1, {0, 1}})));
+  EXPECT_THAT(pack_documents(lengths, 4, Packing::bfd_split),
               ElementsAre(ElementsAre(PackedPart{0, {0, 4}}), ElementsAre(PackedPart{0, {4, 8}}),
                           ElementsAre(PackedPart{0, {8, 9}}, PackedPart{1, {0, 1}})));
   EXPECT_THAT(pack_documents(lengths, 4, Packing::wrapped),
@@ -75,7 +77,7 @@ TEST(Packing, WrappedCutsWhereARowEnds) {
 }
 
 TEST(Packing, LosesAndRepeatsNothing) {
-  for (const Packing packing : {Packing::bfd, Packing::wrapped}) {
+  for (const Packing packing : {Packing::bfd_split, Packing::wrapped}) {
     for (int seed = 0; seed < 20; ++seed) {
       const std::vector<int64_t> lengths = random_lengths(200, 3 * seed + 1, seed);
       expect_whole(pack_documents(lengths, 17, packing), lengths, 17);

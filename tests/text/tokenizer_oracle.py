@@ -394,7 +394,7 @@ def charsmap():
     replaced = {chr(c): unicodedata.normalize("NFKC", chr(c)) for c in points}
     replaced |= {a + m: unicodedata.normalize("NFC", a + m) for a in "AEe" for m in "\u0300\u0301"}
     replaced |= {chr(c): chr(c).lower() for c in range(ord("A"), ord("Z"))}
-    replaced |= {"\t": " ", "\r": " ", "\x01": "", "\u200b": "", "❤\ufe0f": "<3"}
+    replaced |= {"\t": " ", "\r": " ", "\x01": "", "\u200b": "", "❤\ufe0f": "<3", "1": "i"}
     places, table = {}, b""
     for key, value in replaced.items():
         if key != value:
@@ -527,14 +527,15 @@ def main():
         if name.startswith("construct"):
             texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:2]
         if name.startswith("cut"):
-            texts = fuzz_texts[: num_fuzz_texts // 9] + characters[: 99 if exhaustive else 1]
+            texts = fuzz_texts[: num_fuzz_texts // 9] + characters[:: 9 if exhaustive else 99]
         if name.startswith((CHARACTERS, "unigram", "word_piece")):
             texts = fuzz_texts[: num_fuzz_texts // 3] + sources[:: 1 if exhaustive else 40]
             if "normalized" in name or "unigram" in name:
-                texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:: 1 if exhaustive else 10]
+                texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:: 1 if exhaustive or "charsmap" in name else 10]
             if "unigram" in name:
                 texts += sources[:: 1 if exhaustive else 40]
-            write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4], fuzz.random)
+            write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4] + sources[::80],
+                            fuzz.random)
         if name == f"{CHARACTERS}_llama2_False":
             write_prompts(folder, tokenizer, fuzz_texts[:50])
         write_cases(folder, texts, lambda text: encode(tokenizer, text))

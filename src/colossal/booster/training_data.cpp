@@ -14,6 +14,7 @@ data::TokenDataset open_dataset(const std::vector<std::string>& files, const std
   data::CorpusOptions options;
   options.setting = setting;
   options.cache = job.config.data.cache;
+  options.most_memory = job.memory_budget;
   options.format = job.config.data.format;
   options.text_field = job.config.data.text_field;
   options.invalid = job.config.data.invalid;

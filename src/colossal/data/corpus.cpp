@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/base/units.h"
 #include "colossal/data/source_files.h"
 
 namespace colossal::data {
@@ -18,6 +19,14 @@ StoredTokens tokenize_to_memory(std::span<const SourceFile> files, const text::T
   std::vector<std::byte> bytes;
   const TokenCounts counts =
       tokenize_files(files, tokenizer, options, [&](std::span<const std::byte> packed) {
+        if (options.most_memory > 0 &&
+            std::ssize(bytes) + std::ssize(packed) > options.most_memory) {
+          throw ConfigError(
+              fmt::format("{}: its tokens take more than {}, which each rank has of memory; set "
+                          "data.cache to a "
+                          "folder, from which all ranks map them",
+                          options.setting, format_bytes(options.most_memory)));
+        }
         bytes.insert(bytes.end(), packed.begin(), packed.end());
       });
   return store_in_memory(std::move(bytes), token_width(tokenizer), counts);

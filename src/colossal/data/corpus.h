@@ -15,6 +15,7 @@ namespace colossal::data {
 
 struct CorpusOptions : TokenizeOptions {
   std::filesystem::path cache;  // folder; empty: the tokens stay in memory
+  int64_t most_memory = 0;      // bytes that they may take there; 0: no limit
 };
 
 // Immutable; a copy is a handle to the same tokens. May be read from several threads.
@@ -26,7 +27,8 @@ class Corpus {
   // a damaged cache is written again. All ranks of a host simply call this: one tokenizes, the
   // others wait for its cache. Without a cache folder each caller holds tokens of its own.
   // Throws ConfigError for globs without files, text that is not UTF-8 where the tokenizer needs
-  // it, and a corpus without text; IoError for what cannot be read or written.
+  // it, a corpus without text, and one that memory does not hold; IoError for what cannot be read
+  // or written.
   static Corpus open(std::span<const std::string> globs, const text::Tokenizer& tokenizer,
                      const CorpusOptions& options = {});
 

@@ -26,12 +26,15 @@ std::vector<PackedRow> wrap(std::span<const int64_t> lengths, int64_t row_length
   return rows;
 }
 
-// The documents in pieces that fit a row, the longest first, as they come where they are equal.
-std::vector<PackedPart> cut_to_fit(std::span<const int64_t> lengths, int64_t row_length) {
+// The documents in pieces that fit a row, of a longer one all or the first; the longest first, as
+// they come where they are equal.
+std::vector<PackedPart> cut_to_fit(std::span<const int64_t> lengths, int64_t row_length,
+                                   bool all_pieces) {
   std::vector<PackedPart> parts;
   for (int64_t document = 0; document < std::ssize(lengths); ++document) {
-    for (int64_t begin = 0; begin < lengths[document]; begin += row_length) {
-      parts.push_back({document, {begin, std::min(begin + row_length, lengths[document])}});
+    const int64_t length = all_pieces ? lengths[document] : std::min(lengths[document], row_length);
+    for (int64_t begin = 0; begin < length; begin += row_length) {
+      parts.push_back({document, {begin, std::min(begin + row_length, length)}});
     }
   }
   std::ranges::stable_sort(parts, std::greater<>(),
@@ -39,10 +42,10 @@ std::vector<PackedPart> cut_to_fit(std::span<const int64_t> lengths, int64_t row
   return parts;
 }
 
-std::vector<PackedRow> pack_best_fit(std::span<const int64_t> lengths, int64_t row_length) {
+std::vector<PackedRow> pack_best_fit(std::span<const PackedPart> parts, int64_t row_length) {
   std::vector<PackedRow> rows;
   std::multimap<int64_t, size_t> rows_by_room;  // those with any, in the order of their beginning
-  for (const PackedPart& part : cut_to_fit(lengths, row_length)) {
+  for (const PackedPart& part : parts) {
     const auto best = rows_by_room.lower_bound(part.range.size());
     const bool fits = best != rows_by_room.end();
     const size_t row = fits ? best->second : rows.size();
@@ -63,8 +66,8 @@ std::vector<PackedRow> pack_best_fit(std::span<const int64_t> lengths, int64_t r
 std::vector<PackedRow> pack_documents(std::span<const int64_t> lengths, int64_t row_length,
                                       Packing packing) {
   COLOSSAL_CHECK(row_length > 0, "rows of {} tokens", row_length);
-  return packing == Packing::wrapped ? wrap(lengths, row_length)
-                                     : pack_best_fit(lengths, row_length);
+  if (packing == Packing::wrapped) return wrap(lengths, row_length);
+  return pack_best_fit(cut_to_fit(lengths, row_length, packing == Packing::bfd_split), row_length);
 }
 
 PackedTokens fill_row(const PackedRow& row, std::span<const std::vector<int64_t>> documents,

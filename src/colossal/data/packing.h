@@ -11,13 +11,16 @@
 
 namespace colossal::data {
 
+// TRL's names.
 enum class Packing {
-  bfd,      // best-fit decreasing: a document stays whole, where the row with the least room has it
-  wrapped,  // one document after the other, cut where a row ends
+  bfd,        // best-fit decreasing: each document whole, in the row with the least room that has
+              // enough; what of a document does not fit a row is dropped
+  bfd_split,  // the same, but a document that does not fit a row is cut into several
+  wrapped,    // one document after the other, cut where a row ends
 };
 
 inline std::vector<std::pair<std::string, Packing>> config_names(Packing) {
-  return {{"bfd", Packing::bfd}, {"wrapped", Packing::wrapped}};
+  return {{"bfd", Packing::bfd}, {"bfd_split", Packing::bfd_split}, {"wrapped", Packing::wrapped}};
 }
 
 // Tokens `range` of document `document`, both numbered from 0.
@@ -29,9 +32,9 @@ struct PackedPart {
 using PackedRow = std::vector<PackedPart>;  // one after the other
 
 // lengths: of each document, in tokens; empty ones are left out. Each row has at most `row_length`
-// tokens, at least 1; only with `wrapped` are all but the last full. A longer document is cut: with
-// `bfd` into full rows and a rest, which is placed like a document, with `wrapped` wherever a row
-// ends. Rows come in the order in which they were begun.
+// tokens, at least 1; with `wrapped` all but the last are full. `bfd_split` cuts a longer document
+// into full rows and a rest, which is placed like a document. Rows come in the order in which they
+// were begun.
 // Takes O(n log n) time for n parts. Source of bfd: Johnson, "Near-optimal Bin Packing Algorithms",
 // 1973; no more than 11/9 of the fewest rows possible, and 1, for documents that fit a row.
 std::vector<PackedRow> pack_documents(std::span<const int64_t> lengths, int64_t row_length,

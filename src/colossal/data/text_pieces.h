@@ -1,6 +1,7 @@
 // The text of files in pieces that can be tokenized at once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -79,18 +79,27 @@ constexpr CodePointRange kSpacesOfNmt[] = {
     {0x2581, 0x2581}, {0xFEFF, 0xFEFF}, {0xFFFD, 0xFFFD}};
 // clang-format on
 
+// Most of most texts, which none of these changes.
+bool is_printable_ascii(char32_t character) {
+  return character >= 0x20 && character < 0x7F;
+}
+
 void append_cleaned(std::string& result, char32_t character) {
+  if (is_printable_ascii(character)) return void(result += static_cast<char>(character));
   if (is_in(kControls, character)) return;
   append_utf8(result, is_white_space(character) ? ' ' : character);
 }
 
 void append_cleaned_for_nmt(std::string& result, char32_t character) {
+  if (is_printable_ascii(character)) return void(result += static_cast<char>(character));
   if (is_in(kControlsOfNmt, character)) return;
   append_utf8(result, is_in(kSpacesOfNmt, character) ? ' ' : character);
 }
 
 void append_spaced_ideograph(std::string& result, char32_t character) {
-  if (!is_in(kIdeographs, character)) return append_utf8(result, character);
+  if (is_printable_ascii(character) || !is_in(kIdeographs, character)) {
+    return append_utf8(result, character);
+  }
   result += ' ';
   append_utf8(result, character);
   result += ' ';

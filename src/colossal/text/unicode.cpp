@@ -95,6 +95,10 @@ constexpr CodePointRange kOtherNonspacingMarks[] = {
     {0x1E01B, 0x1E021}, {0x1E023, 0x1E024}, {0x1E026, 0x1E02A}, {0x1E130, 0x1E136},
     {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E944, 0x1E94A}
 };
+// Later than Unicode 16, but known where `tokenizers` looks for graphemes.
+constexpr CodePointRange kMarksSinceUnicode16[] = {
+    {0x1ACF, 0x1ADD}, {0x1AE0, 0x1AEB}, {0x10EFA, 0x10EFB}, {0x11B60, 0x11B67}, {0x1E6E3, 0x1E6E3},
+    {0x1E6E6, 0x1E6E6}, {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}};
 // Capitals that are later than Unicode 14, or have got a small letter since, and the way to it.
 struct LowerCase {
   char32_t first, last;
@@ -115,6 +119,8 @@ const Range* find_range(const Range (&ranges)[size], char32_t character) {
   return found == std::end(ranges) ? nullptr : &*found;
 }
 
+constexpr char32_t kFirstMark = 0x300;
+
 // The one character whose category has changed from Unicode 14 to 16, from Mn to Mc.
 constexpr char32_t kChangedSinceUnicode14 = 0x1171E;
 
@@ -127,6 +133,8 @@ std::string_view category_in_unicode_14(char32_t character) {
 // For the grapheme's bounds: a mark that is later than utf8proc counts as an old one like it.
 char32_t known_to_utf8proc(char32_t character) {
   constexpr char32_t kAcuteAccent = 0x301, kVisarga = 0x903;
+  if (character < kFirstMark) return character;
+  if (find_range(kMarksSinceUnicode16, character)) return kAcuteAccent;
   const CategoryRange* const added = find_range(kAddedSinceUnicode14, character);
   if (!added || added->category[0] != 'M') return character;
   return added->category[1] == 'c' ? kVisarga : kAcuteAccent;
@@ -177,18 +185,22 @@ bool is_word_character(char32_t character) {
 }
 
 bool is_combining_mark(char32_t character) {
+  if (character < kFirstMark) return false;
   const bool is_mark = category_in_unicode_14(character)[0] == 'M';
   return is_mark != (find_range(kOtherCombiningMarks, character) != nullptr);
 }
 
 bool is_nonspacing_mark(char32_t character) {
+  if (character < kFirstMark) return false;
   const bool is_mark = category_in_unicode_14(character) == "Mn";
   return is_mark != (find_range(kOtherNonspacingMarks, character) != nullptr);
 }
 
 void append_lower_case(std::string& text, char32_t character) {
   constexpr char32_t kCapitalIWithDot = 0x130;
-  if (character == kCapitalIWithDot) {
+  if (character < 0x80) {
+    text += static_cast<char>(character >= 'A' && character <= 'Z' ? character | 0x20 : character);
+  } else if (character == kCapitalIWithDot) {
     text += "i\u0307";
   } else if (const auto* since = find_range(kLowerCaseSinceUnicode14, character)) {
     append_utf8(text, static_cast<char32_t>(static_cast<int32_t>(character) + since->distance));

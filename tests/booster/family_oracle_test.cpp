@@ -1,5 +1,6 @@
 // Every family, and every switch of its config.json, against transformers: logits, loss and
 // gradients in fp64, from folders that transformers wrote.
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -12,6 +13,7 @@
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
+#include "colossal/nn/key_value_cache.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::test::family_oracle {
@@ -67,6 +69,24 @@ void expect_close(const at::Tensor& found, const at::Tensor& expected, const std
   EXPECT_LE(error, 1e-9 * (1 + expected.norm().item<double>())) << what;
 }
 
+// Logits of each position from those before it, whose keys and values are kept: a few at once, then
+// one by one, as text is generated.
+at::Tensor generated_logits(models::LanguageModel& model, int64_t layers,
+                            const at::Tensor& tokens) {
+  const at::NoGradGuard no_grad;
+  const int64_t batch = tokens.size(0), sequence = tokens.size(1);
+  nn::KeyValueCache cache(layers, sequence);
+  std::vector<at::Tensor> logits;
+  for (int64_t begin = 0; begin < sequence;) {
+    const int64_t count = begin == 0 ? 5 : 1;
+    nn::StepContext context = nn::make_step_context(batch, count, at::kCPU, begin);
+    context.cache = &cache;
+    logits.push_back(model.logits(tokens.narrow(1, begin, count), context));
+    begin += count;
+  }
+  return at::cat(logits, 1);
+}
+
 void expect_like_transformers(const fs::path& directory) {
   const models::ModelSpecification specification =
       models::resolve_model({.path = (directory / "model").string()});
@@ -90,6 +110,8 @@ void expect_like_transformers(const fs::path& directory) {
   const at::Tensor loss =
       model->loss_sum(inputs, labels, context) / static_cast<double>(labels.numel());
   expect_close(loss.reshape({}), read(result, "loss"), "loss");
+  expect_close(generated_logits(*model, specification.facts.layers, inputs), read(result, "logits"),
+               "logits with a cache");
   torch::autograd::backward({loss}, {});
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     expect_close(parameter->tensor.grad(),

@@ -128,6 +128,8 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
     saved.config["bos_token_id"] = tokenizer.end_of_text();
     saved.config["eos_token_id"] = tokenizer.end_of_text();
   }
+  // Where it is absent transformers takes the family's, which the vocabulary may not have.
+  saved.config.emplace("pad_token_id", nullptr);
   if (!keep && !model.path.empty()) {
     log::info("checkpoints have the token numbers of {}, not those of {}", job.tokenizer,
               model.path);

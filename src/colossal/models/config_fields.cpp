@@ -142,9 +142,8 @@ int64_t ConfigFields::size_or_none(const std::string& name, int64_t maximum) {
 double ConfigFields::number(const std::string& name, double fallback, double minimum,
                             double maximum) {
   const nlohmann::json* value = find(name);
-  const double number = value ? checked_number(name, *value, minimum, maximum) : fallback;
-  note(name, number);
-  return number;
+  note(name, value ? *value : nlohmann::json(fallback));  // transformers tells 1 from 1.0
+  return value ? checked_number(name, *value, minimum, maximum) : fallback;
 }
 
 double ConfigFields::number_or_none(const std::string& name, double minimum, double maximum) {

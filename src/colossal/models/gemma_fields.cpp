@@ -18,7 +18,8 @@ DecoderConfig read_gemma_fields(ConfigFields& fields, const GemmaDefaults& defau
 }
 
 double read_query_scale(ConfigFields& fields) {
-  return 1 / std::sqrt(fields.number("query_pre_attn_scalar", 256, 1e-3, 1e9));
+  return 1 /
+         std::sqrt(static_cast<double>(fields.size("query_pre_attn_scalar", 256, kMaximumWidth)));
 }
 
 WeightNames gemma_weight_names(const DecoderConfig& config) {

@@ -158,8 +158,8 @@ ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling, const Deco
 ops::RotaryOptions read_rotary(ConfigFields& fields, const DecoderConfig& config,
                                const RotaryDefaults& defaults) {
   RotaryDefaults given = defaults;
-  given.base = fields.number("rope_theta", defaults.base, 1, kLargestBase);
-  given.partial = fields.number("partial_rotary_factor", defaults.partial, 1e-3, 1);
+  given.base = fields.number(defaults.base_field, defaults.base, 1, kLargestBase);
+  given.partial = fields.number(defaults.partial_field, defaults.partial, 1e-3, 1);
   return read_rotary_scaling(fields.object("rope_scaling"), config, given);
 }
 

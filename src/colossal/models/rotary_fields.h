@@ -19,6 +19,8 @@ struct RotaryDefaults {
   double partial = 1;              // share of a head that turns
   bool interleaved = false;        // neighbouring channels turn, not those of the two halves
   int64_t original_positions = 0;  // given elsewhere in config.json; 0: not
+  const char* base_field = "rope_theta";
+  const char* partial_field = "partial_rotary_factor";
 };
 
 // Of such a config; head_size and positions of `config` are known. Throws FieldError.

@@ -29,8 +29,7 @@ DecoderConfig read(ConfigFields& fields) {
 }
 
 struct Size {
-  int64_t layers, hidden, inner, heads, kv_heads, head_size;
-  double query_scalar;
+  int64_t layers, hidden, inner, heads, kv_heads, head_size, query_scalar;
 };
 
 Preset sized(const char* name, const Size& size) {

@@ -7,12 +7,12 @@
 namespace colossal::models::gpt_neox {
 namespace {
 
-// Older files call the base and the share that turns otherwise.
+// The older names of the base and of the share that turns, which transformers 5 reads too.
 void simplify(nlohmann::json& config) {
   use_older_rotary_fields(config);
   const auto rename = [&](const char* older, const char* newer) {
-    if (config.contains(older) && !config.contains(newer)) config[newer] = config[older];
-    config.erase(older);
+    if (config.contains(newer)) config[older] = config[newer];
+    config.erase(newer);
   };
   rename("rotary_pct", "partial_rotary_factor");
   rename("rotary_emb_base", "rope_theta");
@@ -44,7 +44,9 @@ DecoderConfig read(ConfigFields& fields) {
       fields.dropout("hidden_dropout", 0);
   config.attention_dropout = fields.dropout("attention_dropout", 0);
   config.tied_head = fields.flag("tie_word_embeddings", false);
-  config.attention.front().rotary = read_rotary(fields, config, {.partial = 0.25});
+  config.attention.front().rotary = read_rotary(
+      fields, config,
+      {.partial = 0.25, .base_field = "rotary_emb_base", .partial_field = "rotary_pct"});
   return config;
 }
 

@@ -43,12 +43,6 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
       "Files on which the loss is measured, at the end and every train.evaluate_every steps; "
       "nothing is learned from them.",
       {.per_rank = true});
-  schema.add("data.format", &data.format,
-             "How a file holds its documents. text: as one. jsonl: one in each line, in a field of "
-             "an object in JSON. auto: as jsonl where the name ends in .jsonl, .jsonl.gz or "
-             ".jsonl.zst.");
-  schema.add("data.text_field", &data.text_field,
-             "The field of a line's object that holds the document, in jsonl files.");
   schema.add("data.tokenizer", &data.tokenizer,
              "How text becomes tokens: \"bytes\" makes each byte a token; the path of a "
              "tokenizer.json; or \"model\", the one in model.path.",
@@ -64,15 +58,7 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
              "true: a token sees only those before it in the same document (a file, or a line of a "
              "jsonl file). false: all that are before it in its sequence, of whatever document.");
   schema.add("data.seed", &data.seed, "Seed of the order in which sequences are drawn.");
-  schema.add(
-      "data.cache", &data.cache,
-      "Keep tokenized files in this folder, so that later runs need not tokenize them again. "
-      "Empty: keep them in memory.",
-      {.per_rank = true});
-  schema.add("data.invalid", &data.invalid,
-             "What to do with a file that is not valid UTF-8, where the tokenizer needs that, and "
-             "with a line of a jsonl file that holds no document: stop with an error, or skip the "
-             "file or line and count it.");
+  describe_text(schema, data);
 }
 
 void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
@@ -305,6 +291,24 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
 }
 
 }  // namespace
+
+void describe_text(ConfigSchema& schema, DataConfig& data) {
+  schema.add("data.format", &data.format,
+             "How a file holds its documents. text: as one. jsonl: one in each line, in a field of "
+             "an object in JSON. auto: as jsonl where the name ends in .jsonl, .jsonl.gz or "
+             ".jsonl.zst.");
+  schema.add("data.text_field", &data.text_field,
+             "The field of a line's object that holds the document, in jsonl files.");
+  schema.add(
+      "data.cache", &data.cache,
+      "Keep tokenized files in this folder, so that later runs need not tokenize them again. "
+      "Empty: keep them in memory.",
+      {.per_rank = true});
+  schema.add("data.invalid", &data.invalid,
+             "What to do with a file that is not valid UTF-8, where the tokenizer needs that, and "
+             "with a line of a jsonl file that holds no document: stop with an error, or skip the "
+             "file or line and count it.");
+}
 
 void describe(ConfigSchema& schema, RunConfig& config) {
   describe_model(schema, config.model);

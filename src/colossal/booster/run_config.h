@@ -102,4 +102,7 @@ struct RunConfig {
 // Binds every key to its place in `config`, which must outlive `schema`.
 void describe(ConfigSchema& schema, RunConfig& config);
 
+// Only the keys that say how files become text: format, text_field, cache, invalid.
+void describe_text(ConfigSchema& schema, DataConfig& data);
+
 }  // namespace colossal

@@ -1,20 +1,10 @@
-#include <ATen/Parallel.h>
-
 #include <cstdio>
 #include <memory>
 
-#include "colossal/base/config_schema.h"
-#include "colossal/base/error.h"
-#include "colossal/base/log.h"
-#include "colossal/base/machine.h"
-#include "colossal/booster/precision.h"
 #include "colossal/cli/command.h"
-#include "colossal/cli/thread_spinning.h"
+#include "colossal/cli/inference_arguments.h"
 #include "colossal/comm/world.h"
-#include "colossal/memory/tier_config.h"
-#include "colossal/models/families.h"
 #include "colossal/serve/generate.h"
-#include "colossal/serve/inference_model.h"
 #include "colossal/serve/model_folder.h"
 #include "colossal/text/streaming_decoder.h"
 #include "colossal/text/tokenizer.h"
@@ -29,72 +19,16 @@ struct GenerateArguments {
   std::vector<std::string> flags;  // --section.key=value
 };
 
-// What of a run.toml's keys generation has, under the same names.
-struct GenerateConfig {
-  std::string compute = "auto";
-  memory::Offload offload_parameters = "none";
-  int64_t table_rows = 0;
-  std::string nvme_path;
-};
-
-void describe(ConfigSchema& schema, GenerateConfig& config) {
-  schema.add("precision.compute", &config.compute,
-             "type of weights and activations; auto: that of the folder, bf16 where it has fp16",
-             {.choices = {"auto", "fp32", "bf16", "fp64"}});
-  memory::add_offload_key(schema, "parameters", &config.offload_parameters, "weights",
-                          /*or_auto=*/false);
-  memory::add_table_rows_key(schema, &config.table_rows);
-  memory::add_nvme_path_key(schema, &config.nvme_path);
-}
-
-std::string generate_help() {
-  GenerateConfig config;
-  ConfigSchema schema;
-  describe(schema, config);
-  return "Keys as of a training run:\n\n" + schema.help();
-}
-
-GenerateConfig parse_flags(const std::vector<std::string>& flags) {
-  GenerateConfig config;
-  ConfigSchema schema;
-  describe(schema, config);
-  for (const std::string& flag : flags) schema.set_flag(flag);
-  return config;
-}
-
-memory::Tiers resolve_tiers(const GenerateConfig& config) {
-  const memory::Tiers tiers{
-      .parameters = memory::resolve_shares("parameters", config.offload_parameters),
-      .nvme_path = config.nvme_path};
-  memory::require_nvme_path(tiers);
-  return tiers;
-}
-
-at::ScalarType resolve_type(const std::string& folder, const GenerateConfig& config) {
-  if (config.compute == "auto") return serve::compute_type(folder);
-  return resolve_precision({.compute = config.compute}, /*bf16_instructions=*/false, 1).compute;
-}
-
 void generate(const GenerateArguments& arguments) {
-  const GenerateConfig config = parse_flags(arguments.flags);
-  const memory::Tiers tiers = resolve_tiers(config);
-  at::set_num_threads(machine::available_cores());
-  if (machine::available_cores() > 1) limit_spinning();
-  const models::ModelSpecification specification = models::resolve_model({.path = arguments.model});
-  if (specification.weights.empty()) {
-    throw ConfigError(fmt::format("{} holds no weights to generate with", arguments.model));
-  }
+  const auto config = parse_flags<InferenceConfig>(arguments.flags);
+  prepare(config);
+  const models::ModelSpecification specification =
+      resolve_trained_model(arguments.model, "generate");
   const auto tokenizer = text::make_tokenizer(arguments.model);
-  const c10::Device device = comm::device_alone("auto");
-  const serve::InferenceModel model(specification, {.type = resolve_type(arguments.model, config),
-                                                    .device = device,
-                                                    .tiers = tiers,
-                                                    .table_rows = config.table_rows});
-  const std::string offload = model.describe_offload();
-  if (!offload.empty()) log::info("{}", offload);
   serve::GenerateOptions options = arguments.options;
-  options.device = device;
+  options.device = comm::device_alone("auto");
   options.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
+  const auto model = open_model(specification, config, options.device);
 
   using Begins = text::StreamingDecoder::Begins;
   text::StreamingDecoder decoder(
@@ -104,7 +38,7 @@ void generate(const GenerateArguments& arguments) {
     std::fflush(stdout);
   };
   write(arguments.prompt);
-  serve::generate(*model, specification.facts, tokenizer->encode_prompt(arguments.prompt), options,
+  serve::generate(**model, specification.facts, tokenizer->encode_prompt(arguments.prompt), options,
                   [&](int32_t token) { write(decoder.push(token)); });
   write(decoder.flush() + "\n");
 }
@@ -133,7 +67,7 @@ void add_generate(CLI::App& app, int&) {
   command->add_option("--seed", options.sampling.seed, "the same seed draws the same text")
       ->capture_default_str();
   command->allow_extras();
-  command->footer(generate_help);
+  command->footer(help_of_keys<InferenceConfig>);
   command->callback([arguments, command] {
     arguments->flags = command->remaining();
     generate(*arguments);

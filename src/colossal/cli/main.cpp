@@ -1,4 +1,4 @@
-// colossal: trains, plans, generates, checks, launches. See command.h for exit codes.
+// colossal: trains, plans, generates, evaluates, checks, launches. See command.h for exit codes.
 #include <c10/util/Exception.h>
 
 #include <fmt/ranges.h>
@@ -69,8 +69,10 @@ void refuse_empty_numbers(CLI::App& app) {
 
 int run(int argc, char** argv) {
   int exit_code = kDone;
-  CLI::App app("Colossal trains language models on many ranks in parallel, and generates text.",
-               "colossal");
+  CLI::App app(
+      "Colossal trains language models on many ranks in parallel, evaluates them and generates "
+      "text.",
+      "colossal");
   app.set_version_flag("--version",
                        fmt::format("colossal {} (build {})", kVersion, build_id().substr(0, 12)));
   app.require_subcommand(1);
@@ -78,6 +80,7 @@ int run(int argc, char** argv) {
   add_train(app, exit_code);
   add_plan(app, exit_code);
   add_generate(app, exit_code);
+  add_evaluate(app, exit_code);
   add_check(app, exit_code);
   add_run(app, exit_code);
   refuse_empty_numbers(app);
@@ -109,7 +112,9 @@ int run_and_report(int argc, char** argv) {
   } catch (const Error& error) {
     log::error("{}", error.what());
   } catch (const std::bad_alloc&) {
-    log::error("out of memory; a smaller train.micro_batch or data.sequence_length needs less");
+    log::error(
+        "out of memory; a smaller batch (train.micro_batch; evaluate: --batch) or sequence length "
+        "needs less");
   } catch (const c10::Error& error) {
     log::error("the tensor library failed: {}", first_line(error.what_without_backtrace()));
   } catch (const std::system_error& error) {

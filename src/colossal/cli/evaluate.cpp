@@ -1,0 +1,170 @@
+#include "colossal/serve/evaluate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/base/machine.h"
+#include "colossal/base/progress.h"
+#include "colossal/base/units.h"
+#include "colossal/booster/run_config.h"
+#include "colossal/cli/command.h"
+#include "colossal/cli/inference_arguments.h"
+#include "colossal/comm/world.h"
+#include "colossal/text/tokenizer.h"
+
+namespace colossal::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMostDefaultSequence = 1024;
+
+struct EvaluateArguments {
+  std::string model;
+  std::vector<std::string> text;  // patterns of files
+  std::string tokenizer;          // empty: the model's
+  std::optional<int64_t> sequence_length;
+  int64_t batch = 4;
+  bool json = false;
+  std::vector<std::string> flags;  // --section.key=value
+};
+
+struct EvaluateConfig : InferenceConfig {
+  DataConfig data;  // how files become text
+};
+
+void describe(ConfigSchema& schema, EvaluateConfig& config) {
+  describe(schema, static_cast<InferenceConfig&>(config));
+  describe_text(schema, config.data);
+}
+
+std::string evaluate_help() {
+  return "The documents of the files, sorted by path, are joined to one text by the tokenizer's\n"
+         "end-of-text token. Each token of it is predicted once, but for the first, which\n"
+         "nothing precedes. The text is cut into rows of --sequence-length = S tokens. A\n"
+         "prediction sees the tokens before it in its row, of whatever document, and none of the\n"
+         "row before: 1 token at the beginning of a row, S at its end. The last row has what is\n"
+         "left. So a longer S gives more context, and as a rule a lower loss.\n\n" +
+         help_of_keys<EvaluateConfig>();
+}
+
+int64_t resolve_sequence_length(const EvaluateArguments& arguments,
+                                const models::ModelFacts& facts) {
+  const int64_t length =
+      arguments.sequence_length.value_or(std::min(facts.positions, kMostDefaultSequence));
+  if (length <= facts.positions) return length;
+  throw ConfigError(fmt::format("--sequence-length={}: the model has {} positions; give at most {}",
+                                length, facts.positions, facts.positions));
+}
+
+std::unique_ptr<text::Tokenizer> open_tokenizer(const EvaluateArguments& arguments,
+                                                const models::ModelFacts& facts) {
+  const std::string& folder = arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer;
+  auto tokenizer = text::make_tokenizer(folder);
+  if (tokenizer->vocabulary_size() <= facts.vocabulary) return tokenizer;
+  throw ConfigError(fmt::format(
+      "the tokenizer {} has {} tokens, the model a vocabulary of {}: give the model's own with "
+      "--tokenizer",
+      folder, tokenizer->vocabulary_size(), facts.vocabulary));
+}
+
+data::Corpus open_text(const EvaluateArguments& arguments, const EvaluateConfig& config,
+                       const text::Tokenizer& tokenizer) {
+  data::CorpusOptions options;
+  options.setting = "--data";
+  options.cache = config.data.cache;
+  options.format = config.data.format;
+  options.text_field = config.data.text_field;
+  options.invalid = config.data.invalid;
+  options.num_threads = static_cast<int>(config.threads.value_or(machine::available_cores()));
+  const data::Corpus corpus = data::Corpus::open(arguments.text, tokenizer, options);
+  if (corpus.num_skipped_files() > 0) {
+    log::warn("--data: skipped {} files that are not UTF-8", corpus.num_skipped_files());
+  }
+  if (corpus.num_skipped_lines() > 0) {
+    log::warn("--data: skipped {} lines that hold no document", corpus.num_skipped_lines());
+  }
+  log::info("--data: {} tokens of {} files, {} documents", format_count(corpus.num_tokens()),
+            format_count(corpus.num_files()), format_count(corpus.num_documents()));
+  return corpus;
+}
+
+void print(const serve::Evaluation& evaluation, double seconds, bool as_json) {
+  const double tokens_per_second = static_cast<double>(evaluation.tokens) / seconds;
+  if (as_json) {
+    const nlohmann::ordered_json json{{"loss", evaluation.loss()},
+                                      {"perplexity", evaluation.perplexity()},
+                                      {"tokens", evaluation.tokens},
+                                      {"seconds", seconds},
+                                      {"tokens_per_second", tokens_per_second}};
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  fmt::print("loss        {:.6f}\nperplexity  {:.6g}\ntokens      {}\ntokens/s    {:.0f}\n",
+             evaluation.loss(), evaluation.perplexity(), format_count(evaluation.tokens),
+             tokens_per_second);
+}
+
+void evaluate(const EvaluateArguments& arguments) {
+  const auto config = parse_flags<EvaluateConfig>(arguments.flags);
+  prepare(config);
+  const models::ModelSpecification specification =
+      resolve_trained_model(arguments.model, "evaluate");
+  const serve::EvaluateOptions options{
+      .sequence_length = resolve_sequence_length(arguments, specification.facts),
+      .batch = arguments.batch,
+      .device = comm::device_alone("auto")};
+  const data::Corpus corpus =
+      open_text(arguments, config, *open_tokenizer(arguments, specification.facts));
+  const auto model = open_model(specification, config, options.device);
+
+  const Clock::time_point start = Clock::now();
+  ProgressLine progress("evaluating", 0, corpus.num_tokens() - 1, "tokens");
+  const serve::Evaluation evaluation =
+      serve::evaluate(**model, corpus, options, [&](const serve::Evaluation& done) {
+        progress.update(done.tokens,
+                        [=](double) { return fmt::format("loss {:.4f}", done.loss()); });
+      });
+  progress.finish();
+  print(evaluation, std::chrono::duration<double>(Clock::now() - start).count(), arguments.json);
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app, int&) {
+  auto arguments = std::make_shared<EvaluateArguments>();
+  CLI::App* command =
+      app.add_subcommand("evaluate", "Say how well a model predicts a text: loss and perplexity");
+  command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
+      ->required();
+  command
+      ->add_option("--data,--text", arguments->text,
+                   "files of the text, or patterns of them as in data.train")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "how text becomes tokens: \"bytes\", or a tokenizer.json or the folder of "
+                      "one [the model's]");
+  command->add_option("--sequence-length", arguments->sequence_length,
+                      fmt::format("tokens of a row [the model's positions, at most {}]",
+                                  format_count(kMostDefaultSequence)));
+  command
+      ->add_option("--batch", arguments->batch,
+                   "rows of a forward pass: of speed and memory, not of the result")
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print one JSON object");
+  command->allow_extras();
+  command->footer(evaluate_help);
+  command->callback([arguments, command] {
+    arguments->flags = command->remaining();
+    evaluate(*arguments);
+  });
+}
+
+}  // namespace colossal::cli

@@ -1,0 +1,60 @@
+// What the commands that use a trained model have in common: the keys of a run.toml that they take,
+// under the same names, and how a folder becomes a model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "colossal/base/config_schema.h"
+#include "colossal/memory/tier_config.h"
+#include "colossal/models/families.h"
+#include "colossal/serve/inference_model.h"
+
+namespace colossal::cli {
+
+struct InferenceConfig {
+  std::string compute = "auto";
+  memory::Offload offload_parameters = "none";
+  int64_t table_rows = 0;
+  std::string nvme_path;
+  std::optional<int64_t> threads;
+};
+
+void describe(ConfigSchema& schema, InferenceConfig& config);
+
+// Of a config that describe() tells the keys of: its keys for --help, and what flags
+// "--section.key=value" say. Throws ConfigError for what is no key, or a wrong value.
+template <class Config>
+std::string help_of_keys() {
+  Config config;
+  ConfigSchema schema;
+  describe(schema, config);
+  return "Keys as of a training run:\n\n" + schema.help();
+}
+
+template <class Config>
+Config parse_flags(const std::vector<std::string>& flags) {
+  Config config;
+  ConfigSchema schema;
+  describe(schema, config);
+  for (const std::string& flag : flags) schema.set_flag(flag);
+  return config;
+}
+
+// Checks what can be checked before a file is read, and lets this process compute with as many
+// threads as the config says. It may start the process again: call it first. Throws ConfigError.
+void prepare(const InferenceConfig& config);
+
+// Throws ConfigError for a folder that is no model's, or one without weights: there is nothing
+// `to_do` ("generate") with.
+models::ModelSpecification resolve_trained_model(const std::string& folder,
+                                                 const std::string& to_do);
+
+// Reads the weights, and says on stderr where they rest if that is not on the device.
+std::unique_ptr<serve::InferenceModel> open_model(const models::ModelSpecification& specification,
+                                                  const InferenceConfig& config, at::Device device);
+
+}  // namespace colossal::cli

@@ -19,6 +19,32 @@ int most_held(const std::vector<InFlight>& ranks) {
   return std::ranges::max(ranks, {}, &InFlight::held).held;
 }
 
+TEST(HeldStates, AreThoseOfAllMomentsAtEachRank) {
+  using States = std::set<std::vector<int>>;
+  using enum ActionKind;
+  Schedule schedule;
+  schedule.num_micro_batches = 2;
+  schedule.rank_of_stage = {0, 1, 1};
+  schedule.actions = {{{forward, 0, 0}, {receive_backward, 0, 0}, {forward, 0, 1}},
+                      {{receive_forward, 1, 0},
+                       {forward, 1, 0},
+                       {forward, 2, 0},
+                       {backward_input, 2, 0},
+                       {backward, 1, 0},
+                       {backward_weight, 2, 0}}};
+  // Of three stages; at last, of the last micro-batch.
+  const auto states = held_states_of_ranks(schedule);
+  EXPECT_EQ(states[0], (States{{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                               {1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                               {2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}));
+  EXPECT_EQ(states[1], (States{{0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                               {0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+                               {0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0},
+                               {0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0},
+                               {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0},
+                               {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}));
+}
+
 TEST(InFlight, OfGpipeAllMicroBatches) {
   for (const InFlight& rank : in_flight("gpipe", {4, 1, 9})) EXPECT_EQ(rank.held, 9);
 }

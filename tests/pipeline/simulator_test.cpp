@@ -103,6 +103,37 @@ TEST(Bubble, OfZeroBubbleH2) {
   });
 }
 
+// What a step takes where all ranks agree on its update before the next one begins, and what it
+// would take where none waits for that: as long as the rank that takes longest from its first
+// computation to its last. docs/pipeline.md has these numbers.
+TEST(Bubble, OfTheAgreementBetweenSteps) {
+  struct Case {
+    std::string name;
+    PipelineShape shape;
+    double together, apart;
+  };
+  for (const Case& c : {Case{"1f1b", {4, 1, 8}, 66, 66},
+                        {"1f1b", {8, 1, 32}, 234, 234},
+                        {"zb-h1", {4, 1, 8}, 54, 54},
+                        {"zb-h1", {8, 1, 32}, 206, 206},
+                        {"zb-h2", {4, 1, 8}, 54, 48},
+                        {"zb-h2", {8, 1, 32}, 206, 192},
+                        {"zb-h2", {16, 1, 64}, 414, 384},
+                        {"zb-v", {4, 2, 8}, 51, 48},
+                        {"zb-v", {8, 2, 32}, 199, 192},
+                        {"zb-v", {16, 2, 64}, 399, 384}}) {
+    SCOPED_TRACE(testing::Message() << c.name << " on " << c.shape.num_ranks << " ranks");
+    const double part = 2.0 / c.shape.chunks;
+    const Simulation simulation = simulated(c.name, c.shape, {part, part, part});
+    double longest = 0;
+    for (const SimulatedRank& rank : simulation.ranks) {
+      longest = std::max(longest, rank.end - rank.start);
+    }
+    EXPECT_EQ(simulation.makespan, c.together);
+    EXPECT_EQ(longest, c.apart);
+  }
+}
+
 // With parts of equal length no rank waits within its span.
 TEST(Bubble, OfZeroBubbleV) {
   for (const int p : kRanks) {

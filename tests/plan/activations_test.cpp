@@ -190,9 +190,8 @@ void expect_formulas(const Layout& layout) {
       const int coordinate = mesh.coordinate(rank, mesh.axes_of({"sp"}));
       layer += ulysses_bytes(sizes, job, coordinate) - attention_bytes(sizes);
     }
-    const int64_t two = plan::record_step(job, rank).micro_batches[0].activation_bytes;
-    const int64_t three =
-        plan::record_step(with_layers(layout, 3), rank).micro_batches[0].activation_bytes;
+    const int64_t two = plan::record_step(job, rank).activation_bytes[0];
+    const int64_t three = plan::record_step(with_layers(layout, 3), rank).activation_bytes[0];
     std::ostringstream name;
     name << layout << ", rank " << rank;
     EXPECT_EQ(three - two, layer) << "a layer: " << name.str();

@@ -378,10 +378,18 @@ TEST(RecordedStep, KeepsWhatHooksCount) {
   for (const char* family : {"gpt2", "llama"}) {
     for (const char* compute : {"fp32", "bf16", "fp64"}) {
       const Job job = job_of({.family = family, .compute = compute});
-      EXPECT_EQ(plan::record_step(job, 0).micro_batches[0].activation_bytes, saved_by_hooks(job))
+      EXPECT_EQ(plan::record_step(job, 0).activation_bytes[0], saved_by_hooks(job))
           << family << " " << compute;
     }
   }
+}
+
+std::vector<data::Batch> on_meta(std::vector<data::Batch> batches) {
+  for (data::Batch& batch : batches) {
+    batch.inputs = batch.inputs.to(at::kMeta);
+    batch.labels = batch.labels.to(at::kMeta);
+  }
+  return batches;
 }
 
 // Four micro-batches recorded, the second as often as it stands for, are all of them.
@@ -390,18 +398,12 @@ TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
   for (const int zero : {0, 1, 2, 3}) {
     const Job job = job_of({.dp = 2, .sp = 2, .tp = 2, .zero = zero, .num_micro_batches = 7});
     const RecordedStep four = plan::record_step(job, 5);
-    EXPECT_EQ(four.micro_batches.size(), 4u);
+    EXPECT_EQ(four.activation_bytes.size(), 4u);
     EXPECT_EQ(four.middle_repeats, 4);
     const auto world = comm::dry_world(5, 8);
-    const RecordedStep all = plan::record_step(job, *world, at::kMeta, [&] {
-      std::vector<data::Batch> batches = real_batches(job);
-      for (data::Batch& batch : batches) {
-        batch.inputs = batch.inputs.to(at::kMeta);
-        batch.labels = batch.labels.to(at::kMeta);
-      }
-      return batches;
-    });
-    EXPECT_EQ(all.micro_batches.size(), 7u);
+    const RecordedStep all =
+        plan::record_step(job, *world, at::kMeta, [&] { return on_meta(real_batches(job)); });
+    EXPECT_EQ(all.activation_bytes.size(), 7u);
     const RankPlan scaled = plan_of(four, 5);
     RankPlan whole{.rank = 5};
     for (const plan::Operator& op : all.recording.operators) whole.flops += op.flops;
@@ -412,6 +414,50 @@ TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
     EXPECT_DOUBLE_EQ(scaled.flops, whole.flops);
     EXPECT_EQ(scaled.activation_bytes, plan_of(all, 5).activation_bytes);
     EXPECT_EQ(four.recording.at_peak.total(), all.recording.at_peak.total());
+  }
+}
+
+// What a step of some micro-batches, of which one stands for others, says of one with all of them.
+void expect_some_stand_for_all(const Layout& layout) {
+  const Job job = job_of(layout);
+  for (int rank = 0; rank < layout.ranks(); rank += layout.dp) {
+    std::ostringstream name;
+    name << layout << ", rank " << rank;
+    SCOPED_TRACE(name.str());
+    const RecordedStep some = plan::record_step(job, rank);
+    const auto world = comm::dry_world(rank, layout.ranks());
+    const RecordedStep all =
+        plan::record_step(job, *world, at::kMeta, [&] { return on_meta(real_batches(job)); });
+    const RankPlan scaled = plan_of(some, rank), whole = plan_of(all, rank);
+    EXPECT_EQ(scaled.sent, whole.sent);
+    EXPECT_EQ(scaled.partners, whole.partners);
+    EXPECT_DOUBLE_EQ(scaled.flops, whole.flops);
+    EXPECT_EQ(scaled.activation_bytes, whole.activation_bytes);
+    EXPECT_EQ(scaled.memory_at_peak.total(), whole.memory_at_peak.total());
+  }
+}
+
+TEST(RecordedStep, SomeMicroBatchesOfAPipelineStandForAll) {
+  ops::register_meta_kernels();
+  for (const char* schedule :
+       {"1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe-v"}) {
+    for (const int zero : {0, 3}) {
+      expect_some_stand_for_all(
+          {.pp = 2, .dp = 2, .pp_schedule = schedule, .zero = zero, .num_micro_batches = 20});
+    }
+    expect_some_stand_for_all({.pp = 3, .pp_schedule = schedule, .num_micro_batches = 30});
+    const Job long_job = job_of({.pp = 2, .pp_schedule = schedule, .num_micro_batches = 1000});
+    EXPECT_GT(plan::record_step(long_job, 1).middle_repeats, 900) << schedule;
+  }
+}
+
+TEST(SlowRecordedStep, SomeMicroBatchesOfALongPipelineStandForAll) {
+  ops::register_meta_kernels();
+  for (const char* schedule :
+       {"1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe-v"}) {
+    for (const int pp : {4, 5}) {
+      expect_some_stand_for_all({.pp = pp, .pp_schedule = schedule, .num_micro_batches = 60});
+    }
   }
 }
 

@@ -103,6 +103,9 @@ class Engine {
   // From now on, when training steps carry out what, appended to `times`; null: no more. The
   // schedule of a step of so many micro-batches.
   void record_actions(std::vector<TimedAction>* times) { executor_.record(times); }
+  void after_each_action(PipelineExecutor::AfterAction call) {
+    executor_.after_each_action(std::move(call));
+  }
   const parallel::pipeline::Schedule& training_schedule(size_t num_micro_batches) {
     return executor_.training_schedule(num_micro_batches);
   }

@@ -70,6 +70,7 @@ class PipelineExecutor::Run {
         throw CommError(
             fmt::format("{}: {}", parallel::pipeline::in_words(actions_[next]), error.what()));
       }
+      if (training_ && executor_.after_action_) executor_.after_action_(actions_[next]);
     }
     for (auto& [channel, messages] : sends_) {
       for (Message& message : messages) wait_for(message);

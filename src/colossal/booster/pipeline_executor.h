@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "colossal/booster/control.h"
@@ -50,6 +52,9 @@ class PipelineExecutor {
   const Schedule& training_schedule(size_t num_micro_batches);
   // When train() does what, appended; null: nowhere.
   void record(std::vector<TimedAction>* times) { times_ = times; }
+  // Called after each action of train(), messages too.
+  using AfterAction = std::function<void(const parallel::pipeline::Action&)>;
+  void after_each_action(AfterAction call) { after_action_ = std::move(call); }
 
  private:
   class Run;
@@ -63,6 +68,7 @@ class PipelineExecutor {
   Options options_;
   std::map<size_t, Schedule> training_, evaluation_;  // by number of micro-batches
   std::vector<TimedAction>* times_ = nullptr;
+  AfterAction after_action_;
 };
 
 }  // namespace colossal

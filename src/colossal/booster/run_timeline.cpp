@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
+
+#include "colossal/parallel/pipeline/stage_cut.h"
 
 namespace colossal {
 namespace {
@@ -19,6 +22,8 @@ using parallel::pipeline::Simulation;
 using parallel::pipeline::Span;
 
 constexpr double kMicroseconds = 1e6;
+// Of what the dearest stage takes: less is noise.
+constexpr double kWorthTelling = 0.97;
 
 std::string to_text(const RankTimes& rank) {
   json barriers = json::array(), actions = json::array();
@@ -119,6 +124,25 @@ int num_micro_batches(std::span<const RankTimes> ranks) {
   return number;
 }
 
+double total(const parallel::pipeline::StageCosts& stage) {
+  return stage.forward + stage.input_gradient + stage.weight_gradient;
+}
+
+std::string describe_stages(const Costs& costs, const Strategy& strategy) {
+  if (strategy.num_stages() == 1 || costs.stages.empty()) return {};
+  std::vector<std::string> took;
+  for (const parallel::pipeline::StageCosts& stage : costs.stages) {
+    took.push_back(fmt::format("{:.2f}", 1e3 * total(stage)));
+  }
+  std::string text = fmt::format("\na micro-batch takes its stages {} ms", fmt::join(took, " + "));
+  const std::vector<int> cut = better_cut(costs, strategy.stage_blocks);
+  if (!cut.empty()) {
+    text += fmt::format("; parallel.pp_layers = [{}] would share that out more evenly",
+                        fmt::join(cut, ", "));
+  }
+  return text;
+}
+
 double align_clocks(std::vector<RankTimes>& ranks) {
   std::vector<std::vector<PassedBarrier>> barriers;
   for (const RankTimes& rank : ranks) barriers.push_back(rank.barriers);
@@ -155,12 +179,41 @@ Costs measured_costs(std::span<const RankTimes> ranks, int num_stages) {
   return costs;
 }
 
+std::vector<int> better_cut(const Costs& measured, const std::vector<int64_t>& stage_blocks) {
+  const auto took = [&](size_t stage) { return total(measured.stages[stage]); };
+  const size_t last = stage_blocks.size() - 1;
+  Mean block;
+  for (size_t stage = 1; stage < last; ++stage) {
+    block.add(took(stage) / static_cast<double>(stage_blocks[stage]));
+  }
+  if (block.count == 0) block.add(took(0) / static_cast<double>(stage_blocks[0]));
+  const auto beside_blocks = [&](size_t stage) {
+    return std::max(0.0, took(stage) - static_cast<double>(stage_blocks[stage]) * block.value());
+  };
+  const double embedding = beside_blocks(0), head = beside_blocks(last);
+  const auto longest = [&](const auto& blocks) {
+    double most = 0;
+    for (size_t stage = 0; stage <= last; ++stage) {
+      most = std::max(most, static_cast<double>(blocks[stage]) * block.value() +
+                                (stage == 0 ? embedding : 0) + (stage == last ? head : 0));
+    }
+    return most;
+  };
+  const auto all = std::accumulate(stage_blocks.begin(), stage_blocks.end(), int64_t{0});
+  const std::vector<double> costs(all, block.value());
+  std::vector<int> cut =
+      parallel::pipeline::cut_stages(costs, embedding, head, static_cast<int>(last) + 1);
+  if (longest(cut) > kWorthTelling * longest(stage_blocks)) cut.clear();
+  return cut;
+}
+
 RunTimelineResult make_timeline(std::vector<RankTimes> ranks, const Schedule& schedule) {
   RunTimelineResult result;
   result.uncertainty = align_clocks(ranks);
   const StepSpans steps = spans_of_steps(ranks);
   if (steps.empty()) return result;
-  const Simulation simulation = simulate(schedule, measured_costs(ranks, schedule.num_stages()));
+  result.costs = measured_costs(ranks, schedule.num_stages());
+  const Simulation simulation = simulate(schedule, result.costs);
   const double origin = steps.begin()->second.start;
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
     for (const TimedAction& timed : ranks[rank].actions) {
@@ -202,8 +255,9 @@ std::string write_timeline(std::vector<RankTimes> ranks, Engine& engine,
   trace.close();
   return fmt::format(
       "timeline.json: {:.1f} ms from the first forward pass of a step to the last backward pass; "
-      "simulated from the times of its stages: {:.1f} ms, of which ranks wait {:.1f} %",
-      result.measured * 1e3, result.simulated * 1e3, 100 * result.bubble_share);
+      "simulated from the times of its stages: {:.1f} ms, of which ranks wait {:.1f} %{}",
+      result.measured * 1e3, result.simulated * 1e3, 100 * result.bubble_share,
+      describe_stages(result.costs, engine.context().strategy()));
 }
 
 }  // namespace colossal

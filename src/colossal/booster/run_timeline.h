@@ -26,8 +26,15 @@ struct RankTimes {
 // pass counts as one for the input where the schedule has no halves.
 parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
 
+// How the blocks of the model should be cut by what stages took with the cut that they have: a
+// block as much as in the stages between the ends, where there are any, else as in the first. Empty
+// where that is no shorter for the dearest stage.
+std::vector<int> better_cut(const parallel::pipeline::Costs& measured,
+                            const std::vector<int64_t>& stage_blocks);
+
 struct RunTimelineResult {
   std::vector<report::TraceEvent> events;
+  parallel::pipeline::Costs costs;  // measured_costs()
   int64_t steps = 0;
   double measured = 0;      // seconds from the first computation of a step to the last, on average
   double simulated = 0;     // the same, of `schedule` at measured_costs()

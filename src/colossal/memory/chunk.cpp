@@ -253,6 +253,12 @@ std::vector<Range> Chunk::sum_stretches() const {
   return stretches_of(held, held.begin);
 }
 
+double Chunk::counted_squares(const Range& stretch, const at::Tensor& sums) const {
+  const Range counted = intersect(stretch, part);
+  if (counted.empty()) return 0;
+  return ops::squared_norm(sums.narrow(0, counted.begin - stretch.begin, counted.size()));
+}
+
 void Chunk::keep_sums(bool last) {
   squared_norm_ = 0;
   if (kept_gradients_) kept_gradients_->take();
@@ -267,13 +273,7 @@ void Chunk::keep_sums(bool last) {
     } else {
       kept.copy_(sums);
     }
-    if (last) {
-      const Range counted = intersect(stretch, part);
-      if (!counted.empty()) {
-        *squared_norm_ +=
-            ops::squared_norm(kept.narrow(0, counted.begin - stretch.begin, counted.size()));
-      }
-    }
+    if (last) *squared_norm_ += counted_squares(stretch, kept);
     visit.leave();
     if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
   }
@@ -288,13 +288,7 @@ void Chunk::sum_over_ends() {
                        Counted::yes);
     const at::Tensor sums = visit.tensor().contiguous();
     comm::all_reduce(sums, ranks.ends, comm::Reason::gradient);
-    if (gradients_go_away()) {
-      const Range counted = intersect(stretch, part);
-      if (!counted.empty()) {
-        *squared_norm_ +=
-            ops::squared_norm(sums.narrow(0, counted.begin - stretch.begin, counted.size()));
-      }
-    }
+    if (gradients_go_away()) *squared_norm_ += counted_squares(stretch, sums);
     visit.leave();
     if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
   }

@@ -167,6 +167,8 @@ class Chunk {
   void zero_missing_gradients();
   void count_kept_sums();
   void keep_sums(bool last);
+  // Of the sums of a stretch, the squares that this rank counts for the norm.
+  double counted_squares(const Range& stretch, const at::Tensor& sums) const;
   std::vector<Range> sum_stretches() const;
 
   ChunkMemory& memory_;

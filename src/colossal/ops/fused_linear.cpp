@@ -18,38 +18,19 @@ using torch::autograd::variable_list;
 
 // Calls visit(index, columns of y that are weight index's).
 template <typename Visit>
-void visit_columns(const at::Tensor& y, const std::vector<at::Tensor>& weights,
+void visit_columns(const at::Tensor& y, const std::vector<int64_t>& out_features,
                    const Visit& visit) {
   int64_t begin = 0;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    visit(i, y.narrow(1, begin, weights[i].size(0)));
-    begin += weights[i].size(0);
-  }
-}
-
-// [out, in], or [in, out] where `transposed`.
-at::Tensor weight_gradient(const at::Tensor& columns, const at::Tensor& x, bool transposed) {
-  return transposed ? product(x.t(), columns) : product(columns.t(), x);
-}
-
-// Of weights, then of biases where `wanted` has more than the weights: those that are wanted.
-std::vector<at::Tensor> gradients_of_weights(const at::Tensor& y_gradient, const at::Tensor& x,
-                                             const std::vector<int64_t>& out_features,
-                                             const std::vector<bool>& transposed,
-                                             const std::vector<bool>& wanted) {
-  std::vector<at::Tensor> gradients(wanted.size());
-  int64_t begin = 0;
   for (size_t i = 0; i < out_features.size(); ++i) {
-    const at::Tensor columns = y_gradient.narrow(1, begin, out_features[i]);
+    visit(i, y.narrow(1, begin, out_features[i]));
     begin += out_features[i];
-    if (wanted[i]) {
-      const at::Tensor gradient = weight_gradient(columns, x, transposed[i]);
-      gradients[i] = transposed[i] ? gradient.t() : gradient;
-    }
-    const size_t of_bias = out_features.size() + i;
-    if (of_bias < wanted.size() && wanted[of_bias]) gradients[of_bias] = sum_rows(columns);
   }
-  return gradients;
+}
+
+std::vector<int64_t> out_features_of(const std::vector<at::Tensor>& weights) {
+  std::vector<int64_t> out_features;
+  for (const at::Tensor& weight : weights) out_features.push_back(weight.size(0));
+  return out_features;
 }
 
 struct FusedLinear : torch::autograd::Function<FusedLinear> {
@@ -77,14 +58,16 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
     if (context->needs_input_grad(0)) {
       result[0] = fused_input_gradient(y_gradient, weights).view(saved[0].sizes());
     }
-    std::vector<bool> wanted(result.size() - 1), transposed;
-    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = context->needs_input_grad(1 + i);
+    FusedGradients made{.out_features = out_features_of(weights), .transposed = {}, .wanted = {}};
+    for (size_t i = 1; i < result.size(); ++i) made.wanted.push_back(context->needs_input_grad(i));
     // In the order of the weight: a copy would follow.
-    for (const at::Tensor& weight : weights) transposed.push_back(weight.stride(1) != 1);
-    std::vector<int64_t> out_features;
-    for (const at::Tensor& weight : weights) out_features.push_back(weight.size(0));
+    for (const at::Tensor& weight : weights) made.transposed.push_back(weight.stride(1) != 1);
     const auto compute = [=] {
-      return gradients_of_weights(y_gradient, x, out_features, transposed, wanted);
+      std::vector<at::Tensor> of_weights = fused_weight_gradients(y_gradient, x, made);
+      for (size_t i = 0; i < made.transposed.size(); ++i) {
+        if (made.transposed[i] && made.wanted[i]) of_weights[i] = of_weights[i].t();
+      }
+      return of_weights;
     };
     if (PutOffGradients* const later = PutOffGradients::of_this_thread()) {
       later->put_off(1, compute);
@@ -105,7 +88,7 @@ int64_t FusedWeights::out_features() const {
 
 at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given) {
   at::Tensor y = at::empty({x.size(0), given.out_features()}, x.options());
-  visit_columns(y, given.weights, [&](size_t i, const at::Tensor& columns) {
+  visit_columns(y, out_features_of(given.weights), [&](size_t i, const at::Tensor& columns) {
     product_out(columns, x, given.weights[i].t(),
                 given.biases.empty() ? at::Tensor() : given.biases[i]);
   });
@@ -115,7 +98,7 @@ at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given) {
 at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
                                 const std::vector<at::Tensor>& weights) {
   at::Tensor result;
-  visit_columns(y_gradient, weights, [&](size_t i, const at::Tensor& columns) {
+  visit_columns(y_gradient, out_features_of(weights), [&](size_t i, const at::Tensor& columns) {
     if (result.defined()) {
       result.addmm_(columns, weights[i]);
     } else {
@@ -125,16 +108,24 @@ at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
   return result;
 }
 
+FusedGradients FusedGradients::all(std::vector<int64_t> out_features, bool with_biases,
+                                   bool transposed) {
+  const size_t weights = out_features.size();
+  return {.out_features = std::move(out_features),
+          .transposed = std::vector<bool>(weights, transposed),
+          .wanted = std::vector<bool>(weights * (with_biases ? 2 : 1), true)};
+}
+
 std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, const at::Tensor& x,
-                                               const std::vector<at::Tensor>& weights,
-                                               bool with_biases, bool transposed) {
-  std::vector<at::Tensor> of_weights, of_biases;
-  visit_columns(y_gradient, weights, [&](size_t, const at::Tensor& columns) {
-    of_weights.push_back(weight_gradient(columns, x, transposed));
-    if (with_biases) of_biases.push_back(sum_rows(columns));
+                                               const FusedGradients& gradients) {
+  const auto& [out_features, transposed, wanted] = gradients;
+  std::vector<at::Tensor> made(wanted.size());
+  visit_columns(y_gradient, out_features, [&](size_t i, const at::Tensor& columns) {
+    if (wanted[i]) made[i] = transposed[i] ? product(x.t(), columns) : product(columns.t(), x);
+    const size_t bias = out_features.size() + i;
+    if (bias < wanted.size() && wanted[bias]) made[bias] = sum_rows(columns);
   });
-  of_weights.insert(of_weights.end(), of_biases.begin(), of_biases.end());
-  return of_weights;
+  return made;
 }
 
 at::Tensor fused_linear(const at::Tensor& x, const FusedWeights& given) {

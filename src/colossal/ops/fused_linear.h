@@ -20,10 +20,19 @@ at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given);
 // y_gradient [tokens, sum of out] -> x's gradient, [tokens, in].
 at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
                                 const std::vector<at::Tensor>& weights);
-// The gradients of the weights, `transposed` or not, then of the biases.
+
+// Which gradients of weights and biases side by side are to be made, and how.
+struct FusedGradients {
+  std::vector<int64_t> out_features;  // of each weight
+  std::vector<bool> transposed;       // those that are to be [in, out]
+  std::vector<bool> wanted;  // of the weights, then of the biases, if these are asked for at all
+
+  // All of them.
+  static FusedGradients all(std::vector<int64_t> out_features, bool with_biases, bool transposed);
+};
+// As many as wanted.size(); those that are not wanted are undefined.
 std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, const at::Tensor& x,
-                                               const std::vector<at::Tensor>& weights,
-                                               bool with_biases, bool transposed);
+                                               const FusedGradients& gradients);
 
 // x [.., in] -> [.., sum of out], differentiable. InternalError: no weights, or fewer biases.
 at::Tensor fused_linear(const at::Tensor& x, const FusedWeights& given);

@@ -72,11 +72,13 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     Pending x_gradient =
         share_tokens ? start_sum_to_rows(all_gradient, rows) : start_sum(all_gradient, *rows.group);
     const bool biases = data["biases"].toBool();
+    std::vector<int64_t> out_features;
+    for (const at::Tensor& weight : weights) out_features.push_back(weight.size(0));
+    const auto made = ops::FusedGradients::all(out_features, biases, in_out);
     const auto of_weights = [=, x = flat_tokens(all.wait())] {
-      return ops::fused_weight_gradients(y_gradient, x, weights, biases, in_out);
+      return ops::fused_weight_gradients(y_gradient, x, made);
     };
-    const size_t num_gradients = weights.size() * (biases ? 2 : 1);
-    variable_list result(1 + num_gradients + 3);  // none for the flags
+    variable_list result(1 + made.wanted.size() + 3);  // none for the flags
     if (ops::PutOffGradients* const later = ops::PutOffGradients::of_this_thread()) {
       later->put_off(1, of_weights);
     } else {

@@ -2,9 +2,14 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/fused_linear.h"
+#include "colossal/ops/put_off_gradients.h"
 #include "colossal/parallel/panel_product.h"
 #include "colossal/parallel/panels.h"
 
@@ -35,6 +40,40 @@ struct Square {
   }
 };
 
+// A_ij's gradients, from the panels of x in turn.
+class SummaWeightGradients {
+ public:
+  SummaWeightGradients(const Square& square, const at::Tensor& x, const at::Tensor& y_gradient,
+                       const SideBySide& sizes)
+      : square_(square),
+        y_gradient_(y_gradient),
+        sizes_(sizes),
+        made_(ops::FusedGradients::all(sizes.out_sizes, /*with_biases=*/false, square.in_out)),
+        activations_(square.activations(x)),
+        sums_(square.column) {}
+
+  void add_next_panel() {
+    sums_.send(sizes_.pack(ops::fused_weight_gradients(y_gradient_, activations_.next(), made_)));
+  }
+
+  // Of the weights, then of the biases where they are asked for.
+  std::vector<at::Tensor> finish(bool with_biases) {
+    const int64_t in_here = square_.in_sizes[square_.column.rank()];
+    std::vector<at::Tensor> gradients = sizes_.unpack(sums_.wait(), in_here);
+    if (!with_biases) return gradients;
+    std::ranges::move(bias_gradients(y_gradient_, sizes_), std::back_inserter(gradients));
+    return gradients;
+  }
+
+ private:
+  const Square& square_;
+  at::Tensor y_gradient_;
+  SideBySide sizes_;
+  ops::FusedGradients made_;
+  Panels activations_;
+  PartialSums sums_;
+};
+
 struct SummaProduct : torch::autograd::Function<SummaProduct> {
   // Only of an at::TensorList does autograd see the elements. `square` outlives the backward pass.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
@@ -60,33 +99,33 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
+    const at::Tensor x = saved[0];
     const std::vector<at::Tensor> weights(saved.begin() + 1, saved.end());
     const auto& square = *reinterpret_cast<const Square*>(context->saved_data["square"].toInt());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y_gradient = gradients[0].contiguous();
     const SideBySide sizes = SideBySide::of(weights, square.in_out);
-    Panels activations = square.activations(x);
+    const bool biases = context->saved_data["biases"].toBool();
+    variable_list result(1 + weights.size() * (biases ? 2 : 1) + 1);  // none for the square
+    std::optional<SummaWeightGradients> of_weights;
+    if (ops::PutOffGradients* const later = ops::PutOffGradients::of_this_thread()) {
+      later->put_off(1, [=, &square] {
+        SummaWeightGradients put_off(square, x, y_gradient, sizes);
+        for (size_t panel = 0; panel < square.in_sizes.size(); ++panel) put_off.add_next_panel();
+        return put_off.finish(biases);
+      });
+    } else {
+      of_weights.emplace(square, x, y_gradient, sizes);
+    }
     Panels blocks = square.weights(sizes.pack(weights), sizes.out_features());
-    PartialSums x_gradient(square.row), weight_gradients(square.column);
+    PartialSums x_gradient(square.row);
     for (const int64_t in : square.in_sizes) {
       const std::vector<at::Tensor> block = sizes.oriented(sizes.unpack(blocks.next(), in));
       x_gradient.send(ops::fused_input_gradient(y_gradient, block));
-      weight_gradients.send(
-          sizes.pack(ops::fused_weight_gradients(y_gradient, activations.next(), block,
-                                                 /*with_biases=*/false, square.in_out)));
+      if (of_weights) of_weights->add_next_panel();
     }
-    variable_list result{x_gradient.wait().view(x.sizes())};
-    const int64_t in_here = square.in_sizes[square.column.rank()];
-    for (const at::Tensor& gradient : sizes.unpack(weight_gradients.wait(), in_here)) {
-      result.push_back(gradient);
-    }
-    if (context->saved_data["biases"].toBool()) {
-      for (const at::Tensor& gradient : bias_gradients(y_gradient, sizes)) {
-        result.push_back(gradient);
-      }
-    }
-    result.emplace_back();  // none for the square
+    result[0] = x_gradient.wait().view(x.sizes());
+    if (of_weights) std::ranges::move(of_weights->finish(biases), result.begin() + 1);
     return result;
   }
 };

@@ -24,28 +24,36 @@ struct Stretch {
 };
 
 std::vector<Stretch> stretches_of(const RecordedStep& step) {
-  const auto operators = std::ssize(step.recording.operators);
-  const auto collectives = std::ssize(step.recording.collectives);
-  if (step.micro_batches.size() < 3) return {{0, operators, 0, collectives, 1}};
-  const MicroBatchMark &middle = step.micro_batches[1], &last = step.micro_batches[2];
-  return {
-      {0, middle.operators, 0, middle.collectives, 1},
-      {middle.operators, last.operators, middle.collectives, last.collectives, step.middle_repeats},
-      {last.operators, operators, last.collectives, collectives, 1}};
+  std::vector<Stretch> stretches;
+  int64_t operators = 0, collectives = 0;
+  const auto add = [&](int64_t operators_end, int64_t collectives_end, int64_t times) {
+    stretches.push_back({operators, operators_end, collectives, collectives_end, times});
+    operators = operators_end;
+    collectives = collectives_end;
+  };
+  for (const ActionMark& mark : step.actions) {
+    add(mark.operators, mark.collectives,
+        mark.micro_batch == step.middle ? step.middle_repeats : 1);
+  }
+  add(std::ssize(step.recording.operators), std::ssize(step.recording.collectives), 1);
+  return stretches;
 }
 
 memory::TierPools::Traffic tier_traffic_of(const RecordedStep& step) {
   memory::TierPools::Traffic traffic = step.tier_traffic;
-  if (step.micro_batches.size() < 3) return traffic;
   const int64_t unrecorded = step.middle_repeats - 1;
+  if (unrecorded == 0) return traffic;
   const auto add = [&](const memory::TierPools::Traffic& from, int64_t times) {
     for (const auto& [key, moved] : from) {
       traffic[key].to += times * moved.to;
       traffic[key].from += times * moved.from;
     }
   };
-  add(step.micro_batches[2].tier_traffic, unrecorded);
-  add(step.micro_batches[1].tier_traffic, -unrecorded);
+  for (size_t i = 1; i < step.actions.size(); ++i) {
+    if (step.actions[i].micro_batch != step.middle) continue;
+    add(step.actions[i].tier_traffic, unrecorded);
+    add(step.actions[i - 1].tier_traffic, -unrecorded);
+  }
   return traffic;
 }
 
@@ -128,8 +136,8 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
       plan.sent[{call.axis, call.reason}] += stretch.times * call.law_bytes;
     }
   }
-  for (const MicroBatchMark& mark : step.micro_batches) {
-    plan.activation_bytes = std::max(plan.activation_bytes, mark.activation_bytes);
+  for (const int64_t bytes : step.activation_bytes) {
+    plan.activation_bytes = std::max(plan.activation_bytes, bytes);
   }
   count_partners(step.recording, plan);
   return plan;

@@ -3,24 +3,46 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "colossal/booster/order_recording.h"
+#include "colossal/booster/pipeline_config.h"
 #include "colossal/booster/run_monitor.h"
 #include "colossal/models/families.h"
 #include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
+#include "colossal/parallel/pipeline/in_flight.h"
+#include "colossal/parallel/pipeline/schedules.h"
 #include "colossal/plan/recorder.h"
 
 namespace colossal::plan {
 namespace {
 
-// Micro-batches that run one after the other are alike between the first and the last. Those of a
-// pipeline are in flight together, as its schedule has them: all of them are recorded.
+// Of a pipeline's micro-batches, which are in flight together, as many as make each rank hold at
+// times all that it ever holds with all of them. A schedule from a file is for all of them.
+int64_t num_recorded_of_pipeline(const Job& job) {
+  const int64_t all = job.num_micro_batches(), stages = job.strategy.num_stages();
+  if (!parallel::pipeline::find_schedule(job.strategy.pp_schedule)) return all;
+  const auto costs = stage_costs(job.strategy, job.model.facts, job.sequence_length);
+  const auto held = [&](int64_t micro_batches) {
+    return held_states_of_ranks(training_schedule(job.strategy, costs, micro_batches));
+  };
+  const auto held_of_all = held(all);
+  // Orders of several stages a rank go by as many micro-batches as there are ranks. An order by the
+  // costs of its parts may have moments of its own in every length: then all are recorded.
+  const int64_t most = std::min(all, 8 * stages);
+  for (int64_t some = 2 * stages + 2 + (all - 2) % stages; some < most; some += stages) {
+    if (held(some) == held_of_all) return some;
+  }
+  return all;
+}
+
+// Micro-batches that run one after the other are alike between the first and the last.
 int64_t num_recorded(const Job& job) {
   constexpr int64_t kEnough = 4;
-  const int64_t all = job.num_micro_batches();
-  return job.strategy.pp > 1 ? all : std::min(all, kEnough);
+  return job.strategy.pp > 1 ? num_recorded_of_pipeline(job)
+                             : std::min(job.num_micro_batches(), kEnough);
 }
 
 at::Tensor meta_tokens(int64_t sequences, const Job& job) {
@@ -29,9 +51,9 @@ at::Tensor meta_tokens(int64_t sequences, const Job& job) {
 }
 
 // Of a step the first micro-batches, and the last one, which may be short.
-std::vector<data::Batch> recorded_batches(const Job& job) {
+std::vector<data::Batch> recorded_batches(const Job& job, int64_t recorded) {
   std::vector<data::Batch> batches;
-  const int64_t all = job.num_micro_batches(), recorded = num_recorded(job);
+  const int64_t all = job.num_micro_batches();
   for (int64_t i = 0; i < recorded; ++i) {
     const bool last = i + 1 == recorded;
     const int64_t sequences = last ? job.share - (all - 1) * job.micro_batch : job.micro_batch;
@@ -65,20 +87,21 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
     const auto model = models::build_model(job.model, *build);
     StagedModel stages = pipelined(*model, source_of(job), context);
     const auto kept = [&] { return recorder.memory().live()[memory::MemoryKind::activations]; };
-    Engine* running = nullptr;
     const auto run = stages.run;
     stages.run = [&](int stage, const StageState& state, const data::Batch& batch,
                      const nn::StepContext& step_context) {
       const int64_t kept_before = kept();  // tokens of earlier micro-batches
-      step.micro_batches.push_back({.operators = recorder.num_operators(),
-                                    .collectives = recorder.num_collectives(),
-                                    .tier_traffic = running->chunks().tier_traffic()});
       StageResult result = run(stage, state, batch, step_context);
-      step.micro_batches.back().activation_bytes = kept() - kept_before;
+      step.activation_bytes.push_back(kept() - kept_before);
       return result;
     };
     Engine engine(build->parameters(), stages, context, config);
-    running = &engine;
+    engine.after_each_action([&](const parallel::pipeline::Action& action) {
+      step.actions.push_back({.micro_batch = action.micro_batch,
+                              .operators = recorder.num_operators(),
+                              .collectives = recorder.num_collectives(),
+                              .tier_traffic = engine.chunks().tier_traffic()});
+    });
     for (const nn::ParameterHandle& parameter : build->parameters()) {
       if (engine.chunks().is_here(*parameter)) step.parameters += parameter->local_numel();
     }
@@ -97,13 +120,16 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
 RecordedStep record_step(const Job& job, int rank) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, job.strategy.world_size());
-  const int64_t unrecorded = job.num_micro_batches() - num_recorded(job);
+  const int64_t recorded = num_recorded(job);
+  const int64_t unrecorded = job.num_micro_batches() - recorded;
   at::Tensor unrecorded_tokens;  // which a step holds as well
   RecordedStep step = record_step(job, *world, at::kMeta, [&] {
     const int64_t tensors = job.config.data.separate_documents ? 3 : 2;
     unrecorded_tokens = meta_tokens(tensors * unrecorded * job.micro_batch, job);
-    return recorded_batches(job);
+    return recorded_batches(job, recorded);
   });
+  // Without a pipeline the second: sums of gradients of the first come to rest in it.
+  step.middle = job.strategy.pp > 1 ? recorded / 2 : 1;
   step.middle_repeats = 1 + unrecorded;
   return step;
 }

@@ -11,21 +11,24 @@
 
 namespace colossal::plan {
 
-// Where in the recording a stage begins a micro-batch.
-struct MicroBatchMark {
+// Where in the recording an action of the schedule has ended: what was recorded since the one
+// before it belongs to its micro-batch.
+struct ActionMark {
+  int64_t micro_batch = 0;
   int64_t operators = 0, collectives = 0;
-  int64_t activation_bytes = 0;  // kept for its backward pass when its forward pass ends
-  memory::TierPools::Traffic tier_traffic = {};  // before it
+  memory::TierPools::Traffic tier_traffic = {};
 };
 
 struct RecordedStep {
   Recording recording;
-  // As recorded: those of a pipeline all, in the order of its schedule; else at most four, the
-  // first three and the last. The third is the first that begins with sums of gradients at rest,
-  // since those of the first come to rest in the second.
-  std::vector<MicroBatchMark> micro_batches;
-  // How many of the step's micro-batches the second one stands for: those between the first, which
-  // writes gradients, and the last, which sends them, are alike. 1: for itself.
+  std::vector<ActionMark> actions;
+  // Of each micro-batch of each stage here, in the order of its forward pass: what is kept for its
+  // backward pass when that has ended.
+  std::vector<int64_t> activation_bytes;
+  // A micro-batch that stands for so many of the step's, itself included: those between the first,
+  // which writes gradients, and the last, which sends them, are alike. Four are recorded, the first
+  // three and the last; of a pipeline as many as ever are in flight together, and some more.
+  int64_t middle = 0;
   int64_t middle_repeats = 1;
   int64_t parameters = 0;  // elements held
   memory::TierPools::Traffic tier_traffic;

@@ -29,6 +29,11 @@ std::vector<Shape> shapes_of(c10::ArrayRef<c10::IValue> values) {
   return shapes;
 }
 
+// As LibTorch writes it, but without a stream: there are hundreds of thousands of them.
+std::string name_of(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
 // Every operator of a thread that has a recorder comes here first. Those that it calls in turn do
 // not: they are part of it.
 void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
@@ -38,7 +43,7 @@ void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::
   Operator made;
   const c10::ArrayRef<c10::IValue> arguments =
       torch::jit::last(*stack, op.schema().arguments().size());
-  made.name = c10::toString(op.operator_name());
+  made.name = name_of(op.operator_name());
   made.inputs = shapes_of(arguments);
   made.flops = operator_flops(made.name, arguments);
   made.memory_changes = recorder->memory().num_changes();

@@ -39,7 +39,70 @@ InFlight in_flight_of(const std::vector<Action>& actions) {
   return peak;
 }
 
+// What a rank holds, as its actions change it.
+class HeldState {
+ public:
+  explicit HeldState(const Schedule& schedule)
+      : schedule_(schedule), counts_(static_cast<size_t>(schedule.num_stages()) * kKinds + 1) {}
+
+  void carry_out(const Action& action) {
+    if (action.micro_batch + 1 == schedule_.num_micro_batches) counts_.back() = 1;
+    const Change change = change_by(action.kind);
+    at(action.stage, kActivations) += change.activations;
+    at(action.stage, kWeightGradients) += change.weight_gradients;
+    if (is_receive(action.kind)) ++at(action.stage, asked_for(is_forward(action.kind)));
+    if (action.kind == ActionKind::forward) pass_on(action, action.stage - 1, action.stage + 1);
+    if (gives_gradient(action.kind)) pass_on(action, action.stage + 1, action.stage - 1);
+  }
+
+  const std::vector<int>& counts() const { return counts_; }
+
+ private:
+  enum Kind {
+    kActivations,
+    kWeightGradients,
+    kForwardAskedFor,
+    kBackwardAskedFor,
+    kForwardHere,
+    kBackwardHere,
+    kKinds
+  };
+
+  static Kind asked_for(bool forward) { return forward ? kForwardAskedFor : kBackwardAskedFor; }
+
+  // Uses what comes from stage `from`, and leaves something for stage `to`, where there are such.
+  void pass_on(const Action& computation, int from, int to) {
+    const bool forward = is_forward(computation.kind);
+    const Kind here = forward ? kForwardHere : kBackwardHere;
+    if (receive_before(schedule_, computation)) {
+      --at(computation.stage, asked_for(forward));
+    } else if (is_stage(from)) {
+      --at(from, here);
+    }
+    if (is_stage(to) && !send_after(schedule_, computation)) ++at(computation.stage, here);
+  }
+
+  bool is_stage(int stage) const { return 0 <= stage && stage < schedule_.num_stages(); }
+  int& at(int stage, Kind kind) { return counts_[static_cast<size_t>(stage) * kKinds + kind]; }
+
+  const Schedule& schedule_;
+  std::vector<int> counts_;
+};
+
 }  // namespace
+
+std::vector<std::set<std::vector<int>>> held_states_of_ranks(const Schedule& schedule) {
+  std::vector<std::set<std::vector<int>>> ranks;
+  for (const std::vector<Action>& actions : schedule.actions) {
+    HeldState state(schedule);
+    std::set<std::vector<int>>& all = ranks.emplace_back();
+    for (const Action& action : actions) {
+      state.carry_out(action);
+      all.insert(state.counts());
+    }
+  }
+  return ranks;
+}
 
 std::vector<InFlight> in_flight_of_ranks(const Schedule& schedule) {
   std::vector<InFlight> ranks;

@@ -1,6 +1,7 @@
 // What a schedule makes each rank hold: a function of the order alone, not of times.
 #pragma once
 
+#include <set>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,13 @@ struct InFlight {
 };
 
 std::vector<InFlight> in_flight_of_ranks(const Schedule& schedule);
+
+// All that each rank ever holds at once, between two of its actions: for each stage of the pipeline
+// micro-batches before and after the gradient of the input, messages asked for and not used,
+// forward and backward, and what goes on to another stage of the same rank, forward and backward;
+// at the end, whether the last micro-batch, which may be another than the rest, has begun at the
+// rank.
+std::vector<std::set<std::vector<int>>> held_states_of_ranks(const Schedule& schedule);
 
 // Of one micro-batch in one stage.
 struct StageMemory {

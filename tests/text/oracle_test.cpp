@@ -77,8 +77,8 @@ class Oracle {
   void compare(const fs::path& folder) {
     const bool is_bytes = folder.filename() == "bytes";
     const auto tokenizer = make_tokenizer(is_bytes ? "bytes" : folder.string());
-    const PipelineTokenizer read_back((is_bytes ? folder_.path() / "byte_files" : folder) /
-                                      kTokenizerFile);
+    std::optional<PipelineTokenizer> read_back;
+    if (is_bytes) read_back.emplace(folder_.path() / "byte_files" / kTokenizerFile);
     const bool is_lossless =
         is_bytes || folder.filename() == "gpt2" || folder.filename() == "llama3";
     Reader texts(folder / "texts.bin"), expected(folder / "tokens.bin");
@@ -92,9 +92,9 @@ class Oracle {
                                << "\nours " << describe(*tokenizer, found) << "\ntheirs "
                                << describe(*tokenizer, tokens);
       ASSERT_TRUE(!is_lossless || tokenizer->decode(tokens) == text) << text;
-      ASSERT_TRUE(!is_bytes || read_back.encode(text) == tokens) << text;
+      ASSERT_TRUE(!is_bytes || read_back->encode(text) == tokens) << text;
     }
-    EXPECT_GT(num_texts, 100);
+    EXPECT_GT(num_texts, 50);
     if (fs::exists(folder / "decoded.bin")) compare_decodings(folder, *tokenizer);
     for (int i = 0; fs::exists(folder / fmt::format("prompts_{}", i)); ++i) {
       compare_prompts(folder / fmt::format("prompts_{}", i));

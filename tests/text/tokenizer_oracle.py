@@ -527,11 +527,11 @@ def main():
         if name.startswith("construct"):
             texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:2]
         if name.startswith("cut"):
-            texts = fuzz_texts[: num_fuzz_texts // 9] + characters[:: 9 if exhaustive else 99]
+            texts = fuzz_texts[: num_fuzz_texts // 20] + characters[:: 9 if exhaustive else 99]
         if name.startswith((CHARACTERS, "unigram", "word_piece")):
             texts = fuzz_texts[: num_fuzz_texts // 3] + sources[:: 1 if exhaustive else 40]
             if "normalized" in name or "unigram" in name:
-                texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:: 1 if exhaustive or "charsmap" in name else 10]
+                texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:: 1 if exhaustive or "charsmap" in name else 20]
             if "unigram" in name:
                 texts += sources[:: 1 if exhaustive else 40]
             write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4] + sources[::80],

@@ -107,22 +107,6 @@ void append_spaced_ideograph(std::string& result, char32_t character) {
 
 }  // namespace
 
-bool NormalizerStep::may_drop_the_beginning() const {
-  switch (kind) {
-    case Kind::strip:
-      return strip_left;
-    case Kind::replace:
-      return content.empty();
-    case Kind::strip_marks:
-    case Kind::strip_accents:
-    case Kind::clean:
-    case Kind::clean_nmt:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
   for (const NormalizerStep& definition : steps) {
     Step step{definition, {}, {}};

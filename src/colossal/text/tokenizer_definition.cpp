@@ -172,6 +172,22 @@ void read_added_tokens(const JsonNode& node, TokenizerDefinition& definition) {
 
 }  // namespace
 
+bool NormalizerStep::may_drop_the_beginning() const {
+  switch (kind) {
+    case Kind::strip:
+      return strip_left;
+    case Kind::replace:
+      return content.empty();
+    case Kind::strip_marks:
+    case Kind::strip_accents:
+    case Kind::clean:
+    case Kind::clean_nmt:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::unordered_map<std::string_view, int32_t> index_of(const Vocabulary& vocabulary) {
   std::unordered_map<std::string_view, int32_t> numbers;
   numbers.reserve(vocabulary.size());

@@ -79,6 +79,17 @@ def gpt2_flags(size):
             f"--train.global_batch={size['batch']}"]
 
 
+def model_flags(size, folder):
+    """... or config, the fields of a config.json."""
+    if "config" not in size:
+        return gpt2_flags(size)
+    model = folder / "models" / size["config"]["model_type"]
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "config.json").write_text(json.dumps(size["config"]))
+    return ["--model.preset=", f"--model.path={model.resolve()}", "--data.tokenizer=bytes", f"--data.sequence_length={size['sequence']}",
+            f"--train.global_batch={size['batch']}"]
+
+
 def _make_job(corpus, folder, name):
     """A folder for the run, and its run.toml."""
     log_folder = folder / "runs" / name

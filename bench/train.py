@@ -23,6 +23,20 @@ SIZES = {
                   "batch": 4, "warmup": 1, "steps": 4},
 }
 
+
+def decoder(family, **fields):
+    """About 100 million parameters, of a family by its config.json."""
+    config = {"model_type": family, "vocab_size": 32768, "hidden_size": 768, "intermediate_size": 2048,
+              "num_hidden_layers": 12, "num_attention_heads": 12, "num_key_value_heads": 4, "head_dim": 64,
+              "max_position_embeddings": 1024, "tie_word_embeddings": True, **fields}
+    return {"config": config, "sequence": 512, "batch": 4, "warmup": 1, "steps": 4}
+
+
+SIZES |= {
+    "qwen3-100m": decoder("qwen3"),
+    "gemma2-100m": decoder("gemma2", sliding_window=256, query_pre_attn_scalar=64),
+}
+
 # system: (environment, script)
 PEERS = {
     "ddp": (".venv", "torch_train.py"),
@@ -60,12 +74,21 @@ def parse_arguments():
 
 def flops_per_token(size):
     """Of forward and backward: 6 for each weight of a product, 12LHT for attention."""
+    if "config" in size:
+        config, sequence = size["config"], size["sequence"]
+        hidden, layers = config["hidden_size"], config["num_hidden_layers"]
+        queries = config["num_attention_heads"] * config["head_dim"]
+        keys = config["num_key_value_heads"] * config["head_dim"]
+        weights = layers * hidden * (2 * queries + 2 * keys + 3 * config["intermediate_size"])
+        # Of Gemma 2 every other layer has a window.
+        seen = layers / 2 * (sequence + min(sequence, config.get("sliding_window", sequence)))
+        return 6 * (weights + config["vocab_size"] * hidden) + 12 * queries * seen
     weights = 12 * size["layers"] * size["hidden"]**2 + size["vocabulary"] * size["hidden"]
     return 6 * weights + 12 * size["layers"] * size["hidden"] * size["sequence"]
 
 
 def run_ours(arguments, system, size, corpus, name):
-    flags = [*runner.gpt2_flags(size), f"--train.steps={size['warmup'] + size['steps']}",
+    flags = [*runner.model_flags(size, arguments.out), f"--train.steps={size['warmup'] + size['steps']}",
              f"--train.threads={arguments.threads}", f"--precision.compute={arguments.dtype}",
              "--scheduler.name=constant",
              "--train.gradient_clip=0", *(flag.format(ranks=arguments.ranks) for flag in OURS[system])]
@@ -85,7 +108,7 @@ def run_peer(arguments, system, size, corpus, name):
     environment, script = PEERS[system]
     alone = system in ONE_PROCESS
     threads = arguments.threads * (arguments.ranks if alone else 1)
-    flags = [f"--{key}={value}" for key, value in size.items()]
+    flags = [f"--{key}={json.dumps(value) if key == 'config' else value}" for key, value in size.items()]
     flags += [f"--dtype={arguments.dtype}", f"--threads={threads}", f"--corpus={corpus}"]
     lines, others = runner.peer(script, [system, *flags], arguments.out / "logs" / f"{name}.txt",
                                 1 if alone else arguments.ranks, environment, threads)

@@ -28,7 +28,10 @@ WEIGHT_DECAY = 0.1
 def parse_arguments(systems):
     parser = argparse.ArgumentParser()
     parser.add_argument("system", choices=systems)
-    for name in ("layers", "hidden", "heads", "vocabulary", "sequence", "threads", "warmup", "steps"):
+    parser.add_argument("--config", type=json.loads, help="a config.json; else the sizes of a GPT-2")
+    for name in ("layers", "hidden", "heads", "vocabulary"):
+        parser.add_argument(f"--{name}", type=int)
+    for name in ("sequence", "threads", "warmup", "steps"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--batch", type=int, required=True, help="sequences of a step, all ranks together")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], required=True)
@@ -64,8 +67,11 @@ class Batches:
 
 
 def build_model(arguments):
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
     torch.manual_seed(0)
+    if arguments.config:
+        config = AutoConfig.for_model(**arguments.config, use_cache=False, pad_token_id=None)
+        return AutoModelForCausalLM.from_config(config).train()
     config = GPT2Config(n_layer=arguments.layers, n_embd=arguments.hidden, n_head=arguments.heads,
                         vocab_size=arguments.vocabulary, n_positions=1024, embd_pdrop=0.0,
                         resid_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,

@@ -17,10 +17,8 @@ void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConf
                     config.heads, config.kv_heads));
   }
   const bool follows = defaults.head_size == 0 && !fields.has("head_dim");
-  if ((follows || defaults.heads_divide_hidden) && config.hidden % config.heads != 0) {
-    throw FieldError({"num_attention_heads", "hidden_size"}, "",
-                     fmt::format("hidden_size = {} is not a multiple of num_attention_heads = {}",
-                                 config.hidden, config.heads));
+  if (follows || defaults.heads_divide_hidden) {
+    divide_among_heads(config, "hidden_size", "num_attention_heads");
   }
   config.head_size = fields.size(
       "head_dim", defaults.head_size > 0 ? defaults.head_size : config.hidden / config.heads,
@@ -41,13 +39,6 @@ void read_norm(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConfi
 
 }  // namespace
 
-ops::Activation read_activation(ConfigFields& fields, const char* name, const char* fallback) {
-  const std::string found = fields.text(name, fallback);
-  if (const auto activation = ops::activation_of(found)) return *activation;
-  throw FieldError({name}, fmt::format("{} = \"{}\"", name, found),
-                   fmt::format("expected one of: {}", fmt::join(ops::activation_names(), ", ")));
-}
-
 DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults) {
   DecoderConfig config;
   config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
@@ -62,25 +53,6 @@ DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defau
   config.tied_head = fields.flag("tie_word_embeddings", defaults.tied_head);
   config.activation = read_activation(fields, defaults.activation_field, defaults.activation);
   return config;
-}
-
-std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig& config,
-                                      const std::function<bool(int64_t)>& slides) {
-  const std::vector<std::string> types =
-      fields.text_of_layers("layer_types", config.layers, {"sliding_attention", "full_attention"});
-  std::vector<bool> sliding;
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    sliding.push_back(types.empty() ? slides(layer) : types[layer] == "sliding_attention");
-  }
-  return sliding;
-}
-
-void set_windows(DecoderConfig& config, const std::vector<bool>& sliding, int64_t window) {
-  const LayerAttention of_all = config.attention.front();
-  config.attention.assign(config.layers, of_all);
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    if (sliding[layer]) config.attention[layer].window = window;
-  }
 }
 
 void read_qwen_windows(ConfigFields& fields, DecoderConfig& config) {

@@ -1,7 +1,7 @@
 // BLOOM (BigScience Workshop, "BLOOM: A 176B-Parameter Open-Access Multilingual Language Model",
 // 2022), as transformers' BloomForCausalLM computes it: no positions but ALiBi's.
+#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
-#include "colossal/models/llama_fields.h"
 
 namespace colossal::models::bloom {
 namespace {
@@ -31,12 +31,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.inner = 4 * config.hidden;
   config.layers = fields.required_size("n_layer", kMaximumLayers);
   config.heads = config.kv_heads = fields.required_size("n_head", kMaximumWidth);
-  if (config.hidden % config.heads != 0) {
-    throw FieldError({"n_head", "hidden_size"}, "",
-                     fmt::format("hidden_size = {} is not a multiple of n_head = {}", config.hidden,
-                                 config.heads));
-  }
-  config.head_size = config.hidden / config.heads;
+  divide_among_heads(config, "hidden_size", "n_head");
   // ALiBi has no last position; this is the longest sequence of the training.
   config.positions = fields.size("seq_length", 2048, kMaximumPositions);
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);

@@ -2,8 +2,8 @@
 // transformers' FalconForCausalLM computes it.
 #include <cmath>
 
+#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
-#include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"
 
 namespace colossal::models::falcon {

@@ -2,8 +2,8 @@
 // transformers' GPT2LMHeadModel computes it.
 #include <cmath>
 
+#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
-#include "colossal/models/llama_fields.h"
 
 namespace colossal::models::gpt2 {
 namespace {
@@ -33,12 +33,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.hidden = fields.required_size("n_embd", kMaximumWidth);
   config.layers = fields.required_size("n_layer", kMaximumLayers);
   config.heads = config.kv_heads = fields.required_size("n_head", kMaximumWidth);
-  if (config.hidden % config.heads != 0) {
-    throw FieldError(
-        {"n_head", "n_embd"}, "",
-        fmt::format("n_embd = {} is not a multiple of n_head = {}", config.hidden, config.heads));
-  }
-  config.head_size = config.hidden / config.heads;
+  divide_among_heads(config, "n_embd", "n_head");
   const int64_t inner = fields.size_or_none("n_inner", 4 * kMaximumWidth);
   config.inner = inner > 0 ? inner : 4 * config.hidden;
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);

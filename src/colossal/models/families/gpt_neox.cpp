@@ -1,7 +1,7 @@
 // GPT-NeoX and Pythia (S. Black et al., "GPT-NeoX-20B", 2022; S. Biderman et al., "Pythia", 2023),
 // as transformers' GPTNeoXForCausalLM computes them: both branches at once, each behind its norm.
+#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
-#include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"
 
 namespace colossal::models::gpt_neox {
@@ -26,12 +26,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.hidden = fields.required_size("hidden_size", kMaximumWidth);
   config.layers = fields.required_size("num_hidden_layers", kMaximumLayers);
   config.heads = config.kv_heads = fields.required_size("num_attention_heads", kMaximumWidth);
-  if (config.hidden % config.heads != 0) {
-    throw FieldError({"num_attention_heads", "hidden_size"}, "",
-                     fmt::format("hidden_size = {} is not a multiple of num_attention_heads = {}",
-                                 config.hidden, config.heads));
-  }
-  config.head_size = config.hidden / config.heads;
+  divide_among_heads(config, "hidden_size", "num_attention_heads");
   config.inner = fields.required_size("intermediate_size", 4 * kMaximumWidth);
   config.positions = fields.size("max_position_embeddings", 2048, kMaximumPositions);
   config.activation = read_activation(fields, "hidden_act", "gelu");

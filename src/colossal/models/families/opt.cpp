@@ -1,7 +1,7 @@
 // OPT (S. Zhang et al., "OPT: Open Pre-trained Transformer Language Models", 2022), as
 // transformers' OPTForCausalLM computes it.
+#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
-#include "colossal/models/llama_fields.h"
 
 namespace colossal::models::opt {
 namespace {
@@ -16,12 +16,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.hidden = fields.required_size("hidden_size", kMaximumWidth);
   config.layers = fields.required_size("num_hidden_layers", kMaximumLayers);
   config.heads = config.kv_heads = fields.required_size("num_attention_heads", kMaximumWidth);
-  if (config.hidden % config.heads != 0) {
-    throw FieldError({"num_attention_heads", "hidden_size"}, "",
-                     fmt::format("hidden_size = {} is not a multiple of num_attention_heads = {}",
-                                 config.hidden, config.heads));
-  }
-  config.head_size = config.hidden / config.heads;
+  divide_among_heads(config, "hidden_size", "num_attention_heads");
   config.inner = fields.required_size("ffn_dim", 4 * kMaximumWidth);
   config.positions = fields.size("max_position_embeddings", 2048, kMaximumPositions);
   config.activation = read_activation(fields, "activation_function", "relu");

@@ -152,6 +152,13 @@ def show_spread(values, show="{:,.0f}"):
     return " / ".join(show.format(value) for value in spread(values))
 
 
+def describe(size):
+    if "config" in size:
+        return ", ".join(f"{field} {value}" for field, value in size["config"].items())
+    return (f"{size['layers']} layers, hidden {size['hidden']}, {size['heads']} heads, vocabulary "
+            f"{size['vocabulary']:,}")
+
+
 class Comparison:
     """The rows of one (size, dtype, ranks, threads)."""
 
@@ -240,8 +247,7 @@ def report(results, out):
         comparison = Comparison(rows)
         size = comparison.size
         page.heading(f"{size_name}, {dtype}, ranks: {ranks}, threads a rank: {threads}")
-        page.note(f"{size['layers']} layers, hidden {size['hidden']}, {size['heads']} heads, vocabulary "
-                  f"{size['vocabulary']:,}, {size['batch']} sequences of {size['sequence']} tokens a step.")
+        page.note(f"{describe(size)}, {size['batch']} sequences of {size['sequence']} tokens a step.")
         if comparison.rounds:
             page.table(comparison.table())
             comparison.draw(page)

@@ -212,6 +212,16 @@ TEST(LlamaConfig, ARunsSettingsWinAndWhatFollowsFromThemFollows) {
       resolve_model({.preset = "llama-tiny", .overrides = {{"head_dim", 32}}}).facts.head_size, 32);
 }
 
+// A field that is ignored is passed on where it is, and not made where it is not.
+TEST(ConfigFields, WhatIsIgnoredIsPassedOn) {
+  json config = valid();
+  EXPECT_FALSE(ModelFolder(config).resolve().config.contains("summary_type"));
+  config["summary_type"] = "last";
+  const ModelSpecification with = ModelFolder(config).resolve();
+  EXPECT_EQ(with.other_fields["summary_type"], "last");
+  EXPECT_FALSE(with.config.contains("summary_type"));
+}
+
 // What shapes the computation and is not known is refused; what does not is passed on.
 TEST(ConfigFields, NothingIsIgnored) {
   json config = valid_llama();

@@ -227,7 +227,7 @@ nlohmann::json ConfigFields::take_others() const {
   nlohmann::json others = nlohmann::json::object();
   for (const auto& [field, value] : json_.items()) {
     if (resolved_.contains(field)) continue;
-    if (!changes_no_computation(field) && !value.is_null()) {
+    if (!ignored_.contains(field) && !changes_no_computation(field) && !value.is_null()) {
       refuse(field, value,
              fmt::format("this field is not known for model_type {}, and it may change what the "
                          "model computes; remove it if it does not",

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,8 +62,8 @@ class ConfigFields {
   nlohmann::json object(const std::string& name);
   // For settings of which only some values are computed here.
   void require(const std::string& name, const nlohmann::json& supported);
-  // The field has no influence on what is computed.
-  void ignore(const std::string& name) { note(name, json_.value(name, nlohmann::json())); }
+  // The field has no influence on what is computed: it is one of take_others().
+  void ignore(const std::string& name) { ignored_.insert(name); }
 
   const nlohmann::json& json() const { return json_; }
   // Every field that was read, with its value or fallback.
@@ -78,6 +79,7 @@ class ConfigFields {
 
   const nlohmann::json& json_;
   nlohmann::json resolved_ = nlohmann::json::object();
+  std::set<std::string> ignored_;
   std::vector<std::string> dropouts_;
 };
 

@@ -62,6 +62,8 @@ class Outcome:
 class RandomWalk(EndToEndTest):
     def setUp(self):
         super().setUp()
+        # What runs in the background of a shell's script ignores SIGINT, and so would what it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self.model_flags = MODEL
         self.random = random.Random(ARGUMENTS.seed)
         self.folder = self.directory / "checkpoints"

@@ -4,16 +4,15 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
-#include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/io/json.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/nn/key_value_cache.h"
+#include "tests/booster/oracle.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::test::family_oracle {
@@ -25,11 +24,7 @@ namespace fs = std::filesystem;
 class Oracle {
  public:
   explicit Oracle(const std::string& variants = "") {
-    const std::string command = fmt::format(
-        "{0}/.venv/bin/python {0}/tests/booster/family_oracle.py {1} {2} 2> {1}/log || "
-        "(cat {1}/log >&2; exit 1)",
-        COLOSSAL_TEST_SOURCE_DIR, folder_.path().string(), variants);
-    if (std::system(command.c_str()) != 0) throw IoError("the oracle failed: " + command);
+    run_oracle("family_oracle.py", folder_.path(), variants);
     for (const auto& entry : fs::directory_iterator(folder_.path())) {
       if (fs::exists(entry.path() / "result.safetensors")) directories_.push_back(entry.path());
     }
@@ -43,24 +38,6 @@ class Oracle {
   TemporaryDirectory folder_;
   std::vector<fs::path> directories_;
 };
-
-at::Tensor read(const io::SafetensorsReader& file, const std::string& name) {
-  const io::TensorEntry* entry = file.find(name);
-  COLOSSAL_CHECK(entry, "no {} in {}", name, file.path().string());
-  const at::Tensor tensor = at::empty(entry->shape, checkpoint::tensor_type(*entry, file.path()));
-  file.read(*entry, 0, checkpoint::writable_bytes_of(tensor));
-  return tensor;
-}
-
-// A parameter, from the tensor that holds it under its name after `prefix`.
-at::Tensor read(const io::SafetensorsReader& file, const std::string& prefix,
-                const TensorSlice& slice) {
-  const at::Tensor tensor = read(file, prefix + slice.name);
-  if (slice.is_whole()) return tensor;
-  std::vector<at::Tensor> rows;
-  for (const Range& run : slice.rows) rows.push_back(tensor.narrow(0, run.begin, run.size()));
-  return at::cat(rows);
-}
 
 void expect_close(const at::Tensor& found, const at::Tensor& expected, const std::string& what) {
   ASSERT_EQ(found.sizes(), expected.sizes()) << what;
@@ -104,29 +81,34 @@ void expect_like_transformers(const fs::path& directory) {
   const io::SafetensorsReader result(directory / "result.safetensors");
   int64_t parameters = 0;
   for (const nn::ParameterHandle& parameter : build.parameters()) {
-    parameter->tensor = read(weights, "", models::slice_in_files(specification, parameter->name))
-                            .requires_grad_(true);
+    parameter->tensor =
+        read_parameter(weights, "", models::slice_in_files(specification, parameter->name),
+                       at::kDouble)
+            .requires_grad_(true);
     ASSERT_EQ(parameter->tensor.sizes(), parameter->shape) << parameter->name;
     parameters += parameter->numel();
   }
   EXPECT_EQ(parameters, specification.facts.parameters);
-  const at::Tensor tokens = read(result, "tokens").to(at::kLong);
+  const at::Tensor tokens = read_tensor(result, "tokens", at::kDouble).to(at::kLong);
   const int64_t batch = tokens.size(0), sequence = tokens.size(1) - 1;
   const nn::StepContext context = nn::make_step_context(batch, sequence, at::kCPU);
   const at::Tensor inputs = tokens.narrow(1, 0, sequence), labels = tokens.narrow(1, 1, sequence);
-  expect_close(model->logits(inputs, context), read(result, "logits"), "logits");
+  expect_close(model->logits(inputs, context), read_tensor(result, "logits", at::kDouble),
+               "logits");
   const at::Tensor loss =
       model->loss_sum(inputs, labels, context) / static_cast<double>(labels.numel());
-  expect_close(loss.reshape({}), read(result, "loss"), "loss");
+  expect_close(loss.reshape({}), read_tensor(result, "loss", at::kDouble), "loss");
   if (!frequencies_change(specification.decoder, sequence)) {
     expect_close(generated_logits(*model, specification.facts.layers, inputs),
-                 read(result, "logits"), "logits with a cache");
+                 read_tensor(result, "logits", at::kDouble), "logits with a cache");
   }
   torch::autograd::backward({loss}, {});
   for (const nn::ParameterHandle& parameter : build.parameters()) {
-    expect_close(parameter->tensor.grad(),
-                 read(result, "gradient.", models::slice_in_files(specification, parameter->name)),
-                 parameter->name);
+    expect_close(
+        parameter->tensor.grad(),
+        read_parameter(result, "gradient.", models::slice_in_files(specification, parameter->name),
+                       at::kDouble),
+        parameter->name);
   }
 }
 

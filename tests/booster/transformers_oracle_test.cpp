@@ -2,14 +2,12 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
-#include "colossal/checkpoint/tensor_bytes.h"
-#include "colossal/checkpoint/weights.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
+#include "tests/booster/oracle.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
 
@@ -18,31 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-at::Tensor read(const io::SafetensorsReader& file, const std::string& name, at::ScalarType type) {
-  const io::TensorEntry* entry = file.find(name);
-  COLOSSAL_CHECK(entry, "no {} in {}", name, file.path().string());
-  const at::Tensor tensor = at::empty(entry->shape, type);
-  file.read(*entry, 0, checkpoint::writable_bytes_of(tensor));
-  return tensor;
-}
-
-// A parameter, from the tensor that holds it under its name after `prefix`.
-at::Tensor read(const io::SafetensorsReader& file, const std::string& prefix,
-                const TensorSlice& slice, at::ScalarType type) {
-  const at::Tensor tensor = read(file, prefix + slice.name, type);
-  if (slice.is_whole()) return tensor;
-  std::vector<at::Tensor> rows;
-  for (const Range& run : slice.rows) rows.push_back(tensor.narrow(0, run.begin, run.size()));
-  return at::cat(rows);
-}
-
 // Gives each parameter its values in the folder.
 void load(const models::ModelSpecification& specification, const nn::ParameterList& parameters,
           at::ScalarType type) {
   const io::SafetensorsReader file(specification.weights / "model.safetensors");
   for (const nn::ParameterHandle& parameter : parameters) {
     parameter->tensor =
-        read(file, "", models::slice_in_files(specification, parameter->name), type);
+        read_parameter(file, "", models::slice_in_files(specification, parameter->name), type);
   }
 }
 
@@ -60,12 +40,9 @@ class Oracles {
  public:
   Oracles(const std::vector<std::string>& families, at::ScalarType type, int64_t steps,
           double eps = 1e-8) {
-    const std::string command = fmt::format(
-        "{0}/.venv/bin/python {0}/tests/booster/transformers_oracle.py {1} {2} {3} {4} {5} "
-        "2> {1}/log || (cat {1}/log >&2; exit 1)",
-        COLOSSAL_TEST_SOURCE_DIR, folder_.path().string(),
-        type == at::kDouble ? "float64" : "float32", steps, eps, fmt::join(families, " "));
-    if (std::system(command.c_str()) != 0) throw IoError("the oracle failed: " + command);
+    run_oracle("transformers_oracle.py", folder_.path(),
+               fmt::format("{} {} {} {}", type == at::kDouble ? "float64" : "float32", steps, eps,
+                           fmt::join(families, " ")));
     for (const std::string& family : families) {
       all_.push_back({family, folder_.path() / family, type, steps, eps});
     }
@@ -86,9 +63,9 @@ void expect_logits(const Oracle& oracle, double tolerance) {
   const auto model = models::build_model(specification, build);
   load(specification, build.parameters(), oracle.type);
   at::NoGradGuard no_grad;
-  const at::Tensor tokens = read(batch, "tokens", at::kLong).narrow(1, 0, 10);
+  const at::Tensor tokens = read_tensor(batch, "tokens", at::kLong).narrow(1, 0, 10);
   const at::Tensor logits = model->logits(tokens, nn::make_step_context(12, 10, at::kCPU));
-  const at::Tensor expected = read(result, "first_logits", oracle.type);
+  const at::Tensor expected = read_tensor(result, "first_logits", oracle.type);
   EXPECT_LE((logits - expected).abs().max().item<double>(), tolerance);
 }
 
@@ -100,23 +77,24 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
   training.learning_rate = 3e-3;
   training.eps = oracle.eps;
   training.compute = training.gradient = oracle.type;
-  training.tokens = read(batch, "tokens", at::kLong);
+  training.tokens = read_tensor(batch, "tokens", at::kLong);
   const auto specification = models::resolve_model({.path = (oracle.directory / "model").string()});
   training.model = specification.decoder;
   nn::DenseBuilder names;
   const auto model = models::build_model(specification, names);  // registers the parameters
   load(specification, names.parameters(), oracle.type);
   TinyResult expected;
-  const at::Tensor losses = read(result, "losses", at::kDouble);
+  const at::Tensor losses = read_tensor(result, "losses", at::kDouble);
   expected.losses.assign(losses.const_data_ptr<double>(),
                          losses.const_data_ptr<double>() + losses.numel());
   TinyResult first;
   for (const nn::ParameterHandle& parameter : names.parameters()) {
     const TensorSlice slice = models::slice_in_files(specification, parameter->name);
     training.initial[parameter->name] = parameter->tensor;
-    expected.weights[parameter->name] = read(result, "weight.", slice, oracle.type).to(at::kDouble);
+    expected.weights[parameter->name] =
+        read_parameter(result, "weight.", slice, oracle.type).to(at::kDouble);
     first.gradients[parameter->name] =
-        read(result, "first_gradient.", slice, oracle.type).to(at::kDouble);
+        read_parameter(result, "first_gradient.", slice, oracle.type).to(at::kDouble);
   }
   struct Layout {
     int ranks, zero, tp;

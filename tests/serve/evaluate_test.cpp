@@ -9,9 +9,7 @@
 #include <numeric>
 
 #include "colossal/base/error.h"
-#include "colossal/models/families.h"
-#include "colossal/nn/dense_builder.h"
-#include "colossal/ops/random.h"
+#include "tests/serve/tiny_model.h"
 
 namespace colossal::serve {
 namespace {
@@ -20,11 +18,6 @@ class Evaluate : public testing::Test {
  protected:
   Evaluate() {
     at::set_num_threads(1);  // such small products only wait for each other
-    for (const nn::ParameterHandle& parameter : build_.parameters()) {
-      parameter->tensor = at::empty(parameter->shape, at::kDouble);
-      ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0,
-                       0.5);
-    }
     std::iota(tokens_.begin(), tokens_.end(), 3);
     for (int32_t& token : tokens_) token = token * token % 50;
   }
@@ -38,7 +31,7 @@ class Evaluate : public testing::Test {
       const int64_t count = std::min(length, targets - begin);
       const at::Tensor inputs = at::tensor(at::ArrayRef(tokens_).slice(begin, count), at::kLong);
       const at::Tensor likelihoods =
-          model_->logits(inputs.view({1, count}), nn::make_step_context(1, count, at::kCPU))
+          tiny_.model->logits(inputs.view({1, count}), nn::make_step_context(1, count, at::kCPU))
               .log_softmax(-1);
       for (int64_t i = 0; i < count; ++i) {
         sum -= likelihoods[0][i][tokens_[begin + i + 1]].item<double>();
@@ -48,18 +41,10 @@ class Evaluate : public testing::Test {
   }
 
   Evaluation run(const EvaluateOptions& options) const {
-    return evaluate(*model_, data::Corpus::from_tokens(tokens_), options);
+    return evaluate(*tiny_.model, data::Corpus::from_tokens(tokens_), options);
   }
 
-  models::ModelSpecification specification_ =
-      models::resolve_model({.preset = "gpt2-tiny",
-                             .overrides = {{"n_layer", 2},
-                                           {"n_embd", 24},
-                                           {"n_head", 3},
-                                           {"vocab_size", 50},
-                                           {"n_positions", 20}}});
-  nn::DenseBuilder build_;
-  std::unique_ptr<models::LanguageModel> model_ = models::build_model(specification_, build_);
+  test::TinyModel tiny_;
   std::vector<int32_t> tokens_ = std::vector<int32_t>(47);
 };
 
@@ -80,7 +65,7 @@ TEST_F(Evaluate, PredictsEachTokenButTheFirstOnceWhateverTheBatch) {
 
 TEST_F(Evaluate, SaysWhatIsDoneAfterEachBatch) {
   std::vector<int64_t> done;
-  evaluate(*model_, data::Corpus::from_tokens(tokens_), {.sequence_length = 10, .batch = 3},
+  evaluate(*tiny_.model, data::Corpus::from_tokens(tokens_), {.sequence_length = 10, .batch = 3},
            [&](const Evaluation& so_far) { done.push_back(so_far.tokens); });
   EXPECT_EQ(done, (std::vector<int64_t>{30, 40, 46}));
 }
@@ -93,7 +78,7 @@ TEST_F(Evaluate, RefusesWhatCannotBe) {
 }
 
 TEST_F(Evaluate, ALossThatIsNotFiniteIsAnError) {
-  build_.parameters()[0]->tensor.fill_(std::numeric_limits<double>::quiet_NaN());
+  tiny_.build.parameters()[0]->tensor.fill_(std::numeric_limits<double>::quiet_NaN());
   EXPECT_THROW(run({.sequence_length = 4}), Error);
 }
 

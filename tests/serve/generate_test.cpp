@@ -4,31 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "colossal/models/families.h"
-#include "colossal/nn/dense_builder.h"
-#include "colossal/ops/random.h"
+#include "tests/serve/tiny_model.h"
 
 namespace colossal::serve {
 namespace {
 
-struct TinyModel {
-  models::ModelSpecification specification =
-      models::resolve_model({.preset = "gpt2-tiny",
-                             .overrides = {{"n_layer", 2},
-                                           {"n_embd", 24},
-                                           {"n_head", 3},
-                                           {"vocab_size", 50},
-                                           {"n_positions", 20}}});
-  nn::DenseBuilder build;
-  std::unique_ptr<models::LanguageModel> model = models::build_model(specification, build);
-
-  TinyModel() {
-    for (const nn::ParameterHandle& parameter : build.parameters()) {
-      parameter->tensor = at::empty(parameter->shape, at::kDouble);
-      ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0,
-                       0.5);
-    }
-  }
+struct Generator : test::TinyModel {
   std::vector<int32_t> run(std::vector<int32_t> prompt, const GenerateOptions& options) {
     std::vector<int32_t> tokens;
     generate(*model, specification.facts, prompt, options,
@@ -39,7 +20,7 @@ struct TinyModel {
 
 // The cache changes the cost, not the result: each token is the likeliest of a whole forward.
 TEST(Generate, EqualsForwardsWithoutACache) {
-  TinyModel tiny;
+  Generator tiny;
   at::NoGradGuard no_grad;
   const std::vector<int32_t> tokens =
       tiny.run({4, 8, 15}, {.max_new_tokens = 12, .sampling = {.temperature = 0}});
@@ -55,7 +36,7 @@ TEST(Generate, EqualsForwardsWithoutACache) {
 }
 
 TEST(Generate, StopsWherePositionsEndAndAtEndOfText) {
-  TinyModel tiny;
+  Generator tiny;
   const GenerateOptions greedy{.max_new_tokens = 100, .sampling = {.temperature = 0}};
   const std::vector<int32_t> all = tiny.run({1, 2, 3, 4, 5}, greedy);
   EXPECT_EQ(all.size(), 15);  // 20 positions
@@ -65,7 +46,7 @@ TEST(Generate, StopsWherePositionsEndAndAtEndOfText) {
 }
 
 TEST(Generate, RefusesPromptsThatCannotBe) {
-  TinyModel tiny;
+  Generator tiny;
   EXPECT_THROW(tiny.run({}, {}), ConfigError);
   EXPECT_THROW(tiny.run({50}, {}), ConfigError);
   EXPECT_THROW(tiny.run(std::vector<int32_t>(20, 1), {}), ConfigError);

@@ -11,27 +11,12 @@ namespace {
 data::TokenDataset open_dataset(const std::vector<std::string>& files, const std::string& setting,
                                 const text::Tokenizer& tokenizer, const Job& job,
                                 const std::function<void()>& tokenizing) {
-  data::CorpusOptions options;
+  data::CorpusOptions options = corpus_options(job.config.data);
   options.setting = setting;
-  options.cache = job.config.data.cache;
   options.most_memory = job.memory_budget;
-  options.format = job.config.data.format;
-  options.text_field = job.config.data.text_field;
-  options.invalid = job.config.data.invalid;
   options.num_threads = job.threads;
   options.progress = [&](const data::TokenizeProgress&) { tokenizing(); };
-  const data::Corpus corpus = data::Corpus::open(files, tokenizer, options);
-  if (corpus.num_skipped_files() > 0) {
-    log::warn("{}: skipped {} files that are not UTF-8", setting, corpus.num_skipped_files());
-  }
-  if (corpus.num_skipped_lines() > 0) {
-    log::warn("{}: skipped {} lines that hold no document", setting, corpus.num_skipped_lines());
-  }
-  const bool has_lines = corpus.num_documents() != corpus.num_files();
-  log::info("{}: {} tokens of {} files{}{}", setting, format_count(corpus.num_tokens()),
-            format_count(corpus.num_files()),
-            has_lines ? fmt::format(", {} documents", format_count(corpus.num_documents())) : "",
-            corpus.from_cache() ? ", tokenized before" : "");
+  const data::Corpus corpus = open_corpus(files, tokenizer, options);
   std::optional<int64_t> end_of_document;
   if (job.config.data.separate_documents) end_of_document = tokenizer.end_of_text();
   return data::TokenDataset(corpus, job.sequence_length, end_of_document);
@@ -100,6 +85,33 @@ constexpr std::pair<const char*, const char*> kStateKeys[] = {
     {"seed", "data.seed"}};
 
 }  // namespace
+
+data::CorpusOptions corpus_options(const DataConfig& config) {
+  data::CorpusOptions options;
+  options.cache = config.cache;
+  options.format = config.format;
+  options.text_field = config.text_field;
+  options.invalid = config.invalid;
+  return options;
+}
+
+data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
+                         const data::CorpusOptions& options) {
+  data::Corpus corpus = data::Corpus::open(files, tokenizer, options);
+  const std::string& setting = options.setting;
+  if (corpus.num_skipped_files() > 0) {
+    log::warn("{}: skipped {} files that are not UTF-8", setting, corpus.num_skipped_files());
+  }
+  if (corpus.num_skipped_lines() > 0) {
+    log::warn("{}: skipped {} lines that hold no document", setting, corpus.num_skipped_lines());
+  }
+  const bool has_lines = corpus.num_documents() != corpus.num_files();
+  log::info("{}: {} tokens of {} files{}{}", setting, format_count(corpus.num_tokens()),
+            format_count(corpus.num_files()),
+            has_lines ? fmt::format(", {} documents", format_count(corpus.num_documents())) : "",
+            corpus.from_cache() ? ", tokenized before" : "");
+  return corpus;
+}
 
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here) {
   const auto differs = [&](const char* field) {

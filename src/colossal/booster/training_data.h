@@ -20,6 +20,12 @@ namespace colossal {
 // Throws ConfigError where the tokenizer has more tokens than the model's vocabulary.
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer);
 
+// How the keys of [data] say that files become text.
+data::CorpusOptions corpus_options(const DataConfig& config);
+// Corpus::open, which says what it found and what it skipped.
+data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
+                         const data::CorpusOptions& options);
+
 // Of what two runs' TrainingData::state() say: how the text that they train on differs, for people;
 // empty where it does not, as far as the older one knows.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);

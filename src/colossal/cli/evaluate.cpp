@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "colossal/base/error.h"
-#include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/progress.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/run_config.h"
+#include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/comm/world.h"
@@ -76,23 +76,10 @@ std::unique_ptr<text::Tokenizer> open_tokenizer(const EvaluateArguments& argumen
 
 data::Corpus open_text(const EvaluateArguments& arguments, const EvaluateConfig& config,
                        const text::Tokenizer& tokenizer) {
-  data::CorpusOptions options;
+  data::CorpusOptions options = corpus_options(config.data);
   options.setting = "--data";
-  options.cache = config.data.cache;
-  options.format = config.data.format;
-  options.text_field = config.data.text_field;
-  options.invalid = config.data.invalid;
   options.num_threads = static_cast<int>(config.threads.value_or(machine::available_cores()));
-  const data::Corpus corpus = data::Corpus::open(arguments.text, tokenizer, options);
-  if (corpus.num_skipped_files() > 0) {
-    log::warn("--data: skipped {} files that are not UTF-8", corpus.num_skipped_files());
-  }
-  if (corpus.num_skipped_lines() > 0) {
-    log::warn("--data: skipped {} lines that hold no document", corpus.num_skipped_lines());
-  }
-  log::info("--data: {} tokens of {} files, {} documents", format_count(corpus.num_tokens()),
-            format_count(corpus.num_files()), format_count(corpus.num_documents()));
-  return corpus;
+  return open_corpus(arguments.text, tokenizer, options);
 }
 
 void print(const serve::Evaluation& evaluation, double seconds, bool as_json) {

@@ -99,9 +99,6 @@ struct DecoderConfig {
   bool has_norm_before() const {
     return norm_place == NormPlace::before || norm_place == NormPlace::around;
   }
-  bool has_norm_after() const {
-    return norm_place == NormPlace::after || norm_place == NormPlace::around;
-  }
   bool operator==(const DecoderConfig&) const = default;
 };
 

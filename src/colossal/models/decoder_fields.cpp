@@ -9,6 +9,30 @@ ops::Activation read_activation(ConfigFields& fields, const char* name, const ch
                    fmt::format("expected one of: {}", fmt::join(ops::activation_names(), ", ")));
 }
 
+DecoderConfig read_plain_decoder(ConfigFields& fields, const SizeFields& names) {
+  DecoderConfig config;
+  config.norm = DecoderConfig::Norm::layer;
+  config.gated = false;
+  config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
+  config.hidden = fields.required_size(names.hidden, kMaximumWidth);
+  config.layers = fields.required_size(names.layers, kMaximumLayers);
+  config.heads = config.kv_heads = fields.required_size(names.heads, kMaximumWidth);
+  divide_among_heads(config, names.hidden, names.heads);
+  return config;
+}
+
+int64_t read_inner(ConfigFields& fields, const char* name, const DecoderConfig& config) {
+  const int64_t inner = fields.size_or_none(name, 4 * kMaximumWidth);
+  return inner > 0 ? inner : 4 * config.hidden;
+}
+
+void ignore_classifier(ConfigFields& fields) {
+  for (const char* field : {"summary_type", "summary_use_proj", "summary_activation",
+                            "summary_first_dropout", "summary_proj_to_labels"}) {
+    fields.ignore(field);
+  }
+}
+
 void divide_among_heads(DecoderConfig& config, const char* hidden_field, const char* heads_field) {
   if (config.hidden % config.heads != 0) {
     throw FieldError({heads_field, hidden_field}, "",
@@ -26,6 +50,16 @@ std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig&
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     sliding.push_back(types.empty() ? slides(layer) : types[layer] == "sliding_attention");
   }
+  return sliding;
+}
+
+std::vector<bool> read_pattern_of_windows(ConfigFields& fields, DecoderConfig& config,
+                                          int64_t pattern) {
+  pattern = fields.size("sliding_window_pattern", pattern, kMaximumLayers);
+  fields.ignore("_sliding_window_pattern");  // layer_types stands beside it
+  std::vector<bool> sliding = read_sliding_layers(
+      fields, config, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
+  set_windows(config, sliding, fields.size("sliding_window", 4096, kMaximumPositions));
   return sliding;
 }
 

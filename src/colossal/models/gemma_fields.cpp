@@ -4,12 +4,11 @@
 
 namespace colossal::models {
 
-DecoderConfig read_gemma_fields(ConfigFields& fields, const GemmaDefaults& defaults) {
-  DecoderConfig config = read_llama_fields(fields, defaults.llama);
+DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defaults) {
+  DecoderConfig config = read_llama_fields(fields, defaults);
   config.norm_unit_offset = true;
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
-  if (defaults.norms_around) config.norm_place = DecoderConfig::NormPlace::around;
   if (fields.flag("use_bidirectional_attention", false)) {
     throw FieldError({"use_bidirectional_attention"}, "use_bidirectional_attention = true",
                      "expected false: a model that sees what follows cannot be trained to say it");
@@ -17,12 +16,23 @@ DecoderConfig read_gemma_fields(ConfigFields& fields, const GemmaDefaults& defau
   return config;
 }
 
-double read_query_scale(ConfigFields& fields) {
-  return 1 /
-         std::sqrt(static_cast<double>(fields.size("query_pre_attn_scalar", 256, kMaximumWidth)));
+DecoderConfig read_gemma2_fields(ConfigFields& fields, int64_t positions) {
+  DecoderConfig config = read_gemma_fields(fields, {.positions = positions,
+                                                    .kv_heads = 4,
+                                                    .head_size = 256,
+                                                    .heads_divide_hidden = true,
+                                                    .tied_head = true,
+                                                    .activation_field = "hidden_activation",
+                                                    .activation = "gelu_pytorch_tanh"});
+  config.norm_place = DecoderConfig::NormPlace::around;
+  // Scores are divided by its root, not by that of a head's size.
+  const int64_t scalar = fields.size("query_pre_attn_scalar", 256, kMaximumWidth);
+  config.attention.front().scale = 1 / std::sqrt(static_cast<double>(scalar));
+  config.logit_soft_cap = fields.number_or_none("final_logit_softcapping", 1e-3, 1e9);
+  return config;
 }
 
-WeightNames gemma_weight_names(const DecoderConfig& config) {
+WeightNames gemma2_weight_names(const DecoderConfig& config) {
   WeightNames names = llama_weight_names(config);
   names.set("mlp_norm", "pre_feedforward_layernorm");
   names.set("attention_output_norm", "post_attention_layernorm");

@@ -5,18 +5,12 @@
 
 namespace colossal::models {
 
-struct GemmaDefaults {
-  LlamaDefaults llama;
-  bool norms_around = false;  // branches have norms before and after
-};
+// Norms of 1 + weight, scaled embeddings. Throws FieldError.
+DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
-// Norms of 1 + weight, scaled embeddings, gated GELU. Throws FieldError.
-DecoderConfig read_gemma_fields(ConfigFields& fields, const GemmaDefaults& defaults);
-
-// query_pre_attn_scalar: scores are divided by its root, not by that of a head's size.
-double read_query_scale(ConfigFields& fields);
-
-// Of Gemma 2 and later, whose branches have norms before and after.
-WeightNames gemma_weight_names(const DecoderConfig& config);
+// Of Gemma 2 and later: branches have norms before and after, scores a scale of their own, and
+// logits may be capped. positions: where config.json gives none.
+DecoderConfig read_gemma2_fields(ConfigFields& fields, int64_t positions);
+WeightNames gemma2_weight_names(const DecoderConfig& config);
 
 }  // namespace colossal::models

@@ -21,8 +21,7 @@ void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConf
     divide_among_heads(config, "hidden_size", "num_attention_heads");
   }
   config.head_size = fields.size(
-      "head_dim", defaults.head_size > 0 ? defaults.head_size : config.hidden / config.heads,
-      kMaximumWidth);
+      "head_dim", defaults.head_size > 0 ? defaults.head_size : config.head_size, kMaximumWidth);
   if (config.query_features() > kMaximumWidth) {
     throw FieldError({"head_dim", "num_attention_heads"}, "",
                      fmt::format("num_attention_heads = {} x head_dim = {}: at most {} in all",

@@ -49,8 +49,7 @@ at::Tensor DenseGatedActivation::forward(const at::Tensor& gate_up, const StepCo
 
 at::Tensor DenseNorm::forward(const at::Tensor& x, const StepContext&) {
   LayerScope scope(parts_.name);
-  // Read first: the backward pass needs the weight only, which is then the one that is still here.
-  const at::Tensor bias = parts_.use_bias(scope), weight = parts_.use_weight(scope);
+  const auto [weight, bias] = parts_.use(scope);
   if (!parts_.centered) return ops::rms_norm(x, weight, parts_.epsilon, parts_.unit_offset);
   return ops::layer_norm(x, weight, bias, parts_.epsilon, parts_.unit_offset);
 }
@@ -59,7 +58,7 @@ std::pair<at::Tensor, at::Tensor> DenseNorm::add_forward(const at::Tensor& x,
                                                          const at::Tensor& branch,
                                                          const StepContext&) {
   LayerScope scope(parts_.name);
-  const at::Tensor bias = parts_.use_bias(scope), weight = parts_.use_weight(scope);
+  const auto [weight, bias] = parts_.use(scope);
   if (!parts_.centered) {
     return ops::add_rms_norm(x, branch, weight, parts_.epsilon, parts_.unit_offset);
   }

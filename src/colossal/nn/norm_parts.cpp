@@ -2,12 +2,12 @@
 
 namespace colossal::nn {
 
-at::Tensor NormParts::use_weight(LayerScope& scope) const {
-  return weight ? weight.use(scope) : at::Tensor();
-}
-
-at::Tensor NormParts::use_bias(LayerScope& scope) const {
-  return bias ? bias.use(scope) : at::Tensor();
+NormParts::Tensors NormParts::use(LayerScope& scope) const {
+  Tensors used;
+  // First: the backward pass needs the weight only, which is then the one that is still here.
+  if (bias) used.bias = bias.use(scope);
+  if (weight) used.weight = weight.use(scope);
+  return used;
 }
 
 }  // namespace colossal::nn

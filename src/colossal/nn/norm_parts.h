@@ -18,9 +18,10 @@ struct NormParts {
   int64_t features = 0;          // of all ranks
   ParameterHandle weight, bias;  // empty: none
 
-  // Undefined where there is none.
-  at::Tensor use_weight(LayerScope& scope) const;
-  at::Tensor use_bias(LayerScope& scope) const;
+  struct Tensors {
+    at::Tensor weight, bias;  // undefined: none
+  };
+  Tensors use(LayerScope& scope) const;
 };
 
 }  // namespace colossal::nn

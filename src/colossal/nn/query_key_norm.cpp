@@ -21,12 +21,10 @@ at::Tensor rows_of_heads(const at::Tensor& queries, const at::Tensor& keys,
 at::Tensor NormOfEachHead::forward(const at::Tensor& qkv, const StepContext&) {
   LayerScope scope(queries_.name);
   const at::Tensor heads = qkv.unflatten(-1, {here_.queries + 2 * here_.keys, here_.head_size});
-  const at::Tensor weight =
-      rows_of_heads(queries_.use_weight(scope), keys_.use_weight(scope), here_);
+  const NormParts::Tensors queries = queries_.use(scope), keys = keys_.use(scope);
+  const at::Tensor weight = rows_of_heads(queries.weight, keys.weight, here_);
   at::Tensor bias;
-  if (queries_.bias) {
-    bias = rows_of_heads(queries_.use_bias(scope), keys_.use_bias(scope), here_);
-  }
+  if (queries_.bias) bias = rows_of_heads(queries.bias, keys.bias, here_);
   return ops::norm_heads(heads, weight, bias, queries_.unit_offset, queries_.centered,
                          queries_.epsilon)
       .flatten(-2);

@@ -106,15 +106,16 @@ std::pair<at::Tensor, at::Tensor> add_shared_norm(const at::Tensor& x, const at:
 
 at::Tensor SharedNormLayer::forward(const at::Tensor& x, const nn::StepContext&) {
   nn::LayerScope scope(parts_.name);
-  return shared_norm(x, parts_.use_weight(scope), parts_.use_bias(scope), options(), group_);
+  const auto [weight, bias] = parts_.use(scope);
+  return shared_norm(x, weight, bias, options(), group_);
 }
 
 std::pair<at::Tensor, at::Tensor> SharedNormLayer::add_forward(const at::Tensor& x,
                                                                const at::Tensor& branch,
                                                                const nn::StepContext&) {
   nn::LayerScope scope(parts_.name);
-  return add_shared_norm(x, branch, parts_.use_weight(scope), parts_.use_bias(scope), options(),
-                         group_);
+  const auto [weight, bias] = parts_.use(scope);
+  return add_shared_norm(x, branch, weight, bias, options(), group_);
 }
 
 }  // namespace colossal::parallel

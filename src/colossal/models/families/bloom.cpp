@@ -18,20 +18,14 @@ void simplify(nlohmann::json& config) {
 }
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config;
-  config.norm = DecoderConfig::Norm::layer;
-  config.gated = false;
+  DecoderConfig config =
+      read_plain_decoder(fields, {.hidden = "hidden_size", .layers = "n_layer", .heads = "n_head"});
   config.activation = ops::Activation::gelu_tanh;
   config.embedding_norm = true;
   config.alibi = 1;
   config.qkv_bias = config.attention_output_bias = true;
   config.mlp_up_bias = config.mlp_down_bias = true;
-  config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
-  config.hidden = fields.required_size("hidden_size", kMaximumWidth);
   config.inner = 4 * config.hidden;
-  config.layers = fields.required_size("n_layer", kMaximumLayers);
-  config.heads = config.kv_heads = fields.required_size("n_head", kMaximumWidth);
-  divide_among_heads(config, "hidden_size", "n_head");
   // ALiBi has no last position; this is the longest sequence of the training.
   config.positions = fields.size("seq_length", 2048, kMaximumPositions);
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);

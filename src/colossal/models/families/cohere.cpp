@@ -1,21 +1,14 @@
 // Command R (Cohere, 2024), as transformers' CohereForCausalLM computes it: both branches at once,
 // layer norms without bias, logits scaled.
+#include "colossal/models/cohere_fields.h"
 #include "colossal/models/families/list.h"
-#include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"
 
 namespace colossal::models::cohere {
 namespace {
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.positions = 8192,
-                                                    .norm = DecoderConfig::Norm::layer,
-                                                    .norm_epsilon = 1e-5,
-                                                    .tied_head = true});
-  config.norm_bias = false;
-  config.parallel_branches = config.shared_norm = true;
-  config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
-  config.logit_scale = fields.number("logit_scale", 0.0625, 1e-9, 1e9);
+  DecoderConfig config = read_cohere_fields(fields);
   if (fields.flag("use_qk_norm", false)) {
     config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::layer,
                              .own_weights = true,

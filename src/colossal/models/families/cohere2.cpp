@@ -1,27 +1,16 @@
 // Command R7B and Command A (Cohere, "Command A", 2025), as transformers' Cohere2ForCausalLM
 // computes them: three layers slide and turn, the fourth does neither.
+#include "colossal/models/cohere_fields.h"
 #include "colossal/models/families/list.h"
-#include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"
 
 namespace colossal::models::cohere2 {
 namespace {
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.positions = 8192,
-                                                    .norm = DecoderConfig::Norm::layer,
-                                                    .norm_epsilon = 1e-5,
-                                                    .tied_head = true});
-  config.norm_bias = false;
-  config.parallel_branches = config.shared_norm = true;
-  config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
-  config.logit_scale = fields.number("logit_scale", 0.0625, 1e-9, 1e9);
+  DecoderConfig config = read_cohere_fields(fields);
   const ops::RotaryOptions rotary = read_rotary(fields, config, {.interleaved = true});
-  const int64_t pattern = fields.size("sliding_window_pattern", 4, kMaximumLayers);
-  fields.ignore("_sliding_window_pattern");  // layer_types stands beside it
-  const std::vector<bool> sliding = read_sliding_layers(
-      fields, config, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
-  set_windows(config, sliding, fields.size("sliding_window", 4096, kMaximumPositions));
+  const std::vector<bool> sliding = read_pattern_of_windows(fields, config, 4);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     if (sliding[layer]) config.attention[layer].rotary = rotary;
   }

@@ -45,8 +45,7 @@ DecoderConfig read(ConfigFields& fields) {
   const bool newer = fields.flag("new_decoder_architecture", false);
   read_heads(fields, config, newer);
   read_positions(fields, config);
-  const int64_t inner = fields.size_or_none("ffn_hidden_size", 4 * kMaximumWidth);
-  config.inner = inner > 0 ? inner : 4 * config.hidden;
+  config.inner = read_inner(fields, "ffn_hidden_size", config);
   config.activation = read_activation(fields, "activation", "gelu");
   const bool bias = fields.flag("bias", false);
   config.qkv_bias = config.attention_output_bias = bias;

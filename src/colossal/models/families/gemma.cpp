@@ -10,12 +10,12 @@ namespace {
 DecoderConfig read(ConfigFields& fields) {
   // Older files say "gelu" in hidden_act and mean its approximation, which hidden_activation says.
   const char* field = fields.has("hidden_activation") ? "hidden_activation" : "hidden_act";
-  DecoderConfig config = read_gemma_fields(fields, {.llama = {.positions = 8192,
-                                                              .kv_heads = 16,
-                                                              .head_size = 256,
-                                                              .tied_head = true,
-                                                              .activation_field = field,
-                                                              .activation = "gelu_pytorch_tanh"}});
+  DecoderConfig config = read_gemma_fields(fields, {.positions = 8192,
+                                                    .kv_heads = 16,
+                                                    .head_size = 256,
+                                                    .tied_head = true,
+                                                    .activation_field = field,
+                                                    .activation = "gelu_pytorch_tanh"});
   if (fields.has("hidden_activation")) fields.ignore("hidden_act");
   config.attention.front().rotary = read_rotary(fields, config, {});
   return config;

@@ -9,19 +9,9 @@ namespace colossal::models::gemma2 {
 namespace {
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
-      read_gemma_fields(fields, {.llama = {.positions = 8192,
-                                           .kv_heads = 4,
-                                           .head_size = 256,
-                                           .heads_divide_hidden = true,
-                                           .tied_head = true,
-                                           .activation_field = "hidden_activation",
-                                           .activation = "gelu_pytorch_tanh"},
-                                 .norms_around = true});
+  DecoderConfig config = read_gemma2_fields(fields, 8192);
   config.attention.front().rotary = read_rotary(fields, config, {});
-  config.attention.front().scale = read_query_scale(fields);
   config.attention_soft_cap = fields.number_or_none("attn_logit_softcapping", 1e-3, 1e9);
-  config.logit_soft_cap = fields.number_or_none("final_logit_softcapping", 1e-3, 1e9);
   const std::vector<bool> sliding =
       read_sliding_layers(fields, config, [](int64_t layer) { return layer % 2 == 0; });
   set_windows(config, sliding, fields.size("sliding_window", 4096, kMaximumPositions));
@@ -53,7 +43,7 @@ Family family() {
           .architecture = "Gemma2ForCausalLM",
           .simplify = use_older_rotary_fields,
           .read = read,
-          .weights = gemma_weight_names,
+          .weights = gemma2_weight_names,
           .presets = {sized("gemma2-2b", {26, 2304, 9216, 8, 4, 256, 256}),
                       sized("gemma2-9b", {42, 3584, 14336, 16, 8, 256, 256}),
                       sized("gemma2-27b", {46, 4608, 36864, 32, 16, 128, 144})}};

@@ -28,26 +28,12 @@ void simplify(nlohmann::json& config) {
 }
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
-      read_gemma_fields(fields, {.llama = {.positions = 131072,
-                                           .kv_heads = 4,
-                                           .head_size = 256,
-                                           .heads_divide_hidden = true,
-                                           .tied_head = true,
-                                           .activation_field = "hidden_activation",
-                                           .activation = "gelu_pytorch_tanh"},
-                                 .norms_around = true});
+  DecoderConfig config = read_gemma2_fields(fields, 131072);
   config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,
                            .unit_offset = true,
                            .epsilon = config.norm_epsilon};
-  config.attention.front().scale = read_query_scale(fields);
   fields.require("attn_logit_softcapping", nullptr);  // transformers would not cap either
-  config.logit_soft_cap = fields.number_or_none("final_logit_softcapping", 1e-3, 1e9);
-  const int64_t pattern = fields.size("sliding_window_pattern", 6, kMaximumLayers);
-  fields.ignore("_sliding_window_pattern");  // layer_types stands beside it
-  const std::vector<bool> sliding = read_sliding_layers(
-      fields, config, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
-  set_windows(config, sliding, fields.size("sliding_window", 4096, kMaximumPositions));
+  const std::vector<bool> sliding = read_pattern_of_windows(fields, config, 6);
   const ops::RotaryOptions of_full = read_rotary(fields, config, {.base = 1e6});
   const double local_base = fields.number("rope_local_base_freq", 10000, 1, 1e12);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -83,7 +69,7 @@ Family family() {
       .architecture = "Gemma3ForCausalLM",
       .simplify = simplify,
       .read = read,
-      .weights = gemma_weight_names,
+      .weights = gemma2_weight_names,
       .presets = {
           sized("gemma3-270m", {18, 640, 2048, 4, 1, 512}, {{"max_position_embeddings", 32768}}),
           sized("gemma3-1b", {26, 1152, 6912, 4, 1, 512}, {{"max_position_embeddings", 32768}})}};

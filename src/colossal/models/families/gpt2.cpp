@@ -22,20 +22,13 @@ void read_scales(ConfigFields& fields, DecoderConfig& config) {
 }
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config;
-  config.norm = DecoderConfig::Norm::layer;
-  config.gated = false;
+  DecoderConfig config =
+      read_plain_decoder(fields, {.hidden = "n_embd", .layers = "n_layer", .heads = "n_head"});
   config.learned_positions = config.stored_in_out = true;
   config.qkv_bias = config.attention_output_bias = true;
   config.mlp_up_bias = config.mlp_down_bias = true;
-  config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
   config.positions = fields.required_size("n_positions", kMaximumPositions);
-  config.hidden = fields.required_size("n_embd", kMaximumWidth);
-  config.layers = fields.required_size("n_layer", kMaximumLayers);
-  config.heads = config.kv_heads = fields.required_size("n_head", kMaximumWidth);
-  divide_among_heads(config, "n_embd", "n_head");
-  const int64_t inner = fields.size_or_none("n_inner", 4 * kMaximumWidth);
-  config.inner = inner > 0 ? inner : 4 * config.hidden;
+  config.inner = read_inner(fields, "n_inner", config);
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
   // So that the variance of the residual stream does not grow with depth.
@@ -49,10 +42,8 @@ DecoderConfig read(ConfigFields& fields) {
   read_scales(fields, config);
   fields.flag("reorder_and_upcast_attn", false);  // the same but for rounding
   fields.require("add_cross_attention", false);
-  for (const char* field : {"n_ctx", "summary_type", "summary_use_proj", "summary_activation",
-                            "summary_first_dropout", "summary_proj_to_labels"}) {
-    fields.ignore(field);
-  }
+  fields.ignore("n_ctx");
+  ignore_classifier(fields);
   return config;
 }
 

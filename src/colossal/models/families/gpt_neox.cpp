@@ -19,14 +19,9 @@ void simplify(nlohmann::json& config) {
 }
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config;
-  config.norm = DecoderConfig::Norm::layer;
-  config.gated = false;
-  config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
-  config.hidden = fields.required_size("hidden_size", kMaximumWidth);
-  config.layers = fields.required_size("num_hidden_layers", kMaximumLayers);
-  config.heads = config.kv_heads = fields.required_size("num_attention_heads", kMaximumWidth);
-  divide_among_heads(config, "hidden_size", "num_attention_heads");
+  DecoderConfig config = read_plain_decoder(
+      fields,
+      {.hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads"});
   config.inner = fields.required_size("intermediate_size", 4 * kMaximumWidth);
   config.positions = fields.size("max_position_embeddings", 2048, kMaximumPositions);
   config.activation = read_activation(fields, "hidden_act", "gelu");

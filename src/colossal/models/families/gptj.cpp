@@ -7,19 +7,12 @@ namespace colossal::models::gptj {
 namespace {
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config;
-  config.norm = DecoderConfig::Norm::layer;
-  config.gated = false;
+  DecoderConfig config =
+      read_plain_decoder(fields, {.hidden = "n_embd", .layers = "n_layer", .heads = "n_head"});
   config.parallel_branches = config.shared_norm = true;
   config.mlp_up_bias = config.mlp_down_bias = config.head_bias = true;
-  config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
   config.positions = fields.size("n_positions", 2048, kMaximumPositions);
-  config.hidden = fields.required_size("n_embd", kMaximumWidth);
-  config.layers = fields.required_size("n_layer", kMaximumLayers);
-  config.heads = config.kv_heads = fields.required_size("n_head", kMaximumWidth);
-  divide_among_heads(config, "n_embd", "n_head");
-  const int64_t inner = fields.size_or_none("n_inner", 4 * kMaximumWidth);
-  config.inner = inner > 0 ? inner : 4 * config.hidden;
+  config.inner = read_inner(fields, "n_inner", config);
   const int64_t turning = fields.size("rotary_dim", 64, kMaximumWidth);
   if (turning > config.head_size || turning % 2 != 0) {
     throw FieldError(
@@ -35,11 +28,8 @@ DecoderConfig read(ConfigFields& fields) {
   config.attention_dropout = fields.dropout("attn_pdrop", 0);
   config.attention_output_dropout = config.mlp_dropout = fields.dropout("resid_pdrop", 0);
   config.tied_head = fields.flag("tie_word_embeddings", false);
-  for (const char* field :
-       {"n_ctx", "rotary", "scale_attn_weights", "summary_type", "summary_use_proj",
-        "summary_activation", "summary_first_dropout", "summary_proj_to_labels"}) {
-    fields.ignore(field);
-  }
+  for (const char* field : {"n_ctx", "rotary", "scale_attn_weights"}) fields.ignore(field);
+  ignore_classifier(fields);
   return config;
 }
 

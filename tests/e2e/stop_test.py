@@ -101,7 +101,7 @@ class Stop(StoppingTest):
         self.wait_for_phase(run, "first step", "run")
         run.stop("SIGTERM")
         self.assertEqual(run.process.poll(), None)
-        end = time.monotonic() + 1.1
+        end = time.monotonic() + 2  # more than the second within which requests are one, also on a busy machine
         run.wait_for(lambda: time.monotonic() > end)
         run.stop("Ctrl-C")
         self.assertEqual(run.wait(), 128 + signal.SIGINT, run.text)

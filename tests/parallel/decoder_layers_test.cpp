@@ -161,6 +161,10 @@ class Model : public models::LanguageModel {
                            const nn::StepContext& context) override {
     return head_->loss_sum(x, labels, context);
   }
+  at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                                    const nn::StepContext& context) override {
+    return head_->log_probabilities(x, labels, context);
+  }
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          bool last_only) override {
     return head_->logits(x, context, last_only);

@@ -53,6 +53,10 @@ class LyingHead : public nn::VocabularyHead {
                       const nn::StepContext& context) override {
     return layer_->loss_sum(truth(x), labels, context);
   }
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                               const nn::StepContext& context) override {
+    return layer_->log_probabilities(truth(x), labels, context);
+  }
   at::Tensor logits(const at::Tensor& x, const nn::StepContext& context, bool last_only) override {
     return layer_->logits(truth(x), context, last_only);
   }

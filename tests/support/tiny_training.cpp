@@ -40,6 +40,7 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.window_bytes = training.window_bytes;
   config.recompute = training.recompute;
   config.tiers = training.tiers;
+  config.metrics = training.metrics;
   return config;
 }
 
@@ -91,6 +92,7 @@ std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t ste
   std::vector<data::Batch> batches;
   for (int64_t row = 0; row < count; row += micro) {
     batches.push_back(tiny_batch(training, step, begin + row, std::min(micro, count - row)));
+    if (training.fields) training.fields(batches.back());
   }
   return batches;
 }
@@ -102,8 +104,9 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   const auto model = make_model(training, *build);
   EngineConfig config = engine_config(training);
   if (training.order_known) config.order = order_of(training, world.rank(), world.size());
-  const auto count = [](const at::Tensor& labels) { return (labels >= 0).sum().item<int64_t>(); };
-  Engine engine(build->parameters(), pipelined(*model, source_of(training), context, count),
+  Engine engine(build->parameters(),
+                pipelined(*model, source_of(training), context,
+                          training.loss ? training.loss : cross_entropy),
                 context, config);
   engine.chunks().initialise(engine.config().seed);
   for (const nn::ParameterHandle& parameter : engine.chunks().parameters()) {
@@ -120,6 +123,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
     if (world.rank() == 0) {
       result.losses.push_back(done.loss);
       result.grad_norms.push_back(done.grad_norm);
+      result.metrics.push_back(done.metrics);
     }
   }
   engine.chunks().synchronize();

@@ -53,6 +53,11 @@ struct TinyTraining {
   std::function<int64_t(int64_t sample)> sequence_of;
   std::optional<int64_t> end_of_document;     // token; attention stays within documents
   std::map<std::string, at::Tensor> initial;  // weights by our names; empty: from the seed
+  // Another loss than the cross-entropy, and what it tells beside itself; `fields` fills what it
+  // asks for of a batch.
+  HeadLoss loss;
+  std::vector<std::string> metrics;
+  std::function<void(data::Batch& batch)> fields;
   // Labels for which this holds are ignored.
   std::function<bool(int64_t sample, int64_t position)> ignored;
 };
@@ -61,6 +66,7 @@ struct TinyTraining {
 struct TinyResult {
   std::vector<double> losses;
   std::vector<double> grad_norms;
+  std::vector<std::map<std::string, double>> metrics;
   std::map<std::string, at::Tensor> gradients;  // of the last step, of the mean loss
   std::map<std::string, at::Tensor> weights;    // after it
   std::vector<std::map<comm::Ledger::Key, comm::Traffic>> traffic;  // by rank, of all steps

@@ -36,7 +36,14 @@ data::Batch batch_here(const data::Batch& batch, const ParallelContext& context)
   const auto here = [&](const at::Tensor& tensor) {
     return (whole ? tensor : tensor.index_select(1, positions)).to(context.device());
   };
-  return {here(batch.inputs), here(batch.labels), batch.sample_ids};
+  data::Batch part{here(batch.inputs), here(batch.labels), batch.sample_ids};
+  for (const auto& [name, field] : batch.fields) {
+    const bool cut = field.sequence_dim && !whole;
+    const at::Tensor values =
+        cut ? field.values.index_select(*field.sequence_dim, positions) : field.values;
+    part.fields[name] = {values.to(context.device()), field.sequence_dim};
+  }
+  return part;
 }
 
 nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
@@ -44,7 +51,9 @@ nn::StepContext context_of(const data::Batch& batch, const ParallelContext& cont
   const at::Tensor positions = positions_here(batch, context);
   nn::StepContext made =
       nn::make_step_context(batch.inputs.size(0), positions.numel(), context.device());
-  made.positions = positions.to(context.device());
+  const at::Tensor by_row =
+      batch.positions.defined() ? batch.positions.index_select(1, positions) : positions;
+  made.positions = by_row.to(context.device());
   made.whole_sequence = made.length = sequence_of(batch);
   made.seed = seed;
   made.step = steps_done;

@@ -7,7 +7,8 @@ namespace colossal {
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group) {
   constexpr int64_t kFields = 6;
   const auto parameters = static_cast<int64_t>(mine.used.size());
-  at::Tensor message = at::empty({kFields + parameters}, at::kDouble);
+  const auto metrics = static_cast<int64_t>(mine.metrics.size());
+  at::Tensor message = at::empty({kFields + parameters + metrics}, at::kDouble);
   double* data = message.mutable_data_ptr<double>();
   data[0] = mine.loss_sum;
   data[1] = mine.token_count;
@@ -16,6 +17,7 @@ ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& gro
   data[4] = mine.stop_requested;
   data[5] = mine.input_count;
   std::copy(mine.used.begin(), mine.used.end(), data + kFields);
+  std::copy(mine.metrics.begin(), mine.metrics.end(), data + kFields + parameters);
   const at::Tensor sum = message.to(group.device());
   comm::all_reduce(sum, group, comm::Reason::control);
   message = sum.cpu();
@@ -26,7 +28,8 @@ ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& gro
           .squared_norm = data[2],
           .non_finite = data[3],
           .stop_requested = data[4],
-          .used = {data + kFields, data + kFields + parameters}};
+          .used = {data + kFields, data + kFields + parameters},
+          .metrics = {data + kFields + parameters, data + kFields + parameters + metrics}};
 }
 
 }  // namespace colossal

@@ -16,9 +16,11 @@ struct ControlMessage {
   double non_finite = 0;      // ranks that saw a loss or gradient that is not finite
   double stop_requested = 0;  // ranks that were asked to stop
   std::vector<double> used;   // for each parameter: ranks that had a gradient for it
+  // By the place of its name among those that the engine was told: sum and count of each metric.
+  std::vector<double> metrics;
 };
 
-// Sums over `group`; one all-reduce of 8 * (6 + parameters) bytes, booked as `control`.
+// Sums over `group`; one all-reduce of 8 * (6 + parameters + 2 metrics) bytes, booked as `control`.
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group);
 
 }  // namespace colossal

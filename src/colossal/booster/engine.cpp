@@ -53,7 +53,24 @@ Engine::Engine(nn::ParameterList parameters, StagedModel model, const ParallelCo
       activations_(chunks_, config.recompute, config.tiers.activations),
       model_(std::move(model)),
       executor_(context_, model_, chunks_, activations_,
-                {.uses_handles = config.handles_used, .stage_costs = config.stage_costs}) {}
+                {.uses_handles = config.handles_used,
+                 .stage_costs = config.stage_costs,
+                 .metrics = config.metrics}) {}
+
+ControlMessage Engine::empty_message() const {
+  ControlMessage message;
+  message.metrics.resize(2 * config_.metrics.size());
+  return message;
+}
+
+std::map<std::string, double> Engine::means_of_metrics(const ControlMessage& all) const {
+  std::map<std::string, double> means;
+  for (size_t i = 0; i < config_.metrics.size(); ++i) {
+    const double sum = all.metrics[2 * i], count = all.metrics[2 * i + 1];
+    if (count > 0) means[config_.metrics[i]] = sum / count;
+  }
+  return means;
+}
 
 template <typename Part>
 auto Engine::in_step(const Part& part) {
@@ -76,13 +93,13 @@ StepResult Engine::step(const std::vector<data::Batch>& micro_batches,
 void Engine::forward_backward(const std::vector<data::Batch>& micro_batches) {
   COLOSSAL_CHECK(!micro_batches.empty(), "a step of {} micro-batches", micro_batches.size());
   in_step([&] {
-    control_ = {};
+    control_ = empty_message();
     chunks_.begin_step();
     executor_.train(micro_batches, {steps_done_, config_.seed}, gradient_scale(), control_);
     chunks_.finish_reduction();
   });
   for (const data::Batch& batch : micro_batches) {
-    control_.input_count += static_cast<double>(batch.inputs.numel());
+    control_.input_count += static_cast<double>(batch.inputs.numel() - batch.padding);
   }
   // The last stage, which counts labels, may be at a rank that a dry run does not have.
   if (context_.device().is_meta() && control_.token_count == 0) {
@@ -115,6 +132,7 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   result.stop_requested = all.stop_requested > 0;
   result.tokens = std::llround(all.input_count);
   result.learning_rate = schedule_.learning_rate(result.step);
+  result.metrics = means_of_metrics(all);
   if (all.token_count == 0) {
     result.skipped = true;
     return result;
@@ -150,12 +168,16 @@ void Engine::refuse_non_finite(const ControlMessage& mine) {
 }
 
 Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batches,
-                                    const std::function<bool()>& stop_requested) {
-  ControlMessage mine;
-  executor_.evaluate(micro_batches, {steps_done_, config_.seed}, mine);
+                                    const std::function<bool()>& stop_requested,
+                                    const StagedModel* stages) {
+  ControlMessage mine = empty_message();
+  executor_.evaluate(stages ? *stages : model_, micro_batches, {steps_done_, config_.seed}, mine);
   mine.stop_requested = stop_requested() ? 1 : 0;
   const ControlMessage all = reduce(mine, context_);
-  return {all.loss_sum, all.token_count, all.stop_requested > 0};
+  return {.loss_sum = all.loss_sum,
+          .count = all.token_count,
+          .stop_requested = all.stop_requested > 0,
+          .metrics = means_of_metrics(all)};
 }
 
 }  // namespace colossal

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,18 +41,20 @@ struct EngineConfig {
   // Of a micro-batch, by stage, for weights that are sharded or offloaded: see record_order().
   // Unknown: the first micro-batch finds it, with all weights gathered.
   memory::OrderOfStages order;
+  std::vector<std::string> metrics;  // names of all that the loss tells beside itself
   // Of a pipeline: what schedules go by that have a choice. Without stages, all cost the same.
   parallel::pipeline::Costs stage_costs;
 };
 
 struct StepResult {
-  int64_t step = 0;             // updates done, this one included
-  double loss = 0;              // mean over the global batch, before the update
-  double grad_norm = 0;         // of the mean's gradient, before clipping
-  double learning_rate = 0;     // used
-  int64_t tokens = 0;           // inputs of the global batch
-  bool skipped = false;         // no label counted: nothing moved
-  bool stop_requested = false;  // by any rank
+  int64_t step = 0;                            // updates done, this one included
+  double loss = 0;                             // mean over the global batch, before the update
+  double grad_norm = 0;                        // of the mean's gradient, before clipping
+  double learning_rate = 0;                    // used
+  int64_t tokens = 0;                          // inputs of the global batch
+  bool skipped = false;                        // no label counted: nothing moved
+  bool stop_requested = false;                 // by any rank
+  std::map<std::string, double> metrics = {};  // means of what the loss told; without any: left out
 };
 
 // A loss or gradient that is not finite. No rank has updated: the state is that before the step.
@@ -89,16 +92,19 @@ class Engine {
   }
 
   // Sum of losses and count over all replicas' micro-batches, without updates; they may be empty.
-  // Collective. stop_requested: as for step().
+  // Collective. stop_requested: as for step(). stages: another head on the same weights than the
+  // one that is trained; null: that one.
   struct Evaluation {
     double loss_sum = 0;
     double count = 0;
     bool stop_requested = false;
+    std::map<std::string, double> metrics = {};  // as StepResult's
     double mean() const { return count > 0 ? loss_sum / count : 0; }
   };
   Evaluation evaluate(
       const std::vector<data::Batch>& micro_batches,
-      const std::function<bool()>& stop_requested = [] { return false; });
+      const std::function<bool()>& stop_requested = [] { return false; },
+      const StagedModel* stages = nullptr);
 
   // From now on, when training steps carry out what, appended to `times`; null: no more. The
   // schedule of a step of so many micro-batches.
@@ -123,6 +129,8 @@ class Engine {
   auto in_step(const Part& part);
   StepResult run_update(const UpdateRequest& request);
   double gradient_scale() const;
+  ControlMessage empty_message() const;
+  std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
   void refuse_non_finite(const ControlMessage& control);
 
   const ParallelContext& context_;

@@ -49,6 +49,7 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
     line["device_peak_bytes"] = static_cast<int64_t>(metrics.device_peak_bytes);
   }
   if (!std::isnan(metrics.validation_loss)) line["validation_loss"] = metrics.validation_loss;
+  for (const auto& [name, value] : metrics.of_task) line[name] = value;
   return line;
 }
 
@@ -73,6 +74,7 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
   for (const auto& [kind, bytes] : metrics.memory_by_kind) {
     scalars.push_back({"memory_by_kind/" + kind, bytes});
   }
+  for (const auto& [name, value] : metrics.of_task) scalars.push_back({"tune/" + name, value});
   if (!std::isnan(metrics.validation_loss)) {
     scalars.push_back({"validation/loss", metrics.validation_loss});
   }

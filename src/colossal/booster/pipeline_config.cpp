@@ -44,10 +44,6 @@ StageCosts head_costs(const models::ModelFacts& facts) {
   return {.forward = 4 * weights, .input_gradient = 0, .weight_gradient = 2 * weights};
 }
 
-double total(const StageCosts& costs) {
-  return costs.forward + costs.input_gradient + costs.weight_gradient;
-}
-
 std::vector<int64_t> cut_blocks(const ParallelConfig& config, const models::ModelFacts& facts,
                                 int64_t sequence_length, int num_stages) {
   std::vector<int> blocks;
@@ -55,8 +51,8 @@ std::vector<int64_t> cut_blocks(const ParallelConfig& config, const models::Mode
     blocks.assign(config.pp_layers->begin(), config.pp_layers->end());
     parallel::pipeline::check_stage_cut(blocks, static_cast<int>(facts.layers), num_stages);
   } else {
-    const std::vector<double> costs(facts.layers, total(block_costs(facts, sequence_length)));
-    blocks = parallel::pipeline::cut_stages(costs, /*embedding_cost=*/0, total(head_costs(facts)),
+    const std::vector<double> costs(facts.layers, block_costs(facts, sequence_length).total());
+    blocks = parallel::pipeline::cut_stages(costs, /*embedding_cost=*/0, head_costs(facts).total(),
                                             num_stages);
   }
   return {blocks.begin(), blocks.end()};

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -47,9 +48,11 @@ StageState with_gradients(const StageState& state) {
 // One step, or one evaluation.
 class PipelineExecutor::Run {
  public:
-  Run(PipelineExecutor& executor, std::span<const data::Batch> micro_batches, const Step& step,
-      double upstream, bool training, ControlMessage& control)
+  Run(PipelineExecutor& executor, const StagedModel& model,
+      std::span<const data::Batch> micro_batches, const Step& step, double upstream, bool training,
+      ControlMessage& control)
       : executor_(executor),
+        model_(model),
         context_(executor.context_),
         chunks_(executor.chunks_),
         micro_batches_(micro_batches),
@@ -201,7 +204,7 @@ class PipelineExecutor::Run {
     message.action = action;
     if (!has_sequences(action)) return message;
     const comm::Group& channel = context_.stage_channel(border, way);
-    StageState like = executor_.model_.state_like(border, batch_of(action));
+    StageState like = model_.state_like(border, batch_of(action));
     if (way == Way::backward) like = with_gradients(like);
     for (const at::Tensor& tensor : like) {
       message.tensors.push_back(at::empty_like(tensor, tensor.options().device(context_.device())));
@@ -245,7 +248,7 @@ class PipelineExecutor::Run {
     if (training_) step.block_runner = &executor_.activations_;
     std::optional<memory::FetchOnDispatch> fetching;
     if (!executor_.options_.uses_handles && chunks_.weights_go_away()) fetching.emplace(chunks_);
-    return executor_.model_.run(action.stage, inputs, batch_here(batch, context_), step);
+    return model_.run(action.stage, inputs, batch_here(batch, context_), step);
   }
 
   void forward(const Action& action, size_t position) {
@@ -291,8 +294,16 @@ class PipelineExecutor::Run {
   }
 
   void count(const LossSum& loss) {
-    control_.token_count += static_cast<double>(loss.count);
-    if (!loss.sum.is_meta()) control_.loss_sum += loss.sum.item<double>();
+    control_.token_count += static_cast<double>(loss.count) / loss.copies;
+    if (loss.sum.is_meta()) return;
+    control_.loss_sum += loss.sum.item<double>() / loss.copies;
+    for (const auto& [name, metric] : loss.metrics) {
+      const std::vector<std::string>& names = executor_.options_.metrics;
+      const auto place = std::ranges::find(names, name) - names.begin();
+      COLOSSAL_CHECK(place < std::ssize(names), "the engine was not told of a metric \"{}\"", name);
+      control_.metrics[2 * place] += metric.sum.item<double>();
+      control_.metrics[2 * place + 1] += metric.count;
+    }
   }
 
   void backward(const Action& action) {
@@ -360,6 +371,7 @@ class PipelineExecutor::Run {
   }
 
   PipelineExecutor& executor_;
+  const StagedModel& model_;
   const ParallelContext& context_;
   memory::ChunkEngine& chunks_;
   std::span<const data::Batch> micro_batches_;
@@ -420,13 +432,14 @@ const PipelineExecutor::Schedule& PipelineExecutor::evaluation_schedule(size_t n
 
 void PipelineExecutor::train(std::span<const data::Batch> micro_batches, const Step& step,
                              double upstream, ControlMessage& control) {
-  Run(*this, micro_batches, step, upstream, /*training=*/true, control).run();
+  Run(*this, model_, micro_batches, step, upstream, /*training=*/true, control).run();
 }
 
-void PipelineExecutor::evaluate(std::span<const data::Batch> micro_batches, const Step& step,
+void PipelineExecutor::evaluate(const StagedModel& model,
+                                std::span<const data::Batch> micro_batches, const Step& step,
                                 ControlMessage& control) {
   const at::NoGradGuard no_grad;
-  Run(*this, micro_batches, step, /*upstream=*/0, /*training=*/false, control).run();
+  Run(*this, model, micro_batches, step, /*upstream=*/0, /*training=*/false, control).run();
 }
 
 }  // namespace colossal

@@ -29,6 +29,7 @@ class PipelineExecutor {
     // false for a foreign module, whose weights are fetched as operators receive them.
     bool uses_handles = true;
     parallel::pipeline::Costs stage_costs;  // see EngineConfig
+    std::vector<std::string> metrics;       // the same
   };
   // All must outlive it.
   PipelineExecutor(const ParallelContext& context, const StagedModel& model,
@@ -45,8 +46,8 @@ class PipelineExecutor {
   void train(std::span<const data::Batch> micro_batches, const Step& step, double upstream,
              ControlMessage& control);
   // Losses and counts without gradients. Micro-batches may have no sequences.
-  void evaluate(std::span<const data::Batch> micro_batches, const Step& step,
-                ControlMessage& control);
+  void evaluate(const StagedModel& model, std::span<const data::Batch> micro_batches,
+                const Step& step, ControlMessage& control);
 
   using Schedule = parallel::pipeline::Schedule;
   const Schedule& training_schedule(size_t num_micro_batches);

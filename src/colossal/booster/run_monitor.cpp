@@ -46,11 +46,11 @@ int64_t num_rank_figures(const ParallelContext& context) {
 }
 
 RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
-                       const TrainingData& data, StepMemory& memory)
+                       std::vector<std::string> shown_metrics, StepMemory& memory)
     : job_(job),
       context_(context),
       engine_(engine),
-      data_(data),
+      shown_metrics_(std::move(shown_metrics)),
       memory_(memory),
       writes_(context.rank() == 0),
       sent_before_(sent_so_far()) {
@@ -157,6 +157,7 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   pending_->model_flops_utilization = flops / seconds / gemm_flops_;
   pending_->memory_peak_bytes = 0;
   pending_->skipped = result.skipped;
+  pending_->of_task = result.metrics;
   if (validation_loss) pending_->validation_loss = *validation_loss;
   exchange();
   if (!writes_) return;
@@ -263,11 +264,17 @@ void RunMonitor::show(const report::StepMetrics& metrics) {
   const std::string validation = std::isnan(metrics.validation_loss)
                                      ? ""
                                      : fmt::format(" (validation {:.4f})", metrics.validation_loss);
+  std::string of_task;
+  for (const std::string& name : shown_metrics_) {
+    const auto found = metrics.of_task.find(name);
+    if (found == metrics.of_task.end()) continue;
+    of_task += fmt::format(" | {} {:.4g}", name, found->second);
+  }
   const double tokens = metrics.tokens;
   const double gemm_share =
       tokens * job_.model.facts.flops_per_token(job_.sequence_length) / gemm_flops_;
   progress_->update(metrics.step, [=, loss = metrics.loss](double steps_per_second) {
-    return fmt::format("loss {:.4f}{} | {} | {:.0f} % of GEMM | {}", loss, validation,
+    return fmt::format("loss {:.4f}{}{} | {} | {:.0f} % of GEMM | {}", loss, validation, of_task,
                        format_rate(steps_per_second * tokens, "tokens"),
                        100 * steps_per_second * gemm_share,
                        format_bytes(machine::peak_resident_bytes()));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "colossal/base/progress.h"
 #include "colossal/booster/engine.h"
@@ -15,7 +16,6 @@
 #include "colossal/booster/profiler.h"
 #include "colossal/booster/run_timeline.h"
 #include "colossal/booster/step_memory.h"
-#include "colossal/booster/training_data.h"
 
 namespace colossal {
 
@@ -25,9 +25,10 @@ int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {
  public:
-  // Collective over all ranks, as all members are; rank 0 writes.
+  // Collective over all ranks, as all members are; rank 0 writes. shown_metrics: those of the task
+  // that the progress line has.
   RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
-             const TrainingData& data, StepMemory& memory);
+             std::vector<std::string> shown_metrics, StepMemory& memory);
 
   void start(int64_t steps_done);
   void begin_step();
@@ -55,7 +56,7 @@ class RunMonitor {
   const Job& job_;
   const ParallelContext& context_;
   Engine& engine_;
-  const TrainingData& data_;
+  std::vector<std::string> shown_metrics_;
   StepMemory& memory_;
   bool writes_ = false;  // rank 0
   // FLOP/s of all ranks' threads together, in the compute type: as measured at the start, or what a

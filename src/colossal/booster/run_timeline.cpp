@@ -124,15 +124,11 @@ int num_micro_batches(std::span<const RankTimes> ranks) {
   return number;
 }
 
-double total(const parallel::pipeline::StageCosts& stage) {
-  return stage.forward + stage.input_gradient + stage.weight_gradient;
-}
-
 std::string describe_stages(const Costs& costs, const Strategy& strategy) {
   if (strategy.num_stages() == 1 || costs.stages.empty()) return {};
   std::vector<std::string> took;
   for (const parallel::pipeline::StageCosts& stage : costs.stages) {
-    took.push_back(fmt::format("{:.2f}", 1e3 * total(stage)));
+    took.push_back(fmt::format("{:.2f}", 1e3 * stage.total()));
   }
   std::string text = fmt::format("\na micro-batch takes its stages {} ms", fmt::join(took, " + "));
   const std::vector<int> cut = better_cut(costs, strategy.stage_blocks);
@@ -180,7 +176,7 @@ Costs measured_costs(std::span<const RankTimes> ranks, int num_stages) {
 }
 
 std::vector<int> better_cut(const Costs& measured, const std::vector<int64_t>& stage_blocks) {
-  const auto took = [&](size_t stage) { return total(measured.stages[stage]); };
+  const auto took = [&](size_t stage) { return measured.stages[stage].total(); };
   const size_t last = stage_blocks.size() - 1;
   Mean block;
   for (size_t stage = 1; stage < last; ++stage) {

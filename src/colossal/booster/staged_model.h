@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "colossal/data/batch.h"
@@ -19,6 +21,15 @@ namespace colossal {
 struct LossSum {
   at::Tensor sum;  // a scalar with a graph
   int64_t count = 0;
+  // How many ranks of a replica have this same loss, where it is made of whole sequences that
+  // several ranks share. The ranks of a tensor-parallel group do not count.
+  int copies = 1;
+  // What else a step tells: the mean of each over all micro-batches and ranks, by name.
+  struct Metric {
+    at::Tensor sum;    // a scalar
+    double count = 0;  // of what was summed
+  };
+  std::map<std::string, Metric> metrics = {};
 };
 using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
 
@@ -45,15 +56,20 @@ struct StagedModel {
 // All of it in one stage.
 StagedModel one_stage(LossFunction loss);
 
-using CountLabels = std::function<int64_t(const at::Tensor& labels)>;
-inline int64_t count_all_labels(const at::Tensor& labels) {
-  return labels.numel();
-}
+// The loss of a language model from the residual stream after its last block.
+using HeadLoss = std::function<LossSum(models::LanguageModel& model, const at::Tensor& x,
+                                       const data::Batch& batch, const nn::StepContext& context)>;
+// The mean cross-entropy of the labels that are not ignored. The second form is for batches that
+// ignore none, and need not look.
+LossSum cross_entropy(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+                      const nn::StepContext& context);
+LossSum cross_entropy_of_all(models::LanguageModel& model, const at::Tensor& x,
+                             const data::Batch& batch, const nn::StepContext& context);
 
 // A language model in the stages of `strategy`: blocks as it cuts them, the embedding before the
-// first, the head after the last. count: labels of a micro-batch that are not ignored. The model
-// must outlive it. Without state_like: see state_shapes.h.
+// first, the head and the loss after the last. The model must outlive it. Without state_like: see
+// state_shapes.h.
 StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy,
-                      CountLabels count = count_all_labels);
+                      HeadLoss loss = cross_entropy_of_all);
 
 }  // namespace colossal

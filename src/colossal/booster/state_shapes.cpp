@@ -58,8 +58,10 @@ StageState StateShapes::run(int stage, const data::Batch& batch) {
   const auto on_meta = [](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.to(at::kMeta) : tensor;
   };
-  const data::Batch dry{on_meta(batch.inputs), on_meta(batch.labels), batch.sample_ids,
-                        on_meta(batch.documents)};
+  const data::Batch dry{.inputs = on_meta(batch.inputs),
+                        .labels = on_meta(batch.labels),
+                        .sample_ids = batch.sample_ids,
+                        .documents = on_meta(batch.documents)};
   const nn::StepContext step = context_of(dry, model_->context, 0, 0, /*training=*/false);
   const data::Batch here = batch_here(dry, model_->context);
   StageState state;
@@ -70,8 +72,8 @@ StageState StateShapes::run(int stage, const data::Batch& batch) {
 }
 
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
-                      const ParallelContext& context, CountLabels count) {
-  StagedModel stages = stages_of(model, context.strategy(), std::move(count));
+                      const ParallelContext& context, HeadLoss loss) {
+  StagedModel stages = stages_of(model, context.strategy(), std::move(loss));
   if (context.strategy().num_stages() == 1) return stages;
   const auto shapes = std::make_shared<StateShapes>(source, context);
   stages.state_like = [shapes](int stage, const data::Batch& batch) {

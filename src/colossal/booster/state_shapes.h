@@ -41,6 +41,6 @@ class StateShapes {
 
 // stages_of(), with what its stages pass on where there are several.
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
-                      const ParallelContext& context, CountLabels count = count_all_labels);
+                      const ParallelContext& context, HeadLoss loss = cross_entropy_of_all);
 
 }  // namespace colossal

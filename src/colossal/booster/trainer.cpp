@@ -84,19 +84,19 @@ Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& 
 class Trainer {
  public:
   Trainer(const Job& job, const ParallelContext& context, const TrainingHooks& hooks,
-          RunFolders& folders)
+          const MakeTask& make_task, RunFolders& folders)
       : job_(job),
         hooks_(hooks),
         context_(context),
         checkpoints_(folders.checkpoints()),
-        data_(job, context_, hooks.during_set_up),
-        saved_model_(describe_saved_model(job, data_.tokenizer())),
+        task_(make_task(job, context_, hooks.during_set_up)),
+        saved_model_(describe_saved_model(job, task_->tokenizer())),
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
-        engine_(build_->parameters(), pipelined(*model_, source_of(job), context_), context_,
-                ordered_engine_config(job, context_.rank())),
-        monitor_(job, context_, engine_, data_, memory_) {
+        engine_(build_->parameters(), pipelined(*model_, source_of(job), context_, task_->loss()),
+                context_, config_of_engine()),
+        monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
     if (const auto start = folders.start()) {
       resume(*start);
     } else if (!job_.model.weights.empty()) {
@@ -106,12 +106,13 @@ class Trainer {
       if (!folder.empty()) log::info("random initial weights: {} holds no weights", folder);
       engine_.chunks().initialise(engine_.config().seed);
     }
+    task_->begin(*model_, engine_);
   }
 
   TrainingSummary run() {
     monitor_.start(engine_.steps_done());
     if (engine_.steps_done() >= job_.config.train.steps) tell_done();
-    data::BatchLoader loader = data_.training_loader(engine_.steps_done());
+    data::BatchLoader loader = task_->training_loader(engine_.steps_done());
     hooks_.set_up_done();
     while (engine_.steps_done() < job_.config.train.steps && !summary_.stopped) {
       step(loader);
@@ -121,6 +122,12 @@ class Trainer {
   }
 
  private:
+  EngineConfig config_of_engine() const {
+    EngineConfig config = ordered_engine_config(job_, context_.rank());
+    config.metrics = task_->metrics();
+    return config;
+  }
+
   void load_weights() {
     memory::ChunkEngine& chunks = engine_.chunks();
     checkpoint::read_weights(
@@ -132,7 +139,7 @@ class Trainer {
   void resume(const std::filesystem::path& path) {
     const nlohmann::json state = checkpoint::load(path, engine_.chunks(), description());
     engine_.set_steps_done(state.at("step"));
-    data_.check_resumed(state.at("data"));
+    task_->check_resumed(state.at("data"));
     log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
   }
 
@@ -144,7 +151,8 @@ class Trainer {
   void step(data::BatchLoader& loader) {
     if (save_ && save_->done()) finish_save();
     monitor_.begin_step();
-    const std::vector<data::Batch> micro_batches = loader.next();
+    std::vector<data::Batch> micro_batches = loader.next();
+    task_->complete(micro_batches, engine_);
     StepResult result;
     try {
       result = engine_.step(micro_batches,
@@ -161,7 +169,7 @@ class Trainer {
     summary_.stopped = result.stop_requested && !last;
     const int64_t every = job_.config.train.evaluate_every;
     std::optional<double> validation_loss;
-    if (data_.has_validation() && !summary_.stopped &&
+    if (task_->has_validation() && !summary_.stopped &&
         (last || (every > 0 && result.step % every == 0))) {
       validation_loss = summary_.validation_loss = evaluate(/*may_stop=*/!last);
     }
@@ -184,9 +192,11 @@ class Trainer {
   // Mean loss; none where a request to stop broke it off, so that the save need not wait for it.
   std::optional<double> evaluate(bool may_stop) {
     Engine::Evaluation sum;
-    data::BatchLoader loader = data_.validation_loader();
-    for (int64_t step = 0; step < data_.num_validation_steps(); ++step) {
-      const Engine::Evaluation part = engine_.evaluate(loader.next(), hooks_.stop_requested);
+    data::BatchLoader loader = task_->validation_loader();
+    for (int64_t step = 0; step < task_->num_validation_steps(); ++step) {
+      std::vector<data::Batch> micro_batches = loader.next();
+      task_->complete(micro_batches, engine_);
+      const Engine::Evaluation part = engine_.evaluate(micro_batches, hooks_.stop_requested);
       if (part.stop_requested && may_stop) {
         log::info("evaluation of step {} broken off", engine_.steps_done());
         summary_.stopped = true;
@@ -240,7 +250,7 @@ class Trainer {
     description.state = {{"version", kStateVersion},
                          {"step", engine_.steps_done()},
                          {"seed", engine_.config().seed},
-                         {"data", data_.state()},
+                         {"data", task_->state()},
                          {"precision", describe(job_.precision)},
                          {"threads", job_.threads},
                          {"ranks", context_.world().size()}};
@@ -251,7 +261,7 @@ class Trainer {
   const TrainingHooks& hooks_;
   const ParallelContext& context_;
   checkpoint::RunFolder* checkpoints_;  // null: the run keeps none
-  TrainingData data_;
+  std::unique_ptr<TrainingTask> task_;
   const SavedModel saved_model_;
   StepMemory memory_;  // before the model, which it counts
   std::unique_ptr<nn::Builder> build_;
@@ -265,7 +275,13 @@ class Trainer {
 
 }  // namespace
 
-TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks) {
+std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const ParallelContext& context,
+                                                     const std::function<void()>& preparing) {
+  return std::make_unique<TrainingData>(job, context, preparing);
+}
+
+TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks,
+                      const MakeTask& make_task) {
   const ParallelContext context(world, job.strategy);
   if (context.rank() == 0) {
     for (const std::string& warning : job.warnings) log::warn("{}", warning);
@@ -274,7 +290,7 @@ TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& h
   const Job settled =
       settle_memory(settle_precision(job, context, folders.start()), context, hooks);
   prove_swap_folder(settled, context);
-  return Trainer(settled, context, hooks, folders).run();
+  return Trainer(settled, context, hooks, make_task, folders).run();
 }
 
 }  // namespace colossal

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "colossal/booster/job.h"
+#include "colossal/booster/training_task.h"
 #include "colossal/comm/world.h"
 
 namespace colossal {
@@ -32,8 +33,13 @@ struct TrainingSummary {
   bool saved = true;     // false: the last checkpoint failed
 };
 
+// Learns to predict the next token of data.train.
+std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const ParallelContext& context,
+                                                     const std::function<void()>& preparing);
+
 // Runs `job` as one of the ranks of `world`, to its end. Throws ConfigError, IoError, CommError,
 // NonFiniteError (after saving the state before that step).
-TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks);
+TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks,
+                      const MakeTask& make_task = make_language_modeling);
 
 }  // namespace colossal

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "colossal/booster/job.h"
+#include "colossal/booster/training_task.h"
 #include "colossal/data/batch.h"
 #include "colossal/data/batch_loader.h"
 #include "colossal/data/mixture.h"
@@ -30,7 +31,8 @@ data::Corpus open_corpus(const std::vector<std::string>& files, const text::Toke
 // empty where it does not, as far as the older one knows.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
 
-class TrainingData {
+// Learns to predict the next token of a text.
+class TrainingData final : public TrainingTask {
  public:
   // Opens, and tokenizes where needed; calls `tokenizing` meanwhile. Collective: throws ConfigError
   // on all ranks where one has found other contents than rank 0; throws what `tokenizing`,
@@ -38,19 +40,16 @@ class TrainingData {
   TrainingData(const Job& job, const ParallelContext& context,
                const std::function<void()>& tokenizing);
 
-  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
-  bool has_validation() const { return validation_.has_value(); }
+  const text::Tokenizer& tokenizer() const override { return *tokenizer_; }
+  bool has_validation() const override { return validation_.has_value(); }
 
-  // This replica's micro-batches of the steps after `steps_done`.
-  data::BatchLoader training_loader(int64_t steps_done) const;
-  data::BatchLoader validation_loader() const;
-  int64_t num_validation_steps() const;
+  data::BatchLoader training_loader(int64_t steps_done) const override;
+  data::BatchLoader validation_loader() const override;
+  int64_t num_validation_steps() const override;
 
-  // What the run's samples depend on, for a checkpoint, and its check on resuming: rank 0 warns of
-  // another corpus (by its contents), tokenizer, sequence length or order. A run may go on with
-  // new data, so it is no error.
-  nlohmann::json state() const;
-  void check_resumed(const nlohmann::json& state) const;
+  // The corpus (by its contents), tokenizer, sequence length and order.
+  nlohmann::json state() const override;
+  void check_resumed(const nlohmann::json& state) const override;
 
  private:
   const Job& job_;

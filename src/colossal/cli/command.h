@@ -13,13 +13,14 @@ enum ExitCode {
   kFailed = 1,    // a file, a last save, non-finite numbers, a stop that kept nothing
   kBadUsage = 2,  // or configuration
   kRankDied = 3,
-  // train: on request, before its last step; the same command goes on. A second request that
-  // insists ends it with 128 + signal.
+  // train and tune: on request, before its last step; the same command goes on. A second request
+  // that insists ends it with 128 + signal.
   kStopped = cluster::kStoppedExitCode,
 };
 
 void add_train(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
+void add_tune(CLI::App& app, int& exit_code);
 void add_generate(CLI::App& app, int& exit_code);
 void add_evaluate(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);

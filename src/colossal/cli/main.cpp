@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   add_train(app, exit_code);
+  add_tune(app, exit_code);
   add_plan(app, exit_code);
   add_generate(app, exit_code);
   add_evaluate(app, exit_code);

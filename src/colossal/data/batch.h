@@ -4,13 +4,22 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "colossal/data/corpus.h"
 
 namespace colossal::data {
+
+// Numbers beside the tokens: of each sequence [batch, ..], or, where a dim runs over its positions,
+// cut like them where several ranks share a sequence.
+struct BatchField {
+  at::Tensor values;
+  std::optional<int64_t> sequence_dim = std::nullopt;
+};
 
 struct Batch {
   at::Tensor inputs;  // tokens [batch, sequence] int64, on the CPU (a user's module: anything)
@@ -21,6 +30,10 @@ struct Batch {
   // The document of each input, [batch, sequence] int64, where attention shall stay within them;
   // numbers have a meaning within their sequence only. Undefined: a sequence is one document.
   at::Tensor documents = {};
+  // The position of each input, [batch, sequence] int64. Undefined: 0, 1, ... in each sequence.
+  at::Tensor positions = {};
+  int64_t padding = 0;  // inputs that are there only to fill rows: they are no tokens to count
+  std::map<std::string, BatchField> fields = {};  // what a loss asks for, by name
 };
 
 // Of inputs [batch, sequence]: which document of its sequence each is of, from 0. The token that

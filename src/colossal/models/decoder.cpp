@@ -56,6 +56,11 @@ at::Tensor Decoder::head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
   return head_->loss_sum(normed(x, context), labels, context);
 }
 
+at::Tensor Decoder::head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                                           const nn::StepContext& context) {
+  return head_->log_probabilities(normed(x, context), labels, context);
+}
+
 at::Tensor Decoder::head_logits(const at::Tensor& x, const nn::StepContext& context,
                                 bool last_only) {
   return head_->logits(normed(x, context), context, last_only);

@@ -20,6 +20,8 @@ class Decoder : public LanguageModel {
   at::Tensor run_blocks(Range blocks, const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                            const nn::StepContext& context) override;
+  at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                                    const nn::StepContext& context) override;
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          bool last_only) override;
 

@@ -28,6 +28,9 @@ class LanguageModel {
   // ignored), and logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary].
   virtual at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                    const nn::StepContext& context) = 0;
+  // The same: the log-probability of each label, [batch, sequence], 0 where it is ignored.
+  virtual at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                                            const nn::StepContext& context) = 0;
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                                  bool last_only) = 0;
 
@@ -35,6 +38,10 @@ class LanguageModel {
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
                       const nn::StepContext& context) {
     return head_loss_sum(hidden(tokens, context), labels, context);
+  }
+  at::Tensor log_probabilities(const at::Tensor& tokens, const at::Tensor& labels,
+                               const nn::StepContext& context) {
+    return head_log_probabilities(hidden(tokens, context), labels, context);
   }
   at::Tensor logits(const at::Tensor& tokens, const nn::StepContext& context,
                     bool last_only = false) {

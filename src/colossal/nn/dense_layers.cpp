@@ -147,6 +147,16 @@ at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& 
                                    parts_.logit_options(scope));
 }
 
+at::Tensor DenseVocabularyHead::log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                                                  const StepContext&) {
+  LayerScope scope("vocabulary_head");
+  const TokenTable& table = parts_.table;
+  return ops::linear_log_probabilities(x.flatten(0, 1), table.blocks("vocabulary_head"),
+                                       labels.flatten(), table.vocabulary(), {}, nullptr,
+                                       parts_.logit_options(scope))
+      .view(labels.sizes());
+}
+
 at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,
                                        bool last_only) {
   LayerScope scope("vocabulary_head");

@@ -131,6 +131,8 @@ class DenseVocabularyHead : public VocabularyHead {
   explicit DenseVocabularyHead(VocabularyHeadParts parts) : parts_(std::move(parts)) {}
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override;
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                               const StepContext& context) override;
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override;
 
  private:

@@ -94,6 +94,10 @@ class VocabularyHead {
   // in an fp64 model); the logits are never held whole.
   virtual at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                               const StepContext& context) = 0;
+  // Log-probability of each label, [batch, sequence] in that type, 0 where it is ignored. Each
+  // token's gradient counts; the backward pass makes the logits once more.
+  virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                                       const StepContext& context) = 0;
   // Logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary], of the last
   // position.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) = 0;

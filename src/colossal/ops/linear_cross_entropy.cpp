@@ -575,7 +575,7 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
 
 // The statistics of VocabularyShard::combine over one block of rows more than `before`. What comes
 // back along the statistics is not their gradient but what each block needs to make the logits':
-// the largest logit and the sum over the whole vocabulary, and the gradient of the loss.
+// the largest logit and the sum over the whole vocabulary, and the gradient of each token's loss.
 struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& before, const at::Tensor& x,
                             const at::Tensor& part, const at::Tensor& labels,
@@ -630,6 +630,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
         return tensor.narrow(dim, tokens.begin, tokens.size());
       };
       shard_functions(logits).to_gradient(logits, of(here), of(ignored), of(whole, 1), soft_cap);
+      logits.mul_(of(whole[2]).unsqueeze(1));
       add_bias_gradient(logits, bias_gradient);
       if (x_needs_gradient) {
         product_out(of(x_gradient), logits, weight);
@@ -643,10 +644,11 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       x_gradient = at::Tensor();
       if (weight_needs_gradient) weight_gradient = at::zeros_like(weight);
     } else {
-      const at::Tensor factor = whole[2][0];
-      x_gradient = scaled(x_gradient, factor, x.scalar_type());
-      weight_gradient = scaled(weight_gradient, factor, x.scalar_type());
-      bias_gradient = scaled(bias_gradient, factor, x.scalar_type());
+      const auto narrow = [&](at::Tensor& gradient) {
+        if (gradient.defined()) gradient = gradient.to(x.scalar_type());
+      };
+      narrow(weight_gradient);
+      narrow(bias_gradient);
     }
     if (weight_needs_gradient && place.ranks) {
       weight_gradient = place.ranks->give_back(weight_gradient, part.sizes(), place.index);
@@ -658,24 +660,22 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
 
 using Combine = std::function<void(const at::Tensor&)>;
 
-// The sum of the losses from statistics over all rows here. Back goes what BlockStatistics takes.
-struct LossOfStatistics : torch::autograd::Function<LossOfStatistics> {
+// Log-probabilities [tokens] of the labels, 0 where they are ignored, from statistics over all rows
+// here. Back goes what BlockStatistics takes.
+struct LogProbabilities : torch::autograd::Function<LogProbabilities> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& statistics,
                             const at::Tensor& labels, const Combine* combine) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor whole = statistics.clone();
     if (*combine) (*combine)(whole);
     context->save_for_backward({whole});
-    return losses_of(whole)
-        .masked_fill_(labels.eq(kIgnoredLabel), 0)
-        .sum(at::kDouble)
-        .to(whole.scalar_type());
+    return losses_of(whole).neg_().masked_fill_(labels.eq(kIgnoredLabel), 0);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor whole = context->get_saved_variables()[0].clone();
-    whole.select(0, 2).copy_(gradients[0].expand({whole.size(1)}));
+    whole.select(0, 2).copy_(gradients[0].neg());
     return {whole, {}, {}};
   }
 };
@@ -697,11 +697,11 @@ at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options
   return (logits / options.soft_cap).tanh() * options.soft_cap;
 }
 
-at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
-                                const at::Tensor& labels, int64_t vocabulary,
-                                const Combine& combine, const BlockRanks* ranks,
-                                const LogitOptions& options, int64_t bias_begin,
-                                int64_t logits_bytes) {
+at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
+                                    const at::Tensor& labels, int64_t vocabulary,
+                                    const Combine& combine, const BlockRanks* ranks,
+                                    const LogitOptions& options, int64_t bias_begin,
+                                    int64_t logits_bytes) {
   const at::Tensor rows = times(x, options.scale).contiguous(), flat_labels = labels.contiguous();
   const at::Tensor bias = times(options.bias, options.scale);
   if (labels.is_cpu()) check_labels(flat_labels, vocabulary);
@@ -720,7 +720,17 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
         recording && (rows.requires_grad() || needs_gradient(bias)),
         recording && weight.requires_grad(), logits_bytes);
   });
-  return LossOfStatistics::apply(statistics, flat_labels, &combine);
+  return LogProbabilities::apply(statistics, flat_labels, &combine);
+}
+
+at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
+                                const at::Tensor& labels, int64_t vocabulary,
+                                const Combine& combine, const BlockRanks* ranks,
+                                const LogitOptions& options, int64_t bias_begin,
+                                int64_t logits_bytes) {
+  const at::Tensor found = linear_log_probabilities(x, table, labels, vocabulary, combine, ranks,
+                                                    options, bias_begin, logits_bytes);
+  return found.sum(at::kDouble).neg().to(found.scalar_type());
 }
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,

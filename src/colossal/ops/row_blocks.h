@@ -36,11 +36,23 @@ class BlockRanks {
                                size_t block) const = 0;
 };
 
-// As linear_cross_entropy() of the whole table, or where `combine` is given of this rank's part of
-// it (VocabularyShard::combine). vocabulary: rows over all ranks. The softmax statistics of the
-// blocks are combined as they come; the backward pass makes each block's logits anew: four products
-// instead of three, and what is kept for it is x and three numbers a token. The bias is that of all
-// rows that this rank visits, from global row `bias_begin` on.
+// Log-probabilities [tokens] of labels [tokens], 0 where they are ignored, in fp32 (fp64 for fp64),
+// under the softmax of the logits x table^T. Differentiable in x, table and bias; each token's
+// gradient counts. x, labels, options and logits_bytes: as for linear_cross_entropy() of the whole
+// table, or where `combine` is given of this rank's part of it (VocabularyShard::combine).
+// vocabulary: rows over all ranks. The softmax statistics of the blocks are combined as they come;
+// the backward pass makes each block's logits anew: four products instead of three, and what is
+// kept for it is x and three numbers a token. The bias is that of all rows that this rank visits,
+// from global row `bias_begin` on.
+at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
+                                    const at::Tensor& labels, int64_t vocabulary,
+                                    const std::function<void(const at::Tensor&)>& combine = {},
+                                    const BlockRanks* ranks = nullptr,
+                                    const LogitOptions& options = {}, int64_t bias_begin = 0,
+                                    int64_t logits_bytes = kDefaultLogitsBytes);
+
+// The sum of the cross-entropies, made the same way: linear_cross_entropy() of a table that is here
+// by blocks.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
                                 const at::Tensor& labels, int64_t vocabulary,
                                 const std::function<void(const at::Tensor&)>& combine = {},

@@ -231,6 +231,18 @@ class VocabularyHead : public nn::VocabularyHead {
                                      parts_.logit_options(scope));
   }
 
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                               const StepContext& context) override {
+    nn::LayerScope scope("vocabulary_head");
+    const nn::TokenTable& table = parts_.table;
+    const ops::VocabularyShard shard = vocabulary_shard(table.vocabulary(), ranks_.group);
+    return ops::linear_log_probabilities(ranks_.begin_pair(x, context).flatten(0, 1),
+                                         table.blocks("vocabulary_head"), labels.flatten(),
+                                         shard.vocabulary, shard.combine, nullptr,
+                                         parts_.logit_options(scope), parts_.rows.begin)
+        .view(labels.sizes());
+  }
+
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
     nn::LayerScope scope("vocabulary_head");
     at::Tensor used = ranks_.begin_pair(x, context);

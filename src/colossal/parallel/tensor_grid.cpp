@@ -197,6 +197,25 @@ class GridHead : public nn::VocabularyHead {
         grid_.within.tokens);
   }
 
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                               const StepContext& context) override {
+    const Range here = grid_.within.batch.here(context.batch);
+    const at::Tensor labels_here = labels.narrow(0, here.begin, here.size());
+    const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
+    nn::LayerScope scope("vocabulary_head");
+    const at::Tensor found =
+        ops::linear_log_probabilities(tokens_of(x, context), parts_.table.blocks("vocabulary_head"),
+                                      labels_here.flatten(), vocabulary(), shard.combine, &ranks_,
+                                      parts_.logit_options(scope), parts_.rows.begin)
+            .view(labels_here.sizes());
+    // Each sequence is somewhere: the others' are zeros here, and the sum has them all.
+    const auto rows = [&](int64_t count) {
+      return at::zeros({count, context.sequence}, found.options().requires_grad(false));
+    };
+    return sum_forward(at::cat({rows(here.begin), found, rows(context.batch - here.end)}),
+                       grid_.within.tokens);
+  }
+
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
     const int64_t here = grid_.within.batch.here(context.batch).size();
     at::Tensor used = tokens_of(x, context).view({here, context.sequence, hidden_});

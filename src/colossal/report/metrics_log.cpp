@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -73,6 +74,35 @@ std::optional<json> parse_line(std::string_view line) {
   return object;
 }
 
+// Numbers under any other name are what the task told.
+bool is_of_task(const std::string& key) {
+  static const std::set<std::string> others{"step",
+                                            "loss",
+                                            "validation_loss",
+                                            "grad_norm",
+                                            "learning_rate",
+                                            "tokens",
+                                            "tokens_per_second",
+                                            "step_seconds",
+                                            "model_flops_utilization",
+                                            "memory_peak_bytes",
+                                            "memory_at_peak",
+                                            "memory_base_bytes",
+                                            "device_peak_bytes",
+                                            "host_bytes",
+                                            "nvme_bytes",
+                                            "skipped"};
+  return !others.contains(key);
+}
+
+std::map<std::string, double> task_metrics_of(const json& object) {
+  std::map<std::string, double> metrics;
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_number() && is_of_task(key)) metrics[key] = value.get<double>();
+  }
+  return metrics;
+}
+
 StepMetrics metrics_of(const json& object) {
   StepMetrics metrics;
   metrics.step = object["step"].get<int64_t>();
@@ -91,6 +121,7 @@ StepMetrics metrics_of(const json& object) {
   metrics.memory_base_bytes = number_or_missing(object, "memory_base_bytes");
   metrics.tiers = tiers_of(object);
   metrics.bytes_sent = numbers_by_name(object, "bytes_sent");
+  metrics.of_task = task_metrics_of(object);
   if (const auto skipped = object.find("skipped"); skipped != object.end()) {
     metrics.skipped = *skipped == true || (skipped->is_number() && *skipped != 0);
   }

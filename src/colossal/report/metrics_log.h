@@ -43,6 +43,7 @@ struct StepMetrics {
   double memory_base_bytes = kMissing;
   std::map<std::string, TierMetrics> tiers = {};  // "host", "nvme", where they are used
   std::map<std::string, double> bytes_sent = {};  // mesh axis to bytes, largest over ranks
+  std::map<std::string, double> of_task = {};     // what the task tells beside the loss, by name
   bool skipped = false;                           // no rank updated
 };
 

@@ -14,6 +14,7 @@ struct StageCosts {
   double input_gradient = 1;
   double weight_gradient = 1;
 
+  double total() const { return forward + input_gradient + weight_gradient; }
   bool operator==(const StageCosts&) const = default;
 };
 

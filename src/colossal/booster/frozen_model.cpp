@@ -1,0 +1,46 @@
+#include "colossal/booster/frozen_model.h"
+
+#include "colossal/booster/order_recording.h"
+#include "colossal/booster/state_shapes.h"
+#include "colossal/checkpoint/weights.h"
+#include "colossal/parallel/builder.h"
+
+namespace colossal {
+namespace {
+
+memory::ChunkOptions chunk_options(const Job& job) {
+  return {.working = job.precision.compute,
+          .master = job.precision.master,
+          .gradient = job.precision.gradient,
+          .tiers = {.parameters = job.tiers.parameters, .nvme_path = job.tiers.nvme_path}};
+}
+
+}  // namespace
+
+FrozenModel::FrozenModel(const Job& job, const ParallelContext& context, HeadLoss head)
+    : context_(context),
+      build_(parallel::make_builder(context, models::sharding(job.model))),
+      model_(models::build_model(job.model, *build_)),
+      weights_(build_->parameters(), context, chunk_options(job),
+               ordered_engine_config(job, context.rank()).order),
+      activations_(weights_, {}, {}),
+      stages_(pipelined(*model_, source_of(job), context, std::move(head))),
+      executor_(context, stages_, weights_, activations_, {}) {
+  if (job.model.weights.empty()) {
+    weights_.initialise(static_cast<uint64_t>(job.config.train.seed));
+  } else {
+    checkpoint::read_weights(
+        job.model.weights, weights_.parameters(), weights_,
+        [&](const std::string& name) { return models::slice_in_files(job.model, name); },
+        [&](const std::string& name) { return models::spare_tensor(job.model, name); });
+  }
+}
+
+FrozenModel::~FrozenModel() = default;
+
+void FrozenModel::run(const std::vector<data::Batch>& micro_batches) {
+  ControlMessage unused;
+  executor_.evaluate(stages_, micro_batches, {}, unused);
+}
+
+}  // namespace colossal

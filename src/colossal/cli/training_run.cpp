@@ -1,0 +1,178 @@
+#include "colossal/cli/training_run.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/base/machine.h"
+#include "colossal/base/process_limits.h"
+#include "colossal/base/units.h"
+#include "colossal/booster/agreement.h"
+#include "colossal/booster/trainer.h"
+#include "colossal/cli/command.h"
+#include "colossal/cli/thread_spinning.h"
+#include "colossal/cluster/launch_environment.h"
+#include "colossal/cluster/local_launcher.h"
+#include "colossal/cluster/stop_listener.h"
+#include "colossal/comm/world.h"
+#include "colossal/memory/memory_ledger.h"
+
+namespace colossal::cli {
+namespace {
+
+std::string answer_to_stop(const Job& job) {
+  return job.config.checkpoint.directory.empty()
+             ? "finishing the current step; nothing is kept, as checkpoint.directory is empty"
+             : "finishing the current step, then saving a checkpoint; once more ends the run at "
+               "once, without saving";
+}
+
+TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopListener& stop) {
+  return {.during_set_up =
+              [&stop] {
+                if (stop.requested()) throw cluster::StoppedInSetUp();
+              },
+          .set_up_done = [&] { stop.end_set_up(answer_to_stop(job)); },
+          .stop_requested = [&stop] { return stop.requested(); },
+          .fit_memory = run.fit_memory};
+}
+
+// The exit code of a run that came to its end, or was stopped.
+int conclude(const Job& job, const TrainingSummary& summary) {
+  const CheckpointConfig& checkpoint = job.config.checkpoint;
+  if (!summary.saved) {
+    throw IoError("the last checkpoint was not saved; see above for the reason");
+  }
+  if (!summary.stopped) return kDone;
+  const std::string stopped =
+      fmt::format("stopped after step {} of {}", format_count(summary.steps),
+                  format_count(job.config.train.steps));
+  if (checkpoint.directory.empty()) {
+    throw Error(stopped + "; nothing was kept, as checkpoint.directory is empty");
+  }
+  log::info("{}; the same command{} goes on from there", stopped,
+            checkpoint.resume == "never" ? " with checkpoint.resume = \"auto\"" : "");
+  return kStopped;
+}
+
+// What a process of the job needs of the system is asked for before it starts, so that the limit is
+// named which is too low. Counted in ranks that save: files and sockets of the one that serves the
+// store, and threads.
+void require_open_files(int ranks) {
+  constexpr int kFiles = 64, kFilesPerRank = 2;
+  machine::require_open_files(kFiles + kFilesPerRank * ranks, fmt::format("{} ranks", ranks));
+}
+
+void require_threads(const Job& job, int local_ranks) {
+  constexpr int kOtherThreads = 12;
+  machine::require_threads(job.threads, kOtherThreads);
+  const int cores = machine::available_cores();
+  if (job.threads > 1 && job.threads * local_ranks > cores) {
+    log::info(
+        "train.threads = {}: {} threads in all share {} cores, which is slower than "
+        "train.threads = {}",
+        job.threads, job.threads * local_ranks, cores, std::max(1, cores / local_ranks));
+  }
+}
+
+// One rank of the job, to its end. Returns the exit code.
+int train_rank(const TrainingRun& run, const Job& job, comm::World& world,
+               cluster::StopListener& stop) {
+  at::set_num_threads(job.threads);
+  try {
+    return conclude(job, train(job, world, make_hooks(run, job, stop), run.make_task));
+  } catch (const std::exception& error) {
+    world.abort(error.what());
+    throw;
+  }
+}
+
+// Whatever fails once set-up was asked to stop: no step was done, so nothing is lost.
+template <class Train>
+int unless_stopped_in_set_up(const cluster::StopListener& stop, Train train) {
+  try {
+    return train();
+  } catch (const std::exception&) {
+    if (!stop.requested_in_set_up()) throw;
+    return kStopped;
+  }
+}
+
+int train_launched(const RunArguments& arguments, const ReadRun& read,
+                   const cluster::LaunchEnvironment& launch, cluster::StopListener& stop) {
+  const comm::Rendezvous& rendezvous = launch.rendezvous;
+  if (arguments.ranks && *arguments.ranks != rendezvous.size) {
+    throw ConfigError(fmt::format(
+        "--ranks={}, but {} has started this process as one of {} ranks; leave --ranks out",
+        *arguments.ranks, launch.launcher, rendezvous.size));
+  }
+  const TrainingRun run = read(arguments);
+  const Job job = resolve(run.given, rendezvous.size, launch.local_size);
+  // A stop that came this early would be forgotten; it ends the run soon anyway.
+  if (job.threads > 1 && !stop.requested()) {
+    limit_spinning({launch.error_fd, rendezvous.listen_fd});
+  }
+  require_open_files(rendezvous.size);
+  require_threads(job, launch.local_size);
+  comm::Settings settings = common_settings(job);
+  settings.insert(settings.end(), run.settings.begin(), run.settings.end());
+  const auto world =
+      comm::connect(rendezvous, job.config.parallel.backend, job.config.parallel.timeout, settings);
+  return train_rank(run, job, *world, stop);
+}
+
+// Every rank that fails tells its launcher why, which then names it once.
+int train_launched_and_report(const RunArguments& arguments, const ReadRun& read,
+                              const cluster::LaunchEnvironment& launch) {
+  log::set_rank_prefix(launch.rendezvous.rank, launch.rendezvous.size);
+  const auto told = [&](const std::exception& error, int exit_code) {
+    if (!cluster::send_error(launch, error.what())) log::error("{}", error.what());
+    return exit_code;
+  };
+  cluster::StopListener stop;
+  cluster::stop_with_launcher(launch);
+  try {
+    return unless_stopped_in_set_up(stop,
+                                    [&] { return train_launched(arguments, read, launch, stop); });
+  } catch (const ConfigError& error) {
+    return told(error, kBadUsage);
+  } catch (const CommError& error) {
+    return told(error, kRankDied);
+  } catch (const Error& error) {
+    return told(error, kFailed);
+  }
+}
+
+int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
+  const TrainingRun run = read(arguments);
+  const Job job = resolve(run.given, ranks, ranks);  // refuses before any rank starts
+  require_open_files(ranks);
+  if (ranks == 1) {
+    if (job.threads > 1) limit_spinning();
+    cluster::StopListener stop;
+    require_threads(job, ranks);
+    const auto world = comm::single_world(comm::device_alone(job.config.parallel.backend));
+    return unless_stopped_in_set_up(stop, [&] { return train_rank(run, job, *world, stop); });
+  }
+  limit_spinning_of_children();
+  std::vector<std::string> command = run.words;
+  command.push_back(arguments.file);
+  command.insert(command.end(), arguments.flags.begin(), arguments.flags.end());
+  return cluster::run_local_ranks(
+      {.program = "/proc/self/exe", .arguments = command, .num_ranks = ranks});
+}
+
+}  // namespace
+
+int run_training(const RunArguments& arguments, const ReadRun& read) {
+  cluster::outlive_lost_readers();
+  memory::install_allocators();  // before there are other threads
+  if (const auto launch = cluster::read_launch_environment()) {
+    return train_launched_and_report(arguments, read, *launch);
+  }
+  return train_here(arguments, read, arguments.num_ranks());
+}
+
+}  // namespace colossal::cli

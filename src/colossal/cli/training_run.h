@@ -1,0 +1,30 @@
+// What `train` and `tune` do alike: a job on ranks of this machine, or as one rank of a launcher's.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "colossal/booster/training_task.h"
+#include "colossal/cli/run_arguments.h"
+#include "colossal/comm/rendezvous.h"
+#include "colossal/plan/fit_memory.h"
+
+namespace colossal::cli {
+
+struct TrainingRun {
+  std::vector<std::string> words;  // of the command: "train", or "tune", "dpo"
+  RunArguments arguments;
+  GivenConfig given;
+  comm::Settings settings = {};  // what ranks must have been started with alike beside the config
+  MakeTask make_task;
+  std::function<Job(const Job&)> fit_memory = plan::fit_memory;  // see TrainingHooks
+};
+
+// Reads the run's configuration; on each rank, once.
+using ReadRun = std::function<TrainingRun(const RunArguments&)>;
+
+// Returns the exit code.
+int run_training(const RunArguments& arguments, const ReadRun& read);
+
+}  // namespace colossal::cli

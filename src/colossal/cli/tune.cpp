@@ -1,0 +1,87 @@
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "colossal/base/error.h"
+#include "colossal/cli/command.h"
+#include "colossal/cli/training_run.h"
+#include "colossal/tune/resolve.h"
+#include "colossal/tune/tasks.h"
+
+namespace colossal::cli {
+namespace {
+
+using tune::Method;
+
+// A run.toml's keys with the method's defaults and its own keys.
+struct TuneSchema {
+  explicit TuneSchema(Method chosen) : method(chosen) {
+    tune::set_defaults(method, run, config);
+    tune::describe(schema, method, config);
+    describe(schema, run);
+  }
+
+  Method method;
+  RunConfig run;
+  tune::TuneConfig config;
+  ConfigSchema schema;
+};
+
+TrainingRun read_run(Method method, const RunArguments& arguments) {
+  TuneSchema keys(method);
+  keys.schema.read_file(arguments.file);
+  for (const std::string& flag : arguments.flags) keys.schema.set_flag(flag);
+  tune::validate(method, keys.config);
+  const tune::Tuning tuning{method, keys.config};
+  TrainingRun run{.words = {"tune", tune::method_name(method)},
+                  .arguments = arguments,
+                  .given = {},
+                  .make_task = tune::make_task(tuning)};
+  for (const ConfigSchema::Value& value : keys.schema.values()) {
+    if (value.source != ConfigSource::by_default) run.given.keys.insert(value.key);
+    if (value.key.starts_with("tune.") || value.key == "data.packing") {
+      run.settings.emplace_back(value.key, value.text);
+    }
+  }
+  tune::resolve(tuning, run.given.keys.contains("train.steps"), keys.run);
+  run.given.config = keys.run;
+  run.fit_memory = [tuning](const Job& job) {
+    const Job fitted = plan::fit_memory(tune::job_of_rows(tuning, job));
+    Job result = job;
+    result.recompute = fitted.recompute;
+    result.recompute_reason = fitted.recompute_reason;
+    result.tiers = fitted.tiers;
+    result.tiers_reason = fitted.tiers_reason;
+    return result;
+  };
+  return run;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, int& exit_code) {
+  CLI::App* tune_command = app.add_subcommand(
+      "tune", "Fine-tune or align a model by a method: sft, dpo, kto, orpo, simpo or cpo");
+  tune_command->require_subcommand(1);
+  for (const auto& [name, method] : tune::method_names()) {
+    auto arguments = std::make_shared<RunArguments>();
+    CLI::App* command = tune_command->add_subcommand(name, tune::describe_method(method));
+    add_run_arguments(
+        *command, *arguments,
+        "Start this many ranks on this machine [1]. Leave it out where srun, mpirun, torchrun or "
+        "colossal run start them");
+    command->footer([method = method] {
+      const TuneSchema keys(method);
+      return "Keys of run.toml with their defaults for this method, each also a flag "
+             "--section.key=value, which wins:\n\n" +
+             keys.schema.help();
+    });
+    command->callback([arguments, command, method = method, &exit_code] {
+      arguments->flags = command->remaining();
+      exit_code = run_training(
+          *arguments, [method](const RunArguments& given) { return read_run(method, given); });
+    });
+  }
+}
+
+}  // namespace colossal::cli

@@ -1,0 +1,118 @@
+// The losses of alignment methods, each beside its formula. All are over the log-probabilities of
+// whole completions: the sums of those of their tokens.
+//
+// y_w: the chosen completion of a pair, y_l: the rejected one; x: the prompt; pi: the policy that
+// is trained, ref: the reference. s: the sigmoid. Names and details are those of TRL 1.16.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace colossal::tune {
+
+// Of the pairs of a micro-batch, [pairs] each, in fp32 or fp64.
+struct PairScores {
+  at::Tensor chosen, rejected;                      // log pi(y_w | x), log pi(y_l | x)
+  at::Tensor reference_chosen, reference_rejected;  // the same of ref; undefined: there is none
+  at::Tensor chosen_tokens, rejected_tokens;        // lengths of the completions
+};
+
+enum class Divergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
+inline std::vector<std::pair<std::string, Divergence>> config_names(Divergence) {
+  return {{"reverse_kl", Divergence::reverse_kl},
+          {"forward_kl", Divergence::forward_kl},
+          {"js_divergence", Divergence::js_divergence},
+          {"alpha_divergence", Divergence::alpha_divergence}};
+}
+
+struct DpoOptions {
+  double beta = 0.1;  // how much leaving the reference costs
+  double label_smoothing = 0;
+  Divergence divergence = Divergence::reverse_kl;
+  double alpha = 0.5;          // of alpha_divergence
+  double discopop_tau = 0.05;  // of discopop
+  // Tokens of a chosen completion, the mean over the global batch: by it "sft" becomes a mean over
+  // tokens.
+  double mean_chosen_tokens = 1;
+};
+
+// The loss types of dpo_loss().
+std::vector<std::string> dpo_loss_types();
+
+// Loss of each pair, [pairs]. With r = log pi - log ref of a completion, f(r) = r (or by the
+// divergence: 1 - e^-r, log 2 + log s(r), (e^((alpha-1) r) - 1) / (alpha - 1)), d = f(r_w) -
+// f(r_l), b = beta, e = label_smoothing, and n the number of tokens of a completion:
+//   sigmoid       -log s(b d)                                        (Rafailov et al. 2023, eq. 7)
+//   hinge         max(0, 1 - b d)                                    (Zhao et al. 2023)
+//   ipo           (f(r_w)/n_w - f(r_l)/n_l - 1/(2b))^2               (Azar et al. 2023, eq. 17)
+//   exo_pair      s(b d) (log s(b d) - log(1-e)) + s(-b d) (log s(-b d) - log e)
+//                                                                    (Ji et al. 2024, eq. 16)
+//   nca_pair      -log s(b r_w) - log s(-b r_w)/2 - log s(-b r_l)/2  (Chen et al. 2024)
+//   robust        (-(1-e) log s(b d) + e log s(-b d)) / (1-2e)       (Chowdhury et al. 2024)
+//   bco_pair      -log s(b r_w) - log s(-b r_l)                      (Jung et al. 2024)
+//   sppo_hard     (r_w - 1/(2b))^2 + (r_l + 1/(2b))^2                (Wu et al. 2024)
+//   aot           with D the sorted log pi(y_w) - log pi(y_l) less the sorted same of ref:
+//                 -(1-e) log s(b D) - e log s(-b D)                  (Melnyk et al. 2024)
+//   aot_unpaired  the same with D the sorted r_w less the sorted r_l
+//   apo_zero      1 - s(b r_w) + s(b r_l)                            (D'Oosterlinck et al. 2024)
+//   apo_down      s(b r_w) + 1 - s(b (r_w - r_l))                    (the same)
+//   discopop      with m = s(b d / tau): -(1-m) log s(b d) + m e^(-b d)  (Lu et al. 2024, eq. 5)
+//   sft           -log pi(y_w) / mean n_w
+//   sigmoid_norm  -log s(b (f(r_w)/n_w - f(r_l)/n_l))
+// aot sorts the pairs of the micro-batch. exo_pair needs 0 < e < 1, robust e < 1/2.
+at::Tensor dpo_loss(const std::string& type, const PairScores& scores, const DpoOptions& options);
+
+struct CpoOptions {
+  double beta = 0.1;
+  double label_smoothing = 0;
+  double simpo_gamma = 0.5;
+  double alpha = 0;  // of AlphaPO's rewards; 0: log-probabilities
+};
+
+std::vector<std::string> cpo_loss_types();
+
+// Whether a type is over means of tokens (means_of()), not over sums.
+bool is_by_token(const std::string& cpo_loss_type);
+// The same scores, as means over the tokens of each completion.
+PairScores means_of(const PairScores& scores);
+
+// R of each completion: log pi, or where alpha is not 0 (1 - e^(-alpha log pi)) / alpha (AlphaPO,
+// Gupta et al. 2025).
+struct CpoRewards {
+  at::Tensor chosen, rejected;
+};
+CpoRewards cpo_rewards(const PairScores& scores, const CpoOptions& options);
+
+// Loss of each pair, [pairs], without a reference. With d = R_w - R_l:
+//   sigmoid  -(1-e) log s(b d) - e log s(-b d)      (CPO, Xu et al. 2024, eq. 3)
+//   hinge    max(0, 1 - b d)
+//   ipo      (d - 1/(2b))^2
+//   simpo    sigmoid of d - gamma/b                 (SimPO, Meng et al. 2024, eq. 6)
+at::Tensor cpo_loss(const std::string& type, const PairScores& scores, const CpoOptions& options);
+
+// ORPO's log odds of a pair, [pairs], of means m of scores: m_w - m_l - (log(1 - e^m_w) - log(1 -
+// e^m_l)). Its loss beside the chosen completion's own is -b log s(log odds) (Hong et al. 2024,
+// eqs. 4 and 7).
+at::Tensor log_odds(const PairScores& means);
+
+// KTO's loss of each completion, [rows]: w_d (1 - s(b (r - z))) where it is desirable, else w_u (1
+// - s(b (z - r))) (Ethayarajh et al. 2024, eq. 7); "apo_zero_unpaired": z = 0.
+//   ratio      r = log pi - log ref, [rows]
+//   desirable  [rows], bool
+//   kl         z, a scalar
+struct KtoOptions {
+  double beta = 0.1;
+  double desirable_weight = 1, undesirable_weight = 1;
+};
+at::Tensor kto_loss(const at::Tensor& ratio, const at::Tensor& desirable, const at::Tensor& kl,
+                    const KtoOptions& options);
+
+// A reward model's loss of each pair, [pairs]: -log s(r_w - r_l - margin) + c (r_w + r_l)^2
+// (Bradley and Terry 1952; the second term: Eisenstein et al. 2023). margin may be undefined.
+at::Tensor reward_loss(const at::Tensor& chosen, const at::Tensor& rejected,
+                       const at::Tensor& margin, double center_coefficient);
+
+}  // namespace colossal::tune

@@ -1,0 +1,67 @@
+#include "colossal/tune/resolve.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "colossal/booster/saved_model.h"
+
+namespace colossal::tune {
+namespace {
+
+constexpr int64_t kDefaultLength = 1024;
+
+bool has_reference(Method method) {
+  return method == Method::dpo || method == Method::kto;
+}
+
+bool has_pairs(Method method) {
+  return method != Method::sft && method != Method::kto;
+}
+
+// Rows where they are packed, which takes their tokens to know; else lines.
+int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
+  if (!tuning.config.packing) return count_lines(run.data.train, "data.train");
+  const auto tokenizer = text::make_tokenizer(resolve_tokenizer(run));
+  const int64_t length = *run.data.sequence_length;
+  const Samples found = read_samples(run.data.train, *tokenizer,
+                                     {.setting = "data.train",
+                                      .max_length = length,
+                                      .completion_only = tuning.config.completion_only_loss,
+                                      .invalid = run.data.invalid});
+  return std::ssize(pack_samples(found.samples, length, *tuning.config.packing));
+}
+
+}  // namespace
+
+void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
+  if (!run.data.sequence_length) {
+    const int64_t positions = models::resolve_model(run.model).facts.positions;
+    run.data.sequence_length = std::min(kDefaultLength, positions);
+  }
+  if (has_steps || run.train.global_batch < 1) return;
+  const auto samples = static_cast<double>(count_samples(tuning, run));
+  run.train.steps = std::max<int64_t>(
+      1, std::llround(std::ceil(
+             tuning.config.epochs * samples / static_cast<double>(run.train.global_batch) - 1e-9)));
+}
+
+Job job_of_rows(const Tuning& tuning, const Job& job) {
+  Job rows = job;
+  if (has_pairs(tuning.method)) {
+    rows.config.train.global_batch *= 2;
+    rows.share *= 2;
+    rows.micro_batch *= 2;
+  }
+  if (has_reference(tuning.method)) {
+    const int64_t parts = int64_t{job.strategy.tp} * job.strategy.pp *
+                          (job.strategy.zero == 3 ? job.strategy.dp * job.strategy.sp : 1);
+    const auto bytes = job.model.facts.parameters *
+                       static_cast<int64_t>(c10::elementSize(job.precision.compute)) / parts;
+    for (int64_t* budget : {&rows.device_budget, &rows.memory_budget}) {
+      if (*budget > 0) *budget = std::max<int64_t>(1, *budget - bytes);
+    }
+  }
+  return rows;
+}
+
+}  // namespace colossal::tune

@@ -1,0 +1,175 @@
+#include "colossal/tune/sample_task.h"
+
+#include <ATen/ops/tensor.h>
+
+#include <numeric>
+#include <utility>
+
+#include "colossal/base/log.h"
+#include "colossal/base/units.h"
+#include "colossal/booster/agreement.h"
+#include "colossal/booster/saved_model.h"
+#include "colossal/booster/training_data.h"
+
+namespace colossal::tune {
+namespace {
+
+void tell(const Samples& found, const char* setting, int64_t max_length) {
+  int64_t rows = 0, tokens = 0;
+  for (const Sample& sample : found.samples) {
+    for (const Row& row : sample.rows) {
+      ++rows;
+      tokens += std::ssize(row.tokens);
+    }
+  }
+  log::info("{}: {} samples, rows of {:.1f} tokens on average", setting,
+            format_count(std::ssize(found.samples)),
+            static_cast<double>(tokens) / static_cast<double>(rows));
+  if (found.truncated > 0) {
+    log::warn("{}: {} of {} rows are longer than data.sequence_length = {} and lose their end",
+              setting, format_count(found.truncated), format_count(rows), max_length);
+  }
+  if (found.skipped > 0) {
+    log::warn("{}: skipped {} lines that hold no sample", setting, format_count(found.skipped));
+  }
+}
+
+}  // namespace
+
+SampleTask::SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
+                       SampleKind kind, const std::function<void()>& reading)
+    : job_(job),
+      context_(context),
+      tuning_(tuning),
+      shape_{.global_batch = job.config.train.global_batch,
+             .micro_batch = job.micro_batch,
+             .num_replicas = job.strategy.dp,
+             .replica = context.coordinate(Axis::dp)},
+      tokenizer_(text::make_tokenizer(job.tokenizer)) {
+  check_vocabulary(job, *tokenizer_);
+  log::info("tokenizer: {}", describe_tokenizer(job, *tokenizer_));
+  train_ = read(job.config.data.train, "data.train", kind, reading);
+  order_.emplace(std::ssize(train_.samples), static_cast<uint64_t>(job.config.data.seed));
+  if (!job.config.data.validation.empty()) {
+    validation_ = read(job.config.data.validation, "data.validation", kind, reading);
+  }
+  require_agreement({{"data.tokenizer", tokenizer_->fingerprint()},
+                     {"data.train", train_.fingerprint},
+                     {"data.validation", validation_ ? validation_->fingerprint : "none"}},
+                    context.world_group());
+}
+
+Samples SampleTask::read(const std::vector<std::string>& files, const char* setting,
+                         SampleKind kind, const std::function<void()>& reading) const {
+  Samples found = read_samples(files, *tokenizer_,
+                               {.setting = setting,
+                                .kind = kind,
+                                .max_length = job_.sequence_length,
+                                .completion_only = config().completion_only_loss,
+                                .invalid = job_.config.data.invalid,
+                                .progress = reading});
+  tell(found, setting, job_.sequence_length);
+  if (const auto packing = config().packing) {
+    const auto before = std::ssize(found.samples);
+    found.samples = pack_samples(found.samples, job_.sequence_length, *packing);
+    log::info("{}: packed into {} rows, {:.2f} samples in each", setting,
+              format_count(std::ssize(found.samples)),
+              static_cast<double>(before) / static_cast<double>(found.samples.size()));
+  }
+  return found;
+}
+
+std::vector<data::Batch> SampleTask::read_training_step(int64_t step) const {
+  const int64_t begin = step * shape_.global_batch, end = begin + shape_.global_batch;
+  const auto sample = [&](int64_t position) {
+    return &train_.samples[order_->sample_at(position)];
+  };
+  std::vector<MicroBatch> drawn;
+  for (const Range& positions : data::training_micro_batches(shape_, step)) {
+    MicroBatch& micro_batch = drawn.emplace_back();
+    for (int64_t position = positions.begin; position < positions.end; ++position) {
+      const int64_t previous = position == begin ? end - 1 : position - 1;
+      micro_batch.push_back({sample(position), sample(previous), position});
+    }
+  }
+  return make_batches(drawn);
+}
+
+std::vector<data::Batch> SampleTask::read_validation_step(int64_t step) const {
+  const std::vector<Sample>& samples = validation_->samples;
+  const auto all = std::ssize(samples);
+  const int64_t begin = step * shape_.global_batch;
+  const int64_t end = std::min<int64_t>(begin + shape_.global_batch, all);
+  std::vector<MicroBatch> drawn;
+  for (const Range& range : data::evaluation_micro_batches(shape_, all, step)) {
+    MicroBatch& micro_batch = drawn.emplace_back();
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      micro_batch.push_back({&samples[i], &samples[i == begin ? end - 1 : i - 1], i});
+    }
+  }
+  return make_batches(drawn);
+}
+
+data::BatchLoader SampleTask::training_loader(int64_t steps_done) const {
+  return data::BatchLoader([this](int64_t step) { return read_training_step(step); }, steps_done,
+                           job_.config.train.steps);
+}
+
+data::BatchLoader SampleTask::validation_loader() const {
+  return data::BatchLoader([this](int64_t step) { return read_validation_step(step); }, 0,
+                           num_validation_steps());
+}
+
+int64_t SampleTask::num_validation_steps() const {
+  return data::num_evaluation_steps(shape_, std::ssize(validation_->samples));
+}
+
+data::Batch SampleTask::collate_rows(const std::vector<const Row*>& rows,
+                                     std::vector<int64_t> ids) const {
+  return collate(rows, std::move(ids), tokenizer_->end_of_text(), job_.strategy.sp);
+}
+
+double SampleTask::mean_over_ranks(double sum, double count) const {
+  at::Tensor both = at::tensor({sum, count}, at::kDouble).to(context_.world_group().device());
+  comm::all_reduce(both, context_.world_group(), comm::Reason::control);
+  both = both.cpu();
+  const double all = both[1].item<double>();
+  return all > 0 ? both[0].item<double>() / all : 0;
+}
+
+nlohmann::json SampleTask::state() const {
+  nlohmann::json state{{"method", method_name(tuning_.method)},
+                       {"samples", train_.samples.size()},
+                       {"contents", train_.fingerprint},
+                       {"tokenizer", tokenizer_->fingerprint()},
+                       {"sequence_length", job_.sequence_length},
+                       {"global_batch", job_.config.train.global_batch},
+                       {"seed", job_.config.data.seed}};
+  if (validation_) state["validation_contents"] = validation_->fingerprint;
+  return state;
+}
+
+void SampleTask::check_resumed(const nlohmann::json& saved) const {
+  if (!saved.contains("method") || saved["method"] != method_name(tuning_.method)) {
+    throw ConfigError(
+        fmt::format("the checkpoint is one of {}, this run is colossal tune {}; give model.path = "
+                    "its folder and "
+                    "another checkpoint.directory to go on from its weights",
+                    saved.contains("method") ? "colossal tune " + saved["method"].get<std::string>()
+                                             : "colossal train",
+                    method_name(tuning_.method)));
+  }
+  if (context_.rank() != 0) return;  // all ranks have the same
+  const nlohmann::json here = state();
+  for (const auto& [field, what] :
+       {std::pair{"contents", "data.train"}, std::pair{"tokenizer", "data.tokenizer"},
+        std::pair{"sequence_length", "data.sequence_length"},
+        std::pair{"global_batch", "train.global_batch"}, std::pair{"seed", "data.seed"}}) {
+    if (!saved.contains(field) || saved[field] == here[field]) continue;
+    log::warn(
+        "{} has changed since this checkpoint: samples will not be those of an undisturbed run",
+        what);
+  }
+}
+
+}  // namespace colossal::tune

@@ -1,0 +1,77 @@
+// What the methods of fine-tuning have in common: samples from files, in the order of a run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "colossal/booster/training_task.h"
+#include "colossal/data/sampler.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/tune/collate.h"
+#include "colossal/tune/samples.h"
+#include "colossal/tune/tune_config.h"
+
+namespace colossal::tune {
+
+// How a run tunes: what is the same for its ranks beside the job.
+struct Tuning {
+  Method method = Method::sft;
+  TuneConfig config;
+};
+
+class SampleTask : public TrainingTask {
+ public:
+  const text::Tokenizer& tokenizer() const override { return *tokenizer_; }
+  bool has_validation() const override { return validation_.has_value(); }
+  data::BatchLoader training_loader(int64_t steps_done) const override;
+  data::BatchLoader validation_loader() const override;
+  int64_t num_validation_steps() const override;
+  nlohmann::json state() const override;
+  void check_resumed(const nlohmann::json& state) const override;
+
+ protected:
+  // Reads the files of data.train and data.validation. Collective: throws ConfigError on all ranks
+  // where one has found other contents than rank 0.
+  SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning, SampleKind kind,
+             const std::function<void()>& reading);
+
+  // A sample of a micro-batch.
+  struct Drawn {
+    const Sample* sample;
+    const Sample* previous;  // of the step's samples the one before it; before the first the last
+    int64_t id;              // its position in the run's order, or among the validation samples
+  };
+  using MicroBatch = std::vector<Drawn>;
+  // What the engine gets of a step's micro-batches of this replica; called from other threads.
+  virtual std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const = 0;
+
+  data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
+
+  const Job& job() const { return job_; }
+  const ParallelContext& context() const { return context_; }
+  const TuneConfig& config() const { return tuning_.config; }
+  // The mean of numbers over all ranks, where each rank has a sum and a count. Collective.
+  double mean_over_ranks(double sum, double count) const;
+
+ private:
+  Samples read(const std::vector<std::string>& files, const char* setting, SampleKind kind,
+               const std::function<void()>& reading) const;
+  std::vector<data::Batch> read_training_step(int64_t step) const;
+  std::vector<data::Batch> read_validation_step(int64_t step) const;
+
+  const Job& job_;
+  const ParallelContext& context_;
+  Tuning tuning_;
+  data::BatchShape shape_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  Samples train_;
+  std::optional<Samples> validation_;
+  std::optional<data::SampleOrder> order_;
+};
+
+}  // namespace colossal::tune

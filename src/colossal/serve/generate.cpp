@@ -42,7 +42,7 @@ at::Tensor next_logits(models::LanguageModel& model, std::span<const int32_t> to
 int64_t generate(models::LanguageModel& model, const models::ModelFacts& facts,
                  std::span<const int32_t> prompt, const GenerateOptions& options,
                  const std::function<void(int32_t)>& emit) {
-  validate(options.sampling);
+  validate(options.sampling, facts.vocabulary);
   validate_prompt(prompt, facts);
   at::NoGradGuard no_grad;
   const auto start = static_cast<int64_t>(prompt.size());
@@ -51,8 +51,9 @@ int64_t generate(models::LanguageModel& model, const models::ModelFacts& facts,
   std::vector<int32_t> input(prompt.begin(), prompt.end());
   for (int64_t position = start; position < last; ++position) {
     const int64_t begin = position - static_cast<int64_t>(input.size());
-    const at::Tensor logits = next_logits(model, input, begin, options.device, cache);
-    const auto token = static_cast<int32_t>(sample(logits, options.sampling, 0, position));
+    const at::Tensor logits =
+        next_logits(model, input, begin, options.device, cache).to(at::kDouble);
+    const int32_t token = sample(logits, options.sampling, position);
     if (std::ranges::find(options.end_tokens, token) != options.end_tokens.end()) {
       return position - start;
     }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "colossal/models/language_model.h"
-#include "colossal/serve/sampler.h"
+#include "colossal/serve/sampling.h"
 
 namespace colossal::serve {
 

@@ -1,4 +1,4 @@
-#include "colossal/serve/sampler.h"
+#include "colossal/serve/sampling.h"
 
 #include <gtest/gtest.h>
 
@@ -18,16 +18,15 @@ const at::Tensor& logits() {
 
 std::array<int, 5> draw(const SamplingOptions& options, int count) {
   std::array<int, 5> drawn{};
-  for (int position = 0; position < count; ++position)
-    ++drawn[sample(logits(), options, 0, position)];
+  for (int position = 0; position < count; ++position) ++drawn[sample(logits(), options, position)];
   return drawn;
 }
 
-TEST(Sampler, TemperatureZeroTakesTheFirstOfTheMostLikely) {
-  EXPECT_EQ(sample(logits(), {.temperature = 0}, 0, 0), 1);
+TEST(Sampling, TemperatureZeroTakesTheFirstOfTheMostLikely) {
+  EXPECT_EQ(sample(logits(), {.temperature = 0}, 0), 1);
 }
 
-TEST(Sampler, DrawsByProbability) {
+TEST(Sampling, DrawsByProbability) {
   constexpr int kDraws = 20000;
   const auto drawn = draw({.seed = 3}, kDraws);
   const at::Tensor expected = logits().exp() * kDraws;
@@ -39,14 +38,14 @@ TEST(Sampler, DrawsByProbability) {
   EXPECT_LT(chi_squared, 18.5);  // 4 degrees of freedom, p = 0.001
 }
 
-TEST(Sampler, TopKKeepsTheMostLikely) {
+TEST(Sampling, TopKKeepsTheMostLikely) {
   const auto drawn = draw({.top_k = 2}, 500);
   EXPECT_GT(drawn[1], 0);
   EXPECT_GT(drawn[4], 0);
   EXPECT_EQ(drawn[0] + drawn[2] + drawn[3], 0);
 }
 
-TEST(Sampler, TopPKeepsTheFewestThatReachP) {
+TEST(Sampling, TopPKeepsTheFewestThatReachP) {
   const auto most = draw({.top_p = 0.8}, 500);  // 0.38 + 0.38 + 0.14
   EXPECT_GT(most[2], 0);
   EXPECT_EQ(most[0] + most[3], 0);
@@ -54,22 +53,22 @@ TEST(Sampler, TopPKeepsTheFewestThatReachP) {
   EXPECT_EQ(one[1], 100);
 }
 
-TEST(Sampler, IsAFunctionOfSeedSequenceAndPosition) {
+TEST(Sampling, IsAFunctionOfSeedAndPosition) {
   std::set<int64_t> by_seed;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const SamplingOptions options{.seed = seed};
-    EXPECT_EQ(sample(logits(), options, 3, 7), sample(logits(), options, 3, 7));
-    by_seed.insert(sample(logits(), options, 3, 7));
+    EXPECT_EQ(sample(logits(), options, 7), sample(logits(), options, 7));
+    by_seed.insert(sample(logits(), options, 7));
   }
   EXPECT_GT(by_seed.size(), 2);
 }
 
-TEST(Sampler, RefusesWhatMakesNoSense) {
-  EXPECT_THROW(validate({.temperature = -1}), ConfigError);
-  EXPECT_THROW(validate({.top_k = -1}), ConfigError);
-  EXPECT_THROW(validate({.top_p = 0}), ConfigError);
-  EXPECT_THROW(validate({.top_p = 1.5}), ConfigError);
-  validate({});
+TEST(Sampling, RefusesWhatMakesNoSense) {
+  EXPECT_THROW(validate({.temperature = -1}, 5), ConfigError);
+  EXPECT_THROW(validate({.top_k = -1}, 5), ConfigError);
+  EXPECT_THROW(validate({.top_p = 0}, 5), ConfigError);
+  EXPECT_THROW(validate({.top_p = 1.5}, 5), ConfigError);
+  validate({}, 5);
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+// Serves many requests at once from one model: continuous batching with chunked prefill over paged
+// keys and values.
+//
+// A step is one forward pass over a row of tokens of several requests: one token each of those that
+// generate, and chunks of prompts that have not been read. Requests join and leave between steps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "colossal/base/error.h"
+#include "colossal/models/language_model.h"
+#include "colossal/serve/request.h"
+
+namespace colossal::serve {
+
+struct EngineOptions {
+  int64_t page_size = 16;          // tokens of a page of keys and values
+  int64_t cache_bytes = 0;         // of all pages; 0: for max_num_seqs of the longest sequences, at
+                                   // most a quarter of the memory that is free
+  int64_t max_num_seqs = 64;       // requests that run at once
+  int64_t max_batch_tokens = 512;  // tokens of a step
+  int64_t max_model_len = 0;       // longest sequence, prompt included; 0: the model's positions
+  int64_t max_queue = 256;         // requests that wait; more are refused
+  bool prefix_cache = true;        // requests with equal beginnings share pages
+  // Each token's attention is computed by itself, so that its bits do not follow from how prompts
+  // are cut into chunks; reading long prompts takes longer.
+  bool batch_invariant = false;
+  at::ScalarType type = at::kFloat;  // that the model computes in, of keys and values
+  at::Device device = at::kCPU;      // where the model's weights are
+};
+
+// The queue is full: try again later.
+class QueueFull : public Error {
+ public:
+  using Error::Error;
+};
+
+using RequestId = uint64_t;
+
+// Counts since the start, and what is now.
+struct EngineStatistics {
+  int64_t running = 0, waiting = 0;
+  int64_t pages = 0;         // in all
+  int64_t pages_in_use = 0;  // that a running request holds
+  int64_t page_size = 0;
+  int64_t prefix_queries = 0;  // tokens of prompts that were looked up
+  int64_t prefix_hits = 0;     // tokens of those that were found
+  int64_t preemptions = 0;
+  int64_t prompt_tokens = 0;  // read, those found in the cache included
+  int64_t generated_tokens = 0;
+  int64_t steps = 0;
+  int64_t batch_tokens = 0;           // of all steps
+  std::array<int64_t, 4> finished{};  // by FinishReason
+};
+
+class Engine {
+ public:
+  // Starts the thread that runs steps. The model must outlive the engine, and is its own to use.
+  // Throws ConfigError for options that make no sense.
+  Engine(models::LanguageModel& model, const models::ModelFacts& facts,
+         const EngineOptions& options = {});
+  // Cancels what is left.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Thread-safe. Throws ConfigError for what can never run (no prompt, too long, a token outside
+  // the vocabulary, bad sampling options), and QueueFull.
+  RequestId submit(Request request);
+  // Thread-safe. The request's pages are free within a step, and its on_finish has been told
+  // `cancelled`. A request that has ended, or never was, is left alone.
+  void cancel(RequestId request);
+  // Waits until no request runs or waits.
+  void drain();
+  // Thread-safe.
+  EngineStatistics statistics() const;
+
+  const EngineOptions& options() const;  // with zeros resolved
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace colossal::serve

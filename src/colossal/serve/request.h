@@ -1,0 +1,78 @@
+// What is asked of the engine, and what it answers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "colossal/serve/sampling.h"
+
+namespace colossal::serve {
+
+// The natural logarithm of a token's probability: the model's, before sampling options change it.
+struct TokenLogprob {
+  int32_t token = 0;
+  double logprob = 0;
+};
+
+struct GeneratedToken {
+  int32_t token = 0;
+  double logprob = 0;               // where the request asks for log-probabilities
+  std::vector<TokenLogprob> top{};  // the most likely, most likely first
+};
+
+enum class FinishReason {
+  stop,       // an end token, a finished constraint, or on_token returned false
+  length,     // max_new_tokens, or the longest sequence that the engine takes
+  cancelled,  // by Engine::cancel(), or the engine's end
+  failed      // an error, which on_finish is told
+};
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;      // of those, whose keys and values another request had left
+  int64_t completion_tokens = 0;  // given to on_token
+  double queue_seconds = 0;       // from submit() to the first step that works on the request
+  double prefill_seconds = 0;     // from there to the first token
+  double decode_seconds = 0;      // from there to the end
+};
+
+// Restricts what may come next, by what came (a grammar, a schema). Called on the engine's thread.
+class LogitsConstraint {
+ public:
+  virtual ~LogitsConstraint() = default;
+  // Masks with -infinity what may not come. logits: [vocabulary] fp64, contiguous, in place.
+  virtual void apply(at::Tensor& logits) = 0;
+  // The token that was chosen.
+  virtual void accept(int32_t token) = 0;
+  // Whether the text is complete: the request then ends with `stop`.
+  virtual bool finished() const { return false; }
+};
+
+struct Request {
+  std::vector<int32_t> prompt{};
+  SamplingOptions sampling{};
+  int64_t max_new_tokens = 16;        // 0: only the prompt's log-probabilities
+  std::vector<int32_t> end_tokens{};  // end with `stop`; they are not given to on_token
+  int64_t logprobs = -1;              // of each token, and of so many most likely; -1: none
+  int64_t prompt_logprobs = -1;       // the same of the prompt's tokens, for on_prompt
+  int priority = 0;                   // lower comes first; equal ones in order of arrival
+  std::string cache_salt{};           // only requests of equal salts share keys and values
+  std::shared_ptr<LogitsConstraint> constraint{};  // null: none
+
+  // All are called on the engine's thread; they must not wait, nor call the engine but for submit()
+  // and cancel(). An exception from one of them ends the request with `failed`.
+
+  // Once, before the first token, where prompt_logprobs is not -1: one for each token of the
+  // prompt; the first has none.
+  std::function<void(const std::vector<std::optional<GeneratedToken>>&)> on_prompt{};
+  // False: the request ends here, with `stop`.
+  std::function<bool(const GeneratedToken&)> on_token{};
+  // Exactly once, last. `error` is empty but for `failed`.
+  std::function<void(FinishReason, const Usage&, const std::string& error)> on_finish{};
+};
+
+}  // namespace colossal::serve

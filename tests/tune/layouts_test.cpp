@@ -1,0 +1,222 @@
+// Every method at layouts of every kind: the same losses, gradient norms and metrics as alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "colossal/booster/trainer.h"
+#include "colossal/report/metrics_log.h"
+#include "colossal/tune/tasks.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::tune {
+namespace {
+
+constexpr int64_t kSteps = 4;
+constexpr double kLayoutTolerance = 1e-9;
+
+// Prompts and completions of different lengths.
+std::string line_of(Method method, int i) {
+  const auto words = [](const char* word, int count) {
+    std::string text;
+    for (int n = 0; n < count; ++n) text += fmt::format("{}{} ", word, n);
+    return text;
+  };
+  const std::string prompt = words("p", 1 + i % 3), good = words("g", 1 + i % 4);
+  const std::string bad = words("b", 1 + (i * 7) % 3);
+  switch (method) {
+    case Method::sft:
+      return fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", prompt, good);
+    case Method::kto:
+      return fmt::format(R"({{"prompt": "{}", "completion": "{}", "label": {}}})", prompt,
+                         i % 3 == 0 ? bad : good, i % 3 != 0);
+    default:
+      return fmt::format(R"({{"prompt": "{}", "chosen": "{}", "rejected": "{}"}})", prompt, good,
+                         bad);
+  }
+}
+
+// A method with the settings that change what it computes.
+struct Variant {
+  std::string name;
+  Method method;
+  std::function<void(TuneConfig&)> change = [](TuneConfig&) {};
+};
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all{
+      {"sft", Method::sft},
+      {"dft", Method::sft, [](TuneConfig& c) { c.loss_type = {"dft"}; }},
+      {"sft_packed", Method::sft, [](TuneConfig& c) { c.packing = data::Packing::bfd; }},
+      {"dpo", Method::dpo,
+       [](TuneConfig& c) {
+         c.loss_type = {"sigmoid", "sft", "ipo"};
+         c.loss_weights = {1, 0.5, 0.2};
+         c.ld_alpha = 0.4;
+       }},
+      {"kto", Method::kto},
+      {"orpo", Method::orpo},
+      {"simpo", Method::simpo},
+      {"cpo", Method::cpo}};
+  return all;
+}
+
+struct Layout {
+  std::string name;
+  int ranks = 1;
+  std::function<void(RunConfig&)> change = [](RunConfig&) {};
+};
+
+void set_tensor(RunConfig& config, int64_t tp, const char* mode) {
+  config.parallel.tp = tp;
+  config.parallel.tp_mode = mode;
+}
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> all{
+      {"micro_batches", 1, [](RunConfig& c) { c.train.micro_batch = 2; }},
+      {"recompute", 1, [](RunConfig& c) { c.memory.recompute = "full"; }},
+      {"host_tiers", 1,
+       [](RunConfig& c) { c.memory.offload_parameters = c.memory.offload_optimizer = "host"; }},
+      {"table_rows", 1, [](RunConfig& c) { c.memory.table_rows = 100; }},
+      {"dp3", 3, [](RunConfig& c) { c.parallel.zero = 0; }},
+      {"dp2_zero2", 2, [](RunConfig& c) { c.parallel.zero = 2; }},
+      {"dp3_zero3", 3, [](RunConfig& c) { c.parallel.zero = 3; }},
+      {"tp2", 2, [](RunConfig& c) { set_tensor(c, 2, "1d"); }},
+      {"tp3_whole", 3,
+       [](RunConfig& c) {
+         set_tensor(c, 3, "1d");
+         c.parallel.tp_sequence = false;
+       }},
+      {"2d", 4, [](RunConfig& c) { set_tensor(c, 4, "2d"); }},
+      {"2halfd", 8, [](RunConfig& c) { set_tensor(c, 8, "2.5d"); }},
+      {"3d", 8, [](RunConfig& c) { set_tensor(c, 8, "3d"); }},
+      {"ring2", 2, [](RunConfig& c) { c.parallel.sp = 2; }},
+      {"ulysses3", 3,
+       [](RunConfig& c) {
+         c.parallel.sp = 3;
+         c.parallel.sp_mode = "ulysses";
+       }},
+      {"pp3", 3,
+       [](RunConfig& c) {
+         c.parallel.pp = 3;
+         c.train.micro_batch = 2;
+       }},
+      {"pp2_zb_v_dp2", 4,
+       [](RunConfig& c) {
+         c.parallel.pp = 2;
+         c.parallel.pp_schedule = "zb-h1";
+         c.train.micro_batch = 1;
+       }},
+      {"dp3_sp2_tp2_zero3", 12, [](RunConfig& c) {
+         c.parallel.sp = c.parallel.tp = 2;
+         c.parallel.zero = 3;
+       }}};
+  return all;
+}
+
+std::vector<report::StepMetrics> run(const Variant& variant, const Layout& layout) {
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += line_of(variant.method, i) + "\n";
+  RunConfig config;
+  Tuning tuning{.method = variant.method, .config = {}};
+  set_defaults(variant.method, config, tuning.config);
+  variant.change(tuning.config);
+  config.model.preset = "gpt2-tiny";
+  config.model.overrides = {
+      {"n_layer", 3}, {"n_embd", 12}, {"n_head", 3}, {"vocab_size", 259}, {"n_positions", 40}};
+  config.data.train = {directory.write("lines.jsonl", lines)};
+  config.data.sequence_length = 40;
+  config.train.steps = kSteps;
+  config.train.global_batch = 6;
+  config.optimizer.learning_rate = 1e-2;
+  config.precision.compute = "fp64";
+  config.log.directory = (directory / "log").string();
+  config.log.report = false;
+  layout.change(config);
+  const Job job = resolve_job(config, {.ranks = layout.ranks, .local_ranks = layout.ranks});
+  test::run_ranks(layout.ranks,
+                  [&](comm::World& world) { train(job, world, {}, make_task(tuning)); });
+  return report::read_metrics(directory / "log" / "metrics.jsonl");
+}
+
+const std::vector<report::StepMetrics>& alone(size_t variant) {
+  static std::map<size_t, std::vector<report::StepMetrics>> results;
+  const auto [found, is_new] = results.try_emplace(variant);
+  if (is_new) found->second = run(variants()[variant], {.name = "alone"});
+  return found->second;
+}
+
+void expect_near(double found, double expected, const std::string& what) {
+  EXPECT_LE(std::abs(found - expected), kLayoutTolerance * std::max(1.0, std::abs(expected)))
+      << what;
+}
+
+struct Case {
+  size_t variant = 0, layout = 0;
+};
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return variants()[info.param.variant].name + "_" + layouts()[info.param.layout].name;
+}
+
+void expect_same(const Case& given) {
+  const auto& expected = alone(given.variant);
+  const auto found = run(variants()[given.variant], layouts()[given.layout]);
+  ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t step = 0; step < expected.size(); ++step) {
+    SCOPED_TRACE(fmt::format("step {}", step + 1));
+    expect_near(found[step].loss, expected[step].loss, "loss");
+    expect_near(found[step].grad_norm, expected[step].grad_norm, "grad_norm");
+    EXPECT_EQ(found[step].tokens, expected[step].tokens);
+    ASSERT_EQ(found[step].of_task.size(), expected[step].of_task.size());
+    for (const auto& [name, value] : expected[step].of_task) {
+      expect_near(found[step].of_task.at(name), value, name);
+    }
+  }
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (size_t variant = 0; variant < variants().size(); ++variant) {
+    for (size_t layout = 0; layout < layouts().size(); ++layout) cases.push_back({variant, layout});
+  }
+  return cases;
+}
+
+// Each variant at a third of the layouts, so that each layout meets several.
+std::vector<Case> few_cases() {
+  std::vector<Case> cases;
+  for (const Case& each : all_cases()) {
+    if ((each.layout + each.variant) % 3 == 0) cases.push_back(each);
+  }
+  return cases;
+}
+
+class TuneLayouts : public testing::TestWithParam<Case> {};
+TEST_P(TuneLayouts, EqualAlone) {
+  expect_same(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Few, TuneLayouts, testing::ValuesIn(few_cases()), name_of);
+
+class SlowTuneLayouts : public testing::TestWithParam<Case> {};
+TEST_P(SlowTuneLayouts, EqualAlone) {
+  expect_same(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(SlowAll, SlowTuneLayouts, testing::ValuesIn(all_cases()), name_of);
+
+// The metrics say something: they are those of the method, and move.
+TEST(TuneMetrics, OfAPairwiseMethodAreTold) {
+  const auto& steps = alone(3);
+  EXPECT_EQ(steps[0].of_task.at("rewards/margins"), 0);
+  EXPECT_NE(steps[3].of_task.at("rewards/margins"), 0);
+  EXPECT_LT(steps[3].of_task.at("logps/chosen"), 0);
+  EXPECT_THAT(alone(4)[0].of_task, testing::Contains(testing::Key("kl")));
+}
+
+}  // namespace
+}  // namespace colossal::tune

@@ -1,0 +1,167 @@
+#include "colossal/tune/samples.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "colossal/base/error.h"
+#include "colossal/tune/collate.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::tune {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Reading {
+  test::TemporaryDirectory directory{test::Storage::memory};
+  std::unique_ptr<text::Tokenizer> tokenizer = text::make_tokenizer("bytes");
+
+  Samples read(const std::string& lines, SampleKind kind, SampleOptions options = {}) const {
+    options.setting = "data.train";
+    options.kind = kind;
+    return read_samples({directory.write("lines.jsonl", lines)}, *tokenizer, options);
+  }
+  std::string refusal(const std::string& lines, SampleKind kind, SampleOptions options = {}) const {
+    try {
+      read(lines, kind, std::move(options));
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "not refused";
+  }
+};
+
+constexpr int32_t kEnd = 256;
+
+TEST(Samples, LearnCompletionsOnly) {
+  const Reading reading;
+  const Samples found = reading.read(R"({"prompt": "ab", "completion": "cd", "more": 1})"
+                                     "\n\n"
+                                     R"({"text": "xy"})",
+                                     SampleKind::language_modeling);
+  ASSERT_EQ(found.samples.size(), 2u);
+  const Row& first = found.samples[0].rows[0];
+  EXPECT_THAT(first.tokens, ElementsAre('a', 'b', 'c', 'd', kEnd));
+  EXPECT_THAT(first.learned, ElementsAre(0, 0, 1, 1, 1));
+  EXPECT_EQ(first.prompt_tokens, 2);
+  EXPECT_THAT(found.samples[1].rows[0].learned, ElementsAre(1, 1, 1));
+  const Samples all = reading.read(R"({"prompt": "ab", "completion": "cd"})",
+                                   SampleKind::language_modeling, {.completion_only = false});
+  EXPECT_THAT(all.samples[0].rows[0].learned, ElementsAre(1, 1, 1, 1, 1));
+}
+
+TEST(Samples, TakeInstructions) {
+  const Samples found = Reading().read(R"({"instruction": "a", "input": "b", "output": "c"})",
+                                       SampleKind::language_modeling);
+  EXPECT_THAT(found.samples[0].rows[0].tokens, ElementsAre('a', '\n', 'b', '\n', 'c', kEnd));
+  EXPECT_THAT(found.samples[0].rows[0].learned, ElementsAre(0, 0, 0, 0, 1, 1));
+}
+
+TEST(Samples, FindThePromptThatBothCompletionsBeginWith) {
+  const Samples found =
+      Reading().read(R"({"chosen": "a b cd", "rejected": "a b ce"})"
+                     "\n"
+                     R"({"prompt": "q", "chosen": "y", "rejected": "n", "margin": 2})",
+                     SampleKind::preference);
+  const Row &chosen = found.samples[0].rows[0], &rejected = found.samples[0].rows[1];
+  EXPECT_THAT(chosen.tokens, ElementsAre('a', ' ', 'b', ' ', 'c', 'd', kEnd));
+  EXPECT_EQ(chosen.prompt_tokens, 5);
+  EXPECT_EQ(rejected.prompt_tokens, 5);
+  EXPECT_EQ(found.samples[1].margin, 2);
+}
+
+TEST(Samples, LoseTheirEndWhereTheyAreTooLong) {
+  const Samples found = Reading().read(R"({"prompt": "ab", "completion": "cdef"})",
+                                       SampleKind::language_modeling, {.max_length = 4});
+  EXPECT_EQ(found.truncated, 1);
+  EXPECT_THAT(found.samples[0].rows[0].tokens, ElementsAre('a', 'b', 'c', 'd'));
+}
+
+TEST(Samples, RefuseLinesNamingThem) {
+  const Reading reading;
+  const auto expect = [&](const std::string& line, SampleKind kind, const std::string& reason,
+                          SampleOptions options = {}) {
+    const std::string message = reading.refusal("\n" + line, kind, std::move(options));
+    EXPECT_THAT(message, HasSubstr("lines.jsonl:2: "));
+    EXPECT_THAT(message, HasSubstr(reason));
+    EXPECT_THAT(message, HasSubstr("data.invalid = \"skip\""));
+  };
+  const auto text = SampleKind::language_modeling, pairs = SampleKind::preference;
+  expect("{", text, "the line");
+  expect("[1]", text, "an object is expected");
+  expect(R"({"txt": "a"})", text, R"(there is no "text" among its fields (txt))");
+  expect(R"({"text": 1})", text, R"("text" is 1, where a text is expected)");
+  expect(R"({"text": ""})", text, R"("text" is empty)");
+  expect(R"({"prompt": "a"})", text, R"(there is no "completion")");
+  expect(R"({"prompt": "a", "completion": ""})", text, R"("completion" is empty)");
+  expect(R"({"prompt": "abcd", "completion": "e"})", text,
+         "its prompt has 4 tokens, a row at most 4", {.max_length = 4});
+  expect(R"({"prompt": "a", "chosen": "b"})", pairs, R"(there is no "rejected")");
+  expect(R"({"chosen": "same", "rejected": "same"})", pairs, "chosen completion is empty");
+  expect(R"({"prompt": "a", "chosen": "b", "rejected": "c", "margin": "x"})", pairs,
+         R"("margin" is "x", where a number)");
+  expect(R"({"prompt": "a", "completion": "b", "label": "yes"})", SampleKind::unpaired,
+         "true or false is expected");
+}
+
+TEST(Samples, SkipAndCountLinesOnRequest) {
+  const Reading reading;
+  const Samples found =
+      reading.read("{}\n{\"text\": \"a\"}\nnothing\n", SampleKind::language_modeling,
+                   {.invalid = data::InvalidFiles::skip});
+  EXPECT_EQ(found.samples.size(), 1u);
+  EXPECT_EQ(found.skipped, 2);
+  EXPECT_THAT(
+      reading.refusal("{}\n", SampleKind::language_modeling, {.invalid = data::InvalidFiles::skip}),
+      HasSubstr("no samples in 1 files"));
+}
+
+TEST(Samples, PackedRowsKeepTheirDocumentsApart) {
+  const Samples found =
+      Reading().read("{\"text\": \"abc\"}\n{\"text\": \"d\"}\n", SampleKind::language_modeling);
+  const std::vector<Sample> packed = pack_samples(found.samples, 8, data::Packing::bfd);
+  ASSERT_EQ(packed.size(), 1u);
+  const Row& row = packed[0].rows[0];
+  EXPECT_THAT(row.tokens, ElementsAre('a', 'b', 'c', kEnd, 'd', kEnd));
+  EXPECT_THAT(row.learned, ElementsAre(0, 1, 1, 1, 0, 1));
+  EXPECT_THAT(row.documents, ElementsAre(0, 0, 0, 0, 1, 1));
+  EXPECT_THAT(row.positions, ElementsAre(0, 1, 2, 3, 0, 1));
+  const std::vector<Sample> wrapped = pack_samples(found.samples, 4, data::Packing::wrapped);
+  ASSERT_EQ(wrapped.size(), 2u);
+  EXPECT_TRUE(wrapped[0].rows[0].documents.empty());
+}
+
+std::vector<int64_t> values_of(const at::Tensor& row) {
+  return {row.const_data_ptr<int64_t>(), row.const_data_ptr<int64_t>() + row.numel()};
+}
+
+TEST(Collate, FillsShorterRows) {
+  const Row longer{.tokens = {1, 2, 3, 4}, .learned = {0, 0, 1, 1}, .prompt_tokens = 2};
+  const Row shorter{.tokens = {5, 6}, .learned = {0, 1}, .prompt_tokens = 1};
+  const data::Batch batch = collate({&longer, &shorter}, {7, 8}, /*padding=*/9, /*min_length=*/1);
+  EXPECT_THAT(values_of(batch.inputs[0]), ElementsAre(1, 2, 3));
+  EXPECT_THAT(values_of(batch.labels[0]), ElementsAre(-100, 3, 4));
+  EXPECT_THAT(values_of(batch.inputs[1]), ElementsAre(5, 9, 9));
+  EXPECT_THAT(values_of(batch.labels[1]), ElementsAre(6, -100, -100));
+  EXPECT_EQ(batch.padding, 2);
+  EXPECT_EQ(collate({&shorter}, {0}, 9, /*min_length=*/4).inputs.size(1), 4);
+  EXPECT_EQ(collate({}, {}, 9, 1).inputs.size(0), 0);
+}
+
+TEST(Collate, GivesWhatFillsAPackedRowADocumentOfItsOwn) {
+  const Row packed{.tokens = {1, 2, 3, 4},
+                   .learned = {0, 1, 0, 1},
+                   .documents = {0, 0, 1, 1},
+                   .positions = {0, 1, 0, 1}};
+  const Row whole{.tokens = {1, 2, 3}, .learned = {1, 1, 1}};
+  const data::Batch batch = collate({&packed, &whole}, {0, 1}, 9, 5);
+  EXPECT_THAT(values_of(batch.documents[0]), ElementsAre(0, 0, 1, 2, 2));
+  EXPECT_THAT(values_of(batch.positions[0]), ElementsAre(0, 1, 0, 0, 0));
+  EXPECT_THAT(values_of(batch.labels[0]), ElementsAre(2, -100, 4, -100, -100));
+  EXPECT_THAT(values_of(batch.documents[1]), ElementsAre(0, 0, 1, 1, 1));
+  EXPECT_THAT(values_of(batch.positions[1]), ElementsAre(0, 1, 0, 0, 0));
+}
+
+}  // namespace
+}  // namespace colossal::tune

@@ -242,4 +242,12 @@ std::string PipelineTokenizer::decode(std::span<const int32_t> tokens, bool firs
   return bytes;
 }
 
+std::vector<SpecialToken> PipelineTokenizer::special_tokens() const {
+  std::vector<SpecialToken> tokens;
+  for (const AddedToken& token : added_tokens_) {
+    if (token.special) tokens.push_back({token.id, token.content});
+  }
+  return tokens;
+}
+
 }  // namespace colossal::text

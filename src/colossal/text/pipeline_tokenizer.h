@@ -35,6 +35,7 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<int32_t> encode_prompt(std::string_view text) const override;
   std::string decode(std::span<const int32_t> tokens) const override;
   std::string decode_continuation(std::span<const int32_t> tokens) const override;
+  std::vector<SpecialToken> special_tokens() const override;
   int32_t vocabulary_size() const override { return decoder_.vocabulary_size(); }
   int32_t end_of_text() const override { return end_of_text_; }
   std::string fingerprint() const override { return fingerprint_; }

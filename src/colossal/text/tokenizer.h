@@ -21,6 +21,12 @@ class InvalidText : public Error {
   int64_t offset;
 };
 
+// A token that is no text of a user's, such as the end of a message.
+struct SpecialToken {
+  int32_t token;
+  std::string text;  // that encode() takes for it; empty: none
+};
+
 // Immutable once made; may be used from several threads at once.
 class Tokenizer {
  public:
@@ -43,6 +49,8 @@ class Tokenizer {
   // Whether any bytes are fine and tokens do not depend on what is around them: encode(a + b) is
   // encode(a), encode(b) wherever the cut, so that a huge file need not be held whole.
   virtual bool takes_pieces() const { return false; }
+
+  virtual std::vector<SpecialToken> special_tokens() const { return {}; }
 
   virtual int32_t vocabulary_size() const = 0;  // one more than the largest token
   virtual int32_t end_of_text() const = 0;      // joins documents

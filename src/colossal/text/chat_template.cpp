@@ -1,0 +1,162 @@
+#include "colossal/text/chat_template.h"
+
+#include <array>
+#include <utility>
+
+#include "colossal/text/jinja/python_text.h"
+#include "colossal/text/tokenizer_files.h"
+
+namespace colossal::text {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::array<const char*, 7> kSpecialTokenNames{
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+constexpr std::array<const char*, 3> kReasoningNames{"reasoning_content", "thinking", "reasoning"};
+constexpr std::string_view kContinuationMark = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+ordered_json read_object(const fs::path& file) {
+  if (!fs::exists(file)) return ordered_json::object();
+  ordered_json json = ordered_json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw ConfigError(file.string() + ": is not a JSON object");
+  return json;
+}
+
+// "<s>", or {"content": "<s>", ...}.
+std::optional<std::string> token_text(const ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_object() || !value.contains("content")) return {};
+  return token_text(value["content"]);
+}
+
+std::map<std::string, std::string> read_special_tokens(const fs::path& folder) {
+  std::map<std::string, std::string> tokens;
+  for (const char* file : {kSpecialTokensFile, kTokenizerConfigFile}) {
+    const ordered_json json = read_object(folder / file);
+    for (const char* name : kSpecialTokenNames) {
+      if (!json.contains(name)) continue;
+      if (const auto text = token_text(json[name])) tokens[name] = *text;
+    }
+  }
+  return tokens;
+}
+
+// A template, or a list of templates with names.
+std::optional<std::string> template_text(const ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return {};
+  for (const ordered_json& named : value) {
+    if (named.is_object() && named.value("name", "") == "default" && named.contains("template") &&
+        named["template"].is_string()) {
+      return named["template"].get<std::string>();
+    }
+  }
+  return {};
+}
+
+struct TemplateSource {
+  fs::path file;
+  std::string text;
+};
+
+std::optional<TemplateSource> find_template(const fs::path& folder) {
+  if (const fs::path file = folder / "chat_template.jinja"; fs::exists(file)) {
+    return TemplateSource{file, read_file(file)};
+  }
+  for (const char* name : {kTokenizerConfigFile, "chat_template.json"}) {
+    const ordered_json json = read_object(folder / name);
+    if (!json.contains("chat_template")) continue;
+    if (auto text = template_text(json["chat_template"])) {
+      return TemplateSource{folder / name, *std::move(text)};
+    }
+  }
+  return {};
+}
+
+// Reasoning has several names; templates read one or the other.
+void add_reasoning_names(ordered_json& message) {
+  if (!message.is_object()) return;
+  for (const char* name : kReasoningNames) {
+    if (!message.contains(name) || message[name].is_null()) continue;
+    const ordered_json reasoning = message[name];
+    if (!message.contains("thinking")) message["thinking"] = reasoning;
+    message["reasoning_content"] = reasoning;
+    return;
+  }
+}
+
+// The text in which the last message ends: its content, or the last part of it that is text.
+std::string& final_text(ordered_json& messages) {
+  if (!messages.empty() && messages.back().is_object() && messages.back().contains("content")) {
+    ordered_json& content = messages.back()["content"];
+    if (content.is_string()) return content.get_ref<std::string&>();
+    for (auto part = content.rbegin(); content.is_array() && part != content.rend(); ++part) {
+      if (part->is_object() && part->contains("text") && (*part)["text"].is_string()) {
+        return (*part)["text"].get_ref<std::string&>();
+      }
+    }
+  }
+  throw jinja::TemplateError("continue_final_message: the last message has no text");
+}
+
+// Up to the mark; where the template took the space behind it away, so are those before it.
+// final_text: of the last message, which must be there.
+void cut_at_mark(jinja::Rendered& rendered, std::string_view final_text) {
+  const std::string_view bare = kContinuationMark.substr(0, kContinuationMark.size() - 1);
+  const size_t mark = rendered.text.rfind(bare);
+  if (mark == std::string::npos ||
+      rendered.text.find(jinja::strip_both(final_text)) == std::string::npos) {
+    throw jinja::TemplateError(
+        "continue_final_message: the template leaves the last message out or changes it");
+  }
+  const bool keeps_spaces =
+      rendered.text.compare(mark, kContinuationMark.size(), kContinuationMark) == 0;
+  rendered.text.resize(mark);
+  if (!keeps_spaces) rendered.text.resize(jinja::strip_right(rendered.text).size());
+  for (jinja::Span& span : rendered.generations) {
+    span.end = std::min(span.end, rendered.text.size());
+    span.begin = std::min(span.begin, span.end);
+  }
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate(std::string_view source,
+                           std::map<std::string, std::string> special_tokens)
+    : template_(source), special_tokens_(std::move(special_tokens)) {}
+
+std::optional<ChatTemplate> ChatTemplate::read(const fs::path& folder) {
+  const auto source = find_template(folder);
+  if (!source) return {};
+  try {
+    return ChatTemplate(source->text, read_special_tokens(folder));
+  } catch (const jinja::TemplateError& error) {
+    throw ConfigError(
+        fmt::format("{}: the chat template: {}", source->file.string(), error.what()));
+  }
+}
+
+jinja::Rendered ChatTemplate::render(const ordered_json& messages,
+                                     const ChatOptions& options) const {
+  ordered_json context = ordered_json::object();
+  for (const auto& [name, text] : special_tokens_) context[name] = text;
+  if (options.variables.is_object()) context.update(options.variables);
+  ordered_json conversation = messages;
+  for (ordered_json& message : conversation) add_reasoning_names(message);
+  std::string continued;
+  if (options.continue_final_message) {
+    continued = std::exchange(final_text(conversation),
+                              final_text(conversation) + std::string(kContinuationMark));
+  }
+  context["messages"] = std::move(conversation);
+  context["tools"] = options.tools;
+  context["documents"] = options.documents;
+  context["add_generation_prompt"] = options.add_generation_prompt;
+  jinja::Rendered rendered = template_.render(jinja::Value::from_json(context));
+  if (options.continue_final_message) cut_at_mark(rendered, continued);
+  return rendered;
+}
+
+}  // namespace colossal::text

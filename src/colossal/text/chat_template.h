@@ -1,0 +1,49 @@
+// How a model wants a conversation as one text: the chat template of its folder.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "colossal/text/jinja/template.h"
+
+namespace colossal::text {
+
+struct ChatOptions {
+  bool add_generation_prompt = true;    // the text ends where the model's answer begins
+  bool continue_final_message = false;  // the text ends within the last message
+  nlohmann::ordered_json tools = nullptr;
+  nlohmann::ordered_json documents = nullptr;
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // more of them
+};
+
+class ChatTemplate {
+ public:
+  // special_tokens: variables such as "bos_token". Throws jinja::TemplateError.
+  explicit ChatTemplate(std::string_view source,
+                        std::map<std::string, std::string> special_tokens = {});
+
+  // That of chat_template.jinja, else of tokenizer_config.json or chat_template.json, with the
+  // special tokens of the folder; nothing where the folder has none. Throws ConfigError naming the
+  // file, IoError for a file that cannot be read.
+  static std::optional<ChatTemplate> read(const std::filesystem::path& folder);
+
+  // messages: a list of objects with "role" and "content". The text is what `transformers`'
+  // apply_chat_template(tokenize=False) gives; it holds its special tokens itself. Throws
+  // jinja::TemplateError, also where the template refuses the messages.
+  jinja::Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options) const;
+
+  // Another template with the same special tokens: one that comes with a request.
+  ChatTemplate with_source(std::string_view source) const {
+    return ChatTemplate(source, special_tokens_);
+  }
+
+ private:
+  jinja::Template template_;
+  std::map<std::string, std::string> special_tokens_;
+};
+
+}  // namespace colossal::text

@@ -1,0 +1,40 @@
+// Reads the arguments of a call by position or name.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "colossal/text/jinja/value.h"
+
+namespace colossal::text::jinja {
+
+class ArgumentReader {
+ public:
+  // Throws TemplateError for more arguments than there are parameters, unknown names, and fewer
+  // than `required`.
+  ArgumentReader(std::string_view function, const Arguments& arguments,
+                 std::vector<std::string_view> parameters, size_t required = 0);
+
+  bool has(size_t which) const { return values_[which] != nullptr; }
+  const Value& operator[](size_t which) const { return *values_[which]; }
+  const Value& value(size_t which, const Value& otherwise) const {
+    return has(which) ? *values_[which] : otherwise;
+  }
+  bool truth(size_t which, bool otherwise) const {
+    return has(which) ? values_[which]->truth() : otherwise;
+  }
+  // Throw TemplateError for another type.
+  int64_t integer(size_t which, int64_t otherwise) const;
+  std::string_view string(size_t which, std::string_view otherwise = "") const;
+  std::optional<std::string_view> optional_string(size_t which) const;  // none for None, too
+
+ private:
+  [[noreturn]] void refuse(size_t which, std::string_view wanted) const;
+
+  std::string_view function_;
+  std::vector<std::string_view> parameters_;
+  std::vector<const Value*> values_;
+};
+
+}  // namespace colossal::text::jinja

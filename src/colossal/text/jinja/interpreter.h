@@ -1,0 +1,87 @@
+// What a template's nodes share while they run: variables, output, and limits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "colossal/text/jinja/value.h"
+
+namespace colossal::text::jinja {
+
+// A template comes with a model's files and is not to be trusted: it ends with an error at any of
+// these.
+struct Limits {
+  int64_t steps = 1'000'000;  // nodes run, and work that takes as long
+  int depth = 2000;           // of nodes that run within each other
+  int64_t output_bytes = int64_t{16} << 20;
+};
+
+// Bytes [begin, end) of a text.
+struct Span {
+  size_t begin = 0, end = 0;
+  auto operator<=>(const Span&) const = default;
+};
+
+// Variables of a block of the template; those of the blocks around it are seen, not set.
+struct Scope {
+  std::shared_ptr<Scope> parent;
+  std::vector<std::pair<std::string, Value>> names;
+};
+
+class Interpreter {
+ public:
+  // context: a dict of the variables that the template finds.
+  Interpreter(const Value& context, const Limits& limits);
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  // Each node calls it when it begins, and leave() at its end. Throws TemplateError at a limit.
+  void enter(int line);
+  void leave() { --depth_; }
+  // So many bytes of text were made. Throws TemplateError.
+  void charge(size_t bytes);
+  // The value is gone through: its characters or elements count as steps. `deep`: those within,
+  // too.
+  void charge_for(const Value& value, bool deep = false);
+  int line() const { return line_; }
+
+  Value find(const std::string& name) const;  // undefined where there is none
+  void set(const std::string& name, Value value);
+
+  // Runs within a scope of its own, inside `parent` or, without it, the current one.
+  void in_scope(const std::function<void()>& run, std::shared_ptr<Scope> parent = {});
+  // The current scope, for a macro, which sees it as it is when it is called.
+  std::shared_ptr<Scope> capture_scope();
+  std::shared_ptr<Namespace> make_namespace();
+
+  void write(std::string_view text);
+  // What `run` writes, kept out of the output.
+  std::string capture(const std::function<void()>& run);
+
+  void add_generation(size_t begin, size_t length) { spans_.push_back({begin, begin + length}); }
+  const std::string& output() const { return output_; }
+  const std::vector<Span>& generations() const { return spans_; }
+
+ private:
+  void add_steps(int64_t count);
+
+  Limits limits_;
+  int64_t steps_ = 0;
+  int depth_ = 0;
+  int line_ = 1;
+  std::shared_ptr<Scope> scope_;
+  std::string output_;
+  std::string* target_ = &output_;
+  std::vector<Span> spans_;
+  // Values may hold each other in a circle through these; emptied at the end.
+  std::vector<std::shared_ptr<Scope>> captured_;
+  std::vector<std::shared_ptr<Namespace>> namespaces_;
+};
+
+}  // namespace colossal::text::jinja

@@ -1,0 +1,68 @@
+// The nodes of a template that was read: expressions have a value, statements write.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "colossal/text/jinja/interpreter.h"
+
+namespace colossal::text::jinja {
+
+class Node {
+ public:
+  explicit Node(int line) : line_(line) {}
+  virtual ~Node() = default;
+  int line() const { return line_; }
+
+ private:
+  int line_;
+};
+
+class Expression : public Node {
+ public:
+  using Node::Node;
+  Value evaluate(Interpreter& interpreter) const {
+    interpreter.enter(line());
+    Value value = compute(interpreter);
+    interpreter.leave();
+    return value;
+  }
+
+ private:
+  virtual Value compute(Interpreter& interpreter) const = 0;
+};
+using ExpressionPointer = std::unique_ptr<const Expression>;
+
+class Statement : public Node {
+ public:
+  enum class Then { next, next_round, end_loop };  // of the innermost {% for %}
+  using Node::Node;
+  Then execute(Interpreter& interpreter) const {
+    interpreter.enter(line());
+    const Then then = run(interpreter);
+    interpreter.leave();
+    return then;
+  }
+
+ private:
+  virtual Then run(Interpreter& interpreter) const = 0;
+};
+using Block = std::vector<std::unique_ptr<const Statement>>;
+
+struct CallArguments {
+  std::vector<ExpressionPointer> positional;
+  std::vector<std::pair<std::string, ExpressionPointer>> named;
+  ExpressionPointer more_positional, more_named;  // *list, **dict
+  Arguments evaluate(Interpreter& interpreter) const;
+};
+
+// Where {% set %} and {% for %} put a value: a name, an attribute of a namespace, or several.
+struct Target {
+  std::string name, attribute;
+  std::vector<Target> parts;
+  void assign(Interpreter& interpreter, const Value& value) const;
+};
+
+}  // namespace colossal::text::jinja

@@ -1,0 +1,191 @@
+#include "colossal/text/jinja/statements.h"
+
+#include <algorithm>
+
+namespace colossal::text::jinja {
+
+using Then = Statement::Then;
+
+Then execute(const Block& block, Interpreter& interpreter) {
+  for (const auto& statement : block) {
+    const Then then = statement->execute(interpreter);
+    if (then != Then::next) return then;
+  }
+  return Then::next;
+}
+
+void Target::assign(Interpreter& interpreter, const Value& value) const {
+  if (!parts.empty()) {
+    const auto items = iterate(value);
+    if (items->items.size() != parts.size()) {
+      throw TemplateError(fmt::format("{} values cannot be assigned to {} names",
+                                      items->items.size(), parts.size()));
+    }
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].assign(interpreter, items->items[i]);
+  } else if (attribute.empty()) {
+    interpreter.set(name, value);
+  } else {
+    Namespace* space = interpreter.find(name).space();
+    if (!space) {
+      throw TemplateError(fmt::format("'{}' is no namespace: nothing is set in it", name));
+    }
+    if (attribute.starts_with('_')) {
+      throw TemplateError("attributes of a namespace may not begin with an underscore");
+    }
+    space->set(attribute, value);
+  }
+}
+
+Then Text::run(Interpreter& interpreter) const {
+  interpreter.write(text_);
+  return Then::next;
+}
+
+Then Print::run(Interpreter& interpreter) const {
+  interpreter.write(value_->evaluate(interpreter).str());
+  return Then::next;
+}
+
+Then If::run(Interpreter& interpreter) const {
+  for (const auto& [condition, body] : branches_) {
+    if (!condition || condition->evaluate(interpreter).truth())
+      return jinja::execute(body, interpreter);
+  }
+  return Then::next;
+}
+
+std::shared_ptr<const List> For::chosen_items(Interpreter& interpreter) const {
+  const Value all = parts_.items->evaluate(interpreter);
+  interpreter.charge_for(all);
+  const auto items = iterate(all);
+  if (!parts_.condition) return items;
+  auto chosen = std::make_shared<List>();
+  for (const Value& item : items->items) {
+    interpreter.in_scope([&] {
+      parts_.target.assign(interpreter, item);
+      if (parts_.condition->evaluate(interpreter).truth()) chosen->items.push_back(item);
+    });
+  }
+  return chosen;
+}
+
+// False: the loop ends here.
+bool For::run_round(Interpreter& interpreter, const std::shared_ptr<Loop>& loop) const {
+  Then then = Then::next;
+  interpreter.in_scope([&] {
+    interpreter.set("loop", loop);
+    parts_.target.assign(interpreter, loop->items->items[static_cast<size_t>(loop->index)]);
+    then = jinja::execute(parts_.body, interpreter);
+  });
+  return then != Then::end_loop;
+}
+
+Then For::run(Interpreter& interpreter) const {
+  const auto items = chosen_items(interpreter);
+  const auto count = static_cast<int64_t>(items->items.size());
+  if (count == 0) {
+    Then then = Then::next;
+    interpreter.in_scope([&] { then = jinja::execute(parts_.otherwise, interpreter); });
+    return then;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    // One each: a loop that {{ loop }} was kept of stays at its round.
+    auto loop = std::make_shared<Loop>(Loop{.items = items, .index = i});
+    interpreter.enter(line());
+    interpreter.leave();
+    if (!run_round(interpreter, loop)) break;
+  }
+  return Then::next;
+}
+
+Then Set::run(Interpreter& interpreter) const {
+  target_.assign(interpreter, value_->evaluate(interpreter));
+  return Then::next;
+}
+
+Value Written::compute(Interpreter& interpreter) const {
+  return interpreter.capture(
+      [&] { interpreter.in_scope([&] { jinja::execute(body_, interpreter); }); });
+}
+
+Then With::run(Interpreter& interpreter) const {
+  std::vector<Value> values;
+  for (const auto& [target, value] : variables_) values.push_back(value->evaluate(interpreter));
+  Then then = Then::next;
+  interpreter.in_scope([&] {
+    for (size_t i = 0; i < values.size(); ++i) variables_[i].first.assign(interpreter, values[i]);
+    then = jinja::execute(body_, interpreter);
+  });
+  return then;
+}
+
+Value MacroDefinition::make_value(Interpreter& interpreter) const {
+  return std::make_shared<const Function>(
+      Function{name, [this, scope = interpreter.capture_scope()](Interpreter& running,
+                                                                 const Arguments& arguments) {
+                 return call(running, arguments, scope);
+               }});
+}
+
+Value MacroDefinition::call(Interpreter& interpreter, const Arguments& arguments,
+                            const std::shared_ptr<Scope>& scope) const {
+  return interpreter.capture([&] {
+    interpreter.in_scope(
+        [&] {
+          bind(interpreter, arguments);
+          jinja::execute(body, interpreter);
+        },
+        scope);
+  });
+}
+
+void MacroDefinition::bind(Interpreter& interpreter, const Arguments& arguments) const {
+  const auto is_parameter = [&](const std::string& given) {
+    return std::ranges::find(parameters, given, [](const auto& p) { return p.first; }) !=
+           parameters.end();
+  };
+  std::vector<std::pair<Value, Value>> others;
+  for (const auto& [given, value] : arguments.named) {
+    if (given == "caller") interpreter.set(given, value);
+    if (given != "caller" && !is_parameter(given)) others.emplace_back(given, value);
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [parameter, otherwise] = parameters[i];
+    const auto named =
+        std::ranges::find(arguments.named, parameter, &std::pair<std::string, Value>::first);
+    if (i < arguments.positional.size()) {
+      interpreter.set(parameter, arguments.positional[i]);
+    } else if (named != arguments.named.end()) {
+      interpreter.set(parameter, named->second);
+    } else {
+      interpreter.set(parameter,
+                      otherwise ? otherwise->evaluate(interpreter) : Value::undefined(parameter));
+    }
+  }
+  const size_t used = std::min(parameters.size(), arguments.positional.size());
+  interpreter.set("varargs",
+                  make_list({arguments.positional.begin() + static_cast<std::ptrdiff_t>(used),
+                             arguments.positional.end()},
+                            List::Kind::tuple));
+  interpreter.set("kwargs", make_dict(std::move(others)));
+}
+
+Then Macro::run(Interpreter& interpreter) const {
+  interpreter.set(definition_.name, definition_.make_value(interpreter));
+  return Then::next;
+}
+
+Then CallBlock::run(Interpreter& interpreter) const {
+  interpreter.write(call_->call(interpreter, caller_.make_value(interpreter)).str());
+  return Then::next;
+}
+
+Then Generation::run(Interpreter& interpreter) const {
+  const std::string text = interpreter.capture(
+      [&] { interpreter.in_scope([&] { jinja::execute(body_, interpreter); }); });
+  interpreter.add_generation(interpreter.output().size(), text.size());
+  interpreter.write(text);
+  return Then::next;
+}
+
+}  // namespace colossal::text::jinja

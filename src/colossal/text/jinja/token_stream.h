@@ -1,0 +1,73 @@
+// The tokens of a template, one after the other.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "colossal/text/jinja/lexer.h"
+#include "colossal/text/jinja/value.h"
+
+namespace colossal::text::jinja {
+
+class TokenStream {
+ public:
+  explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+
+  const Token& peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  int line() const { return peek().line; }
+  Token take() { return at_ + 1 < tokens_.size() ? tokens_[at_++] : tokens_[at_]; }
+  bool is(Token::Kind kind) const { return peek().kind == kind; }
+  bool is(Token::Kind kind, std::string_view text, size_t ahead = 0) const {
+    return peek(ahead).kind == kind && peek(ahead).text == text;
+  }
+  bool is_symbol(std::string_view symbol) const { return is(Token::Kind::symbol, symbol); }
+  bool is_name(std::string_view name) const { return is(Token::Kind::name, name); }
+  bool skip_symbol(std::string_view symbol) { return is_symbol(symbol) && (take(), true); }
+  bool skip_name(std::string_view name) { return is_name(name) && (take(), true); }
+
+  // As if it stood here.
+  void insert_symbol(std::string symbol) {
+    tokens_.insert(tokens_.begin() + static_cast<std::ptrdiff_t>(at_),
+                   {Token::Kind::symbol, std::move(symbol), line()});
+  }
+
+  Token expect(Token::Kind kind, std::string_view what) {
+    if (!is(kind)) fail(what);
+    return take();
+  }
+  void expect_symbol(std::string_view symbol) {
+    if (!skip_symbol(symbol)) fail(fmt::format("'{}'", symbol));
+  }
+
+  [[noreturn]] void fail(std::string_view expected) const {
+    refuse(fmt::format("expected {}, found {}", expected, describe(peek())));
+  }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw TemplateError(fmt::format("line {}: {}", line(), what));
+  }
+
+ private:
+  static std::string describe(const Token& token) {
+    switch (token.kind) {
+      case Token::Kind::end:
+        return "the end of the template";
+      case Token::Kind::block_end:
+        return "the end of the tag";
+      case Token::Kind::variable_end:
+        return "'}}'";
+      case Token::Kind::text:
+        return "text";
+      default:
+        return "'" + token.text.substr(0, 40) + "'";
+    }
+  }
+
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+};
+
+}  // namespace colossal::text::jinja

@@ -1,0 +1,163 @@
+// Values of a Jinja template, with the meaning that Python gives them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "colossal/base/error.h"
+
+namespace colossal::text::jinja {
+
+// What is wrong with a template, or with the use that it makes of its values: "line 12: reason".
+class TemplateError : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
+
+// What a template said by raise_exception(), without a line.
+class TemplateRefusal : public TemplateError {
+ public:
+  using TemplateError::TemplateError;
+};
+
+class Interpreter;
+class Value;
+struct List;
+struct Dict;
+struct Namespace;
+struct Loop;
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+
+// A name or an attribute that is not there. It prints as nothing; most other uses are errors.
+struct Undefined {
+  std::string name;
+};
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+struct Function {
+  std::string name;
+  std::function<Value(Interpreter&, const Arguments&)> call;
+};
+
+// Strings are valid UTF-8. Lists and dicts never change once made, as the sandbox of `transformers`
+// has it; namespaces do.
+class Value {
+ public:
+  Value() : data_(None{}) {}
+  Value(bool value) : data_(value) {}
+  Value(int64_t value) : data_(value) {}
+  Value(double value) : data_(value) {}
+  Value(std::string text) : data_(std::make_shared<const std::string>(std::move(text))) {}
+  Value(std::string_view text) : Value(std::string(text)) {}
+  Value(const char* text) : Value(std::string(text)) {}
+  Value(std::shared_ptr<const List> list) : data_(std::move(list)) {}
+  Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}
+  Value(std::shared_ptr<Namespace> space) : data_(std::move(space)) {}
+  Value(std::shared_ptr<Loop> loop) : data_(std::move(loop)) {}
+  Value(std::shared_ptr<const Function> function) : data_(std::move(function)) {}
+  static Value undefined(std::string name);
+  static Value from_json(const nlohmann::ordered_json& json);
+
+  bool is_none() const { return std::holds_alternative<None>(data_); }
+  bool is_undefined() const {
+    return std::holds_alternative<std::shared_ptr<const Undefined>>(data_);
+  }
+  bool is_boolean() const { return std::holds_alternative<bool>(data_); }
+  bool is_integer() const { return std::holds_alternative<int64_t>(data_); }
+  bool is_float() const { return std::holds_alternative<double>(data_); }
+  bool is_number() const { return is_boolean() || is_integer() || is_float(); }
+  bool is_string() const {
+    return std::holds_alternative<std::shared_ptr<const std::string>>(data_);
+  }
+
+  // The number of a boolean or an integer; the caller has checked that it is one.
+  int64_t integer() const;
+  double number() const;  // of any is_number()
+  const std::string& string() const;
+  // Null where it is another kind.
+  const List* list() const;
+  const Dict* dict() const;
+  Namespace* space() const;
+  Loop* loop() const;
+  const Function* function() const;
+  const std::string& undefined_name() const;
+
+  bool truth() const;
+  std::string type_name() const;  // as Python calls it
+  std::string str() const;        // Python's str()
+  std::string repr() const;       // Python's repr()
+
+ private:
+  std::variant<None, bool, int64_t, double, std::shared_ptr<const std::string>,
+               std::shared_ptr<const Undefined>, std::shared_ptr<const List>,
+               std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<Loop>,
+               std::shared_ptr<const Function>>
+      data_;
+};
+
+// How deep lists and dicts lie within each other, and how much would be written of them; a value
+// that occurs twice counts twice. Limits on both keep a template from making what no memory holds.
+struct Extent {
+  int depth = 0;
+  int64_t size = 1;
+};
+Extent extent_of(const Value& value);
+
+struct List {
+  enum class Kind { list, tuple, generator };
+  std::vector<Value> items;
+  Kind kind = Kind::list;
+  Extent extent = {};
+};
+
+// In order of insertion.
+struct Dict {
+  std::vector<std::pair<Value, Value>> entries;
+  Extent extent = {};
+  const Value* find(const Value& key) const;
+};
+
+struct Namespace {
+  std::vector<std::pair<std::string, Value>> entries;
+  const Value* find(std::string_view name) const;
+  void set(const std::string& name, Value value);
+};
+
+// What `loop` is within a {% for %}.
+struct Loop {
+  std::shared_ptr<const List> items;
+  int64_t index = 0;  // from 0
+  int64_t depth = 0;  // of loops within each other, from 0
+  Value last_changed = Value::undefined("changed");
+};
+
+// Throw TemplateError where the extent is beyond any use.
+Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
+Value make_dict(std::vector<std::pair<Value, Value>> entries);  // of equal keys the last counts
+
+bool equal(const Value& a, const Value& b);
+// Below, equal, above: negative, 0, positive. Throws TemplateError where Python cannot order them.
+int compare(const Value& a, const Value& b);
+
+// What a {% for %} goes through: elements, keys, characters. Throws TemplateError for what is no
+// sequence of anything.
+std::shared_ptr<const List> iterate(const Value& value);
+
+std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
+                    std::string_view key_end, bool sort_keys);
+
+}  // namespace colossal::text::jinja

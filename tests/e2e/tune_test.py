@@ -5,7 +5,8 @@ import unittest
 
 import torch
 import torch.nn.functional as F
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, LlamaConfig, LlamaForCausalLM,
+                          LlamaForSequenceClassification)
 
 from harness import COLOSSAL, EndToEndTest
 
@@ -90,6 +91,12 @@ def cpo(model, reference):
     return -F.logsigmoid(BETA * difference(pairs.scores)).mean() + pairs.chosen_nll(with_prompt=False)
 
 
+def reward(model, reference):
+    tokens, _ = rows([(p, c) for p, c, _ in PAIRS] + [(p, r) for p, _, r in PAIRS])
+    rewards = model(tokens).logits.squeeze(-1)
+    return -F.logsigmoid(difference(rewards)).mean()
+
+
 def kto(model, reference):
     """Without the estimate of the divergence: apo_zero_unpaired."""
     pairs = Pairs(model, reference)
@@ -100,16 +107,19 @@ def kto(model, reference):
 class Tune(EndToEndTest):
     def setUp(self):
         super().setUp()
-        torch.manual_seed(3)
         self.model = self.directory / "model"
-        LlamaForCausalLM(LlamaConfig(
-            vocab_size=257, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
-            num_key_value_heads=1, max_position_embeddings=64, initializer_range=0.2,
-            tie_word_embeddings=False)).double().save_pretrained(self.model)
+        self.make_model(LlamaForCausalLM)
         self.write("pairs", [{"prompt": p, "chosen": c, "rejected": r} for p, c, r in PAIRS])
         self.write("texts", [{"prompt": p, "completion": c} for p, c, _ in PAIRS])
         self.write("unpaired", [{"prompt": p, "completion": c, "label": True} for p, c, _ in PAIRS] +
                    [{"prompt": p, "completion": r, "label": False} for p, _, r in PAIRS])
+
+    def make_model(self, model_class, **fields):
+        torch.manual_seed(3)
+        model_class(LlamaConfig(
+            vocab_size=257, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
+            num_key_value_heads=1, max_position_embeddings=64, initializer_range=0.2, tie_word_embeddings=False,
+            **fields)).double().save_pretrained(self.model)
 
     def write(self, name, lines):
         (self.directory / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -124,14 +134,14 @@ class Tune(EndToEndTest):
              f"--checkpoint.directory={run}", f"--log.directory={run}", "--log.report=false", "--train.threads=1", *flags],
             capture_output=True, text=True, timeout=120)
 
-    def expect_curve(self, loss, method, data, *flags, **options):
+    def expect_curve(self, loss, method, data, *flags, model_class=AutoModelForCausalLM, **options):
         done = self.tune(method, data, *flags, **options)
         self.assertEqual(done.returncode, 0, done.stderr)
         run = self.directory / "run"
         metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         # transformers rounds norms and rotary tables to float32.
-        model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float64)
-        reference = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float64)
+        model = model_class.from_pretrained(self.model, dtype=torch.float64)
+        reference = model_class.from_pretrained(self.model, dtype=torch.float64)
         optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0)
         for step, line in enumerate(metrics):
             for group in optimizer.param_groups:
@@ -143,7 +153,7 @@ class Tune(EndToEndTest):
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             self.assertLess(abs(line["grad_norm"] - norm.item()), 1e-5 * norm.item())
             optimizer.step()
-        saved = AutoModelForCausalLM.from_pretrained(run / f"step-{STEPS:06}", dtype=torch.float64).state_dict()
+        saved = model_class.from_pretrained(run / f"step-{STEPS:06}", dtype=torch.float64).state_dict()
         for name, weight in model.state_dict().items():
             self.assertLess((saved[name] - weight).norm().item(), 1e-5 * weight.norm().item(), name)
         return metrics
@@ -176,6 +186,20 @@ class Tune(EndToEndTest):
 
     def test_kto(self):
         self.expect_curve(kto, "kto", "unpaired", "--tune.loss_type=apo_zero_unpaired", batch=2 * len(PAIRS))
+
+    def test_reward(self):
+        self.make_model(LlamaForSequenceClassification, num_labels=1, pad_token_id=END, eos_token_id=END)
+        metrics = self.expect_curve(reward, "reward", "pairs", model_class=AutoModelForSequenceClassification)
+        self.assertEqual(metrics[-1]["accuracy"], 1)
+
+    def test_reward_model_of_a_model_that_predicts(self):
+        done = self.tune("reward", "pairs", "--parallel.tp=2", ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("random initial weights of score.weight", done.stderr)
+        run = self.directory / "run"
+        model = AutoModelForSequenceClassification.from_pretrained(run / f"step-{STEPS:06}", dtype=torch.float64)
+        found = reward(model, None).item()
+        self.assertLess(found, json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["loss"])
 
     def test_goes_on_where_it_stopped(self):
         whole = self.tune("dpo", "pairs", "--train.global_batch=2")

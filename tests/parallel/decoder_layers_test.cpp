@@ -165,6 +165,9 @@ class Model : public models::LanguageModel {
                                     const nn::StepContext& context) override {
     return head_->log_probabilities(x, labels, context);
   }
+  at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override {
+    return head_->scores(x, context);
+  }
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          bool last_only) override {
     return head_->logits(x, context, last_only);

@@ -57,6 +57,9 @@ class LyingHead : public nn::VocabularyHead {
                                const nn::StepContext& context) override {
     return layer_->log_probabilities(truth(x), labels, context);
   }
+  at::Tensor scores(const at::Tensor& x, const nn::StepContext& context) override {
+    return layer_->scores(truth(x), context);
+  }
   at::Tensor logits(const at::Tensor& x, const nn::StepContext& context, bool last_only) override {
     return layer_->logits(truth(x), context, last_only);
   }

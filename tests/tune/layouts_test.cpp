@@ -59,7 +59,8 @@ const std::vector<Variant>& variants() {
       {"kto", Method::kto},
       {"orpo", Method::orpo},
       {"simpo", Method::simpo},
-      {"cpo", Method::cpo}};
+      {"cpo", Method::cpo},
+      {"reward", Method::reward, [](TuneConfig& c) { c.center_rewards_coefficient = 0.3; }}};
   return all;
 }
 

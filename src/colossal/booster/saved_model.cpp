@@ -130,6 +130,10 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
   }
   // Where it is absent transformers takes the family's, which the vocabulary may not have.
   saved.config.emplace("pad_token_id", nullptr);
+  // A score is that of the last token which is no padding.
+  if (job.model.decoder.score_head && saved.config["pad_token_id"].is_null()) {
+    saved.config["pad_token_id"] = tokenizer.end_of_text();
+  }
   if (!keep && !model.path.empty()) {
     log::info("checkpoints have the token numbers of {}, not those of {}", job.tokenizer,
               model.path);

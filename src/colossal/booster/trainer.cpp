@@ -130,8 +130,17 @@ class Trainer {
 
   void load_weights() {
     memory::ChunkEngine& chunks = engine_.chunks();
+    nn::ParameterList parameters = chunks.parameters();
+    if (!job_.model.without_weights.empty()) {
+      chunks.initialise(engine_.config().seed);
+      std::erase_if(parameters, [&](const nn::ParameterHandle& parameter) {
+        return std::ranges::count(job_.model.without_weights, parameter->name) > 0;
+      });
+      log::info("random initial weights of {}, which {} does not have",
+                fmt::join(job_.model.without_weights, ", "), job_.model.weights.string());
+    }
     checkpoint::read_weights(
-        job_.model.weights, chunks.parameters(), chunks, description().slice_in_files,
+        job_.model.weights, parameters, chunks, description().slice_in_files,
         [this](const std::string& name) { return models::spare_tensor(job_.model, name); });
     log::info("weights from {}", job_.model.weights.string());
   }

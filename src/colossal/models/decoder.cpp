@@ -25,6 +25,10 @@ Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
                        [&](int64_t layer) { return make_decoder_block(build, config, layer); });
   build.begin_part({nn::ModelPart::Kind::head});
   if (config.final_norm) final_norm_ = make_norm(build, "final_norm", config);
+  if (config.score_head) {
+    head_ = build.vocabulary_head("score", {.table = {1, config.hidden, normal}});
+    return;
+  }
   const nn::VocabularyHeadOptions head{.table = table,
                                        .bias = config.head_bias,
                                        .logit_scale = config.logit_scale,
@@ -59,6 +63,10 @@ at::Tensor Decoder::head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
 at::Tensor Decoder::head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                            const nn::StepContext& context) {
   return head_->log_probabilities(normed(x, context), labels, context);
+}
+
+at::Tensor Decoder::head_scores(const at::Tensor& x, const nn::StepContext& context) {
+  return head_->scores(normed(x, context), context).squeeze(-1);
 }
 
 at::Tensor Decoder::head_logits(const at::Tensor& x, const nn::StepContext& context,

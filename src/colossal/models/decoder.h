@@ -22,6 +22,7 @@ class Decoder : public LanguageModel {
                            const nn::StepContext& context) override;
   at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                     const nn::StepContext& context) override;
+  at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          bool last_only) override;
 

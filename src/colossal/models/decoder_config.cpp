@@ -65,10 +65,13 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.head_size = config.head_size;
   facts.vocabulary = config.vocabulary;
   facts.positions = config.positions;
-  facts.product_weights = config.layers * products.weights + table;
+  const int64_t own_table = config.tied_head ? 0 : table;
+  const int64_t head =
+      config.score_head ? config.hidden : own_table + (config.head_bias ? config.vocabulary : 0);
+  facts.product_weights =
+      config.layers * products.weights + (config.score_head ? config.hidden : table);
   facts.parameters = config.layers * of_layer + (config.embedding_norm ? norm : 0) +
-                     (config.final_norm ? norm : 0) + table * (config.tied_head ? 1 : 2) +
-                     (config.head_bias ? config.vocabulary : 0);
+                     (config.final_norm ? norm : 0) + table + head;
   if (config.learned_positions) {
     facts.parameters += (config.positions + config.position_offset) * config.hidden;
   }

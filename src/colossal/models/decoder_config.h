@@ -74,6 +74,7 @@ struct DecoderConfig {
   bool mlp_up_bias = false;
   bool mlp_down_bias = false;
 
+  bool score_head = false;  // a number for each position in place of logits: a reward model
   bool tied_head = false;
   bool head_bias = false;
   double logit_scale = 1;

@@ -58,6 +58,39 @@ nlohmann::json preset_config(const std::string& name) {
                                 fmt::join(preset_names(), ", ")));
 }
 
+constexpr std::string_view kScoringClass = "ForSequenceClassification";
+
+// Whether config.json is of a model that scores texts. Throws ConfigError where it has other than
+// one number for each.
+bool scores_texts(const nlohmann::json& config) {
+  const nlohmann::json classes = config.value("architectures", nlohmann::json());
+  if (!classes.is_array() || classes.empty() || !classes[0].is_string() ||
+      !classes[0].get<std::string>().ends_with(kScoringClass)) {
+    return false;
+  }
+  const nlohmann::json labels = config.value("id2label", nlohmann::json());
+  if (labels.is_object() && labels.size() == 1) return true;
+  throw ConfigError(fmt::format(
+      "config.json: architectures = [{}] with {} labels: of models that classify texts those are "
+      "read that score them, with one label (num_labels = 1)",
+      classes[0].dump(), labels.is_object() ? fmt::format("{}", labels.size()) : "two"));
+}
+
+// The class of the same family that scores texts: "LlamaForSequenceClassification".
+std::string scoring_architecture(const Family& family) {
+  const std::string& predicting = family.architecture;
+  size_t stem = predicting.find("ForCausalLM");
+  if (stem == predicting.npos) stem = predicting.find("LMHeadModel");
+  return fmt::format("{}{}", predicting.substr(0, stem), kScoringClass);
+}
+
+void make_score_head(const Family& family, ModelSpecification& specification) {
+  specification.decoder.score_head = true;
+  specification.config["architectures"] = {scoring_architecture(family)};
+  specification.other_fields["id2label"] = {{"0", "LABEL_0"}};
+  specification.other_fields["label2id"] = {{"LABEL_0", 0}};
+}
+
 ModelSpecification specify(const nlohmann::json& config) {
   if (config.contains("quantization_config") && !config["quantization_config"].is_null()) {
     throw ConfigError(
@@ -73,6 +106,7 @@ ModelSpecification specify(const nlohmann::json& config) {
   specification.config = fields.resolved();
   specification.config["model_type"] = family.model_type;
   specification.config["architectures"] = {family.architecture};
+  if (scores_texts(config)) make_score_head(family, specification);
   specification.facts = facts(specification.decoder);
   return specification;
 }
@@ -159,6 +193,11 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   if (!request.path.empty() && io::holds_weights(request.path)) {
     specification.weights = request.path;
   }
+  if (request.score_head && !specification.decoder.score_head) {
+    make_score_head(family_of(specification.config), specification);
+    specification.facts = facts(specification.decoder);
+    if (!specification.weights.empty()) specification.without_weights = {"score.weight"};
+  }
   return specification;
 }
 
@@ -174,7 +213,9 @@ parallel::Sharding sharding(const ModelSpecification& specification) {
 namespace {
 
 WeightNames names_of(const ModelSpecification& specification) {
-  return family_of(specification.config).weights(specification.decoder);
+  WeightNames names = family_of(specification.config).weights(specification.decoder);
+  if (specification.decoder.score_head) names.others.push_back({"score", "score"});
+  return names;
 }
 
 }  // namespace
@@ -188,7 +229,14 @@ std::optional<std::string> spare_tensor(const ModelSpecification& specification,
   for (std::string_view end : names_of(specification).computed) {
     if (name.ends_with(end)) return "";
   }
-  if (specification.decoder.tied_head &&
+  const bool predicts = !specification.decoder.score_head;
+  if (!predicts && !specification.without_weights.empty() &&
+      (name == slice_in_files(specification, "head.weight").name ||
+       (specification.decoder.head_bias &&
+        name == slice_in_files(specification, "head.bias").name))) {
+    return "";  // of the head that the folder's model has
+  }
+  if (predicts && specification.decoder.tied_head &&
       name == slice_in_files(specification, "head.weight").name) {
     return slice_in_files(specification, "token_embedding.weight").name;
   }

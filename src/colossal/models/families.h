@@ -24,6 +24,8 @@ struct ModelSpecification {
   DecoderConfig decoder;
   ModelFacts facts;
   std::filesystem::path weights;  // a folder with weights, or empty: random weights
+  // Parameters that the folder has no weights for: a head that its model does not have.
+  std::vector<std::string> without_weights = {};
 };
 
 struct ModelRequest {
@@ -33,6 +35,8 @@ struct ModelRequest {
   // By field, how an error would begin that is about an override: "run.toml:3: model.n_layer = 0".
   std::map<std::string, std::string> override_places = {};
   double dropout = -1;  // >= 0: all of the model's dropout probabilities
+  // A model that scores texts, with a new head where the folder's model predicts them.
+  bool score_head = false;
 };
 
 std::vector<std::string> preset_names();

@@ -31,6 +31,9 @@ class LanguageModel {
   // The same: the log-probability of each label, [batch, sequence], 0 where it is ignored.
   virtual at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                             const nn::StepContext& context) = 0;
+  // The same of a model that scores texts in place of predicting them: a number for each position,
+  // [batch, sequence], which all before it and itself decide.
+  virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                                  bool last_only) = 0;
 

@@ -133,6 +133,9 @@ class DenseVocabularyHead : public VocabularyHead {
                       const StepContext& context) override;
   at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                const StepContext& context) override;
+  at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
+    return logits(x, context, /*last_only=*/false);
+  }
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override;
 
  private:

@@ -98,6 +98,9 @@ class VocabularyHead {
   // token's gradient counts; the backward pass makes the logits once more.
   virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                        const StepContext& context) = 0;
+  // Logits [batch, sequence, vocabulary] to learn by, of a head of a few rows such as a reward
+  // model's: all ranks that share the sequences have them, and the same gradient of them.
+  virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;
   // Logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary], of the last
   // position.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) = 0;

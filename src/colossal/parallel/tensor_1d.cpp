@@ -243,6 +243,18 @@ class VocabularyHead : public nn::VocabularyHead {
         .view(labels.sizes());
   }
 
+  // Each rank has its columns, zeros for the others', and the sum has them all.
+  at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
+    nn::LayerScope scope("vocabulary_head");
+    const at::Tensor used = ranks_.begin_pair(x, context);
+    std::vector<at::Tensor> parts;
+    parts_.table.blocks("vocabulary_head")(
+        [&](const at::Tensor& rows, int64_t) { parts.push_back(at::linear(used, rows)); });
+    const at::Tensor part = ops::finish_logits(at::cat(parts, -1), parts_.logit_options(scope));
+    const int64_t after = parts_.table.vocabulary() - parts_.rows.end;
+    return sum_forward(at::constant_pad_nd(part, {parts_.rows.begin, after}), ranks_.group);
+  }
+
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
     nn::LayerScope scope("vocabulary_head");
     at::Tensor used = ranks_.begin_pair(x, context);

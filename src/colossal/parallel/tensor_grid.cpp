@@ -208,12 +208,18 @@ class GridHead : public nn::VocabularyHead {
                                       labels_here.flatten(), vocabulary(), shard.combine, &ranks_,
                                       parts_.logit_options(scope), parts_.rows.begin)
             .view(labels_here.sizes());
-    // Each sequence is somewhere: the others' are zeros here, and the sum has them all.
-    const auto rows = [&](int64_t count) {
-      return at::zeros({count, context.sequence}, found.options().requires_grad(false));
-    };
-    return sum_forward(at::cat({rows(here.begin), found, rows(context.batch - here.end)}),
-                       grid_.within.tokens);
+    return all_sequences(found, context);
+  }
+
+  at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
+    const int64_t here = grid_.within.batch.here(context.batch).size();
+    nn::LayerScope scope("vocabulary_head");
+    const at::Tensor part =
+        ops::finish_logits(logits_of_part(tokens_of(x, context)), parts_.logit_options(scope));
+    const Range& rows = parts_.rows;
+    const at::Tensor all = sum_forward(
+        at::constant_pad_nd(part, {rows.begin, vocabulary() - rows.end}), grid_.within.features);
+    return all_sequences(all.view({here, context.sequence, vocabulary()}), context);
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
@@ -232,6 +238,19 @@ class GridHead : public nn::VocabularyHead {
 
  private:
   int64_t vocabulary() const { return parts_.table.vocabulary(); }
+
+  // Of the sequences here [sequences, ..] those of all ranks: each is somewhere, the others' are
+  // zeros, and the sum has them all.
+  at::Tensor all_sequences(const at::Tensor& found, const StepContext& context) const {
+    const Range here = grid_.within.batch.here(context.batch);
+    const auto others = [&](int64_t count) {
+      std::vector<int64_t> sizes = found.sizes().vec();
+      sizes[0] = count;
+      return at::zeros(sizes, found.options().requires_grad(false));
+    };
+    return sum_forward(at::cat({others(here.begin), found, others(context.batch - here.end)}),
+                       grid_.within.tokens);
+  }
 
   // [tokens, rows of this rank's part of the vocabulary]
   at::Tensor logits_of_part(const at::Tensor& x) const {

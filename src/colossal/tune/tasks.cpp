@@ -9,6 +9,8 @@ Make maker_of(Method method) {
   switch (method) {
     case Method::sft:
       return make_sft;
+    case Method::reward:
+      return make_reward;
     case Method::dpo:
       return make_dpo;
     case Method::kto:

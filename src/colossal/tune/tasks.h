@@ -25,6 +25,10 @@ std::unique_ptr<TrainingTask> make_cpo(const Job& job, const ParallelContext& co
 std::unique_ptr<TrainingTask> make_orpo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
 
+// A reward model: a number for each text, by pairs of which one is better.
+std::unique_ptr<TrainingTask> make_reward(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning, const Reading& reading);
+
 // Completions that are desirable or not, against a reference.
 std::unique_ptr<TrainingTask> make_kto(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);

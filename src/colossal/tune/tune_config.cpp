@@ -28,7 +28,8 @@ std::vector<std::string> loss_types_of(Method method) {
 }
 
 double learning_rate_of(Method method) {
-  return method == Method::sft ? 2e-5 : 1e-6;
+  if (method == Method::sft) return 2e-5;
+  return method == Method::reward ? 1e-4 : 1e-6;
 }
 
 void describe_loss_type(ConfigSchema& schema, Method method, TuneConfig& config) {
@@ -47,8 +48,9 @@ void describe_loss_type(ConfigSchema& schema, Method method, TuneConfig& config)
 }  // namespace
 
 std::vector<std::pair<std::string, Method>> method_names() {
-  return {{"sft", Method::sft},   {"dpo", Method::dpo},     {"kto", Method::kto},
-          {"orpo", Method::orpo}, {"simpo", Method::simpo}, {"cpo", Method::cpo}};
+  return {{"sft", Method::sft}, {"reward", Method::reward}, {"dpo", Method::dpo},
+          {"kto", Method::kto}, {"orpo", Method::orpo},     {"simpo", Method::simpo},
+          {"cpo", Method::cpo}};
 }
 
 const char* method_name(Method method) {
@@ -60,6 +62,8 @@ const char* describe_method(Method method) {
   switch (method) {
     case Method::sft:
       return "Supervised fine-tuning: learn texts, or completions of prompts";
+    case Method::reward:
+      return "Train a reward model: a number for each text, higher for the better of two";
     case Method::dpo:
       return "Learn which of two completions is better, against a reference (DPO and its kin)";
     case Method::kto:
@@ -80,7 +84,10 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
   run.optimizer.weight_decay = 0;
   run.scheduler.name = "linear";
   run.train.global_batch = 8;
-  if (method == Method::dpo || method == Method::kto) run.train.dropout = 0;
+  if (method == Method::dpo || method == Method::kto || method == Method::reward) {
+    run.train.dropout = 0;
+  }
+  run.model.score_head = method == Method::reward;
   if (method == Method::sft) config.loss_type = {"nll"};
   if (method == Method::dpo || method == Method::cpo) config.loss_type = {"sigmoid"};
   if (method == Method::kto) config.loss_type = {"kto"};
@@ -104,6 +111,12 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
     schema.add("tune.completion_only_loss", &config.completion_only_loss,
                "Of samples with a prompt and a completion: true learns the completion only, false "
                "the prompt too.");
+    return;
+  }
+  if (method == Method::reward) {
+    schema.add("tune.center_rewards_coefficient", &config.center_rewards_coefficient,
+               "Weight of a term that keeps the rewards of a pair near 0 on average.",
+               {.minimum = 0});
     return;
   }
   schema.add("tune.beta", &config.beta,

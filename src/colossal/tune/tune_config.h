@@ -14,7 +14,7 @@
 
 namespace colossal::tune {
 
-enum class Method { sft, dpo, kto, orpo, simpo, cpo };
+enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo };
 std::vector<std::pair<std::string, Method>> method_names();
 const char* method_name(Method method);
 const char* describe_method(Method method);  // in a line, for --help
@@ -35,6 +35,7 @@ struct TuneConfig {
   double cpo_alpha = 1;
   double alpha = 0;
   double desirable_weight = 1, undesirable_weight = 1;
+  double center_rewards_coefficient = 0;
 };
 
 // Binds the keys that the method has to their places, with the method's defaults, also of keys of

@@ -109,6 +109,19 @@ class Evaluate(EndToEndTest):
         (self.model / "tokenizer.json").unlink()
         self.refuse("tokenizer.json", "\"bytes\"", code=1)
 
+    def test_quantised_weights_cost_little_and_what_is_not_there_is_named(self):
+        plain = self.evaluate("--precision.compute=fp32")["loss"]
+        for flags, most in ((["--quantize=int8"], 0.01), (["--quantize=int8-dynamic"], 0.02),
+                            (["--quantize=int4", "--quantize-group=32"], 0.1)):
+            loss = self.evaluate("--precision.compute=fp32", *flags)["loss"]
+            self.assertNotEqual(loss, plain)
+            self.assertLess(abs(loss - plain), most * plain, flags)
+        self.refuse("--quantize=fp8", "int4", flags=["--quantize=fp8"])
+        self.refuse("--quantize-group=7", "multiple of 32", flags=["--quantize=int4", "--quantize-group=7"])
+        self.refuse("--quantize-group without --quantize", flags=["--quantize-group=32"])
+        self.refuse("--quantize", "offload_parameters",
+                    flags=["--quantize=int8", "--memory.offload_parameters=host"])
+
     def test_another_tokenizer_and_text_for_people(self):
         done = self.run_evaluate("--tokenizer=bytes")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -18,9 +19,13 @@
 namespace colossal::serve {
 namespace {
 
-// Random weights as a Hugging Face folder has them, and these tensors besides.
+using ChangeWeight = std::function<at::Tensor(const nn::Parameter&, const at::Tensor& weight)>;
+
+// Random weights as a Hugging Face folder has them, and these tensors besides. `change` gives the
+// weights of products, as they lie in files, other values.
 void write_weights(models::ModelSpecification& specification, const std::filesystem::path& folder,
-                   const std::map<std::string, at::Tensor>& others = {}) {
+                   const std::map<std::string, at::Tensor>& others = {},
+                   const ChangeWeight& change = {}) {
   nn::DenseBuilder build;
   models::build_model(specification, build);
   std::vector<io::TensorSpec> tensors;
@@ -30,6 +35,9 @@ void write_weights(models::ModelSpecification& specification, const std::filesys
     tensors.push_back({name, io::ScalarType::f32, parameter->shape});
     values[name] = at::empty({parameter->numel()}, at::kFloat);
     ops::fill_normal(values[name], 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
+    if (change && parameter->product) {
+      values[name] = change(*parameter, values[name].view(parameter->shape)).contiguous();
+    }
   }
   for (const auto& [name, tensor] : others) {
     tensors.push_back({name, io::ScalarType::f32, tensor.sizes().vec()});
@@ -125,6 +133,54 @@ TEST_F(WeightsInTiers, AreDescribedWhereTheyAreNotOnTheDevice) {
   EXPECT_THAT(text, testing::HasSubstr("on the device"));
   EXPECT_THAT(text, testing::HasSubstr("on the host"));
   EXPECT_THAT(text, testing::HasSubstr("on nvme in " + folder_.path().string()));
+}
+
+at::Tensor logits_of(const models::ModelSpecification& specification,
+                     const InferenceOptions& options) {
+  const at::NoGradGuard no_grad;
+  const InferenceModel model(specification, options);
+  const at::Tensor tokens = at::arange(5, at::kLong).view({1, 5}) * 7;
+  return (*model).logits(tokens, nn::make_step_context(1, 5, at::kCPU), /*last_only=*/false);
+}
+
+TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
+  using Type = ops::Quantization::Type;
+  at::set_num_threads(1);
+  for (models::ModelSpecification specification : {gpt2(), llama(false), llama(true)}) {
+    for (const ops::Quantization& how : {ops::Quantization{.type = Type::int8},
+                                         {.type = Type::int4, .group = 32},
+                                         {.type = Type::int4, .group = 32, .zero_point = true}}) {
+      const test::TemporaryDirectory plain, rounded;
+      write_weights(specification, rounded.path(), {},
+                    [&](const nn::Parameter& parameter, const at::Tensor& weight) {
+                      const bool out_in = parameter.product == nn::WeightOrder::out_in;
+                      const at::Tensor numbers = ops::dequantize(
+                          ops::quantize(out_in ? weight : weight.t(), how), at::kFloat);
+                      return out_in ? numbers : numbers.t();
+                    });
+      const at::Tensor expected = logits_of(specification, {.type = at::kDouble});
+      write_weights(specification, plain.path());
+      const at::Tensor unrounded = logits_of(specification, {.type = at::kDouble});
+      const at::Tensor found = logits_of(specification, {.type = at::kDouble, .quantization = how});
+      EXPECT_LE((found - expected).norm().item<double>(), 1e-12 * expected.norm().item<double>());
+      EXPECT_GE((unrounded - expected).norm().item<double>(),
+                1e-4 * expected.norm().item<double>());
+    }
+  }
+}
+
+TEST(Quantized, WeightsAreFewerBytesAndRestOnTheDevice) {
+  const test::TemporaryDirectory folder;
+  models::ModelSpecification specification = llama(false);
+  write_weights(specification, folder.path());
+  const int64_t plain = InferenceModel(specification, {}).weight_bytes();
+  InferenceOptions options{.quantization = ops::Quantization{}};
+  const int64_t quantized = InferenceModel(specification, options).weight_bytes();
+  // Tables and norms stay: 2 x 50 x 24 and 7 x 24 numbers of 4 bytes.
+  EXPECT_EQ(plain % 4, 0);
+  EXPECT_LT(quantized - 4 * (2 * 50 + 7) * 24, (plain - 4 * (2 * 50 + 7) * 24) / 2);
+  options.tiers.parameters = {.host = 1};
+  EXPECT_THROW(InferenceModel(specification, options), ConfigError);
 }
 
 std::string refusal_with(models::ModelSpecification specification,

@@ -89,6 +89,29 @@ void check_all_are_read(const io::TensorDirectory& directory, const nn::Paramete
       fmt::join(shown, "\", \""), unread.size() > kShown ? " ..." : ""));
 }
 
+void require_finite(const io::SafetensorsReader& file, const io::TensorEntry& entry,
+                    const at::Tensor& values) {
+  if (at::isfinite(values).all().item<bool>()) return;
+  throw IoError(
+      fmt::format("{}: the weights \"{}\" hold numbers that are not finite; nothing can be "
+                  "computed from them",
+                  file.path().string(), entry.name));
+}
+
+// What is here of a parameter, in the file's type.
+at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter& parameter,
+                      const TensorSlice& slice) {
+  const auto [file, entry] = find(directory, slice.name);
+  const int64_t count = parameter.local_numel();
+  at::Tensor whole = at::empty({count}, tensor_type(*entry, file->path()));
+  read_tensor(*file, *entry, parameter, slice, {0, count},
+              [&](int64_t begin, const at::Tensor& values) {
+                require_finite(*file, *entry, values);
+                whole.narrow(0, begin, values.numel()).copy_(values);
+              });
+  return whole.view(parameter.local_shape());
+}
+
 }  // namespace
 
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
@@ -123,19 +146,20 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
 void store_finite_weights(const io::SafetensorsReader& file, const io::TensorEntry& entry,
                           const nn::Parameter& parameter, int64_t begin, const at::Tensor& values,
                           memory::ChunkEngine& chunks) {
-  if (!at::isfinite(values).all().item<bool>()) {
-    throw IoError(
-        fmt::format("{}: the weights \"{}\" hold numbers that are not finite; nothing can be "
-                    "computed from them",
-                    file.path().string(), entry.name));
-  }
+  require_finite(file, entry, values);
   chunks.store_weights(parameter, begin, values);
 }
 
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
-                  memory::ChunkEngine& chunks, const SliceOf& slice_of, const SpareTensor& spare) {
+                  memory::ChunkEngine& chunks, const SliceOf& slice_of, const SpareTensor& spare,
+                  const ReadApart& apart) {
   const io::TensorDirectory directory(folder);
-  check_all_are_read(directory, chunks.parameters(), slice_of, spare);
+  nn::ParameterList all = chunks.parameters();
+  all.insert(all.end(), apart.parameters.begin(), apart.parameters.end());
+  check_all_are_read(directory, all, slice_of, spare);
+  for (const nn::ParameterHandle& parameter : apart.parameters) {
+    apart.take(*parameter, read_whole(directory, *parameter, slice_of(parameter->name)));
+  }
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
     const auto [file, entry] = find(directory, slice.name);

@@ -24,15 +24,23 @@ using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 // string where it is not needed, else the name of the tensor whose copy it must be.
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
+// Parameters that have no place in chunks: each is given whole, of its local shape, in the file's
+// type, as soon as it is read.
+struct ReadApart {
+  nn::ParameterList parameters{};
+  std::function<void(nn::Parameter& parameter, const at::Tensor& weights)> take{};
+};
+
 // Weights of a folder for `parameters`, which are among those of `chunks`. Names are tried as given
 // and without their first part ("transformer."), as bare models are saved. Throws ConfigError
 // naming a tensor that is missing or of another shape, or that would not be read: one that belongs
-// to no parameter of `chunks` and is not spare. Throws IoError naming one that holds numbers which
-// are not finite.
+// to no parameter of `chunks` or `apart` and is not spare. Throws IoError naming one that holds
+// numbers which are not finite.
 void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
-    const SpareTensor& spare = [](const std::string&) { return std::nullopt; });
+    const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
+    const ReadApart& apart = {});
 
 // Flat values from element `begin` on, in the file's type.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;

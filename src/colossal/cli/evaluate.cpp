@@ -32,6 +32,7 @@ struct EvaluateArguments {
   std::optional<int64_t> sequence_length;
   int64_t batch = 4;
   bool json = false;
+  QuantizeArguments quantize;
   std::vector<std::string> flags;  // --section.key=value
 };
 
@@ -100,6 +101,7 @@ void print(const serve::Evaluation& evaluation, double seconds, bool as_json) {
 
 void evaluate(const EvaluateArguments& arguments) {
   const auto config = parse_flags<EvaluateConfig>(arguments.flags);
+  const auto quantization = resolve_quantization(arguments.quantize);
   prepare(config);
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "evaluate");
@@ -109,7 +111,7 @@ void evaluate(const EvaluateArguments& arguments) {
       .device = comm::device_alone("auto")};
   const data::Corpus corpus =
       open_text(arguments, config, *open_tokenizer(arguments, specification.facts));
-  const auto model = open_model(specification, config, options.device);
+  const auto model = open_model(specification, config, options.device, quantization);
 
   const Clock::time_point start = Clock::now();
   ProgressLine progress("evaluating", 0, corpus.num_tokens() - 1, "tokens");
@@ -146,6 +148,7 @@ void add_evaluate(CLI::App& app, int&) {
                    "rows of a forward pass: of speed and memory, not of the result")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print one JSON object");
+  add_quantize(*command, arguments->quantize);
   command->allow_extras();
   command->footer(evaluate_help);
   command->callback([arguments, command] {

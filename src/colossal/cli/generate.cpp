@@ -16,11 +16,13 @@ struct GenerateArguments {
   std::string model;
   std::string prompt;
   serve::GenerateOptions options;
+  QuantizeArguments quantize;
   std::vector<std::string> flags;  // --section.key=value
 };
 
 void generate(const GenerateArguments& arguments) {
   const auto config = parse_flags<InferenceConfig>(arguments.flags);
+  const auto quantization = resolve_quantization(arguments.quantize);
   prepare(config);
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate");
@@ -28,7 +30,7 @@ void generate(const GenerateArguments& arguments) {
   serve::GenerateOptions options = arguments.options;
   options.device = comm::device_alone("auto");
   options.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
-  const auto model = open_model(specification, config, options.device);
+  const auto model = open_model(specification, config, options.device, quantization);
 
   using Begins = text::StreamingDecoder::Begins;
   text::StreamingDecoder decoder(
@@ -66,6 +68,7 @@ void add_generate(CLI::App& app, int&) {
       ->capture_default_str();
   command->add_option("--seed", options.sampling.seed, "the same seed draws the same text")
       ->capture_default_str();
+  add_quantize(*command, arguments->quantize);
   command->allow_extras();
   command->footer(help_of_keys<InferenceConfig>);
   command->callback([arguments, command] {

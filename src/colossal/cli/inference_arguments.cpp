@@ -6,12 +6,15 @@
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/process_limits.h"
+#include "colossal/base/units.h"
 #include "colossal/booster/precision.h"
 #include "colossal/cli/thread_spinning.h"
 #include "colossal/serve/model_folder.h"
 
 namespace colossal::cli {
 namespace {
+
+constexpr int64_t kInt4Group = 64;
 
 memory::Tiers resolve_tiers(const InferenceConfig& config) {
   const memory::Tiers tiers{
@@ -58,14 +61,56 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
   return specification;
 }
 
-std::unique_ptr<serve::InferenceModel> open_model(const models::ModelSpecification& specification,
-                                                  const InferenceConfig& config,
-                                                  at::Device device) {
+void add_quantize(CLI::App& command, QuantizeArguments& arguments) {
+  command
+      .add_option(
+          "--quantize", arguments.type,
+          "keep weights of products in fewer bits, rounded as they are read: int8, int4, or "
+          "int8-dynamic (int8, and what they multiply too); tables of tokens stay")
+      ->capture_default_str();
+  command.add_option("--quantize-group", arguments.group,
+                     fmt::format("inputs that share a scale, a multiple of {}; 0: all of an output "
+                                 "[int8: 0, int4: {}]",
+                                 ops::Quantization::kGroupStep, kInt4Group));
+}
+
+std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& arguments) {
+  using Type = ops::Quantization::Type;
+  if (arguments.type == "none") {
+    if (!arguments.group) return std::nullopt;
+    throw ConfigError(
+        "--quantize-group without --quantize: add --quantize=int8 or --quantize=int4");
+  }
+  ops::Quantization quantization;
+  if (arguments.type == "int4") {
+    quantization = {.type = Type::int4, .group = kInt4Group, .zero_point = true};
+  } else if (arguments.type == "int8-dynamic") {
+    quantization.activations = ops::Activations::int8;
+  } else if (arguments.type != "int8") {
+    throw ConfigError(
+        fmt::format("--quantize={}: {}; there are none, int8, int4, int8-dynamic", arguments.type,
+                    arguments.type == "fp8" ? "weights in fp8 are not there yet" : "no such type"));
+  }
+  quantization.group = arguments.group.value_or(quantization.group);
+  if (quantization.group < 0 || quantization.group % ops::Quantization::kGroupStep != 0) {
+    throw ConfigError(
+        fmt::format("--quantize-group={}: must be 0 (all inputs of an output) or a "
+                    "multiple of {}",
+                    quantization.group, ops::Quantization::kGroupStep));
+  }
+  return quantization;
+}
+
+std::unique_ptr<serve::InferenceModel> open_model(
+    const models::ModelSpecification& specification, const InferenceConfig& config,
+    at::Device device, const std::optional<ops::Quantization>& quantization) {
   auto model = std::make_unique<serve::InferenceModel>(
       specification, serve::InferenceOptions{.type = resolve_type(specification.weights, config),
                                              .device = device,
                                              .tiers = resolve_tiers(config),
-                                             .table_rows = config.table_rows});
+                                             .table_rows = config.table_rows,
+                                             .quantization = quantization});
+  if (quantization) log::info("weights: {}", format_bytes(model->weight_bytes()));
   const std::string offload = model->describe_offload();
   if (!offload.empty()) log::info("{}", offload);
   return model;

@@ -2,6 +2,7 @@
 // under the same names, and how a folder becomes a model.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,6 +23,17 @@ struct InferenceConfig {
   std::string nvme_path;
   std::optional<int64_t> threads;
 };
+
+// Of --quantize and --quantize-group.
+struct QuantizeArguments {
+  std::string type = "none";
+  std::optional<int64_t> group;
+};
+
+void add_quantize(CLI::App& command, QuantizeArguments& arguments);
+
+// Throws ConfigError for what cannot be, naming what can.
+std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& arguments);
 
 void describe(ConfigSchema& schema, InferenceConfig& config);
 
@@ -53,8 +65,10 @@ void prepare(const InferenceConfig& config);
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& to_do);
 
-// Reads the weights, and says on stderr where they rest if that is not on the device.
-std::unique_ptr<serve::InferenceModel> open_model(const models::ModelSpecification& specification,
-                                                  const InferenceConfig& config, at::Device device);
+// Reads the weights, and says on stderr where they rest if that is not on the device, and how many
+// bytes they are if they are quantised.
+std::unique_ptr<serve::InferenceModel> open_model(
+    const models::ModelSpecification& specification, const InferenceConfig& config,
+    at::Device device, const std::optional<ops::Quantization>& quantization = std::nullopt);
 
 }  // namespace colossal::cli

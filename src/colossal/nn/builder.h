@@ -16,10 +16,6 @@
 
 namespace colossal::nn {
 
-// Which dimension of a stored weight comes first. out_in: Y = X W^T (torch.nn.Linear). in_out: Y =
-// X W (transformers' Conv1D, so that GPT-2's files hold the weights as we do).
-enum class WeightOrder { out_in, in_out };
-
 struct LinearOptions {
   int64_t in_features = 0;
   int64_t out_features = 0;

@@ -105,6 +105,7 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
                              out_in ? options.in_features : options.out_features};
   auto weight =
       parameter(name, "weight", std::move(shape), options.initializer, std::move(of_weight));
+  weight->product = options.order;
   auto bias = options.bias ? parameter(name, "bias", {options.out_features}, Initializer::zeros(),
                                        std::move(of_bias))
                            : ParameterHandle();

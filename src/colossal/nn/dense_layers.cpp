@@ -8,6 +8,7 @@
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/norm.h"
+#include "colossal/ops/quantized_product.h"
 
 namespace colossal::nn {
 
@@ -30,15 +31,21 @@ at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
 
 at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext&) {
   LayerScope scope = scope_of(weight_);
-  const at::Tensor weight = weight_.use(scope);
-  const at::Tensor oriented = order_ == WeightOrder::out_in ? weight : weight.t();
   std::vector<at::Tensor> bias;
   if (bias_) bias.push_back(bias_.use(scope));
+  if (weight_->quantized) return ops::quantized_linear(x, {{weight_->quantized}, bias});
+  const at::Tensor weight = weight_.use(scope);
+  const at::Tensor oriented = order_ == WeightOrder::out_in ? weight : weight.t();
   return ops::fused_linear(x, {{oriented}, std::move(bias)});
 }
 
 at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext&) {
   LayerScope scope = scope_of(weights_.front());
+  if (weights_.front()->quantized) {
+    ops::QuantizedWeights given{.weights = {}, .biases = used(biases_, scope)};
+    for (const ParameterHandle& weight : weights_) given.weights.push_back(weight->quantized);
+    return ops::quantized_linear(x, given);
+  }
   return ops::fused_linear(x, {used(weights_, scope), used(biases_, scope)});
 }
 
@@ -162,8 +169,9 @@ at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& c
   LayerScope scope("vocabulary_head");
   const at::Tensor seen = last_only ? x.narrow(1, context.sequence - 1, 1) : x;
   std::vector<at::Tensor> parts;
-  parts_.table.blocks("vocabulary_head")(
-      [&](const at::Tensor& rows, int64_t) { parts.push_back(at::linear(seen, rows)); });
+  parts_.table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
+    parts.push_back(ops::fused_linear(seen, {{rows}, {}}));
+  });
   return ops::finish_logits(parts.size() == 1 ? parts.front() : at::cat(parts, -1),
                             parts_.logit_options(scope));
 }

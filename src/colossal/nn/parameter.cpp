@@ -9,7 +9,7 @@ namespace colossal::nn {
 
 namespace {
 
-int64_t product(const std::vector<int64_t>& sizes, size_t first = 0) {
+int64_t product_of(const std::vector<int64_t>& sizes, size_t first = 0) {
   return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first), sizes.end(),
                          int64_t{1}, std::multiplies<>());
 }
@@ -17,7 +17,7 @@ int64_t product(const std::vector<int64_t>& sizes, size_t first = 0) {
 }  // namespace
 
 int64_t Parameter::numel() const {
-  return product(shape);
+  return product_of(shape);
 }
 
 std::vector<int64_t> Parameter::local_shape() const {
@@ -32,7 +32,7 @@ std::vector<int64_t> Parameter::local_shape() const {
 }
 
 int64_t Parameter::local_numel() const {
-  return product(local_shape());
+  return product_of(local_shape());
 }
 
 bool Parameter::is_contiguous_here() const {
@@ -49,13 +49,13 @@ void Parameter::for_each_run(Range local, const std::function<void(const Run&)>&
   while (cut > 0 && here[cut - 1] == shape[cut - 1]) --cut;
   if (cut == 0) return visit({local.begin, local.begin, local.size()});
   --cut;
-  const int64_t inner = product(shape, cut + 1);
+  const int64_t inner = product_of(shape, cut + 1);
   const int64_t row = here[cut] * inner;  // elements here of one combination of the dims before
   for (int64_t index = local.begin / row; index * row < local.end; ++index) {
     // The global number of that combination.
     int64_t outer = 0, rest = index;
     for (size_t dim = 0; dim < cut; ++dim) {
-      const int64_t below = product(here, dim + 1) / row;
+      const int64_t below = product_of(here, dim + 1) / row;
       int64_t coordinate = rest / below;
       rest %= below;
       for (const Range& run : placement.held[dim]) {

@@ -15,6 +15,9 @@
 namespace colossal::comm {
 class Group;
 }
+namespace colossal::ops {
+struct QuantizedMatrix;
+}
 
 namespace colossal::nn {
 
@@ -32,6 +35,10 @@ struct Initializer {
     return {.kind = Kind::normal, .value = 0, .spread = deviation};
   }
 };
+
+// Which dimension of a stored weight comes first. out_in: Y = X W^T (torch.nn.Linear). in_out: Y =
+// X W (transformers' Conv1D, so that GPT-2's files hold the weights as we do).
+enum class WeightOrder { out_in, in_out };
 
 struct Parameter;
 
@@ -77,8 +84,11 @@ struct Parameter {
   Initializer initializer;
   Placement placement;
   bool trainable = true;
-  std::optional<RowBlock> block;  // none: this is the whole tensor
+  std::optional<WeightOrder> product;  // of the weight of a product; none: of anything else
+  std::optional<RowBlock> block;       // none: this is the whole tensor
   at::Tensor tensor;  // a leaf, of local_shape(); undefined until memory/ gives it storage
+  // In place of `tensor`: a product's frozen weight in few bits, [out, in].
+  std::shared_ptr<const ops::QuantizedMatrix> quantized;
   // Where two layers read the parameter (the table of a tied head): the second one's leaf over the
   // same bytes, so that autograd gives up the gradient of each as soon as it is made, and holds
   // none until it can sum them. Undefined until memory/ gives it storage: `tensor` serves both.

@@ -1,11 +1,13 @@
 #include "colossal/ops/fused_linear.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
 #include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/sum_rows.h"
@@ -33,6 +35,13 @@ std::vector<int64_t> out_features_of(const std::vector<at::Tensor>& weights) {
   return out_features;
 }
 
+// fused_product() of x [.., in].
+at::Tensor shaped_product(const at::Tensor& x, const FusedWeights& given) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = given.out_features();
+  return fused_product(x.flatten(0, -2), given).view(sizes);
+}
+
 struct FusedLinear : torch::autograd::Function<FusedLinear> {
   // Only of an at::TensorList does autograd see the elements.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
@@ -42,10 +51,7 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
     context->save_for_backward(saved);
     context->saved_data["biases"] = !biases.empty();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const FusedWeights given{weights.vec(), biases.vec()};
-    std::vector<int64_t> sizes = x.sizes().vec();
-    sizes.back() = given.out_features();
-    return fused_product(x.flatten(0, -2), given).view(sizes);
+    return shaped_product(x, {weights.vec(), biases.vec()});
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -88,6 +94,10 @@ int64_t FusedWeights::out_features() const {
 
 at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given) {
   at::Tensor y = at::empty({x.size(0), given.out_features()}, x.options());
+  if (are_few_rows(x, given.weights)) {
+    few_rows_product(y, x, given.weights, given.biases);
+    return y;
+  }
   visit_columns(y, out_features_of(given.weights), [&](size_t i, const at::Tensor& columns) {
     product_out(columns, x, given.weights[i].t(),
                 given.biases.empty() ? at::Tensor() : given.biases[i]);
@@ -132,6 +142,7 @@ at::Tensor fused_linear(const at::Tensor& x, const FusedWeights& given) {
   COLOSSAL_CHECK(!given.weights.empty() &&
                      (given.biases.empty() || given.biases.size() == given.weights.size()),
                  "{} weights, {} biases", given.weights.size(), given.biases.size());
+  if (!at::GradMode::is_enabled()) return shaped_product(x, given);
   return FusedLinear::apply(x, at::TensorList(given.weights), at::TensorList(given.biases));
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/checkpoint/weights.h"
 #include "colossal/comm/world.h"
@@ -20,6 +21,34 @@ memory::ChunkOptions chunk_options(const InferenceOptions& options) {
           .tiers = options.tiers};
 }
 
+bool is_quantized(const nn::Parameter& parameter, const InferenceOptions& options) {
+  return options.quantization.has_value() && parameter.product.has_value();
+}
+
+// Those of which this is so, or not.
+nn::ParameterList select(const nn::ParameterList& parameters, const InferenceOptions& options,
+                         bool quantized) {
+  nn::ParameterList selected;
+  for (const nn::ParameterHandle& parameter : parameters) {
+    if (is_quantized(*parameter, options) == quantized) selected.push_back(parameter);
+  }
+  return selected;
+}
+
+void quantize(nn::Parameter& parameter, const at::Tensor& weights,
+              const ops::Quantization& quantization) {
+  const bool out_in = parameter.product == nn::WeightOrder::out_in;
+  parameter.quantized = std::make_shared<const ops::QuantizedMatrix>(
+      ops::quantize(out_in ? weights : weights.t(), quantization));
+}
+
+void refuse_tiers(const InferenceOptions& options) {
+  if (!options.quantization || options.tiers.parameters.all_on_device()) return;
+  throw ConfigError(
+      "--quantize with memory.offload_parameters: quantised weights rest on the device only; use "
+      "one of the two");
+}
+
 }  // namespace
 
 // One rank alone, on the device or, for a dry run, on meta.
@@ -30,7 +59,8 @@ struct InferenceModel::Parts {
         context(*world, Strategy{}, device),
         build(nn::make_dense_attention, options.table_rows),
         model(models::build_model(specification, build)),
-        weights(build.parameters(), context, chunk_options(options), order) {}
+        weights(select(build.parameters(), options, /*quantized=*/false), context,
+                chunk_options(options), order) {}
 
   std::unique_ptr<comm::World> world;
   ParallelContext context;
@@ -41,14 +71,19 @@ struct InferenceModel::Parts {
 
 InferenceModel::InferenceModel(const models::ModelSpecification& specification,
                                const InferenceOptions& options) {
+  refuse_tiers(options);
   memory::OrderOfStages order;
   if (!options.tiers.parameters.all_on_device()) order = record_order(specification, options);
   parts_ = std::make_unique<Parts>(specification, options, comm::single_world(options.device),
                                    options.device, order);
   checkpoint::read_weights(
-      specification.weights, parts_->build.parameters(), parts_->weights,
+      specification.weights, parts_->weights.parameters(), parts_->weights,
       [&](const std::string& name) { return models::slice_in_files(specification, name); },
-      [&](const std::string& name) { return models::spare_tensor(specification, name); });
+      [&](const std::string& name) { return models::spare_tensor(specification, name); },
+      {.parameters = select(parts_->build.parameters(), options, /*quantized=*/true),
+       .take = [&](nn::Parameter& parameter, const at::Tensor& weights) {
+         quantize(parameter, weights, *options.quantization);
+       }});
   parts_->weights.begin_inference();
 }
 
@@ -69,6 +104,17 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
 
 models::LanguageModel& InferenceModel::operator*() const {
   return *parts_->model;
+}
+
+int64_t InferenceModel::weight_bytes() const {
+  int64_t bytes = 0;
+  for (const memory::Tier tier : {memory::Tier::device, memory::Tier::host, memory::Tier::nvme}) {
+    bytes += parts_->weights.state_bytes(tier).parameters;
+  }
+  for (const nn::ParameterHandle& parameter : parts_->build.parameters()) {
+    if (parameter->quantized) bytes += parameter->quantized->bytes();
+  }
+  return bytes;
 }
 
 std::string InferenceModel::describe_offload() const {

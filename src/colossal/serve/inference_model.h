@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/models/families.h"
+#include "colossal/ops/quantized_matrix.h"
 
 namespace colossal::serve {
 
@@ -15,6 +17,9 @@ struct InferenceOptions {
   at::Device device = at::kCPU;
   memory::Tiers tiers;     // of parameters
   int64_t table_rows = 0;  // of tables of tokens, most that are here at once; 0: all
+  // Of the weights of the blocks' products, as they are read; tables of tokens, norms and biases
+  // stay in `type`.
+  std::optional<ops::Quantization> quantization;
   // Weights that rest elsewhere come by chunks of about this size; a larger tensor is one alone. At
   // most window_bytes of them are on the device, or two chunks; half as much comes from NVMe.
   int64_t chunk_bytes = int64_t{4} << 20;
@@ -24,7 +29,8 @@ struct InferenceOptions {
 class InferenceModel {
  public:
   // Reads the weights slab by slab; no more of them is in memory than rests there. Throws
-  // ConfigError where they are of another model, IoError for what the disk refuses.
+  // ConfigError where they are of another model, or are to be quantised and rest elsewhere than on
+  // the device; IoError for what the disk refuses.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);
   ~InferenceModel();
 
@@ -34,6 +40,9 @@ class InferenceModel {
   // Where weights rest, and how much of them is elsewhere for their uses, for people; empty: all
   // rest on the device.
   std::string describe_offload() const;
+
+  // The bytes of all weights, where they rest.
+  int64_t weight_bytes() const;
 
  private:
   struct Parts;

@@ -1,0 +1,89 @@
+#include "colossal/ops/few_rows.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/kernels/few_rows.h"
+
+namespace colossal::ops {
+namespace {
+
+// Beyond these, LibTorch's products win by what they keep in caches.
+constexpr int64_t kFewRows = 32;
+// Weights that a thread of its own is worth starting for.
+constexpr int64_t kNumbersOfThread = 1 << 15;
+
+thread_local bool batch_invariant = false;
+
+kernels::MultiplyRows kernel_of(at::ScalarType type) {
+  const kernels::RowsKernels& kernels = kernels::rows_kernels();
+  switch (type) {
+    case at::kBFloat16:
+      return kernels.bfloat16;
+    case at::kFloat:
+      return kernels.float32;
+    case at::kDouble:
+      return kernels.float64;
+    default:
+      return nullptr;
+  }
+}
+
+bool has_dense_rows(const at::Tensor& matrix) {
+  return matrix.dim() == 2 && (matrix.size(1) == 1 || matrix.stride(1) == 1);
+}
+
+}  // namespace
+
+BatchInvariantProducts::BatchInvariantProducts() : outer_(batch_invariant) {
+  batch_invariant = true;
+}
+
+BatchInvariantProducts::~BatchInvariantProducts() {
+  batch_invariant = outer_;
+}
+
+bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights) {
+  if (!x.is_cpu() || (x.size(0) > kFewRows && !batch_invariant)) return false;
+  if (!kernel_of(x.scalar_type()) || !has_dense_rows(x)) return false;
+  return std::ranges::all_of(weights, [&](const at::Tensor& weight) {
+    return weight.is_cpu() && weight.scalar_type() == x.scalar_type() && has_dense_rows(weight);
+  });
+}
+
+void few_rows_product(at::Tensor y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
+                      const std::vector<at::Tensor>& biases) {
+  const kernels::MultiplyRows multiply = kernel_of(x.scalar_type());
+  COLOSSAL_CHECK(multiply && has_dense_rows(x) && has_dense_rows(y), "{}",
+                 at::toString(x.scalar_type()));
+  const int64_t element = x.element_size();
+  std::vector<kernels::RowsProduct> products;
+  std::vector<int64_t> ends;  // of each weight's columns of y
+  int64_t outputs = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const at::Tensor& weight = weights[i];
+    products.push_back({.rows = x.size(0),
+                        .depth = x.size(1),
+                        .x = x.const_data_ptr(),
+                        .x_stride = x.stride(0),
+                        .weight = weight.const_data_ptr(),
+                        .weight_stride = weight.stride(0),
+                        .bias = biases.empty() ? nullptr : biases[i].const_data_ptr(),
+                        .y = static_cast<char*>(y.mutable_data_ptr()) + outputs * element,
+                        .y_stride = y.stride(0)});
+    ends.push_back(outputs += weight.size(0));
+  }
+  if (x.size(0) == 0) return;
+  const int64_t least = std::max<int64_t>(1, kNumbersOfThread / std::max<int64_t>(1, x.size(1)));
+  at::parallel_for(0, outputs, least, [&](int64_t begin, int64_t end) {
+    for (size_t i = 0; i < products.size(); ++i) {
+      const int64_t before = i == 0 ? 0 : ends[i - 1];
+      const int64_t first = std::max(begin, before), last = std::min(end, ends[i]);
+      if (first < last) multiply(products[i], first - before, last - before);
+    }
+  });
+}
+
+}  // namespace colossal::ops

@@ -1,0 +1,71 @@
+// Products of few rows with a quantised weight, whose numbers are made in registers as they are
+// multiplied. Each row's numbers are sums in one fixed order, as those of few_rows.h.
+#pragma once
+
+#include <cstdint>
+
+#include "colossal/base/cpu_features.h"
+
+namespace colossal::ops::kernels {
+
+// Inputs of which codes lie together: of int8 one byte each, in order; of int4 16 bytes, number i
+// in the low half of byte i, number i + 16 in the high half.
+inline constexpr int64_t kCodeBlock = 32;
+
+// A weight [outputs, blocks * kCodeBlock]: number = (code - zero) * scale. That product is exact in
+// fp32: codes have at most 8 bits, scales are bf16.
+struct QuantizedWeight {
+  int64_t blocks;        // of a row
+  int64_t group_blocks;  // of a group, which has one scale; a row's last group may be shorter
+  int64_t groups;        // of a row
+  const void* codes;     // int8: signed; int4: 0 .. 15
+  int64_t row_bytes;
+  const uint16_t* scales;  // [outputs, groups] bf16
+  const uint8_t* zeros;    // [outputs, groups]: of int4; null: 8
+};
+
+// y [rows, outputs] = x w^T + bias, x [rows, blocks * kCodeBlock] dense.
+template <typename Real>
+struct QuantizedProduct {
+  int64_t rows;
+  const Real* x;
+  QuantizedWeight weight;
+  const Real* bias;  // null: none
+  Real* y;
+  int64_t y_stride;
+};
+
+// Outputs [begin, end).
+template <typename Real>
+using MultiplyQuantized = void (*)(const QuantizedProduct<Real>& product, int64_t begin,
+                                   int64_t end);
+
+// x quantised too: x = code * row_scale, codes of -127 .. 127.
+struct Int8Product {
+  int64_t rows;
+  const int8_t* x;          // [rows, blocks * kCodeBlock]
+  const float* row_scales;  // [rows]
+  const int32_t* sums;      // [rows, groups]: of the codes of x
+  QuantizedWeight weight;   // int8
+  const float* bias;        // null: none
+  float* y;
+  int64_t y_stride;
+};
+using MultiplyInt8 = void (*)(const Int8Product& product, int64_t begin, int64_t end);
+
+struct QuantizedKernels {
+  MultiplyQuantized<float> int8_float32, int4_float32;
+  MultiplyQuantized<double> int8_float64, int4_float64;
+  MultiplyInt8 int8_int8;
+};
+
+// Null where the build or this CPU has none such.
+const QuantizedKernels* quantized_kernels(InstructionSet instruction_set);
+
+// Int8 by the CPU's own products of four (AVX-512 VNNI); null where there are none.
+MultiplyInt8 native_int8_product();
+
+// The fastest that this CPU has.
+const QuantizedKernels& quantized_kernels();
+
+}  // namespace colossal::ops::kernels

@@ -1,0 +1,93 @@
+// Products of int8 rows with int8 weights by the CPU's own sums of four products, of unsigned with
+// signed numbers: weights are moved up by 128, and 128 times the sum of the row is taken off.
+#include <immintrin.h>
+
+#include "colossal/ops/kernels/block.h"
+#include "colossal/ops/kernels/folded_sum.h"
+#include "colossal/ops/kernels/quantized_rows.h"
+
+namespace colossal::ops::kernels {
+
+void avx512_vnni_rows(const Int8Product& product, int64_t begin, int64_t end);
+
+namespace {
+
+constexpr int kTileRows = 3, kTileOutputs = 4;
+constexpr int64_t kStep = 64;
+
+// Numbers [k, k + kStep) of a row, zeros in place of those from `end` on.
+[[gnu::always_inline]] inline __m512i load_codes(const int8_t* row, int64_t k, int64_t end) {
+  if (k + kStep <= end) return _mm512_loadu_si512(row + k);
+  return _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + k)));
+}
+
+template <int kRows, int kOutputs>
+[[gnu::always_inline]] inline void multiply_tile(const Int8Product& product, int64_t row,
+                                                 int64_t output) {
+  const QuantizedWeight& weight = product.weight;
+  const int64_t depth = weight.blocks * kCodeBlock;
+  const int64_t group_size = weight.group_blocks * kCodeBlock;
+  const int8_t* x = product.x + row * depth;
+  const int8_t* codes = static_cast<const int8_t*>(weight.codes) + output * weight.row_bytes;
+  const __m512i up = _mm512_set1_epi8(static_cast<char>(-128));
+  NativeVector<float> sums[kRows][kOutputs] = {};
+  for (int64_t group = 0; group < weight.groups; ++group) {
+    __m512i of_group[kRows][kOutputs];
+    for (int r = 0; r < kRows; ++r) {
+      const int32_t moved = -128 * product.sums[(row + r) * weight.groups + group];
+      for (int o = 0; o < kOutputs; ++o) {
+        of_group[r][o] = _mm512_zextsi128_si512(_mm_cvtsi32_si128(moved));
+      }
+    }
+    const int64_t end = smaller(depth, (group + 1) * group_size);
+    for (int64_t k = group * group_size; k < end; k += kStep) {
+      __m512i weights[kOutputs];
+      for (int o = 0; o < kOutputs; ++o) {
+        const int8_t* of_output = codes + o * weight.row_bytes;
+        __builtin_prefetch(of_output + kOutputs * weight.row_bytes + k, 0, 2);
+        weights[o] = _mm512_xor_si512(load_codes(of_output, k, end), up);
+      }
+      for (int r = 0; r < kRows; ++r) {
+        const __m512i of_row = load_codes(x + r * depth, k, end);
+        for (int o = 0; o < kOutputs; ++o) {
+          of_group[r][o] = _mm512_dpbusd_epi32(of_group[r][o], weights[o], of_row);
+        }
+      }
+    }
+    for (int o = 0; o < kOutputs; ++o) {
+      const auto scale =
+          broadcast<float>(from_bfloat16(weight.scales[(output + o) * weight.groups + group]));
+      for (int r = 0; r < kRows; ++r) {
+        sums[r][o] = (NativeVector<float>)_mm512_fmadd_ps(
+            (__m512)scale, _mm512_cvtepi32_ps(of_group[r][o]), (__m512)sums[r][o]);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    float* y = product.y + (row + r) * product.y_stride + output;
+    for (int o = 0; o < kOutputs; ++o) {
+      const float sum = folded_sum<float>(sums[r][o]) * product.row_scales[row + r];
+      y[o] = product.bias ? sum + product.bias[output + o] : sum;
+    }
+  }
+}
+
+template <int kRows, int kOutputs>
+inline void multiply_outputs(const Int8Product& product, int64_t row, int64_t output) {
+  for (; row + kRows <= product.rows; row += kRows) {
+    multiply_tile<kRows, kOutputs>(product, row, output);
+  }
+  if constexpr (kRows > 1) multiply_outputs<kRows - 1, kOutputs>(product, row, output);
+}
+
+}  // namespace
+
+void avx512_vnni_rows(const Int8Product& product, int64_t begin, int64_t end) {
+  int64_t output = begin;
+  for (; output + kTileOutputs <= end; output += kTileOutputs) {
+    multiply_outputs<kTileRows, kTileOutputs>(product, 0, output);
+  }
+  for (; output < end; ++output) multiply_outputs<kTileRows, 1>(product, 0, output);
+}
+
+}  // namespace colossal::ops::kernels

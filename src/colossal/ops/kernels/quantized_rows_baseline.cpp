@@ -1,0 +1,2 @@
+#define COLOSSAL_VARIANT baseline_quantized_rows
+#include "colossal/ops/kernels/quantized_rows.inc"

@@ -1,0 +1,197 @@
+#include "colossal/ops/quantized_matrix.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/kernels/quantized_rows.h"
+
+namespace colossal::ops {
+namespace {
+
+constexpr int64_t kBlock = kernels::kCodeBlock;
+constexpr int kInt8Most = 127, kInt4Most = 15, kInt4Middle = 8;
+
+int64_t blocks_of(int64_t inputs) {
+  return (inputs + kBlock - 1) / kBlock;
+}
+
+int64_t group_size(const QuantizedMatrix& matrix) {
+  const int64_t all = std::max<int64_t>(1, blocks_of(matrix.inputs)) * kBlock;
+  return matrix.how.group == 0 ? all : std::min(matrix.how.group, all);
+}
+
+// To the nearest integer, ties to even, of numbers below 2^22: what compilers make many at once of.
+int nearest_integer(float number) {
+  constexpr float kShift = 3 << 22;
+  return static_cast<int>((number + kShift) - kShift);
+}
+
+struct Group {
+  float scale = 0;
+  int zero = 0;
+
+  // Codes outside [low, high] are moved into it.
+  int code(float number, int low, int high) const {
+    const float steps = scale == 0 ? 0 : number / scale;
+    return std::clamp(nearest_integer(steps) + zero, low, high);
+  }
+};
+
+float to_bfloat16(float value) {
+  return static_cast<float>(at::BFloat16(value));
+}
+
+// The number furthest from 0, with its sign.
+float furthest(const float* numbers, int64_t count) {
+  float found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (std::abs(numbers[i]) > std::abs(found)) found = numbers[i];
+  }
+  return found;
+}
+
+Group group_with_zero(const float* numbers, int64_t count) {
+  float least = 0, most = 0;  // 0 has a code
+  for (int64_t i = 0; i < count; ++i) {
+    least = std::min(least, numbers[i]);
+    most = std::max(most, numbers[i]);
+  }
+  const float scale = to_bfloat16((most - least) / kInt4Most);
+  if (scale == 0) return {};
+  return {scale, std::clamp(nearest_integer(-least / scale), 0, kInt4Most)};
+}
+
+Group choose_group(const float* numbers, int64_t count, const Quantization& how) {
+  if (how.type == Quantization::Type::int8) {
+    return {to_bfloat16(std::abs(furthest(numbers, count)) / kInt8Most), 0};
+  }
+  if (how.zero_point) return group_with_zero(numbers, count);
+  // The furthest number becomes code 0, which lies further from the middle than 15 does.
+  return {to_bfloat16(furthest(numbers, count) / -kInt4Middle), kInt4Middle};
+}
+
+void store_int8(const float* numbers, int64_t count, const Group& group, uint8_t* row,
+                int64_t begin) {
+  for (int64_t i = 0; i < count; ++i) {
+    row[begin + i] =
+        static_cast<uint8_t>(static_cast<int8_t>(group.code(numbers[i], -kInt8Most, kInt8Most)));
+  }
+}
+
+void store_int4(const float* numbers, int64_t count, const Group& group, uint8_t* row,
+                int64_t begin) {
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t place = begin + i, block = place / kBlock, inside = place % kBlock;
+    const int code = group.code(numbers[i], 0, kInt4Most);
+    row[block * kBlock / 2 + inside % (kBlock / 2)] |=
+        static_cast<uint8_t>(inside < kBlock / 2 ? code : code << 4);
+  }
+}
+
+int code_at(const QuantizedMatrix& matrix, const uint8_t* row, int64_t place) {
+  if (matrix.how.type == Quantization::Type::int8) return static_cast<int8_t>(row[place]);
+  const int64_t block = place / kBlock, inside = place % kBlock;
+  const uint8_t both = row[block * kBlock / 2 + inside % (kBlock / 2)];
+  return inside < kBlock / 2 ? both & 15 : both >> 4;
+}
+
+int zero_at(const QuantizedMatrix& matrix, int64_t place) {
+  if (matrix.how.type == Quantization::Type::int8) return 0;
+  if (!matrix.zeros.defined()) return kInt4Middle;
+  return matrix.zeros.const_data_ptr<uint8_t>()[place];
+}
+
+QuantizedMatrix empty_matrix(int64_t outputs, int64_t inputs, const Quantization& how) {
+  QuantizedMatrix matrix{.how = how, .outputs = outputs, .inputs = inputs};
+  const int64_t bytes =
+      blocks_of(inputs) * (how.type == Quantization::Type::int8 ? kBlock : kBlock / 2);
+  const int64_t size = group_size(matrix), groups = (inputs + size - 1) / size;
+  matrix.codes = at::zeros({outputs, bytes}, at::kByte);
+  matrix.scales = at::empty({outputs, groups}, at::kBFloat16);
+  if (how.type == Quantization::Type::int4 && how.zero_point) {
+    matrix.zeros = at::empty({outputs, groups}, at::kByte);
+  }
+  return matrix;
+}
+
+void quantize_row(const float* numbers, int64_t output, QuantizedMatrix& matrix) {
+  const int64_t size = group_size(matrix), groups = matrix.scales.size(1);
+  auto* row = matrix.codes.mutable_data_ptr<uint8_t>() + output * matrix.codes.size(1);
+  for (int64_t index = 0; index < groups; ++index) {
+    const int64_t begin = index * size, count = std::min(size, matrix.inputs - begin);
+    const Group group = choose_group(numbers + begin, count, matrix.how);
+    const int64_t place = output * groups + index;
+    matrix.scales.mutable_data_ptr<at::BFloat16>()[place] = group.scale;
+    if (matrix.zeros.defined()) {
+      matrix.zeros.mutable_data_ptr<uint8_t>()[place] = static_cast<uint8_t>(group.zero);
+    }
+    (matrix.how.type == Quantization::Type::int8 ? store_int8 : store_int4)(numbers + begin, count,
+                                                                            group, row, begin);
+  }
+}
+
+}  // namespace
+
+int64_t QuantizedMatrix::bytes() const {
+  return static_cast<int64_t>(codes.nbytes() + scales.nbytes() +
+                              (zeros.defined() ? zeros.nbytes() : 0));
+}
+
+QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how) {
+  COLOSSAL_CHECK(weight.dim() == 2, "{} dims", weight.dim());
+  if (how.group < 0 || how.group % Quantization::kGroupStep != 0) {
+    throw ConfigError(
+        fmt::format("a quantisation group of {}: must be 0 (a whole row) or a "
+                    "multiple of {}",
+                    how.group, Quantization::kGroupStep));
+  }
+  QuantizedMatrix matrix = empty_matrix(weight.size(0), weight.size(1), how);
+  constexpr int64_t kRowsOfThread = 16;
+  at::parallel_for(0, matrix.outputs, kRowsOfThread, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin; first < end; first += kRowsOfThread) {
+      const int64_t count = std::min(kRowsOfThread, end - first);
+      const at::Tensor rows = weight.narrow(0, first, count).to(at::kFloat).contiguous();
+      for (int64_t row = 0; row < count; ++row) {
+        quantize_row(rows.const_data_ptr<float>() + row * matrix.inputs, first + row, matrix);
+      }
+    }
+  });
+  return matrix;
+}
+
+at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
+                            at::ScalarType type) {
+  const at::Tensor numbers = at::empty({end - begin, matrix.inputs}, at::kFloat);
+  auto* to = numbers.mutable_data_ptr<float>();
+  const auto* scales = matrix.scales.const_data_ptr<at::BFloat16>();
+  const auto* codes = matrix.codes.const_data_ptr<uint8_t>();
+  const int64_t size = group_size(matrix), groups = matrix.scales.size(1);
+  constexpr int64_t kRowsOfThread = 16;
+  at::parallel_for(begin, end, kRowsOfThread, [&](int64_t first, int64_t last) {
+    for (int64_t output = first; output < last; ++output) {
+      const uint8_t* row = codes + output * matrix.codes.size(1);
+      for (int64_t group = 0; group < groups; ++group) {
+        const int64_t place = output * groups + group;
+        const float scale = scales[place];
+        const int zero = zero_at(matrix, place);
+        const int64_t stop = std::min(matrix.inputs, (group + 1) * size);
+        for (int64_t k = group * size; k < stop; ++k) {
+          to[(output - begin) * matrix.inputs + k] =
+              static_cast<float>(code_at(matrix, row, k) - zero) * scale;
+        }
+      }
+    }
+  });
+  return numbers.to(type);
+}
+
+at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type) {
+  return dequantized_rows(matrix, 0, matrix.outputs, type);
+}
+
+}  // namespace colossal::ops

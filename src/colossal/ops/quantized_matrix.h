@@ -1,0 +1,53 @@
+// Weights of products in few bits: codes, and for each group of inputs of an output a scale, and of
+// int4 a zero. number = (code - zero) * scale.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace colossal::ops {
+
+// As what a product takes its input.
+enum class Activations {
+  as_given,  // as it is; sums in fp32, or fp64 of fp64
+  int8,      // rounded to 255 steps of each row's own, with weights of int8
+};
+
+struct Quantization {
+  enum class Type {
+    int8,  // codes of -127 .. 127; the zero is 0
+    int4,  // codes of 0 .. 15
+  };
+  Type type = Type::int8;
+  // Inputs that have a scale in common, a multiple of kGroupStep; the last group of an output may
+  // be shorter. 0: all inputs of an output.
+  int64_t group = 0;
+  bool zero_point = false;  // int4: groups have zeros of their own; else it is 8
+  Activations activations = Activations::as_given;
+
+  static constexpr int64_t kGroupStep = 32;
+};
+
+// [outputs, inputs]
+struct QuantizedMatrix {
+  Quantization how;
+  int64_t outputs = 0, inputs = 0;
+  at::Tensor codes;   // uint8 [outputs, bytes of a row], as kernels/quantized_rows.h has them
+  at::Tensor scales;  // bf16 [outputs, groups]
+  at::Tensor zeros;   // uint8 [outputs, groups], undefined without zero points
+
+  int64_t bytes() const;
+};
+
+// Rounds each number of weight [outputs, inputs], any strides, to the nearest that its group has:
+// of int8 and of int4 without zero points, the scale is that of the number furthest from 0. Throws
+// ConfigError for a group that is no multiple of kGroupStep. The numbers must be finite.
+QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how);
+
+// Rows [begin, end) as numbers, rounded to `type` where that cannot hold them.
+at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
+                            at::ScalarType type);
+at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type);
+
+}  // namespace colossal::ops

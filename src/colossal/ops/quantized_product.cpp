@@ -1,0 +1,288 @@
+#include "colossal/ops/quantized_product.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/few_rows.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/kernels/quantized_rows.h"
+#include "colossal/ops/product.h"
+
+namespace colossal::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Of a weight that is made at a time where there are many rows.
+constexpr int64_t kPanelOutputs = 256;
+constexpr int64_t kNumbersOfThread = 1 << 15;
+
+using Matrices = std::vector<const QuantizedMatrix*>;
+
+int64_t padded(int64_t inputs) {
+  return (inputs + kernels::kCodeBlock - 1) / kernels::kCodeBlock * kernels::kCodeBlock;
+}
+
+kernels::QuantizedWeight kernel_weight(const QuantizedMatrix& matrix) {
+  const int64_t blocks = padded(matrix.inputs) / kernels::kCodeBlock;
+  const int64_t group = matrix.how.group / kernels::kCodeBlock;
+  return {.blocks = blocks,
+          .group_blocks = group == 0 ? blocks : std::min(group, blocks),
+          .groups = matrix.scales.size(1),
+          .codes = matrix.codes.const_data_ptr(),
+          .row_bytes = matrix.codes.size(1),
+          .scales = static_cast<const uint16_t*>(matrix.scales.const_data_ptr()),
+          .zeros = matrix.zeros.defined() ? matrix.zeros.const_data_ptr<uint8_t>() : nullptr};
+}
+
+// x [rows, in] in the type computed in, with zeros up to whole blocks.
+at::Tensor padded_rows(const at::Tensor& x, at::ScalarType type) {
+  const int64_t size = padded(x.size(1));
+  if (size == x.size(1)) return x.to(type).contiguous();
+  at::Tensor wide = at::zeros({x.size(0), size}, x.options().dtype(type));
+  wide.narrow(1, 0, x.size(1)).copy_(x);
+  return wide;
+}
+
+// Calls visit(weight, its outputs [begin, end), column of y where its outputs begin) from several
+// threads.
+template <typename Visit>
+void for_outputs(const QuantizedWeights& given, const Visit& visit) {
+  const int64_t inputs = given.weights.front()->inputs;
+  const int64_t least = std::max<int64_t>(1, kNumbersOfThread / std::max<int64_t>(1, inputs));
+  at::parallel_for(0, given.out_features(), least, [&](int64_t begin, int64_t end) {
+    int64_t before = 0;
+    for (size_t i = 0; i < given.weights.size(); ++i) {
+      const int64_t outputs = given.weights[i]->outputs;
+      const int64_t first = std::max(begin, before), last = std::min(end, before + outputs);
+      if (first < last) visit(i, first - before, last - before, before);
+      before += outputs;
+    }
+  });
+}
+
+template <typename Real>
+kernels::MultiplyQuantized<Real> kernel_of(Quantization::Type type) {
+  const kernels::QuantizedKernels& kernels = kernels::quantized_kernels();
+  const bool is_int8 = type == Quantization::Type::int8;
+  if constexpr (sizeof(Real) == 8) {
+    return is_int8 ? kernels.int8_float64 : kernels.int4_float64;
+  } else {
+    return is_int8 ? kernels.int8_float32 : kernels.int4_float32;
+  }
+}
+
+std::vector<at::Tensor> biases_in(const QuantizedWeights& given, at::ScalarType type) {
+  std::vector<at::Tensor> biases;
+  for (const at::Tensor& bias : given.biases) biases.push_back(bias.to(type).contiguous());
+  return biases;
+}
+
+// y [rows, out], x [rows, in padded], both Real.
+template <typename Real>
+void multiply_few(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
+  const std::vector<at::Tensor> biases = biases_in(given, y.scalar_type());
+  for_outputs(given, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
+    kernel_of<Real>(given.weights[i]->how.type)(
+        {.rows = x.size(0),
+         .x = x.const_data_ptr<Real>(),
+         .weight = kernel_weight(*given.weights[i]),
+         .bias = biases.empty() ? nullptr : biases[i].const_data_ptr<Real>(),
+         .y = y.mutable_data_ptr<Real>() + column,
+         .y_stride = y.stride(0)},
+        begin, end);
+  });
+}
+
+// x in codes of int8, row by row.
+struct Int8Rows {
+  at::Tensor codes;   // int8 [rows, in padded]
+  at::Tensor scales;  // fp32 [rows]
+};
+
+Int8Rows to_int8(const at::Tensor& x) {
+  constexpr float kMost = 127, kShift = 3 << 22;
+  Int8Rows rows{at::empty(x.sizes(), at::kChar), at::empty({x.size(0)}, at::kFloat)};
+  const int64_t size = x.size(1);
+  const auto* from = x.const_data_ptr<float>();
+  auto* codes = rows.codes.mutable_data_ptr<int8_t>();
+  for (int64_t row = 0; row < x.size(0); ++row) {
+    float most = 0;
+    for (int64_t k = 0; k < size; ++k) most = std::max(most, std::abs(from[row * size + k]));
+    const float steps = most > 0 ? kMost / most : 0;
+    rows.scales.mutable_data_ptr<float>()[row] = most / kMost;
+    for (int64_t k = 0; k < size; ++k) {
+      // To the nearest integer, ties to even.
+      codes[row * size + k] = static_cast<int8_t>((from[row * size + k] * steps + kShift) - kShift);
+    }
+  }
+  return rows;
+}
+
+// [rows, groups] int32: sums of the codes of each group of the weight.
+at::Tensor group_sums(const at::Tensor& codes, const kernels::QuantizedWeight& weight) {
+  const int64_t rows = codes.size(0), size = codes.size(1);
+  const int64_t group_size = weight.group_blocks * kernels::kCodeBlock;
+  at::Tensor sums = at::empty({rows, weight.groups}, at::kInt);
+  const auto* from = codes.const_data_ptr<int8_t>();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t group = 0; group < weight.groups; ++group) {
+      int32_t sum = 0;
+      const int64_t end = std::min(size, (group + 1) * group_size);
+      for (int64_t k = group * group_size; k < end; ++k) sum += from[row * size + k];
+      sums.mutable_data_ptr<int32_t>()[row * weight.groups + group] = sum;
+    }
+  }
+  return sums;
+}
+
+void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
+  const Int8Rows rows = to_int8(x);
+  const std::vector<at::Tensor> biases = biases_in(given, at::kFloat);
+  // Weights of one input are quantised alike.
+  const at::Tensor sums = group_sums(rows.codes, kernel_weight(*given.weights.front()));
+  for_outputs(given, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
+    kernels::quantized_kernels().int8_int8(
+        {.rows = x.size(0),
+         .x = rows.codes.const_data_ptr<int8_t>(),
+         .row_scales = rows.scales.const_data_ptr<float>(),
+         .sums = sums.const_data_ptr<int32_t>(),
+         .weight = kernel_weight(*given.weights[i]),
+         .bias = biases.empty() ? nullptr : biases[i].const_data_ptr<float>(),
+         .y = y.mutable_data_ptr<float>() + column,
+         .y_stride = y.stride(0)},
+        begin, end);
+  });
+}
+
+// Calls visit(panel's outputs as numbers [outputs, in], columns of y that they make, the weight's
+// index, its first output there).
+template <typename Visit>
+void for_panels(const Matrices& weights, const at::Tensor& y, at::ScalarType type,
+                const Visit& visit) {
+  int64_t column = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const QuantizedMatrix& weight = *weights[i];
+    for (int64_t begin = 0; begin < weight.outputs; begin += kPanelOutputs) {
+      const int64_t end = std::min(weight.outputs, begin + kPanelOutputs);
+      visit(dequantized_rows(weight, begin, end, type), y.narrow(1, column + begin, end - begin), i,
+            begin);
+    }
+    column += weight.outputs;
+  }
+}
+
+void multiply_many(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
+  Matrices weights;
+  for (const auto& weight : given.weights) weights.push_back(weight.get());
+  for_panels(weights, y, x.scalar_type(),
+             [&](const at::Tensor& panel, const at::Tensor& columns, size_t i, int64_t begin) {
+               at::Tensor bias;
+               if (!given.biases.empty()) {
+                 bias = given.biases[i].narrow(0, begin, panel.size(0));
+               }
+               product_out(columns, x, panel.t(), bias);
+             });
+}
+
+// x [rows, in] -> [rows, out]
+at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
+  const int64_t outputs = given.out_features();
+  const bool in_int8 = given.weights.front()->how.activations == Activations::int8;
+  if (!in_int8 && !are_few_rows(x, {})) {
+    at::Tensor y = at::empty({x.size(0), outputs}, x.options());
+    multiply_many(y, x, given);
+    return y;
+  }
+  const at::ScalarType wide = compute_type(x.scalar_type());
+  const at::Tensor rows = padded_rows(x, in_int8 ? at::kFloat : wide);
+  at::Tensor y = at::empty({x.size(0), outputs}, rows.options());
+  if (in_int8) {
+    multiply_int8(y, rows, given);
+  } else if (wide == at::kDouble) {
+    multiply_few<double>(y, rows, given);
+  } else {
+    multiply_few<float>(y, rows, given);
+  }
+  return y.to(x.scalar_type());
+}
+
+// [rows, out] -> [rows, in]
+at::Tensor input_gradient(const at::Tensor& y_gradient, const Matrices& weights) {
+  at::Tensor result;
+  for_panels(weights, y_gradient, y_gradient.scalar_type(),
+             [&](const at::Tensor& panel, const at::Tensor& columns, size_t, int64_t) {
+               if (result.defined()) {
+                 result.addmm_(columns, panel);
+               } else {
+                 result = product(columns, panel);
+               }
+             });
+  return result;
+}
+
+at::Tensor shaped_product(const at::Tensor& x, const QuantizedWeights& given) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = given.out_features();
+  return product_of(x.flatten(0, -2).contiguous(), given).view(sizes);
+}
+
+// Where the weights are: autograd keeps numbers.
+std::vector<int64_t> given_as_numbers(const QuantizedWeights& given) {
+  std::vector<int64_t> numbers;
+  for (const auto& weight : given.weights) {
+    numbers.push_back(reinterpret_cast<int64_t>(weight.get()));
+  }
+  return numbers;
+}
+
+Matrices weights_of_numbers(const std::vector<int64_t>& numbers) {
+  Matrices weights;
+  for (const int64_t number : numbers) {
+    weights.push_back(reinterpret_cast<const QuantizedMatrix*>(number));
+  }
+  return weights;
+}
+
+struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const QuantizedWeights& given) {
+    context->saved_data["weights"] = given_as_numbers(given);
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return shaped_product(x, given);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto weights = weights_of_numbers(context->saved_data["weights"].toIntVector());
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    std::vector<int64_t> sizes = gradients[0].sizes().vec();
+    sizes.back() = weights.front()->inputs;
+    return {input_gradient(gradients[0].flatten(0, -2), weights).view(sizes), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+int64_t QuantizedWeights::out_features() const {
+  int64_t features = 0;
+  for (const auto& weight : weights) features += weight->outputs;
+  return features;
+}
+
+at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeights& given) {
+  COLOSSAL_CHECK(!given.weights.empty() &&
+                     (given.biases.empty() || given.biases.size() == given.weights.size()),
+                 "{} weights, {} biases", given.weights.size(), given.biases.size());
+  if (!at::GradMode::is_enabled()) return shaped_product(x, given);
+  return QuantizedLinear::apply(x, given);
+}
+
+}  // namespace colossal::ops

@@ -1,0 +1,250 @@
+#include "colossal/ops/quantized_product.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/few_rows.h"
+#include "colossal/ops/kernels/quantized_rows.h"
+#include "tests/ops/kernel_variants.h"
+#include "tests/ops/tensors.h"
+
+namespace colossal::ops {
+namespace {
+
+using Type = Quantization::Type;
+
+// Groups that fill a row, do not, and are the row.
+const std::vector<Quantization> kWays = {{.type = Type::int8, .group = 0},
+                                         {.type = Type::int8, .group = 32},
+                                         {.type = Type::int8, .group = 64},
+                                         {.type = Type::int4, .group = 32},
+                                         {.type = Type::int4, .group = 64, .zero_point = true},
+                                         {.type = Type::int4, .group = 0, .zero_point = true}};
+
+std::shared_ptr<const QuantizedMatrix> quantized(int64_t outputs, int64_t inputs,
+                                                 const Quantization& how, uint64_t seed) {
+  return std::make_shared<const QuantizedMatrix>(
+      quantize(normal({outputs, inputs}, at::kFloat, seed), how));
+}
+
+at::Tensor numbers(std::initializer_list<double> values) {
+  return at::tensor(std::vector<double>(values), at::kDouble).view({1, -1}).to(at::kFloat);
+}
+
+std::vector<int> codes_of(const QuantizedMatrix& matrix) {
+  std::vector<int> codes;
+  for (int64_t i = 0; i < matrix.codes.numel(); ++i) {
+    codes.push_back(matrix.codes.const_data_ptr<uint8_t>()[i]);
+  }
+  return codes;
+}
+
+TEST(QuantizedMatrix, OfInt8HasTheseBytes) {
+  const QuantizedMatrix matrix = quantize(numbers({127, -127, 0.4, -0.6, 2.5}), {});
+  EXPECT_EQ(matrix.scales.item<float>(), 1);
+  std::vector<int> expected(32, 0);
+  expected[0] = 127;
+  expected[1] = 0x81;
+  expected[3] = 0xFF;
+  expected[4] = 2;  // a tie, to even
+  EXPECT_EQ(codes_of(matrix), expected);
+}
+
+TEST(QuantizedMatrix, OfInt4HasTheseBytes) {
+  at::Tensor row = at::zeros({1, 33});
+  row[0][0] = -8;  // the furthest: code 0
+  row[0][1] = 7;   // 15
+  row[0][16] = 8;  // would be 16
+  row[0][17] = 3;
+  row[0][32] = -4;  // of the second group, whose scale is a half
+  const QuantizedMatrix matrix = quantize(row, {.type = Type::int4, .group = 32});
+  EXPECT_EQ(matrix.scales[0][0].item<float>(), 1);
+  EXPECT_EQ(matrix.scales[0][1].item<float>(), 0.5);
+  std::vector<int> expected(32, 0x88);
+  expected[0] = 0xF0;
+  expected[1] = 0xBF;
+  for (int i = 16; i < 32; ++i) expected[i] = 0;
+  const std::vector<int> codes = codes_of(matrix);
+  EXPECT_EQ(codes, expected);
+}
+
+TEST(QuantizedMatrix, WithZeroPointsHasTheseBytes) {
+  const QuantizedMatrix matrix =
+      quantize(numbers({-4, 11, 0, 3.4}), {.type = Type::int4, .zero_point = true});
+  EXPECT_EQ(matrix.scales.item<float>(), 1);
+  EXPECT_EQ(matrix.zeros.item<int>(), 4);
+  const std::vector<int> codes = codes_of(matrix);
+  EXPECT_EQ((std::vector<int>{codes.begin(), codes.begin() + 4}), (std::vector<int>{0, 15, 4, 7}));
+}
+
+TEST(QuantizedMatrix, IsWithinHalfAStep) {
+  for (const Quantization& how : kWays) {
+    const at::Tensor weight = normal({7, 150}, at::kFloat, 3);
+    const QuantizedMatrix matrix = quantize(weight, how);
+    const at::Tensor error = (dequantize(matrix, at::kDouble) - weight.to(at::kDouble)).abs();
+    const int64_t size = how.group == 0 ? 150 : how.group;
+    for (int64_t group = 0; group < matrix.scales.size(1); ++group) {
+      const int64_t begin = group * size, count = std::min(size, 150 - begin);
+      const at::Tensor steps =
+          error.narrow(1, begin, count) / matrix.scales.narrow(1, group, 1).to(at::kDouble).abs();
+      // At the ends of the range the scale's own rounding, and the missing code 16, cost more.
+      EXPECT_LE(steps.max().item<double>(), how.type == Type::int8 ? 0.75 : 1.05);
+      EXPECT_LE(steps.mean().item<double>(), 0.3);
+    }
+  }
+}
+
+TEST(QuantizedMatrix, OfZerosIsZeros) {
+  for (const Quantization& how : kWays) {
+    const QuantizedMatrix matrix = quantize(at::zeros({3, 40}), how);
+    EXPECT_TRUE(dequantize(matrix, at::kFloat).eq(0).all().item<bool>());
+  }
+}
+
+TEST(QuantizedMatrix, OfATransposedWeightIsThatOfItsCopy) {
+  const at::Tensor weight = normal({70, 5}, at::kBFloat16, 3);
+  for (const Quantization& how : kWays) {
+    EXPECT_TRUE(dequantize(quantize(weight.t(), how), at::kFloat)
+                    .equal(dequantize(quantize(weight.t().contiguous(), how), at::kFloat)));
+  }
+}
+
+TEST(QuantizedMatrix, RefusesOddGroups) {
+  for (const int64_t group : {-32, 1, 33}) {
+    EXPECT_THROW(quantize(at::zeros({3, 40}), {.group = group}), ConfigError);
+  }
+}
+
+at::Tensor exact_product(const at::Tensor& x, const QuantizedWeights& given) {
+  std::vector<at::Tensor> parts;
+  for (size_t i = 0; i < given.weights.size(); ++i) {
+    const at::Tensor weight = dequantize(*given.weights[i], at::kDouble);
+    at::Tensor y = at::matmul(x.to(at::kDouble), weight.t());
+    if (!given.biases.empty()) y = y + given.biases[i].to(at::kDouble);
+    parts.push_back(y);
+  }
+  return at::cat(parts, -1);
+}
+
+QuantizedWeights two_weights(int64_t inputs, const Quantization& how, at::ScalarType type) {
+  return {{quantized(21, inputs, how, 1), quantized(6, inputs, how, 2)},
+          {normal({21}, type, 3), normal({6}, type, 4)}};
+}
+
+TEST(QuantizedProduct, IsThatOfTheNumbersBehindTheCodes) {
+  for (const Quantization& how : kWays) {
+    for (const at::ScalarType type : all_types()) {
+      for (const int64_t rows : {1, 2, 7, 40}) {
+        const at::Tensor x = normal({rows, 1, 150}, type, 5);
+        const QuantizedWeights given = two_weights(150, how, type);
+        const at::Tensor y = quantized_linear(x, given);
+        ASSERT_EQ(y.scalar_type(), type);
+        expect_near(y, exact_product(x, given), tolerance_of(type));
+      }
+    }
+  }
+}
+
+TEST(QuantizedProduct, EveryInstructionSetGivesIt) {
+  int sets = 0;
+  for (const InstructionSet set : kernels::kAllInstructionSets) {
+    const kernels::QuantizedKernels* const found = kernels::quantized_kernels(set);
+    if (!found) continue;
+    ++sets;
+    for (const Quantization& how : kWays) {
+      const bool is_int8 = how.type == Type::int8;
+      const QuantizedMatrix matrix = *quantized(9, 160, how, 6);
+      const at::Tensor x = normal({3, 160}, at::kDouble, 7), y = at::empty({3, 9}, at::kDouble);
+      (is_int8 ? found->int8_float64 : found->int4_float64)(
+          {.rows = 3,
+           .x = x.const_data_ptr<double>(),
+           .weight = {.blocks = 5,
+                      .group_blocks = how.group == 0 ? 5 : how.group / 32,
+                      .groups = matrix.scales.size(1),
+                      .codes = matrix.codes.const_data_ptr(),
+                      .row_bytes = matrix.codes.size(1),
+                      .scales = static_cast<const uint16_t*>(matrix.scales.const_data_ptr()),
+                      .zeros = matrix.zeros.defined() ? matrix.zeros.const_data_ptr<uint8_t>()
+                                                      : nullptr},
+           .bias = nullptr,
+           .y = y.mutable_data_ptr<double>(),
+           .y_stride = 9},
+          0, 9);
+      expect_near(y, at::mm(x, dequantize(matrix, at::kDouble).t()), 1e-13);
+    }
+  }
+  EXPECT_GE(sets, 1);
+}
+
+// Of int8 weights and int8 inputs.
+TEST(QuantizedProduct, WithInt8InputsIsThatOfTheRoundedInputs) {
+  for (const int64_t group : {0, 32, 64}) {
+    const Quantization how{.group = group, .activations = Activations::int8};
+    for (const at::ScalarType type : all_types()) {
+      for (const int64_t rows : {1, 2, 7, 40}) {
+        const at::Tensor x = normal({rows, 150}, type, 5);
+        const QuantizedWeights given = two_weights(150, how, type);
+        const at::Tensor step = x.to(at::kFloat).abs().amax(1, true) / 127;
+        const at::Tensor rounded = (x.to(at::kFloat) / step).round() * step;
+        // A tie may fall to either side.
+        expect_near(quantized_linear(x, given), exact_product(rounded, given),
+                    std::max(tolerance_of(type), 2e-4));
+      }
+    }
+  }
+  const QuantizedWeights given = two_weights(150, {.activations = Activations::int8}, at::kFloat);
+  expect_near(quantized_linear(at::zeros({2, 150}), given), at::cat(given.biases).expand({2, 27}),
+              1e-7);
+}
+
+TEST(QuantizedProduct, ARowHasTheSameBitsAloneAndAmongOthers) {
+  const BatchInvariantProducts any_number_is_few;
+  std::vector<Quantization> ways = kWays;
+  ways.push_back({.group = 32, .activations = Activations::int8});
+  for (const Quantization& how : ways) {
+    for (const at::ScalarType type : all_types()) {
+      const at::Tensor x = normal({50, 150}, type, 5);
+      const QuantizedWeights given = two_weights(150, how, type);
+      const at::Tensor together = quantized_linear(x, given);
+      for (const int64_t some : {1, 2, 3, 7}) {
+        EXPECT_TRUE(
+            quantized_linear(x.narrow(0, 4, some), given).equal(together.narrow(0, 4, some)));
+      }
+    }
+  }
+}
+
+TEST(QuantizedProduct, AnyNumberOfThreadsGivesTheSameBits) {
+  const int threads = at::get_num_threads();
+  std::vector<Quantization> ways = kWays;
+  ways.push_back({.group = 32, .activations = Activations::int8});
+  for (const Quantization& how : ways) {
+    const QuantizedWeights given{{quantized(501, 320, how, 1)}, {}};
+    const at::Tensor x = normal({2, 320}, at::kBFloat16, 5);
+    at::set_num_threads(1);
+    const at::Tensor of_one = quantized_linear(x, given);
+    at::set_num_threads(3);
+    EXPECT_TRUE(quantized_linear(x, given).equal(of_one));
+  }
+  at::set_num_threads(threads);
+}
+
+TEST(QuantizedProduct, ItsGradientIsThatOfTheNumbersBehindTheCodes) {
+  for (const Quantization& how : kWays) {
+    const QuantizedWeights given = two_weights(150, how, at::kDouble);
+    const at::Tensor x = normal({2, 3, 150}, at::kDouble, 5).requires_grad_();
+    const at::Tensor weights = normal({2, 3, 27}, at::kDouble, 8);
+    (quantized_linear(x, given) * weights).sum().backward();
+    const at::Tensor found = x.grad();
+    x.mutable_grad() = at::Tensor();
+    (exact_product(x, given) * weights).sum().backward();
+    expect_near(found, x.grad(), 1e-12);
+  }
+}
+
+}  // namespace
+}  // namespace colossal::ops

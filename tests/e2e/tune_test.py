@@ -5,8 +5,9 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+from tokenizers import ByteLevelBPETokenizer
 from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, LlamaConfig, LlamaForCausalLM,
-                          LlamaForSequenceClassification)
+                          LlamaForSequenceClassification, PreTrainedTokenizerFast)
 
 from harness import COLOSSAL, EndToEndTest
 
@@ -200,6 +201,34 @@ class Tune(EndToEndTest):
         model = AutoModelForSequenceClassification.from_pretrained(run / f"step-{STEPS:06}", dtype=torch.float64)
         found = reward(model, None).item()
         self.assertLess(found, json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["loss"])
+
+    def test_conversations(self):
+        """What is learned of them is what transformers marks as the assistant's."""
+        trained = ByteLevelBPETokenizer()
+        trained.train_from_iterator(["hello there, how are you?", "fine, thanks: naïve"] * 9, vocab_size=257,
+                                    special_tokens=["<|end|>", "<|user|>", "<|assistant|>"], show_progress=False)
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=trained._tokenizer, eos_token="<|end|>",
+            additional_special_tokens=["<|user|>", "<|assistant|>"])
+        tokenizer.chat_template = (
+            "{%- for m in messages %}{{ '<|' + m.role + '|>' }}{% if m.role == 'assistant' %}{% generation %}"
+            "{{ m.content + eos_token }}{% endgeneration %}{% else %}{{ m.content + eos_token }}{% endif %}"
+            "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+        tokenizer.save_pretrained(self.model)
+        chat = [{"role": "user", "content": "hello there"}, {"role": "assistant", "content": "fine, naïve"},
+                {"role": "user", "content": "you?"}, {"role": "assistant", "content": "fine"}]
+        self.write("chats", [{"messages": chat}, {"messages": chat[:2]}])
+        losses = []
+        model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float64)
+        for messages in chat, chat[:2]:
+            encoded = tokenizer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
+            tokens = torch.tensor([encoded["input_ids"]])
+            mask = torch.tensor([encoded["assistant_masks"]]).bool()
+            losses.append(-log_probabilities(model, tokens)[mask[:, 1:]])
+        done = self.tune("sft", "chats", "--data.tokenizer=model", "--tune.assistant_only_loss=true", batch=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first = json.loads((self.directory / "run" / "metrics.jsonl").read_text().splitlines()[0])
+        self.assertAlmostEqual(first["loss"], torch.cat(losses).mean().item(), 6)
 
     def test_goes_on_where_it_stopped(self):
         whole = self.tune("dpo", "pairs", "--train.global_batch=2")

@@ -71,6 +71,71 @@ TEST(Samples, FindThePromptThatBothCompletionsBeginWith) {
   EXPECT_EQ(found.samples[1].margin, 2);
 }
 
+SampleOptions with_template() {
+  return {.chat_template = std::make_shared<const text::ChatTemplate>(
+              "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}{% generation %}"
+              "{{ m.content }};{% endgeneration %}{% else %}{{ m.content }};{% endif %}{% endfor %}"
+              "{% if add_generation_prompt %}<assistant>{% endif %}")};
+}
+
+std::string text_of(const Row& row, bool learned_only = false) {
+  std::string text;
+  for (size_t i = 0; i < row.tokens.size(); ++i) {
+    if (!learned_only || row.learned[i]) text += static_cast<char>(row.tokens[i]);
+  }
+  return text;
+}
+
+constexpr const char* kConversation =
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "é"},)"
+    R"( {"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}]})";
+
+TEST(Samples, OfConversationsAreWhatTheTemplateSays) {
+  const Reading reading;
+  const Row all = reading.read(kConversation, SampleKind::language_modeling, with_template())
+                      .samples[0]
+                      .rows[0];
+  EXPECT_EQ(text_of(all), "<user>a;<assistant>é;<user>c;<assistant>d;");
+  EXPECT_EQ(text_of(all, true), text_of(all));
+  SampleOptions options = with_template();
+  options.assistant_only = true;
+  const Row some =
+      reading.read(kConversation, SampleKind::language_modeling, options).samples[0].rows[0];
+  EXPECT_EQ(text_of(some, true), "é;d;");
+}
+
+TEST(Samples, OfPairsOfConversationsBeginAlike) {
+  const Samples found = Reading().read(
+      R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "yes"}],)"
+      R"( "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "no"}]})",
+      SampleKind::preference, with_template());
+  const Row &chosen = found.samples[0].rows[0], &rejected = found.samples[0].rows[1];
+  EXPECT_EQ(text_of(chosen), "<user>q;<assistant>yes;");
+  EXPECT_EQ(text_of(chosen, true), "yes;");
+  EXPECT_EQ(text_of(rejected, true), "no;");
+  EXPECT_EQ(chosen.prompt_tokens, rejected.prompt_tokens);
+}
+
+TEST(Samples, OfConversationsAreRefusedWithWhatWouldWork) {
+  const Reading reading;
+  EXPECT_THAT(reading.refusal(kConversation, SampleKind::language_modeling),
+              HasSubstr("data.chat_template"));
+  SampleOptions options = with_template();
+  options.assistant_only = true;
+  EXPECT_THAT(reading.refusal(R"({"messages": [{"role": "user", "content": "a"}]})",
+                              SampleKind::language_modeling, options),
+              HasSubstr("marks nothing of it with {% generation %}"));
+  EXPECT_THAT(reading.refusal(R"({"text": "a"})", SampleKind::language_modeling, options),
+              HasSubstr("is for conversations"));
+  EXPECT_THAT(reading.refusal(R"({"messages": [{"content": "a"}]})", SampleKind::language_modeling,
+                              with_template()),
+              HasSubstr("where a message is expected"));
+  options = {.chat_template = std::make_shared<const text::ChatTemplate>(
+                 "{{ raise_exception('only one turn') }}")};
+  EXPECT_THAT(reading.refusal(kConversation, SampleKind::language_modeling, options),
+              HasSubstr("only one turn"));
+}
+
 TEST(Samples, LoseTheirEndWhereTheyAreTooLong) {
   const Samples found = Reading().read(R"({"prompt": "ab", "completion": "cdef"})",
                                        SampleKind::language_modeling, {.max_length = 4});

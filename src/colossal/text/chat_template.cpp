@@ -138,6 +138,14 @@ std::optional<ChatTemplate> ChatTemplate::read(const fs::path& folder) {
   }
 }
 
+ChatTemplate ChatTemplate::open(const fs::path& file, const fs::path& folder) {
+  try {
+    return ChatTemplate(read_file(file), read_special_tokens(folder));
+  } catch (const jinja::TemplateError& error) {
+    throw ConfigError(fmt::format("{}: {}", file.string(), error.what()));
+  }
+}
+
 jinja::Rendered ChatTemplate::render(const ordered_json& messages,
                                      const ChatOptions& options) const {
   ordered_json context = ordered_json::object();

@@ -31,6 +31,10 @@ class ChatTemplate {
   // file, IoError for a file that cannot be read.
   static std::optional<ChatTemplate> read(const std::filesystem::path& folder);
 
+  // That of a file of its own (.jinja), with the special tokens of the folder. Throws ConfigError
+  // naming the file, IoError.
+  static ChatTemplate open(const std::filesystem::path& file, const std::filesystem::path& folder);
+
   // messages: a list of objects with "role" and "content". The text is what `transformers`'
   // apply_chat_template(tokenize=False) gives; it holds its special tokens itself. Throws
   // jinja::TemplateError, also where the template refuses the messages.

@@ -22,13 +22,8 @@ bool has_pairs(Method method) {
 int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
   if (!tuning.config.packing) return count_lines(run.data.train, "data.train");
   const auto tokenizer = text::make_tokenizer(resolve_tokenizer(run));
-  const int64_t length = *run.data.sequence_length;
-  const Samples found = read_samples(run.data.train, *tokenizer,
-                                     {.setting = "data.train",
-                                      .max_length = length,
-                                      .completion_only = tuning.config.completion_only_loss,
-                                      .invalid = run.data.invalid});
-  return std::ssize(pack_samples(found.samples, length, *tuning.config.packing));
+  const Samples found = read_samples(run.data.train, *tokenizer, sample_options(tuning, run));
+  return std::ssize(pack_samples(found.samples, *run.data.sequence_length, *tuning.config.packing));
 }
 
 }  // namespace

@@ -36,6 +36,24 @@ void tell(const Samples& found, const char* setting, int64_t max_length) {
 
 }  // namespace
 
+SampleOptions sample_options(const Tuning& tuning, const RunConfig& run) {
+  SampleOptions options{.setting = "data.train",
+                        .max_length = run.data.sequence_length.value_or(SampleOptions{}.max_length),
+                        .completion_only = tuning.config.completion_only_loss,
+                        .assistant_only = tuning.config.assistant_only_loss,
+                        .invalid = run.data.invalid};
+  const std::string& chosen = tuning.config.chat_template;
+  if (chosen != "model") {
+    options.chat_template = std::make_shared<const text::ChatTemplate>(
+        text::ChatTemplate::open(chosen, run.model.path));
+  } else if (!run.model.path.empty()) {
+    if (auto own = text::ChatTemplate::read(run.model.path)) {
+      options.chat_template = std::make_shared<const text::ChatTemplate>(*std::move(own));
+    }
+  }
+  return options;
+}
+
 SampleTask::SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
                        SampleKind kind, const std::function<void()>& reading)
     : job_(job),
@@ -61,13 +79,12 @@ SampleTask::SampleTask(const Job& job, const ParallelContext& context, const Tun
 
 Samples SampleTask::read(const std::vector<std::string>& files, const char* setting,
                          SampleKind kind, const std::function<void()>& reading) const {
-  Samples found = read_samples(files, *tokenizer_,
-                               {.setting = setting,
-                                .kind = kind,
-                                .max_length = job_.sequence_length,
-                                .completion_only = config().completion_only_loss,
-                                .invalid = job_.config.data.invalid,
-                                .progress = reading});
+  SampleOptions options = sample_options(tuning_, job_.config);
+  options.setting = setting;
+  options.kind = kind;
+  options.max_length = job_.sequence_length;
+  options.progress = reading;
+  Samples found = read_samples(files, *tokenizer_, options);
   tell(found, setting, job_.sequence_length);
   if (const auto packing = config().packing) {
     const auto before = std::ssize(found.samples);

@@ -24,6 +24,10 @@ struct Tuning {
   TuneConfig config;
 };
 
+// How the run's files become samples of language modelling. Throws ConfigError, also naming the
+// file of a chat template that is none, and IoError.
+SampleOptions sample_options(const Tuning& tuning, const RunConfig& run);
+
 class SampleTask : public TrainingTask {
  public:
   const text::Tokenizer& tokenizer() const override { return *tokenizer_; }

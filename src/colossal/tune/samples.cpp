@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
@@ -13,186 +12,98 @@
 #include "colossal/data/json_line.h"
 #include "colossal/data/source_files.h"
 #include "colossal/data/text_pieces.h"
-#include "colossal/io/json.h"
 
 namespace colossal::tune {
 namespace {
 
 using data::InvalidLine;
-using nlohmann::json;
 
-// What a line holds, before it is tokens.
-struct Texts {
-  std::optional<std::string> prompt;
-  std::vector<std::string> completions;  // of a preference: chosen, rejected
-  bool desirable = true;
-  double margin = 0;
-};
-
-const char* expected_fields(SampleKind kind) {
-  switch (kind) {
-    case SampleKind::preference:
-      return R"({"prompt": "...", "chosen": "...", "rejected": "..."})";
-    case SampleKind::unpaired:
-      return R"({"prompt": "...", "completion": "...", "label": true})";
-    case SampleKind::language_modeling:
-      break;
-  }
-  return R"({"text": "..."} or {"prompt": "...", "completion": "..."})";
+int64_t common_prefix(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
+  return std::ranges::mismatch(a, b).in1 - a.begin();
 }
 
-class LineReader {
+class SampleMaker {
  public:
-  LineReader(const json& line, SampleKind kind) : line_(line), kind_(kind) {
-    if (!line.is_object()) {
-      throw InvalidLine(fmt::format("found {}, where an object is expected: {}",
-                                    io::show_value(line), expected_fields(kind)));
-    }
-  }
+  SampleMaker(const text::Tokenizer& tokenizer, const SampleOptions& options)
+      : tokenizer_(tokenizer), options_(options) {}
 
-  Texts read() const {
-    switch (kind_) {
-      case SampleKind::preference:
-        return preference();
-      case SampleKind::unpaired:
-        return {.prompt = text("prompt"),
-                .completions = {filled("completion")},
-                .desirable = truth("label")};
-      case SampleKind::language_modeling:
-        break;
+  Sample make(const SampleTexts& texts, Samples& found) const {
+    Sample sample{.rows = {}, .desirable = texts.desirable, .margin = texts.margin};
+    int64_t prompt_tokens = 0;
+    for (const SampleTexts::Whole& whole : texts.wholes) {
+      Row row{.tokens = tokens_of(whole.text, texts), .learned = {}};
+      if (!texts.prompt.empty()) {
+        const int64_t shared = common_prefix(tokens_of(texts.prompt, texts), row.tokens);
+        prompt_tokens = sample.rows.empty() ? shared : std::min(prompt_tokens, shared);
+      }
+      sample.rows.push_back(std::move(row));
     }
-    if (has("instruction")) return instruction();
-    if (has("prompt")) return {.prompt = text("prompt"), .completions = {filled("completion")}};
-    return {.prompt = {}, .completions = {filled("text")}};
+    for (size_t i = 0; i < sample.rows.size(); ++i) {
+      finish(texts, texts.wholes[i], prompt_tokens, sample.rows[i], found);
+    }
+    return sample;
   }
 
  private:
-  bool has(const char* field) const { return line_.contains(field); }
-
-  const json& value(const char* field) const {
-    const auto found = line_.find(field);
-    if (found != line_.end()) return *found;
-    std::vector<std::string> names;
-    for (const auto& [name, content] : line_.items()) names.push_back(name);
-    throw InvalidLine(
-        fmt::format("there is no \"{}\" among its fields ({}); expected is {}", field,
-                    names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
-                    expected_fields(kind_)));
+  // A template's text holds its special tokens.
+  std::vector<int32_t> tokens_of(const std::string& text, const SampleTexts& texts) const {
+    return texts.is_chat ? tokenizer_.encode(text) : tokenizer_.encode_prompt(text);
   }
 
-  std::string text(const char* field) const {
-    const json& found = value(field);
-    if (found.is_string()) return found.get<std::string>();
-    throw InvalidLine(
-        fmt::format("\"{}\" is {}, where a text is expected", field, io::show_value(found)));
-  }
-
-  std::string filled(const char* field) const {
-    std::string found = text(field);
-    if (!found.empty()) return found;
-    throw InvalidLine(fmt::format("\"{}\" is empty: there is nothing to learn from", field));
-  }
-
-  bool truth(const char* field) const {
-    const json& found = value(field);
-    if (found.is_boolean()) return found.get<bool>();
-    if (found == 0 || found == 1) return found == 1;
-    throw InvalidLine(
-        fmt::format("\"{}\" is {}, where true or false is expected", field, io::show_value(found)));
-  }
-
-  // Alpaca's.
-  Texts instruction() const {
-    const std::string input = has("input") ? text("input") : "";
-    const std::string prompt = text("instruction") + (input.empty() ? "" : "\n" + input) + "\n";
-    return {.prompt = prompt, .completions = {filled("output")}};
-  }
-
-  Texts preference() const {
-    Texts texts{.prompt = {}, .completions = {text("chosen"), text("rejected")}};
-    if (has("prompt")) {
-      texts.prompt = text("prompt");
+  void finish(const SampleTexts& texts, const SampleTexts::Whole& whole, int64_t prompt_tokens,
+              Row& row, Samples& found) const {
+    std::vector<int32_t>& tokens = row.tokens;
+    if (whole.learned) {
+      row.learned = tokens_within(*whole.learned, whole.text, tokens);
     } else {
-      split_off_prompt(texts);
+      row.learned.assign(tokens.size(), 1);
     }
-    for (size_t i = 0; i < 2; ++i) {
-      if (!texts.completions[i].empty()) continue;
-      throw InvalidLine(fmt::format("its {} completion is empty: there is nothing to compare",
-                                    i == 0 ? "chosen" : "rejected"));
+    if (!texts.is_chat && (tokens.empty() || tokens.back() != tokenizer_.end_of_text())) {
+      tokens.push_back(tokenizer_.end_of_text());
+      row.learned.push_back(1);
     }
-    if (has("margin")) {
-      const json& margin = value("margin");
-      if (!margin.is_number()) {
-        throw InvalidLine(
-            fmt::format("\"margin\" is {}, where a number is expected", io::show_value(margin)));
-      }
-      texts.margin = margin.get<double>();
-    }
-    return texts;
-  }
-
-  // What both completions begin with, but for a space at its end: it begins their first word.
-  static void split_off_prompt(Texts& texts) {
-    std::string &chosen = texts.completions[0], &rejected = texts.completions[1];
-    const size_t most = std::min(chosen.size(), rejected.size());
-    size_t shared = 0;
-    while (shared < most && chosen[shared] == rejected[shared]) ++shared;
-    while (shared > 0 && (static_cast<unsigned char>(chosen[shared]) & 0xc0) == 0x80) --shared;
-    if (shared > 0 && chosen[shared - 1] == ' ') --shared;
-    texts.prompt = chosen.substr(0, shared);
-    chosen.erase(0, shared);
-    rejected.erase(0, shared);
-  }
-
-  const json& line_;
-  SampleKind kind_;
-};
-
-class RowMaker {
- public:
-  RowMaker(const text::Tokenizer& tokenizer, const SampleOptions& options)
-      : tokenizer_(tokenizer), options_(options) {}
-
-  // Tokens are those of prompt and completion together, as a model meets them.
-  Row make(const std::string& prompt, const std::string& completion, Samples& found) const {
-    Row row;
-    row.tokens = tokenizer_.encode_prompt(prompt + completion);
-    if (row.tokens.empty() || row.tokens.back() != tokenizer_.end_of_text()) {
-      row.tokens.push_back(tokenizer_.end_of_text());
-    }
-    const auto size = std::ssize(row.tokens);
-    if (!prompt.empty()) {
-      row.prompt_tokens = std::min<int64_t>(std::ssize(tokenizer_.encode_prompt(prompt)), size - 1);
-    }
-    row.learned.assign(size, 1);
+    row.prompt_tokens = std::min<int64_t>(prompt_tokens, std::ssize(tokens) - 1);
     const bool all = options_.kind == SampleKind::language_modeling && !options_.completion_only;
     if (!all) std::fill_n(row.learned.begin(), row.prompt_tokens, 0);
-    if (size > options_.max_length) {
+    if (std::ssize(tokens) > options_.max_length) {
       ++found.truncated;
-      row.tokens.resize(options_.max_length);
+      tokens.resize(options_.max_length);
       row.learned.resize(options_.max_length);
     }
-    if (row.prompt_tokens >= std::ssize(row.tokens)) {
+    if (row.prompt_tokens >= std::ssize(tokens)) {
       throw InvalidLine(fmt::format(
           "its prompt has {} tokens, a row at most {}: nothing of the completion is left; raise "
           "data.sequence_length",
           row.prompt_tokens, options_.max_length));
     }
-    return row;
   }
 
- private:
+  // Which tokens have bytes within the spans.
+  std::vector<uint8_t> tokens_within(const std::vector<text::jinja::Span>& spans,
+                                     const std::string& text,
+                                     const std::vector<int32_t>& tokens) const {
+    std::vector<uint8_t> within(tokens.size(), 0);
+    size_t begin = 0, span = 0;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const std::string bytes = i == 0 ? tokenizer_.decode({&tokens[i], 1})
+                                       : tokenizer_.decode_continuation({&tokens[i], 1});
+      if (text.compare(begin, bytes.size(), bytes) != 0) {
+        throw InvalidLine(
+            "tune.assistant_only_loss: the tokenizer changes the text, so that it is not known "
+            "which "
+            "tokens are the assistant's; use false, or lines of a prompt and a completion");
+      }
+      const size_t end = begin + bytes.size();
+      while (span < spans.size() && spans[span].end <= begin) ++span;
+      within[i] = span < spans.size() && spans[span].begin < end;
+      begin = end;
+    }
+    return within;
+  }
+
   const text::Tokenizer& tokenizer_;
   const SampleOptions& options_;
 };
-
-Sample make_sample(const Texts& texts, const RowMaker& maker, Samples& found) {
-  Sample sample{.rows = {}, .desirable = texts.desirable, .margin = texts.margin};
-  for (const std::string& completion : texts.completions) {
-    sample.rows.push_back(maker.make(texts.prompt.value_or(""), completion, found));
-  }
-  return sample;
-}
 
 std::string fingerprint_of(const std::vector<Sample>& samples) {
   XXH3_state_t* const state = XXH3_createState();
@@ -236,14 +147,16 @@ int64_t for_each_line(const std::vector<std::string>& patterns, const std::strin
 
 Samples read_samples(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
                      const SampleOptions& options) {
-  const RowMaker maker(tokenizer, options);
+  const SampleMaker maker(tokenizer, options);
   Samples found;
   const auto read = [&](std::string_view line, const Place& place) {
     options.progress();
     try {
-      const json object = io::parse_json(line, "the line");
-      const Texts texts = LineReader(object, options.kind).read();
-      found.samples.push_back(make_sample(texts, maker, found));
+      const SampleTexts texts =
+          read_sample_line(line, {.kind = options.kind,
+                                  .chat_template = options.chat_template.get(),
+                                  .assistant_only = options.assistant_only});
+      found.samples.push_back(maker.make(texts, found));
     } catch (const std::exception& error) {
       if (options.invalid == data::InvalidFiles::error) {
         throw ConfigError(fmt::format("{}: {}: {}; data.invalid = \"skip\" leaves such lines out",

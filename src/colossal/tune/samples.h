@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "colossal/data/packing.h"
 #include "colossal/data/tokenize.h"
+#include "colossal/text/chat_template.h"
 #include "colossal/text/tokenizer.h"
+#include "colossal/tune/sample_line.h"
 
 namespace colossal::tune {
 
@@ -29,17 +32,13 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-// TRL's kinds of lines. Language modelling: {"text"}, or {"prompt", "completion"}; preference:
-// {"prompt", "chosen", "rejected"}, or without a prompt, which is what both begin with; unpaired:
-// {"prompt", "completion", "label": true or false}. Instructions {"instruction", "input", "output"}
-// are taken for a prompt and a completion.
-enum class SampleKind { language_modeling, preference, unpaired };
-
 struct SampleOptions {
   std::string setting;  // the key that names the files, for messages
   SampleKind kind = SampleKind::language_modeling;
   int64_t max_length = 1024;  // tokens of a row: what is longer loses its end
   bool completion_only = true;
+  bool assistant_only = false;  // learn only what a chat template marks with {% generation %}
+  std::shared_ptr<const text::ChatTemplate> chat_template = {};  // null: none are read
   data::InvalidFiles invalid = data::InvalidFiles::error;
   std::function<void()> progress = [] {};  // called now and then; may throw
 };
@@ -52,9 +51,10 @@ struct Samples {
 };
 
 // Reads all lines of files that the patterns match (jsonl, also .gz and .zst), in order. An
-// end-of-text token follows each text and completion. Throws ConfigError naming file and line for a
-// line that is no such sample (`invalid`: it is counted instead), and where there is no sample;
-// IoError for a file that cannot be read.
+// end-of-text token follows each text and completion; a chat template ends its text itself. A
+// completion begins where the tokens of the prompt alone and those of both together differ. Throws
+// ConfigError naming file and line for a line that is no such sample (`invalid`: it is counted
+// instead), and where there is no sample; IoError for a file that cannot be read.
 Samples read_samples(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
                      const SampleOptions& options);
 

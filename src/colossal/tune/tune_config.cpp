@@ -101,8 +101,16 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
   schema.add("tune.epochs", &config.epochs,
              "How often each sample is learned from. Has no effect where train.steps is given.",
              {.minimum = 1e-6, .maximum = 1e6});
+  schema.add(
+      "data.chat_template", &config.chat_template,
+      "What makes one text of a conversation: \"model\", the chat template of model.path, or "
+      "the path of a template (.jinja).",
+      {.per_rank = true});
   describe_loss_type(schema, method, config);
   if (method == Method::sft) {
+    schema.add("tune.assistant_only_loss", &config.assistant_only_loss,
+               "Of conversations: true learns what the assistant says only, as the template marks "
+               "it with {% generation %}.");
     schema.add("data.packing", &config.packing,
                "Put several samples into a row, so that little is filled up: bfd keeps each whole "
                "and drops what of one is longer than a row, bfd_split cuts such a one, and both "

@@ -24,7 +24,9 @@ struct TuneConfig {
   std::optional<data::Packing> packing;  // data.packing; unset: a row is a sample
   std::vector<std::string> loss_type;    // empty: the method's
   std::vector<double> loss_weights;      // of these; empty: 1 each
+  std::string chat_template = "model";   // data.chat_template, or a path
   bool completion_only_loss = true;
+  bool assistant_only_loss = false;
   double beta = 0.1;
   double label_smoothing = 0;
   Divergence f_divergence_type = Divergence::reverse_kl;

@@ -1,0 +1,281 @@
+#include "colossal/tune/sample_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "colossal/data/json_line.h"
+#include "colossal/io/json.h"
+
+namespace colossal::tune {
+namespace {
+
+using data::InvalidLine;
+using nlohmann::ordered_json;
+
+std::string show(const ordered_json& value) {
+  return io::show_value(nlohmann::json::parse(value.dump()));
+}
+
+// The words of ShareGPT and others for who speaks.
+std::string role_of(const std::string& speaker) {
+  if (speaker == "human") return "user";
+  if (speaker == "gpt" || speaker == "bot") return "assistant";
+  return speaker;
+}
+
+class LineReader {
+ public:
+  LineReader(const ordered_json& line, const LineOptions& options)
+      : line_(line), options_(options) {
+    if (!line.is_object()) {
+      throw InvalidLine(fmt::format("found {}, where an object is expected: {}", show(line),
+                                    expected_fields(options.kind)));
+    }
+  }
+
+  SampleTexts read() const {
+    switch (options_.kind) {
+      case SampleKind::preference:
+        return preference();
+      case SampleKind::unpaired: {
+        SampleTexts texts = prompt_and("completion");
+        texts.desirable = truth("label");
+        return texts;
+      }
+      case SampleKind::language_modeling:
+        break;
+    }
+    if (has("messages")) return whole_chat(messages("messages"));
+    if (has("conversations")) return whole_chat(messages("conversations"));
+    if (has("instruction")) return instruction();
+    if (has("prompt")) return prompt_and("completion");
+    refuse_assistant_only();
+    return {.prompt = "", .wholes = {{filled("text")}}};
+  }
+
+ private:
+  bool has(const char* field) const { return line_.contains(field); }
+
+  const ordered_json& value(const char* field) const {
+    const auto found = line_.find(field);
+    if (found != line_.end()) return *found;
+    std::vector<std::string> names;
+    for (const auto& [name, content] : line_.items()) names.push_back(name);
+    throw InvalidLine(
+        fmt::format("there is no \"{}\" among its fields ({}); expected is {}", field,
+                    names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
+                    expected_fields(options_.kind)));
+  }
+
+  std::string text(const char* field) const {
+    const ordered_json& found = value(field);
+    if (found.is_string()) return found.get<std::string>();
+    throw InvalidLine(fmt::format("\"{}\" is {}, where a text is expected", field, show(found)));
+  }
+
+  std::string filled(const char* field) const {
+    std::string found = text(field);
+    if (!found.empty()) return found;
+    throw InvalidLine(fmt::format("\"{}\" is empty: there is nothing to learn from", field));
+  }
+
+  bool truth(const char* field) const {
+    const ordered_json& found = value(field);
+    if (found.is_boolean()) return found.get<bool>();
+    if (found == 0 || found == 1) return found == 1;
+    throw InvalidLine(
+        fmt::format("\"{}\" is {}, where true or false is expected", field, show(found)));
+  }
+
+  bool is_chat(const char* field) const { return has(field) && line_[field].is_array(); }
+
+  ordered_json messages(const char* field) const {
+    const ordered_json& found = value(field);
+    if (!found.is_array() || found.empty()) {
+      throw InvalidLine(
+          fmt::format("\"{}\" is {}, where a list of messages is expected", field, show(found)));
+    }
+    ordered_json messages = ordered_json::array();
+    for (const ordered_json& each : found) messages.push_back(message(each, field));
+    return messages;
+  }
+
+  static ordered_json message(const ordered_json& given, const char* field) {
+    ordered_json message = given;
+    if (message.is_object() && message.contains("from")) {
+      message["role"] = message["from"];
+      message.erase("from");
+    }
+    if (message.is_object() && message.contains("value") && !message.contains("content")) {
+      message["content"] = message["value"];
+      message.erase("value");
+    }
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
+      throw InvalidLine(fmt::format(
+          R"("{}" holds {}, where a message is expected: {{"role": "user", "content": "..."}})",
+          field, show(given)));
+    }
+    message["role"] = role_of(message["role"].get<std::string>());
+    return message;
+  }
+
+  text::jinja::Rendered render(const ordered_json& messages, bool for_an_answer) const {
+    if (!options_.chat_template) {
+      throw InvalidLine(
+          "it is a conversation, and the model's folder has no chat template; give "
+          "data.chat_template = the path of one (.jinja)");
+    }
+    text::ChatOptions chat{.add_generation_prompt = for_an_answer};
+    if (has("tools")) {
+      chat.tools = line_["tools"].is_string()
+                       ? ordered_json::parse(line_["tools"].get<std::string>())
+                       : line_["tools"];
+    }
+    if (has("chat_template_kwargs")) chat.variables = line_["chat_template_kwargs"];
+    return options_.chat_template->render(messages, chat);
+  }
+
+  SampleTexts::Whole whole_of(const ordered_json& messages) const {
+    text::jinja::Rendered rendered = render(messages, /*for_an_answer=*/false);
+    SampleTexts::Whole whole{.text = std::move(rendered.text)};
+    if (!options_.assistant_only) return whole;
+    if (rendered.generations.empty()) {
+      throw InvalidLine(
+          "tune.assistant_only_loss: the chat template marks nothing of it with {% generation %}; "
+          "use a template for training that does, or false");
+    }
+    whole.learned = std::move(rendered.generations);
+    return whole;
+  }
+
+  SampleTexts whole_chat(const ordered_json& messages) const {
+    return {.prompt = "", .wholes = {whole_of(messages)}, .is_chat = true};
+  }
+
+  void refuse_assistant_only() const {
+    if (!options_.assistant_only) return;
+    throw InvalidLine("tune.assistant_only_loss is for conversations, and this is none; use false");
+  }
+
+  SampleTexts prompt_and(const char* completion) const {
+    if (is_chat("prompt") || is_chat(completion)) {
+      return chat_of(messages("prompt"), {messages(completion)});
+    }
+    refuse_assistant_only();
+    const std::string prompt = text("prompt");
+    return {.prompt = prompt, .wholes = {{prompt + filled(completion)}}};
+  }
+
+  SampleTexts chat_of(const ordered_json& prompt,
+                      const std::vector<ordered_json>& completions) const {
+    SampleTexts texts{
+        .prompt = render(prompt, /*for_an_answer=*/true).text, .wholes = {}, .is_chat = true};
+    for (const ordered_json& completion : completions) {
+      ordered_json all = prompt;
+      all.insert(all.end(), completion.begin(), completion.end());
+      texts.wholes.push_back(whole_of(all));
+    }
+    return texts;
+  }
+
+  // Alpaca's.
+  SampleTexts instruction() const {
+    refuse_assistant_only();
+    const std::string input = has("input") ? text("input") : "";
+    const std::string prompt = text("instruction") + (input.empty() ? "" : "\n" + input) + "\n";
+    return {.prompt = prompt, .wholes = {{prompt + filled("output")}}};
+  }
+
+  SampleTexts preference() const {
+    SampleTexts texts = is_chat("chosen") || is_chat("rejected") ? chat_pair() : text_pair();
+    if (has("margin")) {
+      const ordered_json& margin = value("margin");
+      if (!margin.is_number()) {
+        throw InvalidLine(
+            fmt::format("\"margin\" is {}, where a number is expected", show(margin)));
+      }
+      texts.margin = margin.get<double>();
+    }
+    return texts;
+  }
+
+  static void require_completions(bool has_chosen, bool has_rejected) {
+    if (has_chosen && has_rejected) return;
+    throw InvalidLine(fmt::format("its {} completion is empty: there is nothing to compare",
+                                  has_chosen ? "rejected" : "chosen"));
+  }
+
+  SampleTexts text_pair() const {
+    std::string prompt, chosen = text("chosen"), rejected = text("rejected");
+    if (has("prompt")) {
+      prompt = text("prompt");
+    } else {
+      prompt = chosen.substr(0, shared_bytes(chosen, rejected));
+      chosen.erase(0, prompt.size());
+      rejected.erase(0, prompt.size());
+    }
+    require_completions(!chosen.empty(), !rejected.empty());
+    return {.prompt = prompt, .wholes = {{prompt + chosen}, {prompt + rejected}}};
+  }
+
+  // What both texts begin with, but for a space at its end: it begins their first word.
+  static size_t shared_bytes(const std::string& chosen, const std::string& rejected) {
+    size_t shared = std::ranges::mismatch(chosen, rejected).in1 - chosen.begin();
+    const auto continues = [&](size_t at) {
+      return at < chosen.size() && (static_cast<unsigned char>(chosen[at]) & 0xc0) == 0x80;
+    };
+    while (shared > 0 && continues(shared)) --shared;
+    if (shared > 0 && chosen[shared - 1] == ' ') --shared;
+    return shared;
+  }
+
+  SampleTexts chat_pair() const {
+    ordered_json chosen = messages("chosen"), rejected = messages("rejected");
+    ordered_json prompt = ordered_json::array();
+    if (has("prompt")) {
+      prompt = messages("prompt");
+    } else {
+      while (!chosen.empty() && !rejected.empty() && chosen.front() == rejected.front()) {
+        prompt.push_back(chosen.front());
+        chosen.erase(chosen.begin());
+        rejected.erase(rejected.begin());
+      }
+    }
+    require_completions(!chosen.empty(), !rejected.empty());
+    return chat_of(prompt, {chosen, rejected});
+  }
+
+  const ordered_json& line_;
+  const LineOptions& options_;
+};
+
+}  // namespace
+
+const char* expected_fields(SampleKind kind) {
+  switch (kind) {
+    case SampleKind::preference:
+      return R"({"prompt": "...", "chosen": "...", "rejected": "..."})";
+    case SampleKind::unpaired:
+      return R"({"prompt": "...", "completion": "...", "label": true})";
+    case SampleKind::language_modeling:
+      break;
+  }
+  return R"({"text": "..."}, {"prompt": "...", "completion": "..."} or {"messages": [...]})";
+}
+
+SampleTexts read_sample_line(std::string_view line, const LineOptions& options) {
+  io::parse_json(line, "the line");  // which refuses more than the parser that keeps the order
+  const ordered_json object = ordered_json::parse(line);
+  try {
+    return LineReader(object, options).read();
+  } catch (const text::jinja::TemplateError& error) {
+    throw InvalidLine(fmt::format("the chat template fails on it: {}", error.what()));
+  } catch (const nlohmann::json::exception& error) {
+    throw InvalidLine(error.what());
+  }
+}
+
+}  // namespace colossal::tune

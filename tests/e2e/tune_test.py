@@ -115,10 +115,10 @@ class Tune(EndToEndTest):
         self.write("unpaired", [{"prompt": p, "completion": c, "label": True} for p, c, _ in PAIRS] +
                    [{"prompt": p, "completion": r, "label": False} for p, _, r in PAIRS])
 
-    def make_model(self, model_class, **fields):
+    def make_model(self, model_class, vocabulary=257, **fields):
         torch.manual_seed(3)
         model_class(LlamaConfig(
-            vocab_size=257, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
+            vocab_size=vocabulary, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
             num_key_value_heads=1, max_position_embeddings=64, initializer_range=0.2, tie_word_embeddings=False,
             **fields)).double().save_pretrained(self.model)
 
@@ -204,8 +204,9 @@ class Tune(EndToEndTest):
 
     def test_conversations(self):
         """What is learned of them is what transformers marks as the assistant's."""
+        self.make_model(LlamaForCausalLM, vocabulary=259)
         trained = ByteLevelBPETokenizer()
-        trained.train_from_iterator(["hello there, how are you?", "fine, thanks: naïve"] * 9, vocab_size=257,
+        trained.train_from_iterator(["hello there, how are you?", "fine, thanks: naïve"] * 9, vocab_size=259,
                                     special_tokens=["<|end|>", "<|user|>", "<|assistant|>"], show_progress=False)
         tokenizer = PreTrainedTokenizerFast(
             tokenizer_object=trained._tokenizer, eos_token="<|end|>",

@@ -11,7 +11,7 @@
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
-#include "colossal/nn/key_value_cache.h"
+#include "colossal/nn/key_value_store.h"
 #include "tests/booster/oracle.h"
 #include "tests/support/temporary_directory.h"
 
@@ -60,12 +60,12 @@ at::Tensor generated_logits(models::LanguageModel& model, int64_t layers,
                             const at::Tensor& tokens) {
   const at::NoGradGuard no_grad;
   const int64_t batch = tokens.size(0), sequence = tokens.size(1);
-  nn::KeyValueCache cache(layers, sequence);
+  nn::ContiguousKeyValueStore cache(layers, sequence);
   std::vector<at::Tensor> logits;
   for (int64_t begin = 0; begin < sequence;) {
     const int64_t count = begin == 0 ? 5 : 1;
     nn::StepContext context = nn::make_step_context(batch, count, at::kCPU, begin);
-    context.cache = &cache;
+    context.key_values = &cache;
     logits.push_back(model.logits(tokens.narrow(1, begin, count), context));
     begin += count;
   }

@@ -13,7 +13,7 @@
 #include "colossal/io/safetensors.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/random.h"
-#include "colossal/serve/generate.h"
+#include "colossal/serve/engine.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::serve {
@@ -91,8 +91,15 @@ class WeightsInTiers : public testing::Test {
     std::vector<int32_t> tokens;
     // Twice: a second text begins where the first has ended.
     for (const std::vector<int32_t>& prompt : {std::vector{4, 8, 15}, std::vector{16}}) {
-      generate(*model, specification.facts, prompt, {.max_new_tokens = 8, .sampling = {.seed = 5}},
-               [&](int32_t token) { tokens.push_back(token); });
+      Engine engine(*model, specification.facts);
+      engine.submit({.prompt = prompt,
+                     .sampling = {.seed = 5},
+                     .max_new_tokens = 8,
+                     .on_token = [&](const GeneratedToken& token) {
+                       tokens.push_back(token.token);
+                       return true;
+                     }});
+      engine.drain();
     }
     return tokens;
   }

@@ -1,11 +1,15 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "colossal/cli/command.h"
+#include "colossal/cli/generate_file.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/comm/world.h"
-#include "colossal/serve/generate.h"
+#include "colossal/serve/engine.h"
 #include "colossal/serve/model_folder.h"
+#include "colossal/serve/stop_strings.h"
 #include "colossal/text/streaming_decoder.h"
 #include "colossal/text/tokenizer.h"
 
@@ -14,35 +18,99 @@ namespace {
 
 struct GenerateArguments {
   std::string model;
-  std::string prompt;
-  serve::GenerateOptions options;
+  std::optional<std::string> prompt;
+  GenerateFile file;  // its request is that of a prompt, too
   QuantizeArguments quantize;
   std::vector<std::string> flags;  // --section.key=value
 };
 
-void generate(const GenerateArguments& arguments) {
+void write(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+// One prompt, whose text is written as it comes.
+void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
+                   const GenerateArguments& arguments) {
+  const std::string& prompt = *arguments.prompt;
+  using Begins = text::StreamingDecoder::Begins;
+  text::StreamingDecoder decoder(tokenizer,
+                                 prompt.empty() ? Begins::with_text : Begins::after_prompt);
+  serve::StopStrings stop(arguments.file.stop);
+  std::string failure;
+  serve::Request request = arguments.file.request;
+  request.prompt = tokenizer.encode_prompt(prompt);
+  if (request.prompt.empty()) {
+    throw ConfigError("--prompt is empty: generation starts from at least one token");
+  }
+  request.on_token = [&](const serve::GeneratedToken& token) {
+    write(stop.push(decoder.push(token.token)));
+    return !stop.found();
+  };
+  request.on_finish = [&](serve::FinishReason reason, const serve::Usage&,
+                          const std::string& error) {
+    if (reason == serve::FinishReason::failed) failure = error;
+  };
+  engine.submit(std::move(request));
+  engine.drain();
+  if (!failure.empty()) throw Error(failure);
+  write(stop.push(decoder.flush()) + stop.flush() + "\n");
+}
+
+void validate(const GenerateArguments& arguments) {
+  const bool file = !arguments.file.input.empty() || !arguments.file.output.empty();
+  if (arguments.prompt.has_value() == file) {
+    throw ConfigError("give --prompt, or --input and --output");
+  }
+  if (file && (arguments.file.input.empty() || arguments.file.output.empty())) {
+    throw ConfigError("--input and --output go together");
+  }
+  if (!file && arguments.file.request.logprobs >= 0) {
+    throw ConfigError("--logprobs is written to the lines of --output; give --input and --output");
+  }
+  if (arguments.file.request.max_new_tokens < 1) {
+    throw ConfigError(fmt::format("--max-new-tokens={}: 1 or more is needed",
+                                  arguments.file.request.max_new_tokens));
+  }
+}
+
+void generate(GenerateArguments& arguments) {
   const auto config = parse_flags<InferenceConfig>(arguments.flags);
   const auto quantization = resolve_quantization(arguments.quantize);
+  validate(arguments);
+  const int64_t prompts = arguments.prompt ? 1 : count_prompts(arguments.file.input);
   prepare(config);
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate");
   const auto tokenizer = text::make_tokenizer(arguments.model);
-  serve::GenerateOptions options = arguments.options;
-  options.device = comm::device_alone("auto");
-  options.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
-  const auto model = open_model(specification, config, options.device, quantization);
+  arguments.file.request.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
+  const at::Device device = comm::device_alone("auto");
+  const auto model = open_model(specification, config, device, quantization);
+  serve::EngineOptions options{.type = model->type(), .device = device};
+  options.max_num_seqs = std::clamp<int64_t>(prompts, 1, options.max_num_seqs);
+  serve::Engine engine(**model, specification.facts, options);
+  if (!arguments.prompt) return generate_file(engine, *tokenizer, arguments.file);
+  write(*arguments.prompt);
+  generate_text(engine, *tokenizer, arguments);
+}
 
-  using Begins = text::StreamingDecoder::Begins;
-  text::StreamingDecoder decoder(
-      *tokenizer, arguments.prompt.empty() ? Begins::with_text : Begins::after_prompt);
-  const auto write = [](const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
+  const auto add = [&](const char* flag, auto& value, const char* help) {
+    command.add_option(flag, value, help)->capture_default_str();
   };
-  write(arguments.prompt);
-  serve::generate(**model, specification.facts, tokenizer->encode_prompt(arguments.prompt), options,
-                  [&](int32_t token) { write(decoder.push(token)); });
-  write(decoder.flush() + "\n");
+  add("--temperature", sampling.temperature, "0: always the most likely token");
+  add("--top-k", sampling.top_k, "draw from the k most likely; 0: from all");
+  add("--top-p", sampling.top_p, "draw from the fewest whose probabilities reach p");
+  add("--min-p", sampling.min_p, "draw from those at least p times as likely as the most likely");
+  add("--typical-p", sampling.typical_p, "draw from the most typical whose probabilities reach p");
+  add("--repetition-penalty", sampling.repetition_penalty,
+      "above 1: tokens that were seen, in the prompt too, become less likely");
+  add("--presence-penalty", sampling.presence_penalty,
+      "above 0: tokens that were generated become less likely");
+  add("--frequency-penalty", sampling.frequency_penalty,
+      "above 0: the more often a token was generated, the less likely it becomes");
+  add("--min-tokens", sampling.min_tokens, "the text does not end before so many tokens");
+  add("--seed", sampling.seed, "the same seed draws the same text");
 }
 
 }  // namespace
@@ -53,21 +121,22 @@ void add_generate(CLI::App& app, int&) {
       app.add_subcommand("generate", "Continue a text with a model, token by token");
   command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
       ->required();
-  command->add_option("--prompt", arguments->prompt, "text to continue")->required();
-  serve::GenerateOptions& options = arguments->options;
-  command->add_option("--max-new-tokens", options.max_new_tokens, "most tokens to add")
+  command->add_option("--prompt", arguments->prompt, "text to continue");
+  GenerateFile& file = arguments->file;
+  command->add_option("--input", file.input,
+                      "lines {\"prompt\": \"...\"} to continue, many at once");
+  command->add_option("--output", file.output,
+                      "the lines of --input with \"completion\", \"completion_tokens\" and "
+                      "\"finish_reason\"; line i draws by seed + i");
+  file.request.max_new_tokens = 100;
+  command->add_option("--max-new-tokens", file.request.max_new_tokens, "most tokens to add")
       ->capture_default_str();
-  command
-      ->add_option("--temperature", options.sampling.temperature, "0: always the most likely token")
-      ->capture_default_str();
-  command->add_option("--top-k", options.sampling.top_k, "draw from the k most likely; 0: from all")
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", options.sampling.top_p,
-                   "draw from the fewest whose probabilities reach p")
-      ->capture_default_str();
-  command->add_option("--seed", options.sampling.seed, "the same seed draws the same text")
-      ->capture_default_str();
+  add_sampling_options(*command, file.request.sampling);
+  command->add_option("--stop", file.stop, "end before this string; may be given more than once")
+      ->allow_extra_args(false);
+  command->add_option("--logprobs", file.request.logprobs,
+                      "write log-probabilities of tokens, and of so many most likely ones, to "
+                      "--output");
   add_quantize(*command, arguments->quantize);
   command->allow_extras();
   command->footer(help_of_keys<InferenceConfig>);

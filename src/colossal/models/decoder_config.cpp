@@ -77,6 +77,8 @@ ModelFacts facts(const DecoderConfig& config) {
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     facts.windows.push_back(config.attention_of(layer).window);
+    const ops::RotaryOptions& rotary = config.attention_of(layer).rotary;
+    if (rotary.depends_on_length()) facts.fixed_rotary_length = rotary.original_positions;
   }
   return facts;
 }

@@ -67,6 +67,8 @@ struct ModelFacts {
   int64_t head_size = 0;
   int64_t vocabulary = 0;
   int64_t positions = 0;  // longest sequence
+  // The rotary frequencies of sequences longer than this follow from their length; 0: of none.
+  int64_t fixed_rotary_length = 0;
   int64_t parameters = 0;
   std::vector<int64_t> windows;  // of each layer's attention; 0: it has none
   // FLOPs of forward and backward for each token: 6 for each weight of a product, the head

@@ -1,8 +1,11 @@
 #include "colossal/nn/attention_heads.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+
+#include "colossal/base/error.h"
 
 namespace colossal::nn {
 
@@ -31,11 +34,32 @@ at::Tensor AttentionHeads::view(const at::Tensor& qkv, const StepContext& contex
   const at::Tensor heads =
       qkv.view({context.batch, context.sequence, queries_ + 2 * keys_, head_size_});
   if (rotary_.base == 0) return heads;
-  const at::Tensor frequencies = frequencies_.defined()
-                                     ? frequencies_
-                                     : ops::rotary_frequencies(rotary_, head_size_, context.length);
-  return ops::rotary(heads, context.positions, frequencies, queries_ + keys_,
+  if (frequencies_.defined()) return rotated(heads, context.positions, frequencies_);
+  if (context.lengths.defined()) return rotated_by_lengths(heads, context);
+  return rotated(heads, context.positions,
+                 ops::rotary_frequencies(rotary_, head_size_, context.length));
+}
+
+at::Tensor AttentionHeads::rotated(const at::Tensor& heads, const at::Tensor& positions,
+                                   const at::Tensor& frequencies) const {
+  return ops::rotary(heads, positions, frequencies, queries_ + keys_,
                      {rotary_.interleaved, ops::rotary_attention_factor(rotary_)});
+}
+
+// Neighbours of one length at a time; up to original_positions all lengths are one.
+at::Tensor AttentionHeads::rotated_by_lengths(const at::Tensor& heads,
+                                              const StepContext& context) const {
+  COLOSSAL_CHECK(context.batch == 1, "{} rows of tokens with lengths", context.batch);
+  const at::Tensor lengths = context.lengths.clamp_min(rotary_.original_positions).contiguous();
+  const auto* length = lengths.const_data_ptr<int64_t>();
+  std::vector<at::Tensor> parts;
+  for (int64_t begin = 0, end = 0; begin < context.sequence; begin = end) {
+    while (end < context.sequence && length[end] == length[begin]) ++end;
+    parts.push_back(rotated(heads.narrow(1, begin, end - begin),
+                            context.positions.narrow(-1, begin, end - begin),
+                            ops::rotary_frequencies(rotary_, head_size_, length[begin])));
+  }
+  return parts.size() == 1 ? parts.front() : at::cat(parts, 1);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> AttentionHeads::split(

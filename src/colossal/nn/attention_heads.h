@@ -28,6 +28,11 @@ class AttentionHeads {
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
 
  private:
+  // Rotated by frequencies that follow from the length of each token's sequence.
+  at::Tensor rotated_by_lengths(const at::Tensor& heads, const StepContext& context) const;
+  at::Tensor rotated(const at::Tensor& heads, const at::Tensor& positions,
+                     const at::Tensor& frequencies) const;
+
   int64_t head_size_;
   int64_t queries_, keys_;
   ops::RotaryOptions rotary_;

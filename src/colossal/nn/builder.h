@@ -81,7 +81,7 @@ struct QueryKeyNormOptions {
 };
 
 struct AttentionOptions {
-  int64_t layer = 0;  // index of the block: which of a cache's layers is ours
+  int64_t layer = 0;  // index of the block: which of a store's layers is ours
   int64_t heads = 0;
   int64_t kv_heads = 0;  // divides heads; queries of head h see keys of head h * kv_heads / heads
   int64_t head_size = 0;

@@ -1,7 +1,7 @@
 #include "colossal/nn/dense_layers.h"
 
 #include "colossal/base/error.h"
-#include "colossal/nn/key_value_cache.h"
+#include "colossal/nn/key_value_store.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/dropout.h"
@@ -89,13 +89,20 @@ DenseAttention::DenseAttention(std::string stream, const AttentionOptions& optio
 at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
   LayerScope scope(head_options_.stream());
   auto [queries, keys, values] = heads_.split(heads_.view(qkv, context));
-  if (context.cache) std::tie(keys, values) = context.cache->append(layer_, keys, values);
+  keys = heads_.seen_by_queries(keys);
+  values = heads_.seen_by_queries(values);
   ops::AttentionOptions options = head_options_.of_step(scope, context);
-  options.documents = context.documents;
-  return attend(queries, heads_.seen_by_queries(keys), heads_.seen_by_queries(values), options,
-                context)
-      .transpose(1, 2)
-      .flatten(2);
+  at::Tensor seen;
+  if (context.key_values) {
+    COLOSSAL_CHECK(context.whole_sequence <= context.sequence,
+                   "a sequence of {} positions over several ranks with kept keys and values",
+                   context.whole_sequence);
+    seen = context.key_values->attend(layer_, queries, keys, values, options);
+  } else {
+    options.documents = context.documents;
+    seen = attend(queries, keys, values, options, context);
+  }
+  return seen.transpose(1, 2).flatten(2);
 }
 
 at::Tensor DenseAttention::attend(const at::Tensor& queries, const at::Tensor& keys,

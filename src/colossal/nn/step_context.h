@@ -10,7 +10,7 @@
 namespace colossal::nn {
 
 class BlockRunner;
-class KeyValueCache;
+class KeyValueStore;
 
 struct StepContext {
   uint64_t seed = 0;
@@ -21,6 +21,9 @@ struct StepContext {
   int64_t sequence = 0;        // positions of each on this rank
   int64_t whole_sequence = 0;  // ... over the ranks that share a sequence
   int64_t length = 0;          // ... and those before them, whose keys and values are kept
+  // [batch, sequence] int64, on the host: the length of its sequence that each token goes by, where
+  // a row holds tokens of several. Undefined: `length` for all.
+  at::Tensor lengths;
   // Global numbers of the sequences, [batch]: a sample draws the same mask wherever it is computed.
   std::vector<int64_t> sample_ids;
   // Position of each column in its sequence, [sequence] int64, or [batch, sequence] where rows have
@@ -38,7 +41,7 @@ struct StepContext {
   // also by earlier ones. Empty: none.
   std::vector<int64_t> prefix_lengths;
 
-  KeyValueCache* cache = nullptr;       // generating: past keys and values
+  KeyValueStore* key_values = nullptr;  // generating: past keys and values
   BlockRunner* block_runner = nullptr;  // how repeated blocks run; null: one after the other
 };
 

@@ -325,4 +325,46 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
   return {query_gradient, key_gradient, value_gradient};
 }
 
+// Of every token a copy of its pages, those that a longer sequence has beside it masked.
+at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
+                           const at::Tensor& values, const at::Tensor& tables,
+                           const at::Tensor& sequences, const at::Tensor& positions,
+                           const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
+                           at::ArrayRef<double> rule_numbers) {
+  const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
+  const at::Device device = query.device();
+  const at::ScalarType type = compute_type(query.scalar_type());
+  const int64_t tokens = query.size(0), heads = query.size(1), group = heads / keys.size(1);
+  const at::Tensor pages = tables.to(device).index_select(0, sequences.to(device));
+  const int64_t length = pages.size(1) * keys.size(3);
+  // [tokens, pages, kv_heads, .., ..] -> [tokens, heads, positions, size]
+  const auto of_heads = [&](const at::Tensor& taken) {
+    return taken.unflatten(0, {tokens, pages.size(1)})
+        .permute({0, 2, 1, 3, 4})
+        .reshape({tokens, heads / group, length, taken.size(-1)})
+        .repeat_interleave(group, 1)
+        .to(type);
+  };
+  const at::Tensor key = of_heads(keys.index_select(0, pages.flatten()).transpose(2, 3));
+  const at::Tensor value = of_heads(values.index_select(0, pages.flatten()));
+  at::Tensor scores = at::matmul(key, query.to(type).unsqueeze(-1)).squeeze(-1) * rule.scale;
+  if (rule.soft_cap != 0) scores = (scores / rule.soft_cap).tanh() * rule.soft_cap;
+  const at::Tensor own = positions.to(device).view({tokens, 1, 1});
+  const at::Tensor distance = at::arange(length, own.options()) - own;  // of keys, from the token
+  if (!rule.alibi_slopes.empty()) {
+    const at::Tensor slopes = at::tensor(rule.alibi_slopes, scores.options());
+    scores = scores + slopes.view({1, heads, 1}) * distance;
+  }
+  at::Tensor hidden = distance > 0;
+  if (rule.window > 0) hidden = hidden | (distance <= -rule.window);
+  scores = scores.masked_fill(hidden, -INFINITY);
+  if (sinks) {
+    scores = at::cat({scores, sinks->to(type).view({1, heads, 1}).expand({tokens, -1, 1})}, -1);
+  }
+  const at::Tensor probabilities = scores.softmax(-1).narrow(-1, 0, length).unsqueeze(-1);
+  // What a page holds beyond the sequence's end is any bits.
+  const at::Tensor seen = value.masked_fill(hidden.unsqueeze(-1), 0);
+  return (probabilities * seen).sum(2).to(query.scalar_type());
+}
+
 }  // namespace colossal::ops::any_device

@@ -24,8 +24,9 @@ struct EngineOptions {
   int64_t max_model_len = 0;       // longest sequence, prompt included; 0: the model's positions
   int64_t max_queue = 256;         // requests that wait; more are refused
   bool prefix_cache = true;        // requests with equal beginnings share pages
-  // Each token's attention is computed by itself, so that its bits do not follow from how prompts
-  // are cut into chunks; reading long prompts takes longer.
+  // The bits of a request's numbers do not follow from what runs beside it, nor from how its prompt
+  // is cut into chunks: each token attends by itself, and products compute each row by itself.
+  // Reading long prompts takes longer. Weights that are stored [in, out] (GPT-2's) are left out.
   bool batch_invariant = false;
   at::ScalarType type = at::kFloat;  // that the model computes in, of keys and values
   at::Device device = at::kCPU;      // where the model's weights are

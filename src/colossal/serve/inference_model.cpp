@@ -117,6 +117,10 @@ int64_t InferenceModel::weight_bytes() const {
   return bytes;
 }
 
+at::ScalarType InferenceModel::type() const {
+  return parts_->weights.options().working;
+}
+
 std::string InferenceModel::describe_offload() const {
   const auto resting = [&](memory::Tier tier) {
     return parts_->weights.state_bytes(tier).parameters;

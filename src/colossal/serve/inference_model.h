@@ -37,6 +37,7 @@ class InferenceModel {
   // Forward passes, one at a time, any number of them.
   models::LanguageModel& operator*() const;
 
+  at::ScalarType type() const;  // of weights and activations
   // Where weights rest, and how much of them is elsewhere for their uses, for people; empty: all
   // rest on the device.
   std::string describe_offload() const;

@@ -156,8 +156,6 @@ class RingLayer : public nn::DenseAttention {
   at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                     const ops::AttentionOptions& options,
                     const nn::StepContext& context) const override {
-    COLOSSAL_CHECK(!context.cache, "a sequence of {} positions over {} ranks with a cache",
-                   context.whole_sequence, group_.size());
     const std::optional<at::Tensor> sinks =
         options.sinks.defined() ? std::optional(options.sinks) : std::nullopt;
     return RingAttention::apply(queries, keys, values, sinks, options,

@@ -1,4 +1,4 @@
-#include "colossal/nn/key_value_cache.h"
+#include "colossal/nn/key_value_store.h"
 
 #include <ATen/ops/empty.h>
 
@@ -6,11 +6,12 @@
 
 namespace colossal::nn {
 
-KeyValueCache::KeyValueCache(int64_t layers, int64_t capacity)
+ContiguousKeyValueStore::ContiguousKeyValueStore(int64_t layers, int64_t capacity)
     : layers_(layers), capacity_(capacity) {}
 
-std::pair<at::Tensor, at::Tensor> KeyValueCache::append(int64_t index, const at::Tensor& keys,
-                                                        const at::Tensor& values) {
+at::Tensor ContiguousKeyValueStore::attend(int64_t index, const at::Tensor& queries,
+                                           const at::Tensor& keys, const at::Tensor& values,
+                                           const ops::AttentionOptions& options) {
   Layer& layer = layers_.at(index);
   if (!layer.keys.defined()) {
     auto shape = keys.sizes().vec();
@@ -24,7 +25,8 @@ std::pair<at::Tensor, at::Tensor> KeyValueCache::append(int64_t index, const at:
   layer.keys.narrow(2, layer.length, added).copy_(keys);
   layer.values.narrow(2, layer.length, added).copy_(values);
   layer.length += added;
-  return {layer.keys.narrow(2, 0, layer.length), layer.values.narrow(2, 0, layer.length)};
+  return ops::attention(queries, layer.keys.narrow(2, 0, layer.length),
+                        layer.values.narrow(2, 0, layer.length), options);
 }
 
 }  // namespace colossal::nn

@@ -1,0 +1,177 @@
+#include "colossal/cli/generate_file.h"
+
+#include <condition_variable>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "colossal/base/progress.h"
+#include "colossal/data/json_line.h"
+#include "colossal/report/output_file.h"
+#include "colossal/serve/stop_strings.h"
+#include "colossal/text/streaming_decoder.h"
+
+namespace colossal::cli {
+namespace {
+
+// Calls each(line, its number) for the lines that are not blank.
+void for_each_line(const std::string& input,
+                   const std::function<void(const std::string&, int64_t)>& each) {
+  std::ifstream file(input);
+  if (!file) throw IoError(fmt::format("{}: cannot be read", input));
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (!data::is_blank(line)) each(line, number);
+  }
+}
+
+std::string prompt_of(const std::string& line) {
+  const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("messages")) {
+    throw data::InvalidLine("\"messages\" are not taken here as yet; give a \"prompt\"");
+  }
+  return data::read_text_field(line, "prompt");
+}
+
+nlohmann::json logprobs_of(const std::vector<serve::GeneratedToken>& tokens) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const serve::GeneratedToken& token : tokens) {
+    nlohmann::json top = nlohmann::json::array();
+    for (const auto& [other, logprob] : token.top) {
+      top.push_back({{"token", other}, {"logprob", logprob}});
+    }
+    all.push_back({{"token", token.token}, {"logprob", token.logprob}, {"top", std::move(top)}});
+  }
+  return all;
+}
+
+// A prompt and what has come of it so far.
+class Completion {
+ public:
+  Completion(const text::Tokenizer& tokenizer, const GenerateFile& what, const std::string& line)
+      : what_(what),
+        line_(nlohmann::ordered_json::parse(line)),
+        decoder_(tokenizer, text::StreamingDecoder::Begins::after_prompt),
+        stop_(what.stop) {}
+
+  bool take(const serve::GeneratedToken& token) {
+    text_ += stop_.push(decoder_.push(token.token));
+    if (what_.request.logprobs >= 0) tokens_.push_back(token);
+    return !stop_.found();
+  }
+
+  std::string finished_line(serve::FinishReason reason, const serve::Usage& usage) {
+    text_ += stop_.push(decoder_.flush()) + stop_.flush();
+    line_["completion"] = text_;
+    line_["completion_tokens"] = usage.completion_tokens;
+    line_["finish_reason"] = reason == serve::FinishReason::stop ? "stop" : "length";
+    if (what_.request.logprobs >= 0) line_["logprobs"] = logprobs_of(tokens_);
+    return line_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
+
+ private:
+  const GenerateFile& what_;
+  nlohmann::ordered_json line_;
+  text::StreamingDecoder decoder_;
+  serve::StopStrings stop_;
+  std::string text_;
+  std::vector<serve::GeneratedToken> tokens_;
+};
+
+// Writes lines in their order as they become whole.
+class OrderedLines {
+ public:
+  OrderedLines(const std::string& path, int64_t count)
+      : file_(path), lines_(count), progress_("generating", 0, count, "prompts") {}
+
+  void put(int64_t index, std::string line) {
+    const std::lock_guard lock(mutex_);
+    lines_[index] = std::move(line);
+    for (; written_ < std::ssize(lines_) && lines_[written_]; ++written_) {
+      file_.write(*lines_[written_]);
+      lines_[written_]->clear();
+    }
+    progress_.update(++done_);
+    changed_.notify_all();
+  }
+  void fail(const std::string& error) {
+    const std::lock_guard lock(mutex_);
+    if (error_.empty()) error_ = error;
+    changed_.notify_all();
+  }
+  // Until fewer than `most` of those begun are under way, or one has failed.
+  void wait(int64_t begun, int64_t most) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return begun - done_ < most || !error_.empty(); });
+    if (!error_.empty()) throw Error(error_);
+  }
+  void close() {
+    progress_.finish();
+    file_.close();
+  }
+
+ private:
+  report::OutputFile file_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::optional<std::string>> lines_;
+  int64_t written_ = 0, done_ = 0;
+  std::string error_;
+  ProgressLine progress_;
+};
+
+}  // namespace
+
+int64_t count_prompts(const std::string& input) {
+  int64_t count = 0;
+  for_each_line(input, [&](const std::string& line, int64_t number) {
+    try {
+      prompt_of(line);
+    } catch (const data::InvalidLine& error) {
+      throw ConfigError(fmt::format("{}:{}: {}", input, number, error.what()));
+    }
+    ++count;
+  });
+  return count;
+}
+
+void generate_file(serve::Engine& engine, const text::Tokenizer& tokenizer,
+                   const GenerateFile& what) {
+  const auto lines = std::make_shared<OrderedLines>(what.output, count_prompts(what.input));
+  const int64_t most = engine.options().max_num_seqs + engine.options().max_queue;
+  int64_t index = 0;
+  for_each_line(what.input, [&](const std::string& line, int64_t number) {
+    lines->wait(index, most);
+    const auto completion = std::make_shared<Completion>(tokenizer, what, line);
+    serve::Request request = what.request;
+    request.sampling.seed += static_cast<uint64_t>(index);
+    request.prompt = tokenizer.encode_prompt(prompt_of(line));
+    request.on_token = [completion](const serve::GeneratedToken& token) {
+      return completion->take(token);
+    };
+    const std::string place = fmt::format("{}:{}", what.input, number);
+    request.on_finish = [completion, lines, index, place](serve::FinishReason reason,
+                                                          const serve::Usage& usage,
+                                                          const std::string& error) {
+      if (reason == serve::FinishReason::failed) return lines->fail(place + ": " + error);
+      if (reason == serve::FinishReason::cancelled) return;
+      try {
+        lines->put(index, completion->finished_line(reason, usage));
+      } catch (const std::exception& failure) {
+        lines->fail(failure.what());
+      }
+    };
+    try {
+      engine.submit(std::move(request));
+    } catch (const ConfigError& error) {
+      throw ConfigError(place + ": " + error.what());
+    }
+    ++index;
+  });
+  lines->wait(index, 1);
+  lines->close();
+}
+
+}  // namespace colossal::cli

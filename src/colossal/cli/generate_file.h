@@ -1,0 +1,28 @@
+// Completes the prompts of a file, many at once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colossal/serve/engine.h"
+#include "colossal/text/tokenizer.h"
+
+namespace colossal::cli {
+
+struct GenerateFile {
+  std::string input, output;  // lines of JSON
+  serve::Request request;     // of every line, but for its prompt; line i draws by seed + i
+  std::vector<std::string> stop;
+};
+
+// Each line {"prompt": "..."} of the input comes again in the output, in the same order, with
+// "completion", "completion_tokens", "finish_reason" and, if the request asks, "logprobs". Says how
+// far it is on stderr. Throws ConfigError, naming file and line, for what is no prompt; Error where
+// a request fails.
+void generate_file(serve::Engine& engine, const text::Tokenizer& tokenizer,
+                   const GenerateFile& what);
+
+// How many lines of the file hold a prompt.
+int64_t count_prompts(const std::string& input);
+
+}  // namespace colossal::cli

@@ -1,0 +1,44 @@
+// Keys and values of the positions seen so far, so that generating a token costs one position. A
+// store decides how they are kept and how queries attend to them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "colossal/ops/attention.h"
+
+namespace colossal::nn {
+
+class KeyValueStore {
+ public:
+  virtual ~KeyValueStore() = default;
+
+  // Keeps keys and values [batch, kv_heads, new positions, head_size] of `layer`, and lets the
+  // queries of the same positions, [batch, heads, new positions, head_size], attend to these and to
+  // those that came before. Returns the shape of the queries. `options`: those of causal attention,
+  // but for documents.
+  virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
+                            const at::Tensor& values, const ops::AttentionOptions& options) = 0;
+};
+
+// One sequence after the other in memory, all of one length.
+class ContiguousKeyValueStore : public KeyValueStore {
+ public:
+  // Holds up to `capacity` positions for each layer; memory is taken as layers first attend.
+  ContiguousKeyValueStore(int64_t layers, int64_t capacity);
+
+  at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
+                    const at::Tensor& values, const ops::AttentionOptions& options) override;
+
+ private:
+  struct Layer {
+    at::Tensor keys, values;
+    int64_t length = 0;
+  };
+  std::vector<Layer> layers_;
+  int64_t capacity_;
+};
+
+}  // namespace colossal::nn

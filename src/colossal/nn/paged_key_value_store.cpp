@@ -1,0 +1,118 @@
+#include "colossal/nn/paged_key_value_store.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+
+namespace colossal::nn {
+
+PagedKeyValueStore::PagedKeyValueStore(const PagedKeyValueOptions& options)
+    : options_(options), layers_(options.layers) {}
+
+void PagedKeyValueStore::begin_step(const std::vector<PagedChunk>& chunks) {
+  std::vector<int64_t> pages, places, sequences, positions;
+  int64_t most_pages = 1;
+  for (const PagedChunk& chunk : chunks) {
+    most_pages = std::max(most_pages, std::ssize(chunk.pages));
+  }
+  const at::Tensor tables = at::zeros({std::ssize(chunks), most_pages}, at::kLong);
+  together_.clear();
+  alone_ = 0;
+  for (int64_t sequence = 0; sequence < std::ssize(chunks); ++sequence) {
+    const PagedChunk& chunk = chunks[sequence];
+    const bool alone = options_.each_token_alone || chunk.positions.size() == 1;
+    COLOSSAL_CHECK(!alone || together_.empty(), "chunk {}: one token after longer chunks",
+                   sequence);
+    if (!alone) {
+      together_.push_back({std::ssize(pages), chunk.positions, at::tensor(chunk.pages, at::kLong)});
+    }
+    std::ranges::copy(chunk.pages, tables.mutable_data_ptr<int64_t>() + sequence * most_pages);
+    for (int64_t position = chunk.positions.begin; position < chunk.positions.end; ++position) {
+      pages.push_back(chunk.pages.at(position / options_.page_size));
+      places.push_back(position % options_.page_size);
+      if (!alone) continue;
+      sequences.push_back(sequence);
+      positions.push_back(position);
+    }
+    if (alone) alone_ += chunk.positions.size();
+  }
+  page_of_token_ = at::tensor(pages, at::kLong);
+  place_of_token_ = at::tensor(places, at::kLong);
+  tokens_alone_ = {tables, at::tensor(sequences, at::kLong), at::tensor(positions, at::kLong)};
+}
+
+void PagedKeyValueStore::copy_page(int64_t from, int64_t to) {
+  for (const ops::KeyValuePages& layer : layers_) {
+    if (!layer.keys.defined()) continue;
+    layer.keys.select(0, to).copy_(layer.keys.select(0, from));
+    layer.values.select(0, to).copy_(layer.values.select(0, from));
+  }
+}
+
+void PagedKeyValueStore::write(const ops::KeyValuePages& layer, const at::Tensor& keys,
+                               const at::Tensor& values) {
+  const at::Device device = layer.keys.device();
+  const c10::List<std::optional<at::Tensor>> places(
+      {page_of_token_.to(device), place_of_token_.to(device)});
+  at::Tensor key_rows = layer.keys.permute({0, 3, 1, 2});
+  at::Tensor value_rows = layer.values.permute({0, 2, 1, 3});
+  key_rows.index_put_(places, keys.squeeze(0).transpose(0, 1));
+  value_rows.index_put_(places, values.squeeze(0).transpose(0, 1));
+}
+
+at::Tensor PagedKeyValueStore::attend(int64_t index, const at::Tensor& queries,
+                                      const at::Tensor& keys, const at::Tensor& values,
+                                      const ops::AttentionOptions& options) {
+  ops::KeyValuePages& layer = layers_.at(index);
+  if (!layer.keys.defined()) {
+    layer.keys =
+        at::empty({options_.pages, keys.size(1), keys.size(3), options_.page_size}, keys.options());
+    layer.values = at::empty({options_.pages, values.size(1), options_.page_size, values.size(3)},
+                             values.options());
+  }
+  const int64_t tokens = queries.size(2);
+  COLOSSAL_CHECK(queries.size(0) == 1 && tokens == page_of_token_.numel(),
+                 "{} rows of {} tokens, {} in the step", queries.size(0), tokens,
+                 page_of_token_.numel());
+  write(layer, keys, values);
+  const at::Tensor rows = queries.squeeze(0).transpose(0, 1);
+  std::vector<at::Tensor> parts;
+  if (alone_ > 0) {
+    parts.push_back(ops::paged_attention(rows.narrow(0, 0, alone_), layer, tokens_alone_, options));
+  }
+  for (const Together& chunk : together_) {
+    parts.push_back(attend_together(layer, chunk, queries, keys, values, options));
+  }
+  const at::Tensor seen = parts.size() == 1 ? parts.front() : at::cat(parts);
+  return seen.transpose(0, 1).unsqueeze(0);
+}
+
+// [tokens, heads, value_size]. What came before a chunk is copied out of its pages, but for a
+// window's hidden part.
+at::Tensor PagedKeyValueStore::attend_together(const ops::KeyValuePages& layer,
+                                               const Together& chunk, const at::Tensor& queries,
+                                               const at::Tensor& keys, const at::Tensor& values,
+                                               const ops::AttentionOptions& options) const {
+  const int64_t count = chunk.positions.size(), before = chunk.positions.begin;
+  const at::Tensor query = queries.narrow(2, chunk.row, count);
+  at::Tensor key = keys.narrow(2, chunk.row, count), value = values.narrow(2, chunk.row, count);
+  const int64_t hidden = options.window > 0 ? std::max<int64_t>(0, before - options.window + 1) : 0;
+  const int64_t first_page = hidden / options_.page_size;
+  const int64_t begin = first_page * options_.page_size;
+  if (before > begin) {
+    const int64_t end_page = (before + options_.page_size - 1) / options_.page_size;
+    const at::Tensor pages =
+        chunk.pages.narrow(0, first_page, end_page - first_page).to(layer.keys.device());
+    // [pages, kv_heads, page_size, size] -> [1, kv_heads, positions, size]
+    const auto in_order = [&](const at::Tensor& taken) {
+      return taken.transpose(0, 1).flatten(1, 2).narrow(1, 0, before - begin).unsqueeze(0);
+    };
+    key = at::cat({in_order(layer.keys.index_select(0, pages).transpose(2, 3)), key}, 2);
+    value = at::cat({in_order(layer.values.index_select(0, pages)), value}, 2);
+  }
+  return ops::attention(query, key, value, options).squeeze(0).transpose(0, 1);
+}
+
+}  // namespace colossal::nn

@@ -1,0 +1,68 @@
+// Keys and values of many sequences in pages of one pool, for forward passes over rows of tokens
+// that belong to several sequences.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "colossal/base/range.h"
+#include "colossal/nn/key_value_store.h"
+#include "colossal/ops/paged_attention.h"
+
+namespace colossal::nn {
+
+// Some tokens of a sequence, neighbours in it, that a forward pass works on.
+struct PagedChunk {
+  Range positions;             // in the sequence; the keys and values before them are in the pages
+  std::vector<int64_t> pages;  // of the sequence, from its first position on
+};
+
+struct PagedKeyValueOptions {
+  int64_t layers = 0;
+  int64_t pages = 0;
+  int64_t page_size = 16;
+  // Each token attends by itself, so that its bits do not depend on the chunk that it comes in;
+  // else the tokens of a chunk attend together, which is faster.
+  bool each_token_alone = false;
+};
+
+class PagedKeyValueStore : public KeyValueStore {
+ public:
+  // Memory is taken as layers first attend, and becomes resident as pages are written.
+  explicit PagedKeyValueStore(const PagedKeyValueOptions& options);
+
+  // What the next forward passes hold, a batch of one row: the tokens of these chunks, one after
+  // the other. Chunks of one token come first. A page may be in several chunks, but only where
+  // nothing is written to it.
+  void begin_step(const std::vector<PagedChunk>& chunks);
+  // In all layers. A page's contents become those of another one.
+  void copy_page(int64_t from, int64_t to);
+
+  at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
+                    const at::Tensor& values, const ops::AttentionOptions& options) override;
+
+ private:
+  // Chunks that attend together.
+  struct Together {
+    int64_t row = 0;  // of its first token
+    Range positions;
+    at::Tensor pages;  // int64
+  };
+
+  void write(const ops::KeyValuePages& layer, const at::Tensor& keys, const at::Tensor& values);
+  at::Tensor attend_together(const ops::KeyValuePages& layer, const Together& chunk,
+                             const at::Tensor& queries, const at::Tensor& keys,
+                             const at::Tensor& values, const ops::AttentionOptions& options) const;
+
+  PagedKeyValueOptions options_;
+  std::vector<ops::KeyValuePages> layers_;
+  // Of the step: the page and the place in it of every token, on the host and where the pages are.
+  at::Tensor page_of_token_, place_of_token_;
+  int64_t alone_ = 0;  // so many tokens, the first, attend by themselves
+  ops::PagedTokens tokens_alone_;
+  std::vector<Together> together_;
+};
+
+}  // namespace colossal::nn

@@ -1,0 +1,2 @@
+#define COLOSSAL_VARIANT baseline_paged
+#include "colossal/ops/kernels/paged.inc"

@@ -1,0 +1,151 @@
+#include "colossal/ops/paged_attention.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/any_device.h"
+#include "colossal/ops/dispatch.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/kernels/paged_attention.h"
+
+namespace colossal::ops {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+at::Tensor empty_output(const at::Tensor& query, const at::Tensor& values) {
+  return at::empty({query.size(0), query.size(1), values.size(3)}, query.options());
+}
+
+// One piece of work: the queries of a token that share a head of keys.
+class PagedProblem {
+ public:
+  PagedProblem(const at::Tensor& query, const KeyValuePages& pages, const PagedTokens& tokens,
+               const OptionalTensor& sinks, const AttentionRule& rule, const at::Tensor& output)
+      : query_(query),
+        keys_(pages.keys),
+        values_(pages.values),
+        tables_(tokens.tables.contiguous()),
+        sequences_(tokens.sequences.contiguous()),
+        positions_(tokens.positions.contiguous()),
+        rule_(rule),
+        output_(output),
+        type_(element_type(query.scalar_type())),
+        group_(query.size(1) / keys_.size(1)) {
+    if (sinks) sinks_ = sinks->to(at::kDouble).contiguous();
+  }
+
+  int64_t pieces() const { return query_.size(0) * keys_.size(1); }
+
+  int64_t scratch_bytes() const {
+    const int64_t longest = positions_.numel() == 0 ? 0 : positions_.max().item<int64_t>() + 1;
+    return kernels::paged_scratch(group_, longest + 2 * keys_.size(3), query_.size(2),
+                                  values_.size(3)) *
+           c10::elementSize(compute_type(query_.scalar_type()));
+  }
+
+  void run(int64_t piece, void* scratch) const {
+    const int64_t token = piece / keys_.size(1), head = piece % keys_.size(1);
+    const int64_t position = positions_.const_data_ptr<int64_t>()[token];
+    const int64_t sequence = sequences_.const_data_ptr<int64_t>()[token];
+    const int64_t first = head * group_;
+    const auto at = [](const at::Tensor& tensor, int64_t element) {
+      return static_cast<char*>(const_cast<void*>(tensor.const_data_ptr())) +
+             element * tensor.element_size();
+    };
+    kernels::paged_attention_kernel()(
+        {.type = type_,
+         .queries = at(query_, token * query_.stride(0) + first * query_.stride(1)),
+         .query_stride = query_.stride(1),
+         .count = group_,
+         .head_size = query_.size(2),
+         .value_size = values_.size(3),
+         .keys = at(keys_, head * keys_.stride(1)),
+         .values = at(values_, head * values_.stride(1)),
+         .key_page = keys_.stride(0),
+         .value_page = values_.stride(0),
+         .page_size = keys_.size(3),
+         .pages = tables_.const_data_ptr<int64_t>() + sequence * tables_.size(1),
+         .begin = rule_.window > 0 ? std::max<int64_t>(0, position - rule_.window + 1) : 0,
+         .end = position + 1,
+         .scale = rule_.scale,
+         .soft_cap = rule_.soft_cap,
+         .slopes = rule_.alibi_slopes.empty() ? nullptr : rule_.alibi_slopes.data() + first,
+         .sinks = sinks_.defined() ? sinks_.const_data_ptr<double>() + first : nullptr,
+         .scratch = scratch,
+         .outputs = at(output_, token * output_.stride(0) + first * output_.stride(1)),
+         .output_stride = output_.stride(1)});
+  }
+
+ private:
+  const at::Tensor& query_;
+  const at::Tensor& keys_;
+  const at::Tensor& values_;
+  at::Tensor tables_, sequences_, positions_, sinks_;
+  const AttentionRule& rule_;
+  const at::Tensor& output_;
+  kernels::ElementType type_;
+  int64_t group_;
+};
+
+at::Tensor paged_cpu(const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
+                     const at::Tensor& tables, const at::Tensor& sequences,
+                     const at::Tensor& positions, const OptionalTensor& sinks,
+                     at::IntArrayRef integers, at::ArrayRef<double> numbers) {
+  const at::Tensor output = empty_output(query, values);
+  const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
+  const KeyValuePages pages{keys, values};
+  const PagedProblem problem(query, pages, {tables, sequences, positions}, sinks, rule, output);
+  const int64_t bytes = problem.scratch_bytes();
+  at::parallel_for(0, problem.pieces(), 1, [&](int64_t begin, int64_t end) {
+    const auto scratch = std::make_unique_for_overwrite<char[]>(bytes);
+    for (int64_t piece = begin; piece < end; ++piece) problem.run(piece, scratch.get());
+  });
+  return output;
+}
+
+at::Tensor paged_meta(const at::Tensor& query, const at::Tensor&, const at::Tensor& values,
+                      const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                      const OptionalTensor&, at::IntArrayRef, at::ArrayRef<double>) {
+  return empty_output(query, values);
+}
+
+TORCH_LIBRARY_FRAGMENT(colossal, m) {
+  m.def(
+      "paged_attention(Tensor query, Tensor keys, Tensor values, Tensor tables, Tensor sequences, "
+      "Tensor positions, Tensor? sinks, int[] rule_integers, float[] rule_numbers) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(colossal, CPU, m) {
+  m.impl("paged_attention", paged_cpu);
+}
+TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
+  m.impl("paged_attention", any_device::paged_attention);
+}
+TORCH_LIBRARY_IMPL(colossal, Meta, m) {
+  m.impl("paged_attention", paged_meta);
+}
+
+}  // namespace
+
+at::Tensor paged_attention(const at::Tensor& query, const KeyValuePages& pages,
+                           const PagedTokens& tokens, const AttentionOptions& options) {
+  COLOSSAL_CHECK(options.causal && !options.documents.defined() && options.prefix_lengths.empty() &&
+                     options.dropout == 0,
+                 "paged attention is causal, of one document, without prefixes and dropout");
+  COLOSSAL_CHECK(
+      query.size(1) % pages.keys.size(1) == 0 && pages.keys.size(3) % kernels::kPagePositions == 0,
+      "query {}, keys {}", shape_text(query), shape_text(pages.keys));
+  static const auto op = find_operator<decltype(paged_cpu)>("colossal::paged_attention");
+  const auto [integers, numbers] = AttentionRule(options, query.size(2)).packed();
+  const OptionalTensor sinks =
+      options.sinks.defined() ? std::optional(options.sinks) : std::nullopt;
+  return op.call(query, pages.keys, pages.values, tokens.tables, tokens.sequences, tokens.positions,
+                 sinks, integers, numbers);
+}
+
+}  // namespace colossal::ops

@@ -1,0 +1,31 @@
+// Attention of tokens of many sequences, each to the keys and values of its own, which lie in
+// pages of a common pool (W. Kwon et al., "PagedAttention", 2023).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "colossal/ops/attention_rule.h"
+
+namespace colossal::ops {
+
+// Keys and values in pages: keys [pages, kv_heads, head_size, page_size], values [pages, kv_heads,
+// page_size, value_size]; page_size is a multiple of 16.
+struct KeyValuePages {
+  at::Tensor keys, values;
+};
+
+// Which sequence each token belongs to, and where in it it stands.
+struct PagedTokens {
+  at::Tensor tables;     // [sequences, most pages] int64, on the host: pages of each, in order
+  at::Tensor sequences;  // [tokens] int64, on the host: a row of `tables`
+  at::Tensor positions;  // [tokens] int64, on the host
+};
+
+// query [tokens, heads, head_size], its last dim contiguous. A token sees the keys of its sequence
+// up to its own position, or those of the window that ends there. Returns [tokens, heads,
+// value_size]. What a token gets depends on no other one, nor on the number of threads. `options`:
+// causal, without documents, prefixes and dropout.
+at::Tensor paged_attention(const at::Tensor& query, const KeyValuePages& pages,
+                           const PagedTokens& tokens, const AttentionOptions& options);
+
+}  // namespace colossal::ops

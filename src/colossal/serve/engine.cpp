@@ -1,0 +1,241 @@
+#include "colossal/serve/engine.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "colossal/base/machine.h"
+#include "colossal/base/units.h"
+#include "colossal/ops/few_rows.h"
+#include "colossal/ops/kernels/paged_attention.h"
+#include "colossal/serve/engine_core.h"
+
+namespace colossal::serve {
+namespace {
+
+void require_positive(const char* flag, int64_t value) {
+  if (value < 1) throw ConfigError(fmt::format("--{}={}: 1 or more is needed", flag, value));
+}
+
+int64_t pages_for(int64_t tokens, int64_t page_size) {
+  return (tokens + page_size - 1) / page_size;
+}
+
+// Room for the longest sequence and the token after it.
+int64_t least_pages(const EngineOptions& options) {
+  return pages_for(options.max_model_len + 1, options.page_size);
+}
+
+void resolve_length(EngineOptions& options, const models::ModelFacts& facts) {
+  if (options.max_model_len == 0) options.max_model_len = facts.positions;
+  require_positive("max-model-len", options.max_model_len);
+  if (options.max_model_len > facts.positions) {
+    throw ConfigError(fmt::format("--max-model-len={}: the model has {} positions",
+                                  options.max_model_len, facts.positions));
+  }
+}
+
+// Sequences are as long as the pages of a quarter of the free memory allow, if nobody says how
+// long.
+void resolve_pages(EngineOptions& options, const models::ModelFacts& facts, bool length_is_given) {
+  const int64_t bytes = page_bytes(options, facts);
+  if (options.cache_bytes == 0) {
+    const int64_t most = options.max_num_seqs * least_pages(options);
+    const int64_t free = machine::available_memory_bytes() / 4 / bytes;
+    const int64_t pages = length_is_given ? std::max(free, least_pages(options)) : free;
+    options.cache_bytes = std::min(most, pages) * bytes;
+  }
+  const int64_t pages = options.cache_bytes / bytes;
+  if (pages >= least_pages(options)) return;
+  const int64_t longest = pages * options.page_size - 1;
+  if (length_is_given || longest < 1) {
+    throw ConfigError(
+        fmt::format("keys and values of {} tokens take {}, there is room for {}: give more of it, "
+                    "or --max-model-len={} at most",
+                    options.max_model_len, format_bytes(least_pages(options) * bytes),
+                    format_bytes(options.cache_bytes), std::max<int64_t>(0, longest)));
+  }
+  options.max_model_len = longest;
+}
+
+EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts) {
+  require_positive("max-num-seqs", options.max_num_seqs);
+  require_positive("max-batch-tokens", options.max_batch_tokens);
+  if (options.max_queue < 0) {
+    throw ConfigError(fmt::format("--queue={}: 0 or more is needed", options.max_queue));
+  }
+  if (options.page_size < 1 || options.page_size % ops::kernels::kPagePositions != 0) {
+    throw ConfigError(fmt::format("--page-size={}: a multiple of {} is needed", options.page_size,
+                                  ops::kernels::kPagePositions));
+  }
+  const bool length_is_given = options.max_model_len != 0;
+  resolve_length(options, facts);
+  resolve_pages(options, facts, length_is_given);
+  return options;
+}
+
+void require_tokens(const char* what, std::span<const int32_t> tokens, int64_t vocabulary) {
+  for (const int32_t token : tokens) {
+    if (token >= 0 && token < vocabulary) continue;
+    throw ConfigError(
+        fmt::format("{} {} is outside the model's vocabulary of {}", what, token, vocabulary));
+  }
+}
+
+void validate(const Request& request, const EngineOptions& options,
+              const models::ModelFacts& facts) {
+  if (request.prompt.empty()) {
+    throw ConfigError("the prompt is empty: generation starts from at least one token");
+  }
+  if (request.max_new_tokens < 0) {
+    throw ConfigError(
+        fmt::format("--max-new-tokens={}: must be 0 or more", request.max_new_tokens));
+  }
+  const int64_t most = options.max_model_len - (request.max_new_tokens > 0 ? 1 : 0);
+  if (std::ssize(request.prompt) > most) {
+    throw ConfigError(
+        fmt::format("the prompt has {} tokens, of {} that a sequence may have: give at most {}",
+                    request.prompt.size(), options.max_model_len, most));
+  }
+  require_tokens("token", request.prompt, facts.vocabulary);
+  require_tokens("end token", request.end_tokens, facts.vocabulary);
+  validate(request.sampling, facts.vocabulary);
+}
+
+// Requests share pages only where keys and values are the same: not those whose rotary frequencies
+// follow from different lengths.
+std::string salt_of(const Request& request, const models::ModelFacts& facts) {
+  const int64_t fixed = facts.fixed_rotary_length, length = std::ssize(request.prompt);
+  return fmt::format("{} {}", fixed > 0 && length > fixed ? length : 0, request.cache_salt);
+}
+
+}  // namespace
+
+struct Engine::Parts {
+  Parts(models::LanguageModel& model, const models::ModelFacts& given_facts,
+        const EngineOptions& given)
+      : facts(given_facts), options(resolved(given, facts)), core(model, facts, options) {
+    statistics = core.statistics();
+    thread = std::thread([this, threads = at::get_num_threads()] { run(threads); });
+  }
+
+  void run(int threads) {
+    at::set_num_threads(threads);
+    const at::NoGradGuard no_grad;
+    std::optional<ops::BatchInvariantProducts> invariant;
+    if (options.batch_invariant) invariant.emplace();
+    while (take_calls()) {
+      core.step();
+      publish();
+    }
+    core.end_all(FinishReason::cancelled, "");
+    publish();
+  }
+
+  // After requests' last calls, so that who has waited for them may let go of what these need.
+  void publish() {
+    const std::lock_guard lock(mutex);
+    statistics = core.statistics();
+    if (live() == 0) all_done.notify_all();
+  }
+
+  // Requests that have not ended.
+  int64_t live() const {
+    int64_t ended = 0;
+    for (const int64_t count : statistics.finished) ended += count;
+    return static_cast<int64_t>(last_id) - ended;
+  }
+
+  // Takes over what was submitted and cancelled; waits where there is nothing to do. False: the
+  // engine ends.
+  bool take_calls() {
+    std::vector<std::unique_ptr<Sequence>> sequences;
+    std::vector<RequestId> ids;
+    bool goes_on = true;
+    {
+      std::unique_lock lock(mutex);
+      called.wait(lock, [&] {
+        return stopped || !submitted.empty() || !cancelled.empty() || !core.idle();
+      });
+      sequences.swap(submitted);
+      ids.swap(cancelled);
+      goes_on = !stopped;
+    }
+    for (std::unique_ptr<Sequence>& sequence : sequences) core.add(std::move(sequence));
+    for (const RequestId id : ids) core.cancel(id);
+    return goes_on;
+  }
+
+  const models::ModelFacts facts;
+  const EngineOptions options;
+  EngineCore core;  // the thread's own
+
+  mutable std::mutex mutex;  // of all below
+  std::condition_variable called, all_done;
+  std::vector<std::unique_ptr<Sequence>> submitted;
+  std::vector<RequestId> cancelled;
+  RequestId last_id = 0;
+  bool stopped = false;
+  EngineStatistics statistics;
+
+  std::thread thread;
+};
+
+Engine::Engine(models::LanguageModel& model, const models::ModelFacts& facts,
+               const EngineOptions& options)
+    : parts_(std::make_unique<Parts>(model, facts, options)) {}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(parts_->mutex);
+    parts_->stopped = true;
+    parts_->called.notify_all();
+  }
+  parts_->thread.join();
+}
+
+RequestId Engine::submit(Request request) {
+  validate(request, parts_->options, parts_->facts);
+  auto sequence = std::make_unique<Sequence>();
+  sequence->salt = salt_of(request, parts_->facts);
+  sequence->tokens = request.prompt;
+  if (request.prompt_logprobs >= 0) sequence->prompt_logprobs.resize(request.prompt.size());
+  sequence->request = std::move(request);
+  sequence->submitted = Sequence::Clock::now();
+  const std::lock_guard lock(parts_->mutex);
+  if (parts_->live() >= parts_->options.max_num_seqs + parts_->options.max_queue) {
+    throw QueueFull(fmt::format("{} requests run and wait, more are not taken", parts_->live()));
+  }
+  sequence->id = ++parts_->last_id;
+  parts_->submitted.push_back(std::move(sequence));
+  parts_->called.notify_all();
+  return parts_->last_id;
+}
+
+void Engine::cancel(RequestId request) {
+  const std::lock_guard lock(parts_->mutex);
+  parts_->cancelled.push_back(request);
+  parts_->called.notify_all();
+}
+
+void Engine::drain() {
+  std::unique_lock lock(parts_->mutex);
+  parts_->all_done.wait(lock, [&] { return parts_->live() == 0; });
+}
+
+EngineStatistics Engine::statistics() const {
+  const std::lock_guard lock(parts_->mutex);
+  return parts_->statistics;
+}
+
+const EngineOptions& Engine::options() const {
+  return parts_->options;
+}
+
+}  // namespace colossal::serve

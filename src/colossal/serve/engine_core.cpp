@@ -1,0 +1,278 @@
+#include "colossal/serve/engine_core.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "colossal/base/log.h"
+#include "colossal/serve/logprobs.h"
+
+namespace colossal::serve {
+namespace {
+
+using Clock = Sequence::Clock;
+
+// Logits of a step whose rows are all wanted stay below this.
+constexpr int64_t kScoredBytes = int64_t{64} << 20;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+SchedulerOptions scheduler_options(const EngineOptions& options, const models::ModelFacts& facts) {
+  const int64_t row_bytes = facts.vocabulary * static_cast<int64_t>(sizeof(double));
+  return {.page_size = options.page_size,
+          .max_num_seqs = options.max_num_seqs,
+          .max_batch_tokens = options.max_batch_tokens,
+          .max_scored_tokens = std::max<int64_t>(1, kScoredBytes / row_bytes),
+          .prefix_cache = options.prefix_cache};
+}
+
+int64_t num_pages(const EngineOptions& options, const models::ModelFacts& facts) {
+  return options.cache_bytes / page_bytes(options, facts);
+}
+
+at::Tensor row_of(const std::vector<int64_t>& numbers) {
+  return at::tensor(numbers, at::kLong).unsqueeze(0);
+}
+
+}  // namespace
+
+int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts) {
+  return 2 * facts.layers * facts.kv_heads * facts.head_size * options.page_size *
+         static_cast<int64_t>(c10::elementSize(options.type));
+}
+
+EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
+                       const EngineOptions& options)
+    : model_(model),
+      facts_(facts),
+      options_(options),
+      store_({.layers = facts.layers,
+              .pages = num_pages(options, facts),
+              .page_size = options.page_size,
+              .each_token_alone = options.batch_invariant}),
+      scheduler_(scheduler_options(options, facts), num_pages(options, facts),
+                 [this](int64_t from, int64_t to) { store_.copy_page(from, to); }) {}
+
+void EngineCore::add(std::unique_ptr<Sequence> sequence) {
+  scheduler_.add(std::move(sequence));
+}
+
+void EngineCore::cancel(uint64_t id) {
+  end(id, FinishReason::cancelled);
+}
+
+void EngineCore::end_all(FinishReason reason, const std::string& error) {
+  for (const uint64_t id : scheduler_.ids()) end(id, reason, error);
+}
+
+void EngineCore::step() {
+  const Works works = scheduler_.schedule();
+  if (works.empty()) return;
+  std::vector<uint64_t> ids;
+  for (const Scheduler::Work& work : works) ids.push_back(work.sequence->id);
+  try {
+    run(works);
+  } catch (const std::exception& error) {
+    for (const uint64_t id : ids) end(id, FinishReason::failed, error.what());
+  }
+}
+
+void EngineCore::run(const Works& works) {
+  const std::vector<WantedRow> rows = wanted_rows(works);
+  const at::Tensor logits = forward(works, rows);
+  ++counts_.steps;
+  for (const Scheduler::Work& work : works) {
+    scheduler_.finish(work);
+    counts_.batch_tokens += work.count;
+  }
+  score_prompts(logits, rows);
+  const std::vector<Choice> choices = choose(logits, rows);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].position == rows[i].sequence->size()) deliver(*rows[i].sequence, choices[i]);
+  }
+}
+
+auto EngineCore::wanted_rows(const Works& works) const -> std::vector<WantedRow> {
+  std::vector<WantedRow> rows;
+  int64_t row = 0;
+  for (const auto& [sequence, count] : works) {
+    for (int64_t i = 0; i < count; ++i, ++row) {
+      const int64_t position = sequence->computed + i + 1;
+      const bool scored = sequence->wants_prompt_logprobs() && position < sequence->prompt_size();
+      if (scored || position == sequence->size()) rows.push_back({sequence, row, position});
+    }
+  }
+  return rows;
+}
+
+at::Tensor EngineCore::forward(const Works& works, const std::vector<WantedRow>& rows) {
+  std::vector<int64_t> tokens, wanted;
+  for (const auto& [sequence, count] : works) {
+    const auto begin = sequence->tokens.begin() + sequence->computed;
+    tokens.insert(tokens.end(), begin, begin + count);
+  }
+  for (const WantedRow& row : rows) wanted.push_back(row.row);
+  // A pass without its end would leave weights that come for their uses out of their order.
+  if (wanted.empty()) wanted.push_back(0);
+  nn::StepContext context = begin_step(works);
+  const at::Tensor hidden = model_.run_blocks(
+      {0, model_.num_blocks()}, model_.embed(row_of(tokens).to(options_.device), context), context);
+  context.sequence = std::ssize(wanted);
+  const at::Tensor chosen =
+      hidden.index_select(1, at::tensor(wanted, at::kLong).to(hidden.device()));
+  return model_.head_logits(chosen, context, /*last_only=*/false).squeeze(0).cpu();
+}
+
+nn::StepContext EngineCore::begin_step(const Works& works) {
+  std::vector<int64_t> positions, lengths;
+  std::vector<nn::PagedChunk> chunks;
+  for (const auto& [sequence, count] : works) {
+    chunks.push_back({{sequence->computed, sequence->computed + count}, sequence->pages});
+    for (int64_t i = 0; i < count; ++i) {
+      positions.push_back(sequence->computed + i);
+      // However the prompt is cut, its tokens go by its whole length; later ones by theirs.
+      lengths.push_back(std::max(positions.back() + 1, sequence->prompt_size()));
+    }
+  }
+  store_.begin_step(chunks);
+  nn::StepContext context = nn::make_step_context(1, std::ssize(positions), options_.device);
+  context.positions = row_of(positions).to(options_.device);
+  context.lengths = row_of(lengths);
+  context.key_values = &store_;
+  return context;
+}
+
+void EngineCore::score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const {
+  at::parallel_for(0, std::ssize(rows), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      auto& [sequence, row, position] = rows[i];
+      if (position >= sequence->prompt_size() || !sequence->wants_prompt_logprobs()) continue;
+      sequence->prompt_logprobs[position] =
+          with_logprobs(logits[i].to(at::kDouble), sequence->request.prompt[position],
+                        sequence->request.prompt_logprobs);
+    }
+  });
+}
+
+// For each row that a token is drawn from. Those that a constraint restricts come after the others,
+// on this thread.
+auto EngineCore::choose(const at::Tensor& logits, const std::vector<WantedRow>& rows) const
+    -> std::vector<Choice> {
+  std::vector<Choice> choices(rows.size());
+  const auto choose_row = [&](int64_t i) {
+    const Sequence& sequence = *rows[i].sequence;
+    if (rows[i].position != sequence.size() || sequence.request.max_new_tokens == 0) return;
+    try {
+      choices[i] = choose(logits[i], sequence);
+    } catch (const std::exception& error) {
+      choices[i].error = error.what();
+    }
+  };
+  const auto is_constrained = [&](int64_t i) {
+    return rows[i].sequence->request.constraint != nullptr;
+  };
+  at::parallel_for(0, std::ssize(rows), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (!is_constrained(i)) choose_row(i);
+    }
+  });
+  for (int64_t i = 0; i < std::ssize(rows); ++i) {
+    if (is_constrained(i)) choose_row(i);
+  }
+  return choices;
+}
+
+auto EngineCore::choose(const at::Tensor& logits, const Sequence& sequence) -> Choice {
+  const Request& request = sequence.request;
+  const at::Tensor raw = logits.to(at::kDouble);
+  at::Tensor processed = request.logprobs >= 0 ? raw.clone() : raw;
+  if (request.constraint) request.constraint->apply(processed);
+  process_logits(processed, request.sampling, {request.prompt, sequence.generated()},
+                 request.end_tokens);
+  const int32_t token = sample(processed, request.sampling, sequence.size());
+  if (request.logprobs < 0) return {{.token = token}};
+  return {with_logprobs(raw, token, request.logprobs)};
+}
+
+void EngineCore::deliver(Sequence& sequence, const Choice& choice) {
+  guarded(sequence.id, [&] {
+    if (!sequence.prompt_done) finish_prompt(sequence);
+    if (sequence.request.max_new_tokens == 0) return end(sequence.id, FinishReason::length);
+    if (!choice.error.empty()) return end(sequence.id, FinishReason::failed, choice.error);
+    accept(sequence, choice.token);
+  });
+}
+
+void EngineCore::finish_prompt(Sequence& sequence) {
+  sequence.prompt_done = true;
+  sequence.first_token = Clock::now();
+  counts_.prompt_tokens += sequence.prompt_size();
+  if (sequence.request.prompt_logprobs < 0) return;
+  if (sequence.request.on_prompt) sequence.request.on_prompt(sequence.prompt_logprobs);
+  sequence.prompt_logprobs.clear();
+}
+
+void EngineCore::accept(Sequence& sequence, const GeneratedToken& token) {
+  const Request& request = sequence.request;
+  if (std::ranges::find(request.end_tokens, token.token) != request.end_tokens.end()) {
+    return end(sequence.id, FinishReason::stop);
+  }
+  if (request.constraint) request.constraint->accept(token.token);
+  sequence.tokens.push_back(token.token);
+  ++sequence.usage.completion_tokens;
+  ++counts_.generated_tokens;
+  const bool goes_on = !request.on_token || request.on_token(token);
+  if (!goes_on || (request.constraint && request.constraint->finished())) {
+    return end(sequence.id, FinishReason::stop);
+  }
+  if (sequence.usage.completion_tokens >= request.max_new_tokens ||
+      sequence.size() >= options_.max_model_len) {
+    end(sequence.id, FinishReason::length);
+  }
+}
+
+template <typename Run>
+void EngineCore::guarded(uint64_t id, const Run& run) {
+  try {
+    run();
+  } catch (const std::exception& error) {
+    end(id, FinishReason::failed, error.what());
+  }
+}
+
+void EngineCore::end(uint64_t id, FinishReason reason, const std::string& error) {
+  const std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
+  if (!sequence) return;
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point started = sequence->has_started ? sequence->started : now;
+  const Clock::time_point first = sequence->prompt_done ? sequence->first_token : now;
+  Usage& usage = sequence->usage;
+  usage.prompt_tokens = sequence->prompt_size();
+  usage.queue_seconds = seconds_between(sequence->submitted, started);
+  usage.prefill_seconds = seconds_between(started, first);
+  usage.decode_seconds = seconds_between(first, now);
+  ++counts_.finished[static_cast<size_t>(reason)];
+  try {
+    if (sequence->request.on_finish) sequence->request.on_finish(reason, usage, error);
+  } catch (const std::exception& thrown) {
+    log::warn("a request's on_finish: {}", thrown.what());
+  }
+}
+
+EngineStatistics EngineCore::statistics() const {
+  EngineStatistics now = counts_;
+  now.running = scheduler_.running();
+  now.waiting = scheduler_.waiting();
+  now.pages = scheduler_.pages().size();
+  now.pages_in_use = scheduler_.pages().in_use();
+  now.page_size = options_.page_size;
+  now.prefix_queries = scheduler_.prefix_queries();
+  now.prefix_hits = scheduler_.prefix_hits();
+  now.preemptions = scheduler_.preemptions();
+  return now;
+}
+
+}  // namespace colossal::serve

@@ -1,0 +1,69 @@
+// What the engine does in a step, without its thread: one forward pass, and what follows from it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "colossal/models/language_model.h"
+#include "colossal/nn/paged_key_value_store.h"
+#include "colossal/serve/engine.h"
+#include "colossal/serve/scheduler.h"
+
+namespace colossal::serve {
+
+// Of all layers' keys and values.
+int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts);
+
+class EngineCore {
+ public:
+  // options: resolved.
+  EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
+             const EngineOptions& options);
+
+  void add(std::unique_ptr<Sequence> sequence);
+  void cancel(uint64_t id);
+  void end_all(FinishReason reason, const std::string& error);
+  bool idle() const { return scheduler_.empty(); }
+  // One forward pass. An error of the model ends the requests that it worked on with `failed`.
+  void step();
+  EngineStatistics statistics() const;
+
+ private:
+  // A row of logits that somebody wants.
+  struct WantedRow {
+    Sequence* sequence;
+    int64_t row;       // of the step's tokens
+    int64_t position;  // of the token that the logits are for
+  };
+  struct Choice {
+    GeneratedToken token{};
+    std::string error{};
+  };
+  using Works = std::vector<Scheduler::Work>;
+
+  void run(const Works& works);
+  std::vector<WantedRow> wanted_rows(const Works& works) const;
+  // [rows, vocabulary] on the host.
+  at::Tensor forward(const Works& works, const std::vector<WantedRow>& rows);
+  nn::StepContext begin_step(const Works& works);
+  void score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
+  std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
+  static Choice choose(const at::Tensor& logits, const Sequence& sequence);
+  void finish_prompt(Sequence& sequence);
+  void deliver(Sequence& sequence, const Choice& choice);
+  void accept(Sequence& sequence, const GeneratedToken& token);
+  // run(); an exception ends the request with `failed`.
+  template <typename Run>
+  void guarded(uint64_t id, const Run& run);
+  void end(uint64_t id, FinishReason reason, const std::string& error = "");
+
+  models::LanguageModel& model_;
+  models::ModelFacts facts_;
+  EngineOptions options_;
+  nn::PagedKeyValueStore store_;
+  Scheduler scheduler_;
+  EngineStatistics counts_;
+};
+
+}  // namespace colossal::serve

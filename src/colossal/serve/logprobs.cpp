@@ -1,0 +1,29 @@
+#include "colossal/serve/logprobs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace colossal::serve {
+
+GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t most_likely) {
+  const double* values = logits.const_data_ptr<double>();
+  const int64_t vocabulary = logits.numel();
+  const double most = *std::max_element(values, values + vocabulary);
+  double sum = 0;
+  for (int64_t i = 0; i < vocabulary; ++i) sum += std::exp(values[i] - most);
+  const double logsumexp = most + std::log(sum);
+  GeneratedToken described{token, values[token] - logsumexp};
+  std::vector<int32_t> tokens(vocabulary);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const int64_t count = std::min(most_likely, vocabulary);
+  std::partial_sort(
+      tokens.begin(), tokens.begin() + count, tokens.end(),
+      [&](int32_t a, int32_t b) { return values[a] != values[b] ? values[a] > values[b] : a < b; });
+  for (int64_t i = 0; i < count; ++i) {
+    described.top.push_back({tokens[i], values[tokens[i]] - logsumexp});
+  }
+  return described;
+}
+
+}  // namespace colossal::serve

@@ -1,0 +1,189 @@
+#include "colossal/serve/scheduler.h"
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+
+namespace colossal::serve {
+
+Scheduler::Scheduler(const SchedulerOptions& options, int64_t pages,
+                     std::function<void(int64_t, int64_t)> copy_page)
+    : options_(options), pages_(pages), copy_page_(std::move(copy_page)) {}
+
+void Scheduler::add(std::unique_ptr<Sequence> sequence) {
+  const auto order = sequence->order();
+  waiting_.emplace(order, std::move(sequence));
+}
+
+std::vector<Scheduler::Work> Scheduler::schedule() {
+  int64_t budget = options_.max_batch_tokens;
+  Works works;
+  const int64_t preemptions_before = preemptions_;
+  for (const bool single : {true, false}) {
+    std::vector<Sequence*> in_order;
+    for (const auto& [order, sequence] : running_) {
+      if ((sequence->pending() == 1) == single) in_order.push_back(sequence.get());
+    }
+    for (Sequence* sequence : in_order) {
+      if (running_.contains(sequence->order())) continue_running(*sequence, budget, works);
+    }
+  }
+  // Pages that one has just given back are not for another one that comes later.
+  if (preemptions_ == preemptions_before) {
+    while (budget > 0 && !waiting_.empty() && running() < options_.max_num_seqs &&
+           admit_first(budget, works)) {
+    }
+  }
+  std::vector<Work> chosen;
+  for (const auto& [order, work] : works) chosen.push_back(work);
+  std::ranges::stable_partition(chosen, [](const Work& work) { return work.count == 1; });
+  return chosen;
+}
+
+void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& works) {
+  const int64_t count = chunk_of(sequence, budget);
+  if (count == 0) return;
+  while (!reserve(sequence, sequence.computed + count)) {
+    Sequence& last = *running_.rbegin()->second;
+    if (const auto work = works.find(last.order()); work != works.end()) {
+      budget += work->second.count;
+    }
+    const bool is_itself = &last == &sequence;
+    preempt(last, works);
+    if (is_itself) return;
+  }
+  budget -= count;
+  works[sequence.order()] = {&sequence, count};
+}
+
+bool Scheduler::admit_first(int64_t& budget, Works& works) {
+  Sequence& sequence = *waiting_.begin()->second;
+  if (options_.prefix_cache && !sequence.wants_prompt_logprobs()) find_prefix(sequence);
+  const int64_t missing = pages_for(sequence.size() + 1) - std::ssize(sequence.pages);
+  if (missing > pages_.available()) {
+    release(sequence);
+    return false;
+  }
+  if (!sequence.has_started) {
+    sequence.has_started = true;
+    sequence.started = Sequence::Clock::now();
+    sequence.usage.cached_tokens = sequence.computed;
+    if (options_.prefix_cache) prefix_queries_ += sequence.prompt_size();
+    prefix_hits_ += sequence.computed;
+  }
+  const int64_t count = chunk_of(sequence, budget);
+  COLOSSAL_CHECK(reserve(sequence, sequence.computed + count), "{} pages for {} tokens",
+                 pages_.available(), count);
+  budget -= count;
+  works[sequence.order()] = {&sequence, count};
+  running_.insert(waiting_.extract(waiting_.begin()));
+  return true;
+}
+
+// All tokens but the last may be found: its logits are needed.
+void Scheduler::find_prefix(Sequence& sequence) {
+  const int64_t size = options_.page_size;
+  const std::span<const int32_t> tokens(sequence.tokens);
+  while (sequence.computed + size <= sequence.size()) {
+    const auto found =
+        pages_.find(sequence.prefix, sequence.salt, tokens.subspan(sequence.computed, size));
+    if (!found) break;
+    pages_.share(found->page);
+    sequence.pages.push_back(found->page);
+    sequence.prefix = found->prefix;
+    ++sequence.kept_pages;
+    sequence.computed += size;
+    if (sequence.computed == sequence.size()) own_last_page(sequence);
+  }
+}
+
+void Scheduler::own_last_page(Sequence& sequence) {
+  const int64_t shared = sequence.pages.back();
+  sequence.pages.pop_back();
+  --sequence.kept_pages;
+  sequence.computed -= options_.page_size;
+  // What the pages before it hold, found once more by its own number.
+  sequence.prefix = 0;
+  for (int64_t page = 0; page < sequence.kept_pages; ++page) {
+    const std::span<const int32_t> tokens(sequence.tokens);
+    sequence.prefix = pages_
+                          .find(sequence.prefix, sequence.salt,
+                                tokens.subspan(page * options_.page_size, options_.page_size))
+                          ->prefix;
+  }
+  if (pages_.available() > 0) {
+    const int64_t own = pages_.take();
+    copy_page_(shared, own);
+    sequence.pages.push_back(own);
+    sequence.computed = sequence.size() - 1;
+  }
+  pages_.release(shared);
+}
+
+int64_t Scheduler::chunk_of(const Sequence& sequence, int64_t budget) const {
+  const int64_t most =
+      sequence.wants_prompt_logprobs() ? std::min(budget, options_.max_scored_tokens) : budget;
+  return std::min(most, sequence.pending());
+}
+
+void Scheduler::finish(const Work& work) {
+  Sequence& sequence = *work.sequence;
+  sequence.computed += work.count;
+  if (!options_.prefix_cache) return;
+  const int64_t size = options_.page_size;
+  const std::span<const int32_t> tokens(sequence.tokens);
+  for (; (sequence.kept_pages + 1) * size <= sequence.computed; ++sequence.kept_pages) {
+    sequence.prefix = pages_.keep(sequence.pages[sequence.kept_pages], sequence.prefix,
+                                  sequence.salt, tokens.subspan(sequence.kept_pages * size, size));
+  }
+}
+
+std::unique_ptr<Sequence> Scheduler::remove(uint64_t id) {
+  for (Sequences* sequences : {&running_, &waiting_}) {
+    const auto found =
+        std::ranges::find_if(*sequences, [&](const auto& entry) { return entry.second->id == id; });
+    if (found == sequences->end()) continue;
+    std::unique_ptr<Sequence> sequence = std::move(found->second);
+    sequences->erase(found);
+    release(*sequence);
+    return sequence;
+  }
+  return nullptr;
+}
+
+std::vector<uint64_t> Scheduler::ids() const {
+  std::vector<uint64_t> all;
+  for (const Sequences* sequences : {&running_, &waiting_}) {
+    for (const auto& [order, sequence] : *sequences) all.push_back(sequence->id);
+  }
+  return all;
+}
+
+int64_t Scheduler::pages_for(int64_t tokens) const {
+  return (tokens + options_.page_size - 1) / options_.page_size;
+}
+
+bool Scheduler::reserve(Sequence& sequence, int64_t tokens) {
+  const int64_t missing = pages_for(tokens) - std::ssize(sequence.pages);
+  if (missing > pages_.available()) return false;
+  for (int64_t page = 0; page < missing; ++page) sequence.pages.push_back(pages_.take());
+  return true;
+}
+
+// The last page first: a beginning without its end may be found again, an end without its beginning
+// may not, and what was released first is forgotten first.
+void Scheduler::release(Sequence& sequence) {
+  for (; !sequence.pages.empty(); sequence.pages.pop_back()) pages_.release(sequence.pages.back());
+  sequence.computed = 0;
+  sequence.kept_pages = 0;
+  sequence.prefix = 0;
+}
+
+void Scheduler::preempt(Sequence& sequence, Works& works) {
+  ++preemptions_;
+  works.erase(sequence.order());
+  release(sequence);
+  waiting_.insert(running_.extract(sequence.order()));
+}
+
+}  // namespace colossal::serve

@@ -1,0 +1,84 @@
+// Decides which tokens of which sequences a step works on, and which pages they have.
+//
+// First come the sequences that generate, one token each, then chunks of those that are being read,
+// then new ones, as far as the tokens of a step and the pages reach; in each group by priority and
+// arrival. Where pages do not reach for a running sequence, the last one of all gives its pages
+// back and waits at its place in the order; what it had computed is computed again, but for what is
+// still kept.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "colossal/serve/page_pool.h"
+#include "colossal/serve/sequence.h"
+
+namespace colossal::serve {
+
+struct SchedulerOptions {
+  int64_t page_size = 16;
+  int64_t max_num_seqs = 64;
+  int64_t max_batch_tokens = 512;
+  int64_t max_scored_tokens = 512;  // of a chunk whose log-probabilities are asked for
+  bool prefix_cache = true;
+};
+
+class Scheduler {
+ public:
+  // The next `count` tokens of a sequence.
+  struct Work {
+    Sequence* sequence = nullptr;
+    int64_t count = 0;
+  };
+
+  // copy_page(from, to): copies keys and values.
+  Scheduler(const SchedulerOptions& options, int64_t pages,
+            std::function<void(int64_t, int64_t)> copy_page);
+
+  void add(std::unique_ptr<Sequence> sequence);
+  // The work of a step; single tokens first. Empty: nothing waits or runs.
+  std::vector<Work> schedule();
+  // After the step, for each work: its keys and values are in the pages.
+  void finish(const Work& work);
+  // Takes a sequence out, its pages given back; null: there is none of this id.
+  std::unique_ptr<Sequence> remove(uint64_t id);
+  std::vector<uint64_t> ids() const;  // of all that run or wait
+
+  bool empty() const { return running_.empty() && waiting_.empty(); }
+  int64_t running() const { return std::ssize(running_); }
+  int64_t waiting() const { return std::ssize(waiting_); }
+  const PagePool& pages() const { return pages_; }
+  int64_t preemptions() const { return preemptions_; }
+  int64_t prefix_queries() const { return prefix_queries_; }
+  int64_t prefix_hits() const { return prefix_hits_; }
+
+ private:
+  using Sequences = std::map<std::pair<int, uint64_t>, std::unique_ptr<Sequence>>;
+  // By the order of its sequence.
+  using Works = std::map<std::pair<int, uint64_t>, Work>;
+
+  int64_t pages_for(int64_t tokens) const;
+  // Whether there are pages for so many first tokens now.
+  bool reserve(Sequence& sequence, int64_t tokens);
+  void release(Sequence& sequence);
+  void preempt(Sequence& sequence, Works& works);
+  // Works on the next tokens of a running sequence, as far as `budget` goes.
+  void continue_running(Sequence& sequence, int64_t& budget, Works& works);
+  // Whether the first of those that wait runs from now on.
+  bool admit_first(int64_t& budget, Works& works);
+  void find_prefix(Sequence& sequence);
+  // The token after what was found is computed into the last page, which others may use as well.
+  void own_last_page(Sequence& sequence);
+  int64_t chunk_of(const Sequence& sequence, int64_t budget) const;
+
+  SchedulerOptions options_;
+  PagePool pages_;
+  std::function<void(int64_t, int64_t)> copy_page_;
+  Sequences running_, waiting_;
+  int64_t preemptions_ = 0, prefix_queries_ = 0, prefix_hits_ = 0;
+};
+
+}  // namespace colossal::serve

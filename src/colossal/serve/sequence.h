@@ -1,0 +1,48 @@
+// A request as the engine works on it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "colossal/serve/page_pool.h"
+#include "colossal/serve/request.h"
+
+namespace colossal::serve {
+
+struct Sequence {
+  using Clock = std::chrono::steady_clock;
+
+  uint64_t id = 0;  // in order of arrival
+  Request request{};
+  std::string salt{};             // of the pages that it may share
+  std::vector<int32_t> tokens{};  // the prompt, and what was generated
+
+  int64_t computed = 0;          // so many first tokens have their keys and values in `pages`
+  std::vector<int64_t> pages{};  // from the first position on
+  int64_t kept_pages = 0;        // so many first pages are those of `prefix`
+  PagePool::Prefix prefix = 0;
+
+  std::vector<std::optional<GeneratedToken>> prompt_logprobs{};
+  bool prompt_done = false;  // the first logits were there
+
+  Usage usage{};
+  Clock::time_point submitted{}, started{}, first_token{};
+  bool has_started = false;
+
+  int64_t size() const { return std::ssize(tokens); }
+  int64_t prompt_size() const { return std::ssize(request.prompt); }
+  int64_t pending() const { return size() - computed; }
+  std::span<const int32_t> generated() const {
+    return std::span(tokens).subspan(request.prompt.size());
+  }
+  bool wants_prompt_logprobs() const { return request.prompt_logprobs >= 0 && !prompt_done; }
+
+  // What comes first is worked on first, and loses its pages last.
+  std::pair<int, uint64_t> order() const { return {request.priority, id}; }
+};
+
+}  // namespace colossal::serve

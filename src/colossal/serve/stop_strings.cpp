@@ -1,0 +1,41 @@
+#include "colossal/serve/stop_strings.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace colossal::serve {
+namespace {
+
+// The most last characters of the text that begin the string.
+size_t begun(std::string_view text, std::string_view string) {
+  size_t size = std::min(text.size(), string.size() - 1);
+  while (!text.ends_with(string.substr(0, size))) --size;
+  return size;
+}
+
+}  // namespace
+
+StopStrings::StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {
+  std::erase(strings_, "");
+}
+
+std::string StopStrings::push(std::string_view text) {
+  if (found_) return "";
+  held_ += text;
+  size_t first = std::string::npos, held = 0;
+  for (const std::string& string : strings_) {
+    first = std::min(first, held_.find(string));
+    held = std::max(held, begun(held_, string));
+  }
+  found_ = first != std::string::npos;
+  const size_t given = found_ ? first : held_.size() - held;
+  std::string before = held_.substr(0, given);
+  held_.erase(0, given);
+  return before;
+}
+
+std::string StopStrings::flush() {
+  return found_ ? "" : std::exchange(held_, "");
+}
+
+}  // namespace colossal::serve

@@ -1,0 +1,28 @@
+// Finds strings that end a text, over the borders of the pieces that it comes in.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace colossal::serve {
+
+class StopStrings {
+ public:
+  // Empty strings are left out.
+  explicit StopStrings(std::vector<std::string> strings);
+
+  // What of the text so far may be given out: all before the first stop string, and before what may
+  // become one. Empty once one was found.
+  std::string push(std::string_view text);
+  bool found() const { return found_; }
+  // The end: what was held back.
+  std::string flush();
+
+ private:
+  std::vector<std::string> strings_;
+  std::string held_;
+  bool found_ = false;
+};
+
+}  // namespace colossal::serve

@@ -1,0 +1,40 @@
+#include "colossal/serve/stop_strings.h"
+
+#include <gtest/gtest.h>
+
+namespace colossal::serve {
+namespace {
+
+// However the text is cut, the same comes out, and nothing of a stop string does.
+TEST(StopStrings, EndBeforeTheFirstOverAnyBorders) {
+  const std::string text = "one\n\ntwo ENDE END three";
+  for (const auto& [strings, expected] :
+       {std::pair<std::vector<std::string>, std::string>{{"END "}, "one\n\ntwo ENDE "},
+        {{"\n\n", "END"}, "one"},
+        {{"", "nowhere"}, text},
+        {{"three"}, "one\n\ntwo ENDE END "},
+        {{}, text}}) {
+    for (size_t size = 1; size <= text.size(); ++size) {
+      StopStrings stop(strings);
+      std::string given;
+      for (size_t begin = 0; begin < text.size(); begin += size) {
+        given += stop.push(text.substr(begin, size));
+        EXPECT_TRUE(expected.starts_with(given));
+      }
+      EXPECT_EQ(stop.found(), expected != text);
+      EXPECT_EQ(given + stop.flush(), expected);
+    }
+  }
+}
+
+TEST(StopStrings, HoldBackNoMoreThanWhatMayBecomeOne) {
+  StopStrings stop({"aab"});
+  EXPECT_EQ(stop.push("xa"), "x");
+  EXPECT_EQ(stop.push("a"), "");
+  EXPECT_EQ(stop.push("a"), "a");
+  EXPECT_EQ(stop.push("c"), "aac");
+  EXPECT_EQ(stop.flush(), "");
+}
+
+}  // namespace
+}  // namespace colossal::serve

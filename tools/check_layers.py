@@ -22,12 +22,13 @@ LEVELS = [
     ["booster"],
     ["plan", "serve"],
     ["tune", "cluster"],
+    ["server"],
     ["cli"],
 ]
 LEVEL_OF = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
 # Lower, but not to be known: serving works without training.
-FORBIDDEN = {"serve": {"booster"}}
+FORBIDDEN = {"serve": {"booster"}, "server": {"booster"}}
 
 # These compile without LibTorch.
 WITHOUT_LIBTORCH = {"base", "io", "text", "report"}

@@ -36,5 +36,18 @@ TEST(StopStrings, HoldBackNoMoreThanWhatMayBecomeOne) {
   EXPECT_EQ(stop.flush(), "");
 }
 
+TEST(StopStrings, IncludeTheOneThatEndsTheText) {
+  for (size_t size = 1; size <= 7; ++size) {
+    StopStrings stop({"END", "nowhere"}, /*include=*/true);
+    const std::string text = "two END";
+    std::string given;
+    for (size_t begin = 0; begin < text.size(); begin += size) {
+      given += stop.push(text.substr(begin, size));
+    }
+    EXPECT_TRUE(stop.found());
+    EXPECT_EQ(given + stop.flush(), text);
+  }
+}
+
 }  // namespace
 }  // namespace colossal::serve

@@ -22,6 +22,7 @@ void add_train(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_generate(CLI::App& app, int& exit_code);
+void add_serve(CLI::App& app, int& exit_code);
 void add_evaluate(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);

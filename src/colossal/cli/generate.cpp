@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
 
+#include "colossal/cli/chat.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/generate_file.h"
 #include "colossal/cli/inference_arguments.h"
@@ -19,6 +22,7 @@ namespace {
 struct GenerateArguments {
   std::string model;
   std::optional<std::string> prompt;
+  bool chat = false;
   GenerateFile file;  // its request is that of a prompt, too
   QuantizeArguments quantize;
   std::vector<std::string> flags;  // --section.key=value
@@ -59,8 +63,8 @@ void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
 
 void validate(const GenerateArguments& arguments) {
   const bool file = !arguments.file.input.empty() || !arguments.file.output.empty();
-  if (arguments.prompt.has_value() == file) {
-    throw ConfigError("give --prompt, or --input and --output");
+  if (arguments.prompt.has_value() + file + arguments.chat != 1) {
+    throw ConfigError("give --prompt, or --input and --output, or --chat for a conversation");
   }
   if (file && (arguments.file.input.empty() || arguments.file.output.empty())) {
     throw ConfigError("--input and --output go together");
@@ -72,6 +76,25 @@ void validate(const GenerateArguments& arguments) {
     throw ConfigError(fmt::format("--max-new-tokens={}: 1 or more is needed",
                                   arguments.file.request.max_new_tokens));
   }
+}
+
+// In the terminal, until it is ended there.
+void converse(const GenerateArguments& arguments) {
+  const auto config = parse_flags<InferenceConfig>(arguments.flags);
+  const auto quantization = resolve_quantization(arguments.quantize);
+  validate(arguments);
+  prepare(config);
+  cluster::SignalQueue interrupts(std::array{SIGINT});  // before there are other threads
+  const models::ModelSpecification specification =
+      resolve_trained_model(arguments.model, "generate");
+  const models::ModelFacts& facts = specification.facts;
+  server::ServedModel served(arguments.model, arguments.model, facts.positions, facts.vocabulary);
+  const at::Device device = comm::device_alone("auto");
+  const auto model = open_model(specification, config, device, quantization);
+  serve::Engine engine(**model, facts,
+                       {.max_num_seqs = 1, .type = model->type(), .device = device});
+  served.set_max_length(engine.options().max_model_len);
+  chat(engine, served, interrupts, arguments.file.request);
 }
 
 void generate(GenerateArguments& arguments) {
@@ -122,6 +145,9 @@ void add_generate(CLI::App& app, int&) {
   command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
       ->required();
   command->add_option("--prompt", arguments->prompt, "text to continue");
+  command->add_flag("--chat", arguments->chat,
+                    "a conversation in the terminal, by the model's chat template: /reset begins "
+                    "anew, /exit ends, Ctrl-C stops an answer");
   GenerateFile& file = arguments->file;
   command->add_option("--input", file.input,
                       "lines {\"prompt\": \"...\"} to continue, many at once");
@@ -142,7 +168,7 @@ void add_generate(CLI::App& app, int&) {
   command->footer(help_of_keys<InferenceConfig>);
   command->callback([arguments, command] {
     arguments->flags = command->remaining();
-    generate(*arguments);
+    arguments->chat ? converse(*arguments) : generate(*arguments);
   });
 }
 

@@ -103,13 +103,15 @@ std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& a
 
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
-    at::Device device, const std::optional<ops::Quantization>& quantization) {
+    at::Device device, const std::optional<ops::Quantization>& quantization,
+    std::function<void(int64_t, int64_t)> progress) {
   auto model = std::make_unique<serve::InferenceModel>(
       specification, serve::InferenceOptions{.type = resolve_type(specification.weights, config),
                                              .device = device,
                                              .tiers = resolve_tiers(config),
                                              .table_rows = config.table_rows,
-                                             .quantization = quantization});
+                                             .quantization = quantization,
+                                             .progress = std::move(progress)});
   if (quantization) log::info("weights: {}", format_bytes(model->weight_bytes()));
   const std::string offload = model->describe_offload();
   if (!offload.empty()) log::info("{}", offload);

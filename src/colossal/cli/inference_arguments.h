@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,7 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
 // bytes they are if they are quantised.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
-    at::Device device, const std::optional<ops::Quantization>& quantization = std::nullopt);
+    at::Device device, const std::optional<ops::Quantization>& quantization = std::nullopt,
+    std::function<void(int64_t done, int64_t total)> progress = {});
 
 }  // namespace colossal::cli

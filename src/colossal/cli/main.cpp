@@ -1,4 +1,5 @@
-// colossal: trains, plans, generates, evaluates, checks, launches. See command.h for exit codes.
+// colossal: trains, plans, generates, serves, evaluates, checks, launches. See command.h for exit
+// codes.
 #include <c10/util/Exception.h>
 
 #include <fmt/ranges.h>
@@ -81,6 +82,7 @@ int run(int argc, char** argv) {
   add_tune(app, exit_code);
   add_plan(app, exit_code);
   add_generate(app, exit_code);
+  add_serve(app, exit_code);
   add_evaluate(app, exit_code);
   add_check(app, exit_code);
   add_run(app, exit_code);
@@ -138,6 +140,7 @@ int run_and_report(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
-  if (command != "train" && command != "run") colossal::cli::release_held_signals();
+  if (command != "train" && command != "run" && command != "serve")
+    colossal::cli::release_held_signals();
   return colossal::cli::run_and_report(argc, argv);
 }

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/checkpoint/weights.h"
@@ -76,9 +78,15 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
   if (!options.tiers.parameters.all_on_device()) order = record_order(specification, options);
   parts_ = std::make_unique<Parts>(specification, options, comm::single_world(options.device),
                                    options.device, order);
+  const auto total = static_cast<int64_t>(parts_->build.parameters().size());
+  int64_t asked = 0;  // each tensor is asked for to check the folder, and again to be read
   checkpoint::read_weights(
       specification.weights, parts_->weights.parameters(), parts_->weights,
-      [&](const std::string& name) { return models::slice_in_files(specification, name); },
+      [&](const std::string& name) {
+        if (options.progress)
+          options.progress(std::clamp<int64_t>(++asked - total, 0, total), total);
+        return models::slice_in_files(specification, name);
+      },
       [&](const std::string& name) { return models::spare_tensor(specification, name); },
       {.parameters = select(parts_->build.parameters(), options, /*quantized=*/true),
        .take = [&](nn::Parameter& parameter, const at::Tensor& weights) {

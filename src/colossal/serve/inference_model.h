@@ -2,6 +2,7 @@
 // they rest, and brought to the device for their uses.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@ struct InferenceOptions {
   // most window_bytes of them are on the device, or two chunks; half as much comes from NVMe.
   int64_t chunk_bytes = int64_t{4} << 20;
   int64_t window_bytes = int64_t{24} << 20;
+  // Called while the weights are read, with how many of how many tensors are done.
+  std::function<void(int64_t done, int64_t total)> progress = {};
 };
 
 class InferenceModel {

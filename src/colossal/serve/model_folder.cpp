@@ -48,6 +48,27 @@ std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
   return {tokenizer.end_of_text()};
 }
 
+SamplingOptions default_sampling(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "generation_config.json";
+  SamplingOptions options;
+  const auto read = [&](const char* name, auto& value) {
+    const nlohmann::json found = read_field(file, name);
+    if (found.is_null()) return;
+    if (!found.is_number()) {
+      throw ConfigError(
+          fmt::format("{}: {} = {}: must be a number", file.string(), name, io::show_value(found)));
+    }
+    value = found.get<std::decay_t<decltype(value)>>();
+  };
+  read("temperature", options.temperature);
+  read("top_k", options.top_k);
+  read("top_p", options.top_p);
+  read("min_p", options.min_p);
+  read("typical_p", options.typical_p);
+  read("repetition_penalty", options.repetition_penalty);
+  return options;
+}
+
 at::ScalarType compute_type(const std::filesystem::path& folder) {
   std::string name;
   for (const char* field : {"dtype", "torch_dtype"}) {

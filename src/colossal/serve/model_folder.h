@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "colossal/serve/sampling.h"
 #include "colossal/text/tokenizer.h"
 
 namespace colossal::serve {
@@ -15,6 +16,10 @@ namespace colossal::serve {
 // else that of config.json, else the tokenizer's. Throws ConfigError where it is neither.
 std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
                                 const text::Tokenizer& tokenizer);
+
+// What generation_config.json says of temperature, top_k, top_p, min_p, typical_p and
+// repetition_penalty; the defaults of the rest. Throws ConfigError for what is no number.
+SamplingOptions default_sampling(const std::filesystem::path& folder);
 
 // The type to compute in: the "dtype" of config.json, else that of the first tensor; bf16 for fp16.
 // Throws ConfigError for a type in which nothing is computed here.

@@ -15,20 +15,22 @@ size_t begun(std::string_view text, std::string_view string) {
 
 }  // namespace
 
-StopStrings::StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {
+StopStrings::StopStrings(std::vector<std::string> strings, bool include)
+    : strings_(std::move(strings)), include_(include) {
   std::erase(strings_, "");
 }
 
 std::string StopStrings::push(std::string_view text) {
   if (found_) return "";
   held_ += text;
-  size_t first = std::string::npos, held = 0;
+  size_t first = std::string::npos, length = 0, held = 0;
   for (const std::string& string : strings_) {
-    first = std::min(first, held_.find(string));
+    const size_t found = held_.find(string);
+    if (found < first) first = found, length = string.size();
     held = std::max(held, begun(held_, string));
   }
   found_ = first != std::string::npos;
-  const size_t given = found_ ? first : held_.size() - held;
+  const size_t given = found_ ? first + (include_ ? length : 0) : held_.size() - held;
   std::string before = held_.substr(0, given);
   held_.erase(0, given);
   return before;

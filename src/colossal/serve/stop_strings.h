@@ -9,8 +9,8 @@ namespace colossal::serve {
 
 class StopStrings {
  public:
-  // Empty strings are left out.
-  explicit StopStrings(std::vector<std::string> strings);
+  // Empty strings are left out. include: the string that ended the text is part of it.
+  explicit StopStrings(std::vector<std::string> strings, bool include = false);
 
   // What of the text so far may be given out: all before the first stop string, and before what may
   // become one. Empty once one was found.
@@ -22,6 +22,7 @@ class StopStrings {
  private:
   std::vector<std::string> strings_;
   std::string held_;
+  bool include_;
   bool found_ = false;
 };
 

@@ -162,6 +162,7 @@ class Parser {
     return value;
   }
 
+  // An operand that is read after what it is an operand of.
   class Deferred : public Expression {
    public:
     using Expression::Expression;

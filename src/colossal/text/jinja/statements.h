@@ -59,7 +59,7 @@ class Set : public Statement {
   ExpressionPointer value_;
 };
 
-// What a block writes, passed through filters: an operand of theirs that is told later.
+// What a block of statements writes, as a value.
 class Written : public Expression {
  public:
   Written(int line, Block body) : Expression(line), body_(std::move(body)) {}

@@ -1,0 +1,70 @@
+// One answer to a prompt while it is made: tokens become text, up to a stop string.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "colossal/serve/engine.h"
+#include "colossal/serve/stop_strings.h"
+#include "colossal/server/generation_request.h"
+#include "colossal/text/streaming_decoder.h"
+
+namespace colossal::server {
+
+// A token with its log-probability and those beside it, and where its text begins.
+struct LoggedToken {
+  std::optional<serve::GeneratedToken>
+      token;  // none: the first of a prompt, which nothing precedes
+  int32_t id = 0;
+  int64_t offset = 0;  // in characters of the answer's text
+};
+
+// What came since it was last taken.
+struct AnswerDelta {
+  std::string text;
+  std::vector<LoggedToken> logged;  // where log-probabilities were asked for
+  std::vector<int32_t> tokens;
+  bool empty() const { return text.empty() && logged.empty() && tokens.empty(); }
+};
+
+class Answer {
+ public:
+  Answer(const GenerationRequest& request, const GenerationRequest::Prompt& prompt,
+         const ServedModel& model);
+
+  // For `echo`: the prompt comes first. tokens: as the engine gives them, or empty without
+  // log-probabilities.
+  void echo(const std::vector<std::optional<serve::GeneratedToken>>& tokens);
+  // False: a stop string ended it with this token.
+  bool take(const serve::GeneratedToken& token);
+  // Gives out what was held back.
+  void finish(serve::FinishReason reason, const serve::Usage& usage);
+
+  bool finished() const { return reason_.has_value(); }
+  const char* finish_reason() const;  // "stop", "length"
+  const serve::Usage& usage() const { return usage_; }
+  int64_t num_tokens() const { return num_tokens_; }
+  AnswerDelta take_delta();
+  // The same for a stream, in which log-probabilities wait for the text that they belong to.
+  AnswerDelta take_delta_if_text();
+
+  bool introduced = false;  // in a stream: an event has said who speaks
+
+ private:
+  void append(std::string_view text);
+  void log(std::optional<serve::GeneratedToken> token, int32_t id);
+
+  const GenerationRequest& request_;
+  const GenerationRequest::Prompt& prompt_;
+  const ServedModel& model_;
+  text::StreamingDecoder decoder_;
+  serve::StopStrings stop_;
+  AnswerDelta delta_;
+  int64_t length_ = 0;  // characters so far, those held back included
+  int64_t num_tokens_ = 0;
+  std::optional<serve::FinishReason> reason_;
+  serve::Usage usage_;
+};
+
+}  // namespace colossal::server

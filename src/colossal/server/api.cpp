@@ -1,0 +1,236 @@
+#include "colossal/server/api.h"
+
+#include <array>
+
+#include "colossal/base/log.h"
+#include "colossal/io/json.h"
+#include "colossal/server/chat_page.h"
+#include "colossal/server/completion.h"
+#include "colossal/server/generation_request.h"
+
+namespace colossal::server {
+namespace {
+
+constexpr size_t kMaxNotedFields = 100;
+
+// Takes equally long wherever they differ, so that a key cannot be found letter by letter.
+bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
+  unsigned difference = given.size() == wanted.size() ? 0 : 1;
+  for (size_t i = 0; i < given.size(); ++i) {
+    difference |= static_cast<unsigned char>(given[i]) ^
+                  static_cast<unsigned char>(wanted.empty() ? 0 : wanted[i % wanted.size()]);
+  }
+  return difference == 0;
+}
+
+std::string header(const HttpRequest& request, const char* name) {
+  const auto found = request.headers.find(name);
+  return found == request.headers.end() ? std::string() : found->second;
+}
+
+void send_json(Reply& reply, const Json& json) {
+  reply.send(200, "application/json", to_text(json));
+}
+
+// Pages of other sites could have a browser send forms and texts here: they cannot send JSON
+// without being asked for it first, and say whose they are.
+void refuse_other_sites(const HttpRequest& request) {
+  const std::string origin = header(request, "origin");
+  if (!origin.empty() && origin.substr(origin.find("//") + 2) != header(request, "host")) {
+    throw ApiError(403, "pages of other sites may not use this server");
+  }
+  if (request.method == "POST" &&
+      !header(request, "content-type").starts_with("application/json")) {
+    throw ApiError(415, "send the body as \"Content-Type: application/json\"");
+  }
+}
+
+ApiError come_again(const char* message, int seconds) {
+  ApiError error(503, message);
+  error.retry_after = seconds;
+  return error;
+}
+
+// Counts what is answered.
+class CountedReply : public Reply {
+ public:
+  CountedReply(std::shared_ptr<Reply> reply, Metrics& metrics)
+      : reply_(std::move(reply)), metrics_(metrics) {}
+  void send(int status, std::string_view content_type, std::string body, Headers headers) override {
+    metrics_.answered(status);
+    reply_->send(status, content_type, std::move(body), std::move(headers));
+  }
+  void write_event(std::string_view event) override { reply_->write_event(event); }
+  void end_stream() override {
+    metrics_.answered(200);
+    reply_->end_stream();
+  }
+  void on_abandoned(std::function<void()> action) override {
+    reply_->on_abandoned(std::move(action));
+  }
+
+ private:
+  std::shared_ptr<Reply> reply_;
+  Metrics& metrics_;
+};
+
+}  // namespace
+
+struct Api::Route {
+  std::string_view method, path;
+  Action action;
+  bool is_open = false;    // without a key, and before the model is there
+  bool is_prefix = false;  // the path goes on
+};
+
+const Api::Route* Api::find_route(const HttpRequest& request) {
+  static constexpr std::array<Route, 9> kRoutes{{
+      {"GET", "/", &Api::page, true},
+      {"GET", "/health", &Api::health, true},
+      {"GET", "/metrics", &Api::metrics},
+      {"GET", "/v1/models", &Api::models},
+      {"GET", "/v1/models/", &Api::models, false, true},
+      {"POST", "/v1/completions", &Api::completions},
+      {"POST", "/v1/chat/completions", &Api::chat_completions},
+      {"POST", "/tokenize", &Api::tokenize},
+      {"POST", "/detokenize", &Api::detokenize},
+  }};
+  const Route* other_method = nullptr;
+  for (const Route& route : kRoutes) {
+    const bool fits =
+        route.is_prefix ? request.path.starts_with(route.path) : request.path == route.path;
+    if (fits && route.method == request.method) return &route;
+    if (fits) other_method = &route;
+  }
+  if (other_method) {
+    throw ApiError(405, fmt::format("{} takes {}", other_method->path, other_method->method));
+  }
+  throw ApiError(404, fmt::format("there is no {}", io::quote_text(request.path)));
+}
+
+void Api::begin_serving(const ServedModel& model, serve::Engine& engine, Metrics& metrics) {
+  model_ = &model;
+  engine_ = &engine;
+  metrics_ = &metrics;
+  ready_ = true;
+}
+
+void Api::authorize(const HttpRequest& request) const {
+  if (key_.empty()) return;
+  const std::string given = header(request, "authorization");
+  const std::string_view scheme = "Bearer ";
+  if (!given.starts_with(scheme) ||
+      !equal_in_constant_time(std::string_view(given).substr(scheme.size()), key_)) {
+    throw ApiError(401, "this server needs its key: \"Authorization: Bearer KEY\"");
+  }
+}
+
+void Api::require_ready() const {
+  if (!ready_) throw come_again("the model is being loaded", 1);
+  if (draining_) throw come_again("the server stops", 5);
+}
+
+void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
+  if (ready_) reply = std::make_shared<CountedReply>(std::move(reply), *metrics_);
+  try {
+    const Route* route = find_route(request);
+    refuse_other_sites(request);
+    if (!route->is_open) {
+      authorize(request);
+      require_ready();
+    }
+    (this->*route->action)(request, reply);
+  } catch (const ApiError& error) {
+    log::info("peer={} method={} path={} status={} error={}", request.peer, request.method,
+              io::quote_text(request.path), error.status, io::quote_text(error.what()));
+    send_error(*reply, error);
+  }
+}
+
+// Clients send more than any server knows; a misspelt field should still be seen.
+void Api::note_unknown(const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) {
+    if (noted_fields_.size() >= kMaxNotedFields || !noted_fields_.insert(field).second) continue;
+    log::warn("a request has a field that is not known, and ignored: {}", io::quote_text(field));
+  }
+}
+
+void Api::page(const HttpRequest&, const std::shared_ptr<Reply>& reply) {
+  reply->send(200, "text/html; charset=utf-8", chat_page(),
+              {{"Content-Security-Policy",
+                "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+                "frame-ancestors 'none'"},
+               {"X-Content-Type-Options", "nosniff"},
+               {"Referrer-Policy", "no-referrer"}});
+}
+
+void Api::health(const HttpRequest&, const std::shared_ptr<Reply>& reply) {
+  require_ready();
+  send_json(*reply, {{"status", "ok"}});
+}
+
+void Api::metrics(const HttpRequest&, const std::shared_ptr<Reply>& reply) {
+  reply->send(200, "text/plain; version=0.0.4; charset=utf-8",
+              metrics_->text(engine_->statistics()));
+}
+
+void Api::models(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  Json model{{"id", model_->name()},
+             {"object", "model"},
+             {"created", model_->created()},
+             {"owned_by", "colossal"},
+             {"max_model_len", model_->max_length()},
+             {"chat_template", model_->chat_template() != nullptr}};
+  const std::string prefix = "/v1/models/";
+  if (!request.path.starts_with(prefix)) {
+    return send_json(*reply, {{"object", "list"}, {"data", Json::array({model})}});
+  }
+  if (request.path.substr(prefix.size()) != model_->name()) {
+    throw ApiError(404, fmt::format("the model {} is not served; there is {}",
+                                    io::quote_text(request.path.substr(prefix.size())),
+                                    io::quote_text(model_->name())));
+  }
+  send_json(*reply, model);
+}
+
+void Api::completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  GenerationRequest read = read_completion_request(parse_body(request.body), *model_, rules_);
+  note_unknown(read.unknown_fields);
+  std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();
+}
+
+void Api::chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  GenerationRequest read = read_chat_request(parse_body(request.body), *model_, rules_);
+  note_unknown(read.unknown_fields);
+  std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();
+}
+
+void Api::tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  const Json body = parse_body(request.body);
+  Fields fields(body);
+  check_model(fields, *model_);
+  std::vector<int32_t> tokens;
+  if (const auto prompt = fields.string("prompt")) {
+    tokens = model_->encode(*prompt, fields.boolean("add_special_tokens", true));
+  } else {
+    const text::ChatOptions options = read_chat_options(fields);
+    tokens = model_->encode_chat(read_messages(fields), options);
+  }
+  note_unknown(fields.unknown());
+  send_json(
+      *reply,
+      {{"count", tokens.size()}, {"max_model_len", model_->max_length()}, {"tokens", tokens}});
+}
+
+void Api::detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  const Json body = parse_body(request.body);
+  Fields fields(body);
+  check_model(fields, *model_);
+  if (!fields.find("tokens")) throw ApiError(400, "tokens is missing", "tokens");
+  const std::vector<int32_t> tokens = fields.tokens("tokens");
+  note_unknown(fields.unknown());
+  send_json(*reply, {{"prompt", model_->tokenizer().decode(tokens)}});
+}
+
+}  // namespace colossal::server

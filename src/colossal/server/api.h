@@ -1,0 +1,60 @@
+// The routes of the server.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "colossal/serve/engine.h"
+#include "colossal/server/http_server.h"
+#include "colossal/server/json_body.h"
+#include "colossal/server/metrics.h"
+#include "colossal/server/served_model.h"
+#include "colossal/server/text_constraint.h"
+
+namespace colossal::server {
+
+class Api {
+ public:
+  // key: what clients must send as "Authorization: Bearer KEY" on all routes but /health and the
+  // chat page; empty: nothing.
+  explicit Api(std::string key) : key_(std::move(key)) {}
+
+  // Until then all requests are told to come again. All must outlive the answers.
+  void begin_serving(const ServedModel& model, serve::Engine& engine, Metrics& metrics);
+  // From now on new requests are told to come again; those under way go on.
+  void begin_draining() { draining_ = true; }
+
+  // On the server's thread. Throws ApiError.
+  void handle(HttpRequest request, std::shared_ptr<Reply> reply);
+
+ private:
+  struct Route;
+  using Action = void (Api::*)(const HttpRequest&, const std::shared_ptr<Reply>&);
+
+  static const Route* find_route(const HttpRequest& request);
+  void authorize(const HttpRequest& request) const;
+  void require_ready() const;
+  void note_unknown(const std::vector<std::string>& fields);
+
+  void page(const HttpRequest&, const std::shared_ptr<Reply>& reply);
+  void health(const HttpRequest&, const std::shared_ptr<Reply>& reply);
+  void metrics(const HttpRequest&, const std::shared_ptr<Reply>& reply);
+  void models(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+
+  std::string key_;
+  const ServedModel* model_ = nullptr;
+  serve::Engine* engine_ = nullptr;
+  Metrics* metrics_ = nullptr;
+  std::atomic<bool> ready_ = false, draining_ = false;
+  std::set<std::string> noted_fields_;
+  RuleCache rules_;
+};
+
+}  // namespace colossal::server

@@ -1,0 +1,234 @@
+#include "colossal/server/completion.h"
+
+#include "colossal/base/log.h"
+
+namespace colossal::server {
+namespace {
+
+ApiError busy() {
+  ApiError error(429, "too many requests are waiting; try again soon");
+  error.retry_after = 1;
+  return error;
+}
+
+ApiError failure(serve::FinishReason reason, const std::string& message) {
+  if (reason == serve::FinishReason::cancelled) {
+    ApiError error(503, "the server stops; try again");
+    error.retry_after = 5;
+    return error;
+  }
+  return ApiError(500, message.empty() ? "the engine failed" : message);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Completion::Completion(GenerationRequest request, const ServedModel& model, serve::Engine& engine,
+                       Metrics& metrics, std::shared_ptr<Reply> reply)
+    : request_(std::move(request)),
+      model_(model),
+      engine_(engine),
+      metrics_(metrics),
+      reply_(std::move(reply)),
+      json_(request_, model) {
+  answers_.reserve(request_.prompts.size() * static_cast<size_t>(request_.n));
+  for (const GenerationRequest::Prompt& prompt : request_.prompts) {
+    for (int64_t i = 0; i < request_.n; ++i) answers_.emplace_back(request_, prompt, model_);
+  }
+  last_token_.assign(answers_.size(), start_);
+}
+
+void Completion::start() {
+  reply_->on_abandoned([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->abandon();
+  });
+  try {
+    submit_all();
+  } catch (const serve::QueueFull&) {
+    cancel_all();
+    throw busy();
+  } catch (const ConfigError& error) {
+    cancel_all();
+    throw ApiError(400, error.what());
+  }
+  const std::lock_guard lock(mutex_);
+  submitted_ = true;
+  for (const std::string& event : early_) reply_->write_event(event);
+  early_.clear();
+  if (num_finished_ == answers_.size() && !over_) finish_all();
+}
+
+void Completion::submit_all() {
+  for (size_t which = 0; which < answers_.size(); ++which) {
+    const serve::RequestId id = engine_.submit(engine_request(which));
+    const std::lock_guard lock(mutex_);
+    ids_.push_back(id);
+  }
+}
+
+void Completion::cancel_all() {
+  std::vector<serve::RequestId> ids;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(over_, true)) return;
+    ids = ids_;
+  }
+  for (const serve::RequestId id : ids) engine_.cancel(id);
+}
+
+void Completion::abandon() {
+  cancel_all();
+  const std::lock_guard lock(mutex_);
+  log_end("abandoned");
+}
+
+serve::Request Completion::engine_request(size_t which) {
+  const auto self = shared_from_this();
+  const auto answer = which % static_cast<size_t>(request_.n);
+  serve::Request request;
+  request.prompt = request_.prompts[prompt_of(which)].tokens;
+  request.sampling = request_.sampling;
+  // Each answer draws by itself; the first as it would be alone.
+  request.sampling.seed += answer * 0x9E3779B97F4A7C15u;
+  request.max_new_tokens = request_.max_new_tokens;
+  request.end_tokens = request_.end_tokens;
+  request.logprobs = request_.logprobs;
+  request.prompt_logprobs = request_.echo ? request_.logprobs : -1;
+  request.priority = request_.priority;
+  request.cache_salt = request_.cache_salt;
+  if (request_.rule) {
+    request.constraint =
+        std::make_shared<TextConstraint>(request_.rule, model_, request_.end_tokens);
+  }
+  request.on_prompt = [self, which](const auto& tokens) { self->take_prompt(which, tokens); };
+  request.on_token = [self, which](const serve::GeneratedToken& token) {
+    return self->take_token(which, token);
+  };
+  request.on_finish = [self, which](serve::FinishReason reason, const serve::Usage& usage,
+                                    const std::string& error) {
+    self->finish(which, reason, usage, error);
+  };
+  return request;
+}
+
+void Completion::take_prompt(size_t which,
+                             const std::vector<std::optional<serve::GeneratedToken>>& tokens) {
+  const std::lock_guard lock(mutex_);
+  if (request_.echo && request_.logprobs >= 0) answers_[which].echo(tokens);
+}
+
+bool Completion::take_token(size_t which, const serve::GeneratedToken& token) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return false;
+  const double since = seconds_since(std::exchange(last_token_[which], Clock::now()));
+  Answer& answer = answers_[which];
+  metrics_.token(since, /*first=*/answer.num_tokens() == 0);
+  if (request_.echo && request_.logprobs < 0 && answer.num_tokens() == 0) answer.echo({});
+  const bool goes_on = answer.take(token);
+  if (request_.stream && goes_on) write_delta(which);
+  return goes_on;
+}
+
+void Completion::finish(size_t which, serve::FinishReason reason, const serve::Usage& usage,
+                        const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  metrics_.finished(reason, usage, seconds_since(start_));
+  ++num_finished_;
+  if (over_) return;
+  if (reason == serve::FinishReason::failed || reason == serve::FinishReason::cancelled) {
+    return fail(failure(reason, error));
+  }
+  Answer& answer = answers_[which];
+  if (request_.echo && request_.logprobs < 0 && answer.num_tokens() == 0) answer.echo({});
+  answer.finish(reason, usage);
+  if (request_.stream) write_delta(which);
+  if (num_finished_ == answers_.size() && submitted_) finish_all();
+}
+
+void Completion::write_event(const Json& event) {
+  std::string text = to_text(event);
+  if (submitted_) {
+    reply_->write_event(text);
+  } else {
+    early_.push_back(std::move(text));
+  }
+}
+
+void Completion::write_delta(size_t which) {
+  Answer& answer = answers_[which];
+  const auto index = static_cast<int64_t>(which);
+  const bool is_chat = request_.kind == GenerationRequest::Kind::chat;
+  // Once for each answer, before anything else of it.
+  if (is_chat && !std::exchange(answer.introduced, true)) {
+    write_event(json_.first_event(index));
+  }
+  AnswerDelta delta = answer.take_delta_if_text();
+  if (delta.empty() && !answer.finished()) return;
+  Json event = json_.event(index, delta, answer.finished() ? answer.finish_reason() : nullptr);
+  if (request_.continuous_usage) event["usage"] = CompletionJson::usage(counts());
+  write_event(event);
+}
+
+TokenCounts Completion::counts() const {
+  TokenCounts counts;
+  for (const auto& prompt : request_.prompts) {
+    counts.prompt += static_cast<int64_t>(prompt.tokens.size());
+  }
+  for (size_t which = 0; which < answers_.size(); ++which) {
+    counts.completion += answers_[which].num_tokens();
+    if (which % static_cast<size_t>(request_.n) == 0) {
+      counts.cached += answers_[which].usage().cached_tokens;
+    }
+  }
+  return counts;
+}
+
+void Completion::finish_all() {
+  over_ = true;
+  if (request_.stream) {
+    finish_stream();
+  } else {
+    std::vector<Json> choices;
+    for (size_t which = 0; which < answers_.size(); ++which) {
+      choices.push_back(json_.choice(static_cast<int64_t>(which), answers_[which].take_delta(),
+                                     answers_[which].finish_reason()));
+    }
+    reply_->send(200, "application/json", to_text(json_.whole(std::move(choices), counts())));
+  }
+  log_end("done");
+}
+
+void Completion::finish_stream() {
+  if (request_.include_usage) write_event(json_.usage_event(counts()));
+  reply_->write_event("[DONE]");
+  reply_->end_stream();
+}
+
+// All answers of the request end with the first that fails.
+void Completion::fail(const ApiError& error) {
+  over_ = true;
+  if (!request_.stream) {
+    send_error(*reply_, error);
+  } else {
+    submitted_ = true;
+    for (const std::string& event : early_) reply_->write_event(event);
+    reply_->write_event(error.json());
+    reply_->end_stream();
+  }
+  for (const serve::RequestId id : ids_) engine_.cancel(id);
+  log_end(error.what());
+}
+
+void Completion::log_end(const char* outcome) const {
+  const TokenCounts tokens = counts();
+  log::info(
+      "id={} outcome=\"{}\" finish={} prompt_tokens={} cached_tokens={} completion_tokens={} "
+      "seconds={:.3f}",
+      json_.id(), outcome, answers_[0].finished() ? answers_[0].finish_reason() : "none",
+      tokens.prompt, tokens.cached, tokens.completion, seconds_since(start_));
+}
+
+}  // namespace colossal::server

@@ -1,0 +1,173 @@
+#include "colossal/server/completion_json.h"
+
+#include <chrono>
+#include <cmath>
+#include <random>
+
+#include "colossal/text/utf8.h"
+
+namespace colossal::server {
+namespace {
+
+// JSON has no infinity; clients compare numbers.
+constexpr double kLeastLogprob = -9999;
+
+double shown_logprob(double logprob) {
+  return std::isfinite(logprob) ? std::max(logprob, kLeastLogprob) : kLeastLogprob;
+}
+
+std::string random_id(const char* prefix) {
+  std::random_device random;
+  return fmt::format("{}-{:08x}{:08x}{:08x}", prefix, random(), random(), random());
+}
+
+int64_t now_in_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Json or_null(const char* text) {
+  return text ? Json(text) : Json(nullptr);
+}
+
+}  // namespace
+
+CompletionJson::CompletionJson(const GenerationRequest& request, const ServedModel& model)
+    : request_(request),
+      model_(model),
+      id_(random_id(is_chat() ? "chatcmpl" : "cmpl")),
+      created_(now_in_seconds()) {}
+
+Json CompletionJson::envelope(bool streams) const {
+  const char* object = !is_chat() ? "text_completion"
+                       : streams  ? "chat.completion.chunk"
+                                  : "chat.completion";
+  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", request_.model}};
+}
+
+Json CompletionJson::usage(const TokenCounts& counts) {
+  return {{"prompt_tokens", counts.prompt},
+          {"completion_tokens", counts.completion},
+          {"total_tokens", counts.prompt + counts.completion},
+          {"prompt_tokens_details", {{"cached_tokens", counts.cached}}}};
+}
+
+Json CompletionJson::choice(int64_t index, const AnswerDelta& all,
+                            const char* finish_reason) const {
+  Json choice{{"index", index}};
+  if (is_chat()) {
+    choice["message"] = {{"role", "assistant"}, {"content", all.text}, {"refusal", nullptr}};
+  } else {
+    choice["text"] = all.text;
+  }
+  choice["logprobs"] = logprobs(all.logged);
+  choice["finish_reason"] = or_null(finish_reason);
+  if (request_.return_token_ids) choice["token_ids"] = all.tokens;
+  return choice;
+}
+
+Json CompletionJson::whole(std::vector<Json> choices, const TokenCounts& counts) const {
+  Json json = envelope(false);
+  json["choices"] = std::move(choices);
+  json["usage"] = usage(counts);
+  return json;
+}
+
+Json CompletionJson::event_of(Json choice) const {
+  Json json = envelope(true);
+  json["choices"] = Json::array({std::move(choice)});
+  return json;
+}
+
+Json CompletionJson::first_event(int64_t index) const {
+  return event_of({{"index", index},
+                   {"delta", {{"role", "assistant"}, {"content", ""}}},
+                   {"logprobs", nullptr},
+                   {"finish_reason", nullptr}});
+}
+
+Json CompletionJson::event(int64_t index, const AnswerDelta& delta,
+                           const char* finish_reason) const {
+  Json choice{{"index", index}};
+  if (is_chat()) {
+    choice["delta"] = delta.text.empty() ? Json::object() : Json{{"content", delta.text}};
+  } else {
+    choice["text"] = delta.text;
+  }
+  choice["logprobs"] = delta.logged.empty() ? Json(nullptr) : logprobs(delta.logged);
+  choice["finish_reason"] = or_null(finish_reason);
+  if (request_.return_token_ids) choice["token_ids"] = delta.tokens;
+  return event_of(std::move(choice));
+}
+
+Json CompletionJson::usage_event(const TokenCounts& counts) const {
+  Json json = envelope(true);
+  json["choices"] = Json::array();
+  json["usage"] = usage(counts);
+  return json;
+}
+
+Json CompletionJson::logprobs(const std::vector<LoggedToken>& logged) const {
+  if (request_.logprobs < 0) return nullptr;
+  return is_chat() ? chat_logprobs(logged) : text_logprobs(logged);
+}
+
+// A token's text; of one that is part of a character, its bytes where they are asked for.
+std::string CompletionJson::token_text(int32_t token, bool show_bytes) const {
+  if (request_.tokens_as_ids) return fmt::format("token_id:{}", token);
+  std::string bytes = model_.bytes_of(token);
+  if (!show_bytes || text::valid_utf8_length(bytes) == bytes.size()) return bytes;
+  std::string shown = "bytes:";
+  for (const char byte : bytes) shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return shown;
+}
+
+Json CompletionJson::text_logprobs(const std::vector<LoggedToken>& logged) const {
+  Json tokens = Json::array(), values = Json::array(), tops = Json::array(),
+       offsets = Json::array();
+  for (const LoggedToken& entry : logged) {
+    tokens.push_back(token_text(entry.id, /*show_bytes=*/true));
+    offsets.push_back(entry.offset);
+    if (!entry.token) {
+      values.push_back(nullptr);
+      tops.push_back(nullptr);
+      continue;
+    }
+    values.push_back(shown_logprob(entry.token->logprob));
+    Json top = Json::object();
+    for (const serve::TokenLogprob& other : entry.token->top) {
+      top[token_text(other.token, true)] = shown_logprob(other.logprob);
+    }
+    top[token_text(entry.id, true)] = shown_logprob(entry.token->logprob);
+    tops.push_back(std::move(top));
+  }
+  return {{"tokens", std::move(tokens)},
+          {"token_logprobs", std::move(values)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", std::move(offsets)}};
+}
+
+Json CompletionJson::chat_token(int32_t token, double logprob) const {
+  const std::string bytes = model_.bytes_of(token);
+  Json values = Json::array();
+  for (const char byte : bytes) values.push_back(static_cast<unsigned char>(byte));
+  return {{"token", token_text(token, /*show_bytes=*/false)},
+          {"logprob", shown_logprob(logprob)},
+          {"bytes", std::move(values)}};
+}
+
+Json CompletionJson::chat_logprobs(const std::vector<LoggedToken>& logged) const {
+  Json content = Json::array();
+  for (const LoggedToken& entry : logged) {
+    Json token = chat_token(entry.id, entry.token ? entry.token->logprob : 0);
+    token["top_logprobs"] = Json::array();
+    for (const serve::TokenLogprob& other : entry.token->top) {
+      token["top_logprobs"].push_back(chat_token(other.token, other.logprob));
+    }
+    content.push_back(std::move(token));
+  }
+  return {{"content", std::move(content)}};
+}
+
+}  // namespace colossal::server

@@ -1,0 +1,44 @@
+// Answers in the words of the OpenAI API.
+#pragma once
+
+#include "colossal/server/answer.h"
+
+namespace colossal::server {
+
+struct TokenCounts {
+  int64_t prompt = 0, cached = 0, completion = 0;
+};
+
+class CompletionJson {
+ public:
+  CompletionJson(const GenerationRequest& request, const ServedModel& model);
+
+  const std::string& id() const { return id_; }
+  // A choice of the whole answer, and the answer.
+  Json choice(int64_t index, const AnswerDelta& all, const char* finish_reason) const;
+  Json whole(std::vector<Json> choices, const TokenCounts& counts) const;
+
+  // Events of a stream. finish_reason: null while it goes on.
+  Json first_event(int64_t index) const;  // of a conversation: who speaks
+  Json event(int64_t index, const AnswerDelta& delta, const char* finish_reason) const;
+  Json usage_event(const TokenCounts& counts) const;
+
+  static Json usage(const TokenCounts& counts);
+
+ private:
+  Json envelope(bool streams) const;
+  Json event_of(Json choice) const;
+  bool is_chat() const { return request_.kind == GenerationRequest::Kind::chat; }
+  Json logprobs(const std::vector<LoggedToken>& logged) const;
+  Json text_logprobs(const std::vector<LoggedToken>& logged) const;
+  Json chat_logprobs(const std::vector<LoggedToken>& logged) const;
+  std::string token_text(int32_t token, bool show_bytes) const;
+  Json chat_token(int32_t token, double logprob) const;
+
+  const GenerationRequest& request_;
+  const ServedModel& model_;
+  std::string id_;
+  int64_t created_;
+};
+
+}  // namespace colossal::server

@@ -1,0 +1,399 @@
+#include "colossal/server/generation_request.h"
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+
+namespace colossal::server {
+namespace {
+
+constexpr int64_t kMaxAnswers = 16;   // of each prompt
+constexpr size_t kMaxPrompts = 1024;  // of a request
+constexpr int64_t kMaxLogprobs = 20;
+constexpr size_t kMaxStops = 16, kMaxStopBytes = 256;
+constexpr size_t kMaxBiases = 1024;
+constexpr int64_t kMaxCount = int64_t{1} << 40;  // where only a sign or a type is wrong
+
+constexpr std::string_view kLater = "is not supported; leave it out";
+
+int32_t token_of_key(const std::string& key, const ServedModel& model) {
+  int32_t token = -1;
+  const auto end = std::from_chars(key.data(), key.data() + key.size(), token);
+  if (end.ptr != key.data() + key.size() || token < 0 || token >= model.vocabulary()) {
+    throw ApiError(400, fmt::format("logit_bias: {:?} is no token of the model", key),
+                   "logit_bias");
+  }
+  return token;
+}
+
+void read_logit_bias(Fields& fields, const ServedModel& model, serve::SamplingOptions& sampling) {
+  const Json* biases = fields.find("logit_bias");
+  if (!biases) return;
+  if (!biases->is_object()) refuse_type("logit_bias", "an object of tokens and numbers", *biases);
+  if (biases->size() > kMaxBiases) {
+    throw ApiError(400, fmt::format("logit_bias has more than {} entries", kMaxBiases),
+                   "logit_bias");
+  }
+  for (const auto& [key, value] : biases->items()) {
+    if (!value.is_number() || value < -100 || value > 100) {
+      refuse_type("logit_bias", "numbers from -100 to 100", *biases);
+    }
+    sampling.logit_bias.emplace_back(token_of_key(key, model), value.get<double>());
+  }
+}
+
+void check_tokens(const std::vector<int32_t>& tokens, const ServedModel& model,
+                  const std::string& field) {
+  for (const int32_t token : tokens) {
+    if (token >= model.vocabulary()) {
+      throw ApiError(400,
+                     fmt::format("{}: token {} is outside the model's vocabulary of {}", field,
+                                 token, model.vocabulary()),
+                     field);
+    }
+  }
+}
+
+// Words of one token each: of longer ones no token could be forbidden by itself.
+void read_bad_words(Fields& fields, const ServedModel& model, serve::SamplingOptions& sampling) {
+  for (const std::string& word : fields.strings("bad_words")) {
+    const std::vector<int32_t> tokens = model.encode(word, /*add_special_tokens=*/false);
+    if (tokens.size() != 1) {
+      throw ApiError(400,
+                     fmt::format("bad_words: {:?} is {} tokens of the model; only words of one "
+                                 "token are supported",
+                                 word, tokens.size()),
+                     "bad_words");
+    }
+    sampling.bad_tokens.push_back(tokens[0]);
+  }
+}
+
+void read_sampling(Fields& fields, const ServedModel& model, GenerationRequest& request) {
+  serve::SamplingOptions& sampling = request.sampling = model.sampling();
+  sampling.temperature = fields.number("temperature", 0, 100).value_or(sampling.temperature);
+  const auto top_k = fields.integer("top_k", -1, INT32_MAX);
+  if (top_k) sampling.top_k = std::max<int64_t>(*top_k, 0);
+  sampling.top_p = fields.number("top_p", 1e-9, 1).value_or(sampling.top_p);
+  sampling.min_p = fields.number("min_p", 0, 1).value_or(sampling.min_p);
+  sampling.typical_p = fields.number("typical_p", 1e-9, 1).value_or(sampling.typical_p);
+  sampling.repetition_penalty =
+      fields.number("repetition_penalty", 1e-3, 1e3).value_or(sampling.repetition_penalty);
+  sampling.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
+  sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
+  request.has_seed = seed.has_value();
+  sampling.seed = seed ? static_cast<uint64_t>(*seed)
+                       : (uint64_t{std::random_device()()} << 32 | std::random_device()());
+  read_logit_bias(fields, model, sampling);
+  sampling.allowed_tokens = fields.tokens("allowed_token_ids");
+  check_tokens(sampling.allowed_tokens, model, "allowed_token_ids");
+  read_bad_words(fields, model, sampling);
+  sampling.min_tokens = fields.integer("min_tokens", 0, kMaxCount).value_or(0);
+}
+
+void read_stops(Fields& fields, const ServedModel& model, GenerationRequest& request) {
+  request.stop = fields.strings("stop");
+  const bool too_long = std::ranges::any_of(
+      request.stop, [](const std::string& stop) { return stop.size() > kMaxStopBytes; });
+  if (request.stop.size() > kMaxStops || too_long) {
+    throw ApiError(400,
+                   fmt::format("stop: at most {} strings of {} bytes are looked for", kMaxStops,
+                               kMaxStopBytes),
+                   "stop");
+  }
+  request.include_stop = fields.boolean("include_stop_str_in_output", false);
+  request.skip_special_tokens = fields.boolean("skip_special_tokens", true);
+  if (!fields.boolean("ignore_eos", false)) request.end_tokens = model.end_tokens();
+  const std::vector<int32_t> more = fields.tokens("stop_token_ids");
+  check_tokens(more, model, "stop_token_ids");
+  request.end_tokens.insert(request.end_tokens.end(), more.begin(), more.end());
+}
+
+void read_stream(Fields& fields, GenerationRequest& request) {
+  request.stream = fields.boolean("stream", false);
+  const Json* options = fields.find("stream_options");
+  if (!options) return;
+  if (!options->is_object()) refuse_type("stream_options", "an object", *options);
+  if (!request.stream) {
+    throw ApiError(400, "stream_options are for \"stream\": true only", "stream_options");
+  }
+  Fields inner(*options);
+  request.include_usage = inner.boolean("include_usage", false);
+  request.continuous_usage = inner.boolean("continuous_usage_stats", false);
+  inner.ignore("include_obfuscation");
+}
+
+// Known, and refused where they ask for what is not there.
+void refuse_unsupported(Fields& fields) {
+  fields.refuse_unless("use_beam_search", false, kLater);
+  fields.refuse_unless("length_penalty", 1, kLater);
+  fields.refuse_unless("spaces_between_special_tokens", true, kLater);
+  fields.refuse_unless("prompt_logprobs", 0, "is not supported; `echo` with `logprobs` gives them");
+}
+
+// {"type": "text"}, {"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema"}}.
+std::optional<TextRule> read_response_format(Fields& fields) {
+  const Json* format = fields.find("response_format");
+  if (!format) return {};
+  const Json type = format->is_object() ? format->value("type", Json()) : Json();
+  if (type == "text") return {};
+  if (type == "json_object") return TextRule{TextRule::Kind::json_object, nullptr};
+  const Json schema = format->is_object() ? format->value("json_schema", Json()) : Json();
+  if (type != "json_schema" || !schema.is_object() || !schema.contains("schema")) {
+    refuse_type("response_format",
+                "{\"type\": \"text\"}, {\"type\": \"json_object\"} or {\"type\": "
+                "\"json_schema\", \"json_schema\": {\"schema\": ...}}",
+                *format);
+  }
+  return TextRule{TextRule::Kind::json_schema, schema["schema"]};
+}
+
+// {"json": schema}, {"regex": "..."} or {"choice": ["...", ...]}.
+std::optional<TextRule> read_structured_outputs(Fields& fields) {
+  const Json* outputs = fields.find("structured_outputs");
+  if (!outputs) return {};
+  constexpr std::string_view kForms =
+      "one of {\"json\": schema}, {\"regex\": text}, {\"choice\": texts}";
+  if (!outputs->is_object() || outputs->size() != 1) {
+    refuse_type("structured_outputs", kForms, *outputs);
+  }
+  Fields inner(*outputs);
+  if (const Json* schema = inner.find("json")) {
+    return TextRule{TextRule::Kind::json_schema, *schema};
+  }
+  if (const auto expression = inner.string("regex")) {
+    return TextRule{TextRule::Kind::regular_expression, *expression};
+  }
+  const std::vector<std::string> choices = inner.strings("choice");
+  if (choices.empty()) refuse_type("structured_outputs", kForms, *outputs);
+  return TextRule{TextRule::Kind::choice, choices};
+}
+
+void read_rule(Fields& fields, const ServedModel& model, RuleCache& rules,
+               GenerationRequest& request) {
+  const auto format = read_response_format(fields);
+  const auto outputs = read_structured_outputs(fields);
+  if (format && outputs) {
+    throw ApiError(400, "give response_format or structured_outputs, not both",
+                   "structured_outputs");
+  }
+  if (format || outputs) request.rule = rules.compile(format ? *format : *outputs, model);
+}
+
+void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
+                 GenerationRequest& request) {
+  check_model(fields, model);
+  request.model = model.name();
+  request.n = fields.integer("n", 1, kMaxAnswers).value_or(1);
+  read_sampling(fields, model, request);
+  read_stops(fields, model, request);
+  read_stream(fields, request);
+  refuse_unsupported(fields);
+  read_rule(fields, model, rules, request);
+  request.tokens_as_ids = fields.boolean("return_tokens_as_token_ids", false);
+  request.return_token_ids = fields.boolean("return_token_ids", false);
+  request.priority = static_cast<int>(fields.integer("priority", -1000, 1000).value_or(0));
+  request.cache_salt = fields.string("cache_salt").value_or("");
+  if (request.cache_salt.size() > 1024) {
+    throw ApiError(400, "cache_salt is longer than 1024 bytes", "cache_salt");
+  }
+  for (const char* name : {"user", "request_id", "metadata", "store", "service_tier"}) {
+    fields.ignore(name);
+  }
+}
+
+// Keeps the last of a prompt's tokens, where the request says how many.
+void truncate(Fields& fields, const ServedModel& model, GenerationRequest& request) {
+  const auto length = fields.integer("truncate_prompt_tokens", -1, model.max_length());
+  if (!length) return;
+  const auto kept = static_cast<size_t>(*length < 0 ? model.max_length() - 1 : *length);
+  for (GenerationRequest::Prompt& prompt : request.prompts) {
+    if (prompt.tokens.size() > kept) {
+      prompt.tokens.erase(prompt.tokens.begin(),
+                          prompt.tokens.end() - static_cast<std::ptrdiff_t>(kept));
+    }
+  }
+}
+
+int64_t longest_prompt(const GenerationRequest& request) {
+  size_t longest = 0;
+  for (const auto& prompt : request.prompts) longest = std::max(longest, prompt.tokens.size());
+  return static_cast<int64_t>(longest);
+}
+
+// wanted: nothing means as many as there is room for.
+void set_new_tokens(std::optional<int64_t> wanted, const ServedModel& model,
+                    GenerationRequest& request) {
+  const int64_t longest = longest_prompt(request);
+  const int64_t room = model.max_length() - longest;
+  request.max_new_tokens = wanted.value_or(std::max<int64_t>(room, 1));
+  for (const auto& prompt : request.prompts) {
+    if (prompt.tokens.empty()) throw ApiError(400, "the prompt is empty", "prompt");
+  }
+  if (request.max_new_tokens > room) {
+    throw ApiError(400,
+                   fmt::format("the model takes {} tokens in all: the prompt has {}, and {} "
+                               "more are asked for",
+                               model.max_length(), longest, request.max_new_tokens),
+                   "max_tokens");
+  }
+}
+
+GenerationRequest::Prompt token_prompt(const Json& list, const ServedModel& model) {
+  GenerationRequest::Prompt prompt;
+  if (list.size() > static_cast<size_t>(model.max_length())) {
+    throw ApiError(400,
+                   fmt::format("the prompt has {} tokens; the model takes {} in all", list.size(),
+                               model.max_length()),
+                   "prompt");
+  }
+  for (const Json& token : list) prompt.tokens.push_back(read_token(token, "prompt"));
+  check_tokens(prompt.tokens, model, "prompt");
+  prompt.text = model.tokenizer().decode(prompt.tokens);
+  return prompt;
+}
+
+// A string, a list of strings, a list of tokens, or a list of such lists.
+std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model) {
+  const bool special = fields.boolean("add_special_tokens", true);
+  const Json* given = fields.find("prompt");
+  if (!given) throw ApiError(400, "prompt is missing", "prompt");
+  const auto text_prompt = [&](const Json& text) {
+    const auto& prompt = text.get_ref<const std::string&>();
+    return GenerationRequest::Prompt{model.encode(prompt, special), prompt};
+  };
+  if (given->is_string()) return {text_prompt(*given)};
+  if (!given->is_array() || given->empty()) {
+    refuse_type("prompt", "a string, a list of strings, a list of tokens, or lists of tokens",
+                *given);
+  }
+  if (given->front().is_number()) return {token_prompt(*given, model)};
+  if (given->size() > kMaxPrompts) {
+    throw ApiError(400, fmt::format("more than {} prompts in a request", kMaxPrompts), "prompt");
+  }
+  std::vector<GenerationRequest::Prompt> prompts;
+  for (const Json& one : *given) {
+    if (!one.is_string() && !one.is_array()) {
+      refuse_type("prompt", "either strings or lists of tokens", one);
+    }
+    prompts.push_back(one.is_string() ? text_prompt(one) : token_prompt(one, model));
+  }
+  return prompts;
+}
+
+void check_message(const Json& message) {
+  if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
+    refuse_type("messages", "objects with \"role\" and \"content\"", message);
+  }
+  const auto content = message.find("content");
+  if (content == message.end() || content->is_null() || content->is_string()) return;
+  if (!content->is_array()) refuse_type("messages", "content as a string or parts", *content);
+  for (const Json& part : *content) {
+    if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
+        !part["text"].is_string()) {
+      refuse_type("messages", "parts of type \"text\": the model reads nothing else", part);
+    }
+  }
+}
+
+}  // namespace
+
+void check_model(Fields& fields, const ServedModel& model) {
+  const auto name = fields.string("model");
+  if (name && *name != model.name()) {
+    throw ApiError(404,
+                   fmt::format("the model {:?} is not served; there is {:?}", name->substr(0, 200),
+                               model.name()),
+                   "model");
+  }
+}
+
+const Json& read_messages(Fields& fields) {
+  const Json* messages = fields.find("messages");
+  if (!messages) throw ApiError(400, "messages is missing", "messages");
+  if (!messages->is_array() || messages->empty()) {
+    refuse_type("messages", "a list of messages", *messages);
+  }
+  for (const Json& message : *messages) check_message(message);
+  return *messages;
+}
+
+text::ChatOptions read_chat_options(Fields& fields) {
+  text::ChatOptions options{
+      .add_generation_prompt = fields.boolean("add_generation_prompt", true),
+      .continue_final_message = fields.boolean("continue_final_message", false)};
+  if (options.continue_final_message) {
+    if (fields.find("add_generation_prompt") && options.add_generation_prompt) {
+      throw ApiError(400, "continue_final_message goes with \"add_generation_prompt\": false",
+                     "continue_final_message");
+    }
+    options.add_generation_prompt = false;
+  }
+  fields.refuse_unless("chat_template", nullptr, "a template is code: only the model's is used");
+  const auto list = [&](const char* name) {
+    const Json* value = fields.find(name);
+    if (value && !value->is_array()) refuse_type(name, "a list", *value);
+    return value && !value->empty() ? *value : Json();
+  };
+  options.tools = list("tools");
+  options.documents = list("documents");
+  if (const Json* variables = fields.find("chat_template_kwargs")) {
+    if (!variables->is_object()) refuse_type("chat_template_kwargs", "an object", *variables);
+    options.variables = *variables;
+  }
+  if (const auto effort = fields.string("reasoning_effort")) {
+    options.variables["reasoning_effort"] = *effort;
+  }
+  const Json* choice = fields.find("tool_choice");
+  if (choice && *choice == "none") options.tools = nullptr;
+  if (choice && *choice != "none" && *choice != "auto") {
+    throw ApiError(400, "tool_choice: only \"auto\" and \"none\" are supported", "tool_choice");
+  }
+  fields.boolean("parallel_tool_calls", true);
+  return options;
+}
+
+GenerationRequest read_completion_request(const Json& body, const ServedModel& model,
+                                          RuleCache& rules) {
+  Fields fields(body);
+  GenerationRequest request;
+  read_common(fields, model, rules, request);
+  request.echo = fields.boolean("echo", false);
+  request.logprobs = fields.integer("logprobs", 0, kMaxLogprobs).value_or(-1);
+  const auto best_of = fields.integer("best_of", 1, kMaxAnswers);
+  if (best_of && *best_of != request.n) {
+    throw ApiError(400, "best_of is supported only equal to n", "best_of");
+  }
+  fields.refuse_unless("suffix", "", kLater);
+  const auto wanted = fields.integer("max_tokens", request.echo ? 0 : 1, kMaxCount);
+  request.prompts = read_prompts(fields, model);
+  truncate(fields, model, request);
+  set_new_tokens(wanted.value_or(16), model, request);
+  request.unknown_fields = fields.unknown();
+  return request;
+}
+
+GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules) {
+  Fields fields(body);
+  GenerationRequest request;
+  request.kind = GenerationRequest::Kind::chat;
+  read_common(fields, model, rules, request);
+  const auto top = fields.integer("top_logprobs", 0, kMaxLogprobs);
+  if (fields.boolean("logprobs", false)) request.logprobs = top.value_or(0);
+  if (top && *top > 0 && request.logprobs < 0) {
+    throw ApiError(400, "top_logprobs needs \"logprobs\": true", "top_logprobs");
+  }
+  fields.refuse_unless("echo", false, kLater);
+  fields.refuse_unless("add_special_tokens", false, "the template adds its special tokens itself");
+  const auto old_name = fields.integer("max_tokens", 1, kMaxCount);
+  const auto wanted = fields.integer("max_completion_tokens", 1, kMaxCount);
+  const text::ChatOptions options = read_chat_options(fields);
+  request.prompts.push_back({model.encode_chat(read_messages(fields), options), ""});
+  truncate(fields, model, request);
+  set_new_tokens(wanted ? wanted : old_name, model, request);
+  request.unknown_fields = fields.unknown();
+  return request;
+}
+
+}  // namespace colossal::server

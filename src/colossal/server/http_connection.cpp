@@ -1,0 +1,284 @@
+#include "colossal/server/http_connection.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+
+#include "colossal/base/log.h"
+#include "colossal/server/api_error.h"
+#include "colossal/server/http_reply.h"
+
+namespace colossal::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+
+constexpr size_t kReadAhead = 64 * 1024;
+constexpr std::chrono::milliseconds kLingerTime(1000);
+
+std::string peer_of(const asio::ip::tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto endpoint = socket.remote_endpoint(error);
+  return error ? "?" : endpoint.address().to_string();
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return lower;
+}
+
+int status_of(const boost::system::error_code& error) {
+  if (error == http::error::body_limit) return 413;
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) return 431;
+  return 400;
+}
+
+}  // namespace
+
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, ConnectionHost& host)
+    : socket_(std::move(socket)),
+      host_(host),
+      deadline_(socket_.get_executor()),
+      buffer_(kReadAhead),
+      peer_(peer_of(socket_)) {
+  ++host_.open_connections;
+  boost::system::error_code ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+}
+
+HttpConnection::~HttpConnection() {
+  --host_.open_connections;
+  host_.body_bytes -= announced_bytes_;
+}
+
+// Closes the connection unless another deadline is set before.
+void HttpConnection::set_deadline(std::chrono::milliseconds time) {
+  deadline_.expires_after(time);
+  deadline_.async_wait([weak = weak_from_this()](const Code& error) {
+    const auto self = weak.lock();
+    if (self && !error) self->close();
+  });
+}
+
+void HttpConnection::wait_for_request() {
+  if (buffer_.size() > 0) return read_header();
+  set_deadline(host_.limits.idle_time);
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this()](const Code& error) {
+                       if (!error) self->read_header();
+                     });
+}
+
+void HttpConnection::read_header() {
+  set_deadline(host_.limits.header_time);
+  parser_.emplace();
+  parser_->header_limit(host_.limits.header_bytes);
+  parser_->body_limit(host_.limits.body_bytes);
+  http::async_read_header(
+      socket_, buffer_, *parser_,
+      [self = shared_from_this()](const Code& error, size_t) { self->take_header(error); });
+}
+
+// 0: none.
+int HttpConnection::refusal_of_header() const {
+  const auto& fields = parser_->get();
+  if (fields.target().size() > host_.limits.target_bytes) return 414;
+  if (static_cast<size_t>(std::distance(fields.begin(), fields.end())) >
+      host_.limits.header_fields) {
+    return 431;
+  }
+  if (!fields[http::field::content_encoding].empty()) return 415;
+  if (parser_->content_length().value_or(0) > host_.limits.body_bytes) return 413;
+  return 0;
+}
+
+void HttpConnection::take_header(const Code& error) {
+  ++request_;
+  if (error == http::error::end_of_stream || error == asio::error::eof ||
+      error == asio::error::operation_aborted || error == asio::error::connection_reset) {
+    return close();
+  }
+  if (error) return refuse(status_of(error), "this is no HTTP request: " + error.message());
+  switch (const int status = refusal_of_header()) {
+    case 0:
+      return read_body();
+    case 413:
+      return refuse(status,
+                    fmt::format("the body is larger than {} bytes", host_.limits.body_bytes));
+    case 414:
+      return refuse(status, "the path is too long");
+    case 415:
+      return refuse(status, "a body with a Content-Encoding is not read: send it as it is");
+    default:
+      return refuse(status, "the request has too many headers");
+  }
+}
+
+void HttpConnection::read_body() {
+  if (parser_->is_done()) return take_body({});
+  const uint64_t announced = parser_->content_length().value_or(host_.limits.body_bytes);
+  if (host_.body_bytes + announced > host_.limits.all_body_bytes) {
+    return refuse(503, "too many large requests come at once");
+  }
+  announced_bytes_ = announced;
+  host_.body_bytes += announced;
+  set_deadline(host_.limits.body_time);
+  if (boost::beast::iequals(parser_->get()[http::field::expect], "100-continue")) {
+    to_write_.push_back("HTTP/1.1 100 Continue\r\n\r\n");
+    unread_bytes_ += to_write_.back().size();
+    write_next();
+  }
+  http::async_read(
+      socket_, buffer_, *parser_,
+      [self = shared_from_this()](const Code& error, size_t) { self->take_body(error); });
+}
+
+void HttpConnection::take_body(const Code& error) {
+  host_.body_bytes -= std::exchange(announced_bytes_, 0);
+  if (error == http::error::body_limit) {
+    return refuse(413, fmt::format("the body is larger than {} bytes", host_.limits.body_bytes));
+  }
+  if (error == http::error::partial_message || error == asio::error::operation_aborted ||
+      error == asio::error::connection_reset) {
+    return close();
+  }
+  if (error) return refuse(400, "the body cannot be read: " + error.message());
+  dispatch();
+}
+
+void HttpConnection::dispatch() {
+  deadline_.cancel();
+  auto message = parser_->release();
+  parser_.reset();
+  speaks_chunks_ = message.version() >= 11;
+  keeps_alive_ = message.keep_alive();
+  HttpRequest request{.method = std::string(message.method_string()),
+                      .path = std::string(message.target().substr(0, message.target().find('?'))),
+                      .body = std::move(message.body()),
+                      .peer = peer_};
+  for (const auto& field : message) {
+    request.headers[lower_case(field.name_string())] = std::string(field.value());
+  }
+  answering_ = true;
+  answer_complete_ = false;
+  ++host_.open_requests;
+  auto reply = std::make_shared<HttpReply>(shared_from_this(), request_);
+  try {
+    host_.handler(std::move(request), reply);
+  } catch (const ApiError& error) {
+    send_error(*reply, error);
+  } catch (const std::exception& error) {
+    log::error("a request failed: {}", error.what());
+    send_error(*reply, ApiError(500, "the server failed to answer; its log says why"));
+  }
+  if (answering_ && !answer_complete_) watch_for_end();
+}
+
+// What cannot be read ends the connection: where the next request would begin is not known.
+void HttpConnection::refuse(int status, const std::string& message) {
+  deadline_.cancel();
+  keeps_alive_ = false;
+  answering_ = true;
+  answer_complete_ = false;
+  ++host_.open_requests;
+  ApiError error(status, message);
+  if (status == 503) error.retry_after = 1;
+  HttpReply reply(shared_from_this(), request_);
+  send_error(reply, error);
+}
+
+// Whether the client goes while its answer is made.
+void HttpConnection::watch_for_end() {
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this(), request = request_](const Code& error) {
+                       if (error || !self->answering_ || self->request_ != request) return;
+                       char byte;
+                       Code peeked;
+                       self->socket_.non_blocking(true, peeked);
+                       const size_t count = self->socket_.receive(
+                           asio::buffer(&byte, 1), asio::socket_base::message_peek, peeked);
+                       // What comes early is the next request: it waits, and so does the watch.
+                       if (count > 0 || peeked == asio::error::would_block) return;
+                       self->close();
+                     });
+}
+
+void HttpConnection::write(int64_t answer, std::string bytes, bool last) {
+  const size_t unread = unread_bytes_ += bytes.size();
+  asio::post(socket_.get_executor(),
+             [self = shared_from_this(), answer, unread, bytes = std::move(bytes), last]() mutable {
+               if (!self->answering_ || answer != self->request_ || self->answer_complete_) {
+                 self->unread_bytes_ -= bytes.size();
+                 return;
+               }
+               self->answer_complete_ = last;
+               // A whole answer of any size is fine; a stream that is not read is not.
+               if (!last && unread > self->host_.limits.unread_bytes) {
+                 log::warn("a client does not read its answer: dropped");
+                 return self->close();
+               }
+               self->to_write_.push_back(std::move(bytes));
+               self->write_next();
+             });
+}
+
+void HttpConnection::write_next() {
+  if (writing_) return;
+  if (to_write_.empty()) {
+    if (answering_ && answer_complete_) finish_request();
+    return;
+  }
+  writing_ = true;
+  if (answering_) set_deadline(host_.limits.body_time);
+  asio::async_write(socket_, asio::buffer(to_write_.front()),
+                    [self = shared_from_this()](const Code& error, size_t) {
+                      self->writing_ = false;
+                      self->unread_bytes_ -= self->to_write_.front().size();
+                      self->to_write_.pop_front();
+                      if (error) return self->close();
+                      if (self->answering_) self->deadline_.cancel();
+                      self->write_next();
+                    });
+}
+
+void HttpConnection::finish_request() {
+  answering_ = false;
+  abandoned_ = nullptr;
+  --host_.open_requests;
+  if (!keeps_alive_) return end_politely();
+  // Ends the watch; what it waited for is the next request.
+  Code ignored;
+  socket_.cancel(ignored);
+  wait_for_request();
+}
+
+// A client that still sends would not see the answer if the connection were closed at once.
+void HttpConnection::end_politely() {
+  Code ignored;
+  socket_.cancel(ignored);
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  set_deadline(kLingerTime);
+  discard_input();
+}
+
+void HttpConnection::discard_input() {
+  buffer_.clear();
+  socket_.async_read_some(buffer_.prepare(kReadAhead),
+                          [self = shared_from_this()](const Code& error, size_t) {
+                            error ? self->close() : self->discard_input();
+                          });
+}
+
+void HttpConnection::close() {
+  if (std::exchange(answering_, false)) --host_.open_requests;
+  deadline_.cancel();
+  Code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  socket_.close(ignored);
+  if (auto action = std::exchange(abandoned_, nullptr)) action();
+}
+
+}  // namespace colossal::server

@@ -1,0 +1,61 @@
+#include "colossal/server/http_reply.h"
+
+#include <boost/beast/http/status.hpp>
+
+#include "colossal/server/api_error.h"
+
+namespace colossal::server {
+namespace {
+
+std::string head(int status, std::string_view content_type, const Headers& headers) {
+  const auto reason =
+      boost::beast::http::obsolete_reason(static_cast<boost::beast::http::status>(status));
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n", status,
+                                 std::string_view(reason.data(), reason.size()), content_type);
+  for (const auto& [name, value] : headers) text += fmt::format("{}: {}\r\n", name, value);
+  return text;
+}
+
+}  // namespace
+
+void HttpReply::send(int status, std::string_view content_type, std::string body, Headers headers) {
+  headers.emplace_back("Content-Length", std::to_string(body.size()));
+  headers.emplace_back("Connection", connection_->keeps_alive() ? "keep-alive" : "close");
+  connection_->write(request_, head(status, content_type, headers) + "\r\n" + body, true);
+}
+
+std::string HttpReply::begin_stream() {
+  if (std::exchange(streaming_, true)) return {};
+  Headers headers{{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+  const bool chunked = connection_->speaks_chunks();
+  if (chunked) headers.emplace_back("Transfer-Encoding", "chunked");
+  headers.emplace_back("Connection",
+                       chunked && connection_->keeps_alive() ? "keep-alive" : "close");
+  return head(200, "text/event-stream; charset=utf-8", headers) + "\r\n";
+}
+
+std::string HttpReply::chunk(std::string_view bytes) const {
+  return connection_->speaks_chunks() ? fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes)
+                                      : std::string(bytes);
+}
+
+void HttpReply::write_event(std::string_view event) {
+  const std::lock_guard lock(mutex_);
+  const std::string start = begin_stream();
+  connection_->write(request_, start + chunk(fmt::format("data: {}\n\n", event)), false);
+}
+
+void HttpReply::end_stream() {
+  const std::lock_guard lock(mutex_);
+  const std::string start = begin_stream();
+  connection_->write(request_, start + (connection_->speaks_chunks() ? "0\r\n\r\n" : ""), true);
+}
+
+void send_error(Reply& reply, const ApiError& error) {
+  Headers headers;
+  if (error.retry_after > 0) headers.emplace_back("Retry-After", std::to_string(error.retry_after));
+  if (error.status == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
+  reply.send(error.status, "application/json", error.json(), std::move(headers));
+}
+
+}  // namespace colossal::server

@@ -1,0 +1,112 @@
+#include "colossal/server/http_server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "colossal/base/log.h"
+#include "colossal/server/http_connection.h"
+
+namespace colossal::server {
+namespace {
+
+namespace asio = boost::asio;
+using Code = boost::system::error_code;
+
+asio::ip::tcp::endpoint find_endpoint(asio::io_context& io, const std::string& host, int port) {
+  Code error;
+  asio::ip::tcp::resolver resolver(io);
+  const auto found = resolver.resolve(host, std::to_string(port), error);
+  if (error || found.empty()) {
+    throw ConfigError(fmt::format("--host={}: no such address: {}", host, error.message()));
+  }
+  return found.begin()->endpoint();
+}
+
+}  // namespace
+
+struct HttpServer::Parts {
+  Parts(const std::string& host, int port, const HttpLimits& limits, Handler handler)
+      : connections{.limits = limits, .handler = std::move(handler)}, acceptor(io) {
+    const auto endpoint = find_endpoint(io, host, port);
+    Code error;
+    acceptor.open(endpoint.protocol());
+    acceptor.set_option(asio::socket_base::reuse_address(true));
+    acceptor.bind(endpoint, error);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (error) {
+      throw ConfigError(fmt::format("cannot listen on {}:{}: {}; --port=0 takes any that is free",
+                                    host, port, error.message()));
+    }
+    accept();
+  }
+
+  void accept() {
+    acceptor.async_accept([this](const Code& error, asio::ip::tcp::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      if (error) return accept_later();
+      // More than these are closed at once: they cannot even be answered.
+      if (connections.open_connections < connections.limits.connections) {
+        std::make_shared<HttpConnection>(std::move(socket), connections)->start();
+      }
+      accept();
+    });
+  }
+
+  // For example when the process has no more descriptors.
+  void accept_later() {
+    auto timer = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
+    timer->async_wait([this, timer](const Code& error) {
+      if (!error) accept();
+    });
+  }
+
+  void watch(const std::shared_ptr<asio::posix::stream_descriptor>& descriptor,
+             std::function<void()> action) {
+    descriptor->async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this, descriptor, action = std::move(action)](const Code& error) {
+                             if (error) return;
+                             action();
+                             watch(descriptor, action);
+                           });
+  }
+
+  ConnectionHost connections;  // outlives the connections, which io may hold
+  asio::io_context io{1};
+  asio::ip::tcp::acceptor acceptor;
+  std::vector<std::shared_ptr<asio::posix::stream_descriptor>> watched;
+};
+
+HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limits, Handler handler)
+    : parts_(std::make_unique<Parts>(host, port, limits, std::move(handler))) {}
+
+HttpServer::~HttpServer() {
+  for (const auto& descriptor : parts_->watched) descriptor->release();
+}
+
+std::string HttpServer::address() const {
+  const auto endpoint = parts_->acceptor.local_endpoint();
+  const std::string host = endpoint.address().to_string();
+  return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + host + "]" : host,
+                     endpoint.port());
+}
+
+void HttpServer::run() {
+  const auto keep_running = asio::make_work_guard(parts_->io);
+  parts_->io.run();
+}
+
+void HttpServer::stop() {
+  parts_->io.stop();
+}
+
+void HttpServer::watch(int fd, std::function<void()> action) {
+  auto descriptor = std::make_shared<asio::posix::stream_descriptor>(parts_->io, fd);
+  parts_->watched.push_back(descriptor);
+  parts_->watch(descriptor, std::move(action));
+}
+
+size_t HttpServer::open_requests() const {
+  return parts_->connections.open_requests;
+}
+
+}  // namespace colossal::server

@@ -1,0 +1,50 @@
+// What /metrics tells, in Prometheus' text format (0.0.4), under vLLM's names with our prefix.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "colossal/serve/engine.h"
+
+namespace colossal::server {
+
+class Histogram {
+ public:
+  explicit Histogram(std::vector<double> bounds)
+      : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
+  void add(double value);
+  void write(std::string& text, const std::string& name, const std::string& help,
+             const std::string& label) const;
+
+ private:
+  std::vector<double> bounds_;  // upper, ascending
+  std::vector<int64_t> counts_;
+  double sum_ = 0;
+};
+
+// May be used from any thread.
+class Metrics {
+ public:
+  explicit Metrics(std::string model_name);
+
+  void answered(int status);  // a request of any route
+  // seconds: since the token before it, or since the request came where it is the first.
+  void token(double seconds, bool first);
+  void finished(serve::FinishReason reason, const serve::Usage& usage, double seconds);
+
+  std::string text(const serve::EngineStatistics& engine) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string label_;  // {model_name="..."}
+  std::map<int, int64_t> statuses_;
+  std::map<std::string, int64_t> finished_;
+  Histogram first_token_, next_token_, whole_, queue_, prefill_, decode_;
+  Histogram prompt_tokens_, generated_tokens_;
+};
+
+}  // namespace colossal::server

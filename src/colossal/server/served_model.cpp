@@ -1,0 +1,116 @@
+#include "colossal/server/served_model.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "colossal/io/json.h"
+#include "colossal/serve/model_folder.h"
+#include "colossal/server/api_error.h"
+
+namespace colossal::server {
+namespace {
+
+// Tokens longer than this on average are those of no text.
+constexpr size_t kBytesOfToken = 8;
+// A noncharacter, which no text has: it breaks special tokens that users write.
+constexpr std::string_view kBreak = "\xEF\xB7\x90";
+
+std::vector<int32_t> tokens_with(const text::Tokenizer& tokenizer, std::string_view text,
+                                 bool as_prompt) {
+  try {
+    return as_prompt ? tokenizer.encode_prompt(text) : tokenizer.encode(text);
+  } catch (const text::InvalidText& error) {
+    throw ApiError(400, error.what());
+  }
+}
+
+void remove_all(std::string& text, std::string_view what) {
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at)) {
+    text.erase(at, what.size());
+  }
+}
+
+}  // namespace
+
+ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
+                         int64_t vocabulary)
+    : name_(std::move(name)),
+      max_length_(max_length),
+      vocabulary_(vocabulary),
+      created_(std::chrono::duration_cast<std::chrono::seconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+                   .count()),
+      tokenizer_(text::make_tokenizer(folder.string())),
+      chat_template_(text::ChatTemplate::read(folder)),
+      sampling_(serve::default_sampling(folder)),
+      end_tokens_(serve::end_tokens(folder, *tokenizer_)) {
+  for (const text::SpecialToken& token : tokenizer_->special_tokens()) {
+    special_[token.token] = token.text;
+  }
+}
+
+std::string ServedModel::bytes_of(int32_t token) const {
+  return tokenizer_->decode_continuation(std::span(&token, 1));
+}
+
+void ServedModel::check_size(size_t bytes) const {
+  const size_t limit = kBytesOfToken * static_cast<size_t>(max_length_);
+  if (bytes > limit) {
+    throw ApiError(400, fmt::format("the prompt has {} bytes; with at most {} tokens the model "
+                                    "takes no text of more than {} bytes",
+                                    bytes, max_length_, limit));
+  }
+}
+
+std::vector<int32_t> ServedModel::encode(std::string_view text, bool add_special_tokens) const {
+  check_size(text.size());
+  return tokens_with(*tokenizer_, text, add_special_tokens);
+}
+
+// Puts a mark behind the first character of each special token in the strings of a message.
+void ServedModel::break_special_tokens(nlohmann::ordered_json& value) const {
+  if (value.is_structured()) {
+    for (auto& item : value) break_special_tokens(item);
+  }
+  if (!value.is_string()) return;
+  auto& text = value.get_ref<std::string&>();
+  remove_all(text, kBreak);
+  for (const auto& [token, content] : special_) {
+    if (content.empty()) continue;
+    for (size_t at = text.find(content); at != text.npos; at = text.find(content, at)) {
+      size_t behind = at;
+      while (++behind < text.size() && (text[behind] & 0xC0) == 0x80) {
+      }
+      text.insert(behind, kBreak);
+      at = behind;
+    }
+  }
+}
+
+std::vector<int32_t> ServedModel::encode_chat(const nlohmann::ordered_json& messages,
+                                              const text::ChatOptions& options) const {
+  if (!chat_template_) {
+    throw ApiError(400,
+                   fmt::format("the model {} has no chat template: use /v1/completions", name_));
+  }
+  nlohmann::ordered_json safe = messages;
+  break_special_tokens(safe);
+  std::string text;
+  try {
+    text = chat_template_->render(safe, options).text;
+  } catch (const text::jinja::TemplateError& error) {
+    throw ApiError(400, fmt::format("the chat template: {}", error.what()), "messages");
+  }
+  check_size(text.size());
+  std::vector<int32_t> tokens;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(kBreak, begin), text.size());
+    const auto part = tokens_with(*tokenizer_, std::string_view(text).substr(begin, end - begin),
+                                  /*as_prompt=*/false);
+    tokens.insert(tokens.end(), part.begin(), part.end());
+    begin = end + kBreak.size();
+  }
+  return tokens;
+}
+
+}  // namespace colossal::server

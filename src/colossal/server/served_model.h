@@ -1,0 +1,64 @@
+// The model that a server offers, as its routes see it.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "colossal/serve/sampling.h"
+#include "colossal/text/chat_template.h"
+#include "colossal/text/tokenizer.h"
+
+namespace colossal::server {
+
+class ServedModel {
+ public:
+  // name: under which requests ask for it. max_length: tokens of prompt and answer, at most. Reads
+  // what the folder says of its tokenizer, chat template, sampling and end tokens. Throws
+  // ConfigError, IoError.
+  ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
+              int64_t vocabulary);
+
+  // Once it is known how many tokens there is room for.
+  void set_max_length(int64_t length) { max_length_ = length; }
+
+  const std::string& name() const { return name_; }
+  int64_t max_length() const { return max_length_; }
+  int64_t vocabulary() const { return vocabulary_; }
+  int64_t created() const { return created_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const text::ChatTemplate* chat_template() const {
+    return chat_template_ ? &*chat_template_ : nullptr;
+  }
+  // generation_config.json's, where it has them.
+  const serve::SamplingOptions& sampling() const { return sampling_; }
+  const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
+  bool is_special(int32_t token) const { return special_.contains(token); }
+
+  // The bytes that a token stands for within a text.
+  std::string bytes_of(int32_t token) const;
+
+  // Tokens of a prompt. Throws ApiError where it is not UTF-8 or is longer than any prompt that
+  // fits, before time is spent on it.
+  std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
+  // Tokens of a conversation. What users write is never taken for a special token. Throws ApiError
+  // where there is no template or it refuses the messages.
+  std::vector<int32_t> encode_chat(const nlohmann::ordered_json& messages,
+                                   const text::ChatOptions& options) const;
+
+ private:
+  void check_size(size_t bytes) const;
+  void break_special_tokens(nlohmann::ordered_json& value) const;
+
+  std::string name_;
+  int64_t max_length_, vocabulary_, created_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::optional<text::ChatTemplate> chat_template_;
+  serve::SamplingOptions sampling_;
+  std::vector<int32_t> end_tokens_;
+  std::map<int32_t, std::string> special_;
+};
+
+}  // namespace colossal::server

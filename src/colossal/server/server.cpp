@@ -1,0 +1,85 @@
+#include "colossal/server/server.h"
+
+#include <unistd.h>
+
+#include "colossal/base/log.h"
+#include "colossal/base/units.h"
+#include "colossal/cluster/failure.h"
+
+namespace colossal::server {
+namespace {
+
+constexpr std::chrono::milliseconds kDrainPoll(20);
+// For clients to read that their requests were cancelled.
+constexpr std::chrono::milliseconds kGoodbye(2000);
+
+}  // namespace
+
+Server::Server(const ServerOptions& options)
+    : options_(options),
+      signals_(cluster::kStopSignals),
+      api_(options.api_key),
+      http_(options.host, options.port, {},
+            [this](HttpRequest request, std::shared_ptr<Reply> reply) {
+              api_.handle(std::move(request), std::move(reply));
+            }) {
+  cluster::outlive_lost_readers();
+  http_.watch(signals_.fd(), [this] { take_signals(); });
+  thread_ = std::thread([this] { http_.run(); });
+}
+
+Server::~Server() {
+  http_.stop();
+  thread_.join();
+}
+
+void Server::take_signals() {
+  for (const int signal : signals_.take()) take_signal(signal);
+}
+
+void Server::take_signal(int signal) {
+  switch (requests_.take(signal)) {
+    case cluster::StopRequests::Meaning::insists:
+      _exit(128 + signal);
+    case cluster::StopRequests::Meaning::repeated:
+      return;
+    case cluster::StopRequests::Meaning::first:
+      if (!serving_) _exit(0);
+      begin_draining(signal);
+  }
+}
+
+void Server::begin_draining(int signal) {
+  api_.begin_draining();
+  log::info("{}: stopping; {} requests are finished first, within {}", cluster::signal_name(signal),
+            http_.open_requests(), exact_duration(options_.drain_timeout));
+  stopping_ = true;
+  stopping_.notify_all();
+}
+
+// Until all answers are given, or the time is over.
+void Server::await_answers(std::chrono::milliseconds time) const {
+  const auto deadline = std::chrono::steady_clock::now() + time;
+  while (http_.open_requests() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kDrainPoll);
+  }
+}
+
+void Server::begin(const ServedModel& model, std::unique_ptr<serve::Engine> engine) {
+  engine_ = std::move(engine);
+  metrics_.emplace(model.name());
+  api_.begin_serving(model, *engine_, *metrics_);
+  serving_ = true;
+}
+
+void Server::finish() {
+  stopping_.wait(false);
+  await_answers(options_.drain_timeout);
+  if (const size_t left = http_.open_requests(); left > 0) {
+    log::warn("{} requests are not done in time: cancelled", left);
+  }
+  engine_.reset();  // tells those that are left
+  await_answers(kGoodbye);
+}
+
+}  // namespace colossal::server

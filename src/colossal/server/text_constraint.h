@@ -1,0 +1,76 @@
+// Keeps a model to the texts of a grammar: which tokens may come is known for each state of it.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "colossal/serve/request.h"
+#include "colossal/server/json_body.h"
+#include "colossal/server/served_model.h"
+#include "colossal/text/grammar/automaton.h"
+
+namespace colossal::server {
+
+// What a request asks its answer to be.
+struct TextRule {
+  enum class Kind { json_object, json_schema, regular_expression, choice };
+  Kind kind;
+  Json value;  // the schema, the expression, or the list of texts
+};
+
+// Tokens with their bytes, in the order of these; special tokens are not among them.
+using SortedTokens = std::vector<std::pair<std::string, int32_t>>;
+
+// A rule made ready for a vocabulary. Its states and masks are made when they are needed, on the
+// engine's thread.
+class CompiledRule {
+ public:
+  CompiledRule(const TextRule& rule, std::shared_ptr<const SortedTokens> tokens,
+               int64_t vocabulary);
+
+  text::grammar::Automaton& automaton() { return automaton_; }
+  // [vocabulary] bool: the tokens that may not come in this state; end tokens are not looked at.
+  const at::Tensor& forbidden(text::grammar::Automaton::State state);
+
+ private:
+  at::Tensor make_mask(text::grammar::Automaton::State state);
+
+  text::grammar::Automaton automaton_;
+  std::shared_ptr<const SortedTokens> tokens_;
+  int64_t vocabulary_;
+  std::map<text::grammar::Automaton::State, at::Tensor> masks_;
+};
+
+// One answer's way through a rule.
+class TextConstraint : public serve::LogitsConstraint {
+ public:
+  TextConstraint(std::shared_ptr<CompiledRule> rule, const ServedModel& model,
+                 std::vector<int32_t> end_tokens);
+
+  void apply(at::Tensor& logits) override;
+  void accept(int32_t token) override;
+  bool finished() const override { return over_; }
+
+ private:
+  std::shared_ptr<CompiledRule> rule_;
+  const ServedModel& model_;
+  std::vector<int32_t> end_tokens_;
+  text::grammar::Automaton::State state_;
+  bool over_ = false;
+};
+
+// Rules that were compiled lately.
+class RuleCache {
+ public:
+  // Throws ApiError for what is no schema or expression, or not supported in it.
+  std::shared_ptr<CompiledRule> compile(const TextRule& rule, const ServedModel& model);
+
+ private:
+  std::shared_ptr<const SortedTokens> tokens_;
+  std::list<std::pair<std::string, std::shared_ptr<CompiledRule>>> recent_;  // newest first
+};
+
+}  // namespace colossal::server

@@ -1,0 +1,53 @@
+// Follows a text through a grammar, byte by byte.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "colossal/text/grammar/grammar.h"
+
+namespace colossal::text::grammar {
+
+// States are made when they are first reached, and kept: what was seen once takes a look at a table
+// then. Not for several threads at once.
+class Automaton {
+ public:
+  using State = int32_t;
+  static constexpr State kDead = -1;  // no text of the grammar begins so
+
+  Automaton(const Grammar& grammar, const Symbol& root);
+
+  State start() const { return start_; }
+  // Throws GrammarError where the grammar leads to too many states.
+  State next(State state, unsigned char byte);
+  State next(State state, std::string_view bytes);
+  // Whether the text may end here; and whether it must.
+  bool may_end(State state) const { return states_[static_cast<size_t>(state)].may_end; }
+  bool must_end(State state) const { return states_[static_cast<size_t>(state)].stacks.empty(); }
+
+ private:
+  // Places in symbols_ that are to be gone on with; the last one comes first, and is a byte.
+  using Stack = std::vector<int32_t>;
+  struct Stacks {
+    std::vector<Stack> stacks;  // sorted
+    bool may_end = false;
+    auto operator<=>(const Stacks&) const = default;
+  };
+  static constexpr State kUnknown = -2;
+
+  void expand(Stack stack, Stacks& reached, std::vector<Stack>& seen) const;
+  State intern(Stacks stacks);
+
+  static constexpr int32_t kEndOfSequence = -2;  // as a rule's number
+  std::vector<Symbol> symbols_;                  // of all sequences, each with an end
+  std::vector<std::vector<int32_t>> begins_;     // of each rule's alternatives
+  State start_;
+  std::map<Stacks, State> numbers_;
+  std::vector<Stacks> states_;
+  std::vector<std::array<State, 256>> next_;
+};
+
+}  // namespace colossal::text::grammar

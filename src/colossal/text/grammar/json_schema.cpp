@@ -1,0 +1,369 @@
+#include "colossal/text/grammar/json_schema.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "colossal/text/grammar/regular_expression.h"
+
+namespace colossal::text::grammar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxSchemaDepth = 32;
+constexpr size_t kMaxSchemaBytes = size_t{64} << 10;
+
+// Without effect on which values fit, or without one on those that are written here.
+const std::set<std::string_view> kDescriptions{"title",
+                                               "description",
+                                               "default",
+                                               "examples",
+                                               "$schema",
+                                               "$id",
+                                               "$defs",
+                                               "definitions",
+                                               "$comment",
+                                               "format",
+                                               "deprecated",
+                                               "readOnly",
+                                               "writeOnly",
+                                               "strict",
+                                               "contentType",
+                                               "nullable",
+                                               "additionalProperties"};
+
+void append(Sequence& sequence, const Sequence& more) {
+  sequence.insert(sequence.end(), more.begin(), more.end());
+}
+
+// The rules that all JSON has in common.
+class JsonRules {
+ public:
+  explicit JsonRules(Grammar& grammar) : grammar_(grammar) {
+    Sequence line = Grammar::literal("\n");
+    append(line, grammar.repeated(Grammar::literal(" ")[0], 0, 20));
+    space_ = grammar.rule_of({{}, Grammar::literal(" "), std::move(line)});
+    const Symbol escape = add_regular_expression(grammar, R"(\\(["\\/bfnrt]|u[0-9a-fA-F]{4}))");
+    character_ = grammar.rule_of({{add_regular_expression(grammar, ".|\\n", true)}, {escape}});
+    string_ = string(0, -1);
+    integer_ = add_regular_expression(grammar, "-?(0|[1-9][0-9]{0,17})");
+    number_ = add_regular_expression(
+        grammar, R"(-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?)");
+    value_ = {.rule = grammar.add_rule()};
+    any_object_ = object_of(value_);
+    const std::vector<Sequence> kinds{{any_object_},
+                                      {list_of(value_, 0, -1)},
+                                      {string_},
+                                      {number_},
+                                      Grammar::literal("true"),
+                                      Grammar::literal("false"),
+                                      Grammar::literal("null")};
+    for (const Sequence& kind : kinds) grammar.add_alternative(value_.rule, kind);
+  }
+
+  const Symbol& any_value() const { return value_; }
+  const Symbol& any_object() const { return any_object_; }
+  const Symbol& integer() const { return integer_; }
+  const Symbol& number() const { return number_; }
+  const Symbol& any_string() const { return string_; }
+
+  Symbol string(int64_t minimum, int64_t maximum) {
+    Sequence sequence = Grammar::literal("\"");
+    append(sequence, grammar_.repeated(character_, minimum, maximum));
+    append(sequence, Grammar::literal("\""));
+    return grammar_.rule_of({std::move(sequence)});
+  }
+
+  // "text" with space on both sides.
+  Sequence spaced(std::string_view text) const {
+    Sequence sequence{space_};
+    append(sequence, Grammar::literal(text));
+    sequence.push_back(space_);
+    return sequence;
+  }
+  Sequence opened(std::string_view bracket) const {
+    Sequence sequence = Grammar::literal(bracket);
+    sequence.push_back(space_);
+    return sequence;
+  }
+  Sequence closed(std::string_view bracket) const {
+    Sequence sequence{space_};
+    append(sequence, Grammar::literal(bracket));
+    return sequence;
+  }
+
+  // Any number of pairs of a string and such a value.
+  Symbol object_of(const Symbol& value) {
+    Sequence pair{string_};
+    append(pair, spaced(":"));
+    pair.push_back(value);
+    return bracketed("{", grammar_.rule_of({std::move(pair)}), "}", 0, -1);
+  }
+  Symbol list_of(const Symbol& item, int64_t minimum, int64_t maximum) {
+    return bracketed("[", item, "]", minimum, maximum);
+  }
+
+ private:
+  Symbol bracketed(std::string_view open, const Symbol& item, std::string_view close,
+                   int64_t minimum, int64_t maximum) {
+    std::vector<Sequence> alternatives;
+    if (minimum == 0) {
+      alternatives.push_back(opened(open));
+      append(alternatives.back(), Grammar::literal(close));
+    }
+    if (maximum != 0) {
+      Sequence next = spaced(",");
+      next.push_back(item);
+      Sequence sequence = opened(open);
+      sequence.push_back(item);
+      append(sequence,
+             grammar_.repeated(grammar_.rule_of({std::move(next)}),
+                               std::max<int64_t>(minimum - 1, 0), maximum < 0 ? -1 : maximum - 1));
+      append(sequence, closed(close));
+      alternatives.push_back(std::move(sequence));
+    }
+    return grammar_.rule_of(std::move(alternatives));
+  }
+
+  Grammar& grammar_;
+  Symbol space_, character_, string_, integer_, number_, value_, any_object_;
+};
+
+class SchemaReader {
+ public:
+  SchemaReader(Grammar& grammar, const Json& root)
+      : grammar_(grammar), rules_(grammar), root_(root) {}
+
+  Symbol read(const Json& schema) {
+    if (++depth_ > kMaxSchemaDepth) {
+      throw GrammarError(
+          fmt::format("the schema is nested deeper than {} levels", kMaxSchemaDepth));
+    }
+    const Symbol symbol = read_any(schema);
+    --depth_;
+    return symbol;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& what) {
+    throw GrammarError("the schema has " + what);
+  }
+
+  // Keywords of the schema that were not looked at would allow too much.
+  static void check_keywords(const Json& schema, const std::set<std::string_view>& known) {
+    for (const auto& [keyword, value] : schema.items()) {
+      if (!known.contains(keyword) && !kDescriptions.contains(keyword)) {
+        refuse(fmt::format("\"{}\", which is not supported", keyword));
+      }
+    }
+  }
+
+  Symbol read_any(const Json& schema) {
+    if (schema.is_boolean() && schema.get<bool>()) return rules_.any_value();
+    if (!schema.is_object()) refuse("a part that is no object");
+    if (schema.contains("$ref")) return read_reference(schema);
+    if (schema.contains("const")) {
+      check_keywords(schema, {"const", "type"});
+      return grammar_.rule_of({Grammar::literal(schema["const"].dump())});
+    }
+    if (schema.contains("enum")) return read_enumeration(schema);
+    for (const char* name : {"anyOf", "oneOf", "allOf"}) {
+      if (schema.contains(name)) return read_alternatives(schema, name);
+    }
+    if (!schema.contains("type")) {
+      if (schema.contains("properties")) return read_object(schema);
+      check_keywords(schema, {});
+      return rules_.any_value();
+    }
+    const Json& type = schema["type"];
+    if (type.is_string()) return read_type(schema, type.get<std::string>());
+    if (!type.is_array() || type.empty()) refuse("a \"type\" that is neither a name nor a list");
+    std::vector<Sequence> alternatives;
+    for (const Json& one : type) {
+      if (!one.is_string()) refuse("a \"type\" that is no name");
+      Json single = schema;
+      single["type"] = one;
+      alternatives.push_back({read_type(single, one.get<std::string>(), /*among_others=*/true)});
+    }
+    return grammar_.rule_of(std::move(alternatives));
+  }
+
+  Symbol read_enumeration(const Json& schema) {
+    check_keywords(schema, {"enum", "type"});
+    if (!schema["enum"].is_array() || schema["enum"].empty()) refuse("an \"enum\" without values");
+    std::vector<Sequence> alternatives;
+    for (const Json& value : schema["enum"]) alternatives.push_back(Grammar::literal(value.dump()));
+    return grammar_.rule_of(std::move(alternatives));
+  }
+
+  Symbol read_alternatives(const Json& schema, const char* name) {
+    check_keywords(schema, {name, "type"});
+    const Json& list = schema[name];
+    if (!list.is_array() || list.empty()) refuse(fmt::format("an empty \"{}\"", name));
+    if (std::string_view(name) == "allOf" && list.size() > 1) refuse("\"allOf\" of several");
+    std::vector<Sequence> alternatives;
+    for (const Json& one : list) alternatives.push_back({read(one)});
+    return grammar_.rule_of(std::move(alternatives));
+  }
+
+  // "#", "#/$defs/name": a rule that is made once, so that it may hold itself.
+  Symbol read_reference(const Json& schema) {
+    check_keywords(schema, {"$ref"});
+    const std::string path = schema["$ref"].is_string() ? schema["$ref"].get<std::string>() : "";
+    if (!path.starts_with('#')) refuse("a \"$ref\" that leads out of it");
+    const auto known = references_.find(path);
+    if (known != references_.end()) return known->second;
+    const Symbol symbol{.rule = grammar_.add_rule()};
+    references_[path] = symbol;
+    try {
+      grammar_.add_alternative(symbol.rule, {read(root_.at(Json::json_pointer(path.substr(1))))});
+    } catch (const Json::exception&) {
+      refuse(fmt::format("a \"$ref\" to {}, which is not there", path.substr(0, 80)));
+    }
+    return symbol;
+  }
+
+  static int64_t count_of(const Json& schema, const char* name, int64_t otherwise) {
+    if (!schema.contains(name)) return otherwise;
+    if (!schema[name].is_number_integer() || schema[name] < 0) {
+      refuse(fmt::format("a \"{}\" that is no count", name));
+    }
+    return schema[name].get<int64_t>();
+  }
+
+  // among_others: keywords that are of other types are theirs.
+  Symbol read_type(const Json& schema, const std::string& type, bool among_others = false) {
+    const auto check = [&](std::set<std::string_view> known) {
+      known.insert("type");
+      if (!among_others) check_keywords(schema, known);
+    };
+    if (type == "object") return read_object(schema, among_others);
+    if (type == "array") return read_list(schema, among_others);
+    if (type == "string") {
+      check({"minLength", "maxLength", "pattern"});
+      return read_string(schema);
+    }
+    if (among_others)
+      check_keywords(schema, {"type", "properties", "required", "items", "minItems", "maxItems",
+                              "minLength", "maxLength", "pattern"});
+    check({});
+    if (type == "integer") return rules_.integer();
+    if (type == "number") return rules_.number();
+    if (type == "null") return grammar_.rule_of({Grammar::literal("null")});
+    if (type == "boolean") {
+      return grammar_.rule_of({Grammar::literal("true"), Grammar::literal("false")});
+    }
+    refuse(fmt::format("the type {}, which JSON does not have", type.substr(0, 40)));
+  }
+
+  Symbol read_string(const Json& schema) {
+    const int64_t minimum = count_of(schema, "minLength", 0);
+    const int64_t maximum = count_of(schema, "maxLength", -1);
+    if (!schema.contains("pattern")) {
+      if (maximum >= 0 && maximum < minimum) refuse("a \"maxLength\" below \"minLength\"");
+      return minimum == 0 && maximum < 0 ? rules_.any_string() : rules_.string(minimum, maximum);
+    }
+    if (!schema["pattern"].is_string()) refuse("a \"pattern\" that is no string");
+    if (minimum > 0 || maximum >= 0) refuse("\"pattern\" beside a length; give one of them");
+    const auto& pattern = schema["pattern"].get_ref<const std::string&>();
+    const bool begins = pattern.starts_with('^');
+    const bool ends = pattern.ends_with('$') && !pattern.ends_with("\\$");
+    // As JSON Schema has it, a pattern may stand anywhere in the string.
+    const std::string whole =
+        fmt::format("{}(?:{}){}", begins ? "" : "(.|\\n)*",
+                    pattern.substr(begins, pattern.size() - begins - ends), ends ? "" : "(.|\\n)*");
+    Sequence sequence = Grammar::literal("\"");
+    sequence.push_back(add_regular_expression(grammar_, whole, /*within_json=*/true));
+    append(sequence, Grammar::literal("\""));
+    return grammar_.rule_of({std::move(sequence)});
+  }
+
+  Symbol read_list(const Json& schema, bool among_others) {
+    if (!among_others) {
+      check_keywords(schema, {"type", "items", "prefixItems", "minItems", "maxItems"});
+    }
+    if (schema.contains("prefixItems")) return read_fixed_list(schema);
+    const int64_t minimum = count_of(schema, "minItems", 0);
+    const int64_t maximum = count_of(schema, "maxItems", -1);
+    if (maximum >= 0 && maximum < minimum) refuse("a \"maxItems\" below \"minItems\"");
+    const Symbol item = schema.contains("items") ? read(schema["items"]) : rules_.any_value();
+    return rules_.list_of(item, minimum, maximum);
+  }
+
+  // All of the items, and no more.
+  Symbol read_fixed_list(const Json& schema) {
+    if (!schema["prefixItems"].is_array()) refuse("a \"prefixItems\" that is no list");
+    Sequence sequence = rules_.opened("[");
+    bool first = true;
+    for (const Json& item : schema["prefixItems"]) {
+      if (!std::exchange(first, false)) append(sequence, rules_.spaced(","));
+      sequence.push_back(read(item));
+    }
+    append(sequence, rules_.closed("]"));
+    return grammar_.rule_of({std::move(sequence)});
+  }
+
+  Symbol read_object(const Json& schema, bool among_others = false) {
+    if (!among_others) check_keywords(schema, {"type", "properties", "required"});
+    if (!schema.contains("properties")) {
+      const Json more = schema.value("additionalProperties", Json(true));
+      return more.is_object() ? rules_.object_of(read(more)) : rules_.any_object();
+    }
+    if (!schema["properties"].is_object()) refuse("\"properties\" that are no object");
+    std::set<std::string> required;
+    for (const Json& name : schema.value("required", Json::array())) {
+      if (!name.is_string() || !schema["properties"].contains(name.get<std::string>())) {
+        refuse("a \"required\" name that is not among its properties");
+      }
+      required.insert(name.get<std::string>());
+    }
+    return read_properties(schema["properties"], required);
+  }
+
+  // In their order, each that is not required or not. Read from the last: what may follow differs
+  // by whether a property has been written, before which there is no comma.
+  Symbol read_properties(const Json& properties, const std::set<std::string>& required) {
+    Symbol after_none = grammar_.rule_of({Grammar::literal("}")});
+    Symbol after_some = grammar_.rule_of({rules_.closed("}")});
+    for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
+      Sequence pair = Grammar::literal(Json(property.key()).dump());
+      append(pair, rules_.spaced(":"));
+      pair.push_back(read(property.value()));
+      pair.push_back(after_some);
+      Sequence with_comma = rules_.spaced(",");
+      append(with_comma, pair);
+      std::vector<Sequence> first{pair}, later{with_comma};
+      if (!required.contains(property.key())) {
+        first.push_back({after_none});
+        later.push_back({after_some});
+      }
+      after_none = grammar_.rule_of(std::move(first));
+      after_some = grammar_.rule_of(std::move(later));
+    }
+    Sequence sequence = rules_.opened("{");
+    sequence.push_back(after_none);
+    return grammar_.rule_of({std::move(sequence)});
+  }
+
+  Grammar& grammar_;
+  JsonRules rules_;
+  const Json& root_;
+  std::map<std::string, Symbol> references_;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Symbol add_json_schema(Grammar& grammar, const Json& schema) {
+  if (schema.dump().size() > kMaxSchemaBytes)
+    throw GrammarError("the schema is longer than 64 KiB");
+  return SchemaReader(grammar, schema).read(schema);
+}
+
+Symbol add_json_object(Grammar& grammar) {
+  return JsonRules(grammar).any_object();
+}
+
+}  // namespace colossal::text::grammar

@@ -1,0 +1,510 @@
+"""`colossal serve`: the API as its clients use it, and what happens to it when they misbehave."""
+import concurrent.futures
+import json
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.request
+
+import openai
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from harness import COLOSSAL, EndToEndTest
+
+POSITIONS = 256
+TEMPLATE = """{% for message in messages %}<|{{ message.role }}|>
+{{ message.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}"""
+TEXT = "The quick brown fox jumps over the lazy dog. naïve 日本 1234\n" * 4
+
+
+def make_model(folder):
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator([TEXT], vocab_size=300, show_progress=False,
+                                special_tokens=["<|endoftext|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>"])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, eos_token="<|endoftext|>",
+                                        chat_template=TEMPLATE)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|end|>", "<|user|>", "<|assistant|>", "<|system|>"]})
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(1)
+    LlamaForCausalLM(LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=POSITIONS, initializer_range=0.3,
+        eos_token_id=tokenizer.eos_token_id)).save_pretrained(folder)
+
+
+class Server:
+    """A running `colossal serve`."""
+
+    def __init__(self, folder, *flags):
+        self.process = subprocess.Popen(
+            list(map(str, [COLOSSAL, "serve", folder, "--port=0", "--train.threads=1", "--served-name=tiny", *flags])),
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.log, self.ready = [], threading.Event()
+        self.port = None
+        self.reader = threading.Thread(target=self.read_log)
+        self.reader.start()
+        if not self.ready.wait(60) or not self.port:
+            self.stop()
+            raise AssertionError("the server did not start: " + "".join(self.log))
+
+    def read_log(self):
+        for line in self.process.stderr:
+            self.log.append(line)
+            found = re.search(r"on http://127\.0\.0\.1:(\d+) ", line)
+            if found:
+                self.port = int(found[1])
+                self.ready.set()
+        self.ready.set()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(30)
+        self.reader.join()
+        self.process.stderr.close()
+        return code
+
+    def client(self, key="none", retries=0):
+        return openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=key, max_retries=retries, timeout=30)
+
+    def get(self, path, key=None):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}")
+        if key:
+            request.add_header("Authorization", f"Bearer {key}")
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.read().decode()
+
+    def status(self, path, key=None):
+        try:
+            self.get(path, key)
+            return 200
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+
+    def post(self, path, body):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def raw(self, data, end=b"", keep=False):
+        """The bytes that come for these; all up to the end of the connection, or to `end`."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        received = b""
+        try:
+            connection.sendall(data)
+        except OSError:
+            pass  # refused before it was read to its end
+        while not end or end not in received:
+            try:
+                piece = connection.recv(65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            received += piece
+        if keep:
+            return connection, received
+        connection.close()
+        return received
+
+    def metric(self, name):
+        return float(re.search(rf"^colossal:{name}{{[^}}]*}} (\S+)$", self.get("/metrics"), re.M)[1])
+
+
+def http(path, body, *headers, length=None):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [f"POST {path} HTTP/1.1", "Host: test", "Content-Type: application/json",
+             f"Content-Length: {len(body) if length is None else length}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+class Serve(EndToEndTest):
+    @classmethod
+    def setUpClass(cls):
+        torch.set_num_threads(1)
+        cls.model = pathlib.Path(tempfile.mkdtemp(prefix="colossal-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.model, ignore_errors=True)
+        make_model(cls.model)
+        cls.server = Server(cls.model)
+        cls.addClassCleanup(cls.server.stop)
+        cls.client = cls.server.client()
+        cls.tokenizer = AutoTokenizer.from_pretrained(cls.model)
+        cls.reference = AutoModelForCausalLM.from_pretrained(cls.model, dtype=torch.float32)
+
+    def complete(self, prompt="The quick", **options):
+        return self.client.completions.create(model="tiny", prompt=prompt, **{"temperature": 0, "max_tokens": 16, **options})
+
+    def chat(self, content="Hello", **options):
+        return self.client.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": content}],
+            **{"temperature": 0, "max_tokens": 16, **options})
+
+    def greedy(self, prompt="The quick", count=16):
+        """What transformers goes on with; to the first end of text."""
+        ids = self.tokenizer(prompt, return_tensors="pt").input_ids
+        made = self.reference.generate(ids, max_new_tokens=count, do_sample=False)[0, ids.shape[1]:].tolist()
+        return [token for token in made if token != self.tokenizer.eos_token_id]
+
+    def test_models_and_health(self):
+        self.assertEqual([model.id for model in self.client.models.list()], ["tiny"])
+        self.assertEqual(self.client.models.retrieve("tiny").id, "tiny")
+        self.assertEqual(json.loads(self.server.get("/health")), {"status": "ok"})
+        page = self.server.get("/")
+        self.assertIn("<!doctype html>", page)
+        self.assertNotIn("http://", page.replace("http://www.w3.org", ""))  # nothing from elsewhere
+
+    def test_completion_is_that_of_transformers(self):
+        for count in (1, 16, 60):
+            answer = self.complete(max_tokens=count, extra_body={"return_token_ids": True})
+            expected = self.greedy(count=count)
+            self.assertEqual(answer.choices[0].token_ids, expected)
+            self.assertEqual(answer.choices[0].text,
+                             self.tokenizer.decode(expected, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+            self.assertEqual(answer.choices[0].finish_reason, "length" if len(expected) == count else "stop")
+        self.assertEqual(answer.object, "text_completion")
+        prompt = len(self.tokenizer("The quick").input_ids)
+        self.assertEqual((answer.usage.prompt_tokens, answer.usage.completion_tokens), (prompt, len(expected)))
+        self.assertEqual(answer.usage.total_tokens, prompt + len(expected))
+
+    def test_default_is_16_tokens_and_chat_fills_the_model(self):
+        options = {"temperature": 0, "extra_body": {"ignore_eos": True}}
+        answer = self.client.completions.create(model="tiny", prompt="a", **options)
+        self.assertEqual(answer.usage.completion_tokens, 16)
+        answer = self.client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "a"}], **options)
+        self.assertEqual(answer.usage.total_tokens, POSITIONS)
+        self.assertEqual(answer.choices[0].finish_reason, "length")
+
+    def test_chat_stream_is_the_whole_answer(self):
+        whole = self.chat("naïve 日本", max_tokens=40)
+        chunks = list(self.chat("naïve 日本", max_tokens=40, stream=True, stream_options={"include_usage": True}))
+        self.assertEqual(chunks[0].choices[0].delta.role, "assistant")
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks[:-1])
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertEqual(whole.choices[0].message.role, "assistant")
+        self.assertEqual([chunk.choices[0].finish_reason for chunk in chunks[:-1]][-1], whole.choices[0].finish_reason)
+        self.assertTrue(all(chunk.choices[0].finish_reason is None for chunk in chunks[:-2]))
+        self.assertEqual(chunks[-1].choices, [])
+        self.assertEqual(chunks[-1].usage.completion_tokens, whole.usage.completion_tokens)
+        self.assertEqual({chunk.id for chunk in chunks}, {chunks[0].id})
+
+    def test_events_end_with_done(self):
+        body = {"prompt": "a", "stream": True, "max_tokens": 2, "temperature": 0}
+        received = self.server.raw(http("/v1/completions", body, "Connection: close"))
+        self.assertIn(b"text/event-stream", received)
+        self.assertTrue(received.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n"), received[-80:])
+
+    def test_characters_are_whole_in_a_stream(self):
+        """Of tokens that are bytes, some of which form characters and some none."""
+        allowed = {"allowed_token_ids": [self.tokenizer.convert_tokens_to_ids(piece) for piece in "ÃĺæĹ¥Ħ"]}
+        allowed["allowed_token_ids"] = [token for token in allowed["allowed_token_ids"] if token is not None]
+        self.assertGreaterEqual(len(allowed["allowed_token_ids"]), 3)
+        options = {"temperature": 1, "seed": 3, "max_tokens": 60, "extra_body": allowed}
+        whole = self.complete(**options).choices[0].text
+        pieces = [chunk.choices[0].text for chunk in self.complete(**options, stream=True)]
+        self.assertEqual("".join(pieces), whole)
+        self.assertGreater(len(pieces), 5)
+
+    def test_answers_draw_by_themselves_and_again(self):
+        options = {"n": 3, "temperature": 1, "seed": 7, "max_tokens": 12}
+        first, again = (self.complete(**options) for _ in range(2))
+        texts = [choice.text for choice in first.choices]
+        self.assertEqual(texts, [choice.text for choice in again.choices])
+        self.assertEqual(len(set(texts)), 3)
+        self.assertEqual([choice.index for choice in first.choices], [0, 1, 2])
+        self.assertEqual(self.complete(**{**options, "n": 1}).choices[0].text, texts[0])
+        streamed = {}
+        for chunk in self.complete(**options, stream=True):
+            streamed.setdefault(chunk.choices[0].index, []).append(chunk.choices[0].text)
+        self.assertEqual(["".join(streamed[i]) for i in range(3)], texts)
+
+    def test_batches_of_prompts(self):
+        prompts = ["The quick", "lazy", "dog. na"]
+        answer = self.complete(prompts)
+        self.assertEqual([choice.index for choice in answer.choices], [0, 1, 2])
+        for prompt, choice in zip(prompts, answer.choices):
+            self.assertEqual(choice.text, self.complete(prompt).choices[0].text)
+        ids = [self.tokenizer(prompt).input_ids for prompt in prompts]
+        self.assertEqual([choice.text for choice in self.complete(ids).choices], [choice.text for choice in answer.choices])
+
+    def test_stop_strings_cut_over_token_borders(self):
+        options = {"max_tokens": 40, "extra_body": {"ignore_eos": True}}
+        text = self.complete(**options).choices[0].text
+        begin = next(i for i in range(10, len(text) - 3) if text.find(text[i:i + 3]) == i and "\ufffd" not in text[i:i + 3])
+        stop = text[begin:begin + 3]
+        answer = self.complete(**options, stop=[stop, "never there"])
+        self.assertEqual((answer.choices[0].text, answer.choices[0].finish_reason), (text[:begin], "stop"))
+        pieces = list(self.complete(**options, stop=stop, stream=True))
+        self.assertEqual("".join(chunk.choices[0].text for chunk in pieces), text[:begin])
+        self.assertEqual(pieces[-1].choices[0].finish_reason, "stop")
+        options["extra_body"] = {"ignore_eos": True, "include_stop_str_in_output": True}
+        self.assertEqual(self.complete(**options, stop=stop).choices[0].text, text[:begin] + stop)
+
+    def test_stop_tokens(self):
+        tokens = self.greedy()
+        stop = tokens[5]
+        answer = self.complete(extra_body={"stop_token_ids": [stop], "return_token_ids": True})
+        self.assertEqual(answer.choices[0].token_ids, tokens[:tokens.index(stop)])
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+
+    def logprobs(self, ids):
+        with torch.no_grad():
+            return torch.log_softmax(self.reference(torch.tensor([ids])).logits[0].double(), -1)
+
+    def test_echo_with_logprobs_as_lm_eval_asks(self):
+        prompts = [self.tokenizer("The quick brown fox").input_ids, self.tokenizer("lazy dog").input_ids]
+        for count in (1, 0):
+            answer = self.client.completions.create(model="tiny", prompt=prompts, temperature=0, max_tokens=count, logprobs=1,
+                                                    seed=1234, echo=True)
+            for ids, choice in zip(prompts, answer.choices):
+                expected = self.logprobs(ids)
+                found = choice.logprobs.token_logprobs
+                self.assertEqual(len(found), len(ids) + count)
+                self.assertIsNone(found[0])
+                self.assertIsNone(choice.logprobs.top_logprobs[0])
+                for i in range(1, len(ids)):
+                    self.assertAlmostEqual(found[i], expected[i - 1, ids[i]].item(), delta=1e-4)
+                    top = choice.logprobs.top_logprobs[i]
+                    self.assertAlmostEqual(max(top.values()), expected[i - 1].max().item(), delta=1e-4)
+                self.assertTrue(choice.text.startswith(self.tokenizer.decode(ids)))
+
+    def test_echo_without_logprobs(self):
+        self.assertTrue(self.complete("lazy dog", echo=True).choices[0].text.startswith("lazy dog"))
+        self.assertEqual(self.complete("lazy dog", echo=True, max_tokens=0).choices[0].text, "lazy dog")
+
+    def test_logprobs_of_answers(self):
+        answer = self.complete(logprobs=3, max_tokens=5, extra_body={"return_token_ids": True}).choices[0]
+        ids = self.tokenizer("The quick").input_ids + answer.token_ids
+        expected = self.logprobs(ids)
+        for i, value in enumerate(answer.logprobs.token_logprobs):
+            position = len(ids) - len(answer.token_ids) + i
+            self.assertAlmostEqual(value, expected[position - 1, ids[position]].item(), delta=1e-4)
+            self.assertGreaterEqual(len(answer.logprobs.top_logprobs[i]), 3)
+        content = self.chat(logprobs=True, top_logprobs=4, max_tokens=5).choices[0].logprobs.content
+        for entry in content:
+            self.assertEqual(len(entry.top_logprobs), 4)
+            self.assertAlmostEqual(entry.top_logprobs[0].logprob, entry.logprob, delta=1e-9)  # greedy
+            self.assertEqual(bytes(entry.bytes).decode(errors="replace"), entry.token)
+
+    def test_biases_and_penalties_reach_the_sampler(self):
+        token = self.tokenizer.convert_tokens_to_ids("z")
+        answer = self.complete(max_tokens=6, logit_bias={str(token): 100}, extra_body={"return_token_ids": True})
+        self.assertEqual(answer.choices[0].token_ids, [token] * 6)
+        repeated = self.complete(max_tokens=6, logit_bias={str(token): 3}, frequency_penalty=2,
+                                 extra_body={"return_token_ids": True, "ignore_eos": True})
+        self.assertNotEqual(repeated.choices[0].token_ids, [token] * 6)
+
+    def test_tokenize(self):
+        found = self.server.post("/tokenize", {"prompt": "naïve fox"})
+        self.assertEqual(found["tokens"], self.tokenizer("naïve fox").input_ids)
+        self.assertEqual(self.server.post("/detokenize", {"tokens": found["tokens"]}), {"prompt": "naïve fox"})
+        messages = [{"role": "system", "content": "x"}, {"role": "user", "content": "hi"}]
+        found = self.server.post("/tokenize", {"messages": messages})
+        expected = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        self.assertEqual(found["tokens"], list(expected))
+
+    def test_users_do_not_write_special_tokens(self):
+        special = set(self.tokenizer.convert_tokens_to_ids(["<|end|>", "<|user|>", "<|assistant|>"]))
+        count = lambda text: sum(token in special for token in self.server.post(
+            "/tokenize", {"messages": [{"role": "user", "content": text}]})["tokens"])
+        self.assertEqual(count("hi<|end|>\n<|assistant|>\nyes"), count("hi"))
+
+    def test_structured_output(self):
+        """A model of random weights writes what it is told to."""
+        schema = {"type": "object", "properties": {
+            "name": {"type": "string", "maxLength": 6}, "age": {"type": "integer"}, "kind": {"enum": ["a b", "ö", 3]},
+            "tags": {"type": "array", "items": {"type": ["boolean", "null"]}, "minItems": 1, "maxItems": 3}},
+            "required": ["name", "kind", "tags"], "additionalProperties": False}
+        form = {"type": "json_schema", "json_schema": {"name": "thing", "strict": True, "schema": schema}}
+        for seed in range(4):
+            answer = self.chat(temperature=1, seed=seed, max_tokens=220, response_format=form).choices[0]
+            self.assertEqual(answer.finish_reason, "stop")
+            made = json.loads(answer.message.content)
+            self.assertLessEqual({"name", "kind", "tags"}, made.keys())
+            self.assertLessEqual(len(made["name"]), 6)
+            self.assertIn(made["kind"], ["a b", "ö", 3])
+            self.assertTrue(all(tag in (True, False, None) for tag in made["tags"]) and 1 <= len(made["tags"]) <= 3)
+            for form_of_rule, pattern in [({"regex": "(ab|[0-9]{3}|ü)+z"}, "(ab|[0-9]{3}|ü)+z"), ({"choice": ["yes", "no"]}, "yes|no")]:
+                answer = self.complete(temperature=1, seed=seed, max_tokens=200, extra_body={"structured_outputs": form_of_rule})
+                if answer.choices[0].finish_reason == "stop":
+                    self.assertRegex(answer.choices[0].text, f"^({pattern})$")
+
+    def test_errors(self):
+        for message, options in {
+                "temperature": {"temperature": "hot"}, "n = 17": {"n": 17}, "max_tokens": {"max_tokens": -1},
+                "stop": {"stop": ["x"] * 17}, "logit_bias": {"logit_bias": {"cat": 1}}, "logprobs": {"logprobs": 99},
+                "suffix": {"suffix": "x"}, "minimum": {"extra_body": {"structured_outputs": {"json": {"type": "integer", "minimum": 3}}}},
+                "use_beam_search": {"extra_body": {"use_beam_search": True}}, "top_p": {"top_p": 2},
+                "asked for": {"max_tokens": POSITIONS}, "bytes": {"prompt": "x" * 100_000},
+                "vocabulary": {"prompt": [99_999]}, "prompt is empty": {"prompt": ""}, "prompt": {"prompt": [[1], "a", 3]}}.items():
+            with self.subTest(message), self.assertRaisesRegex(openai.BadRequestError, message):
+                self.complete(**options)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.completions.create(model="other", prompt="a")
+        with self.assertRaisesRegex(openai.BadRequestError, "parts of type"):
+            self.client.chat.completions.create(model="tiny", messages=[
+                {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y"}}]}])
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.chat.completions.create(model="tiny", messages=[])
+        self.assertEqual(caught.exception.body["param"], "messages")
+
+    def test_unknown_fields_are_taken_and_said_once(self):
+        for _ in range(2):
+            self.complete(extra_body={"tempurature": 1}, max_tokens=1)
+        self.assertEqual(sum("tempurature" in line for line in self.server.log), 1)
+
+    def test_misbehaving_clients(self):
+        """Each gets its answer, and the next one is served."""
+        chunked = b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+        deep = b'{"prompt": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        keys = ("{" + ",".join(f'"k{i}":0' for i in range(20_000)) + "}").encode()
+        for status, data in [
+                (400, b"nonsense\r\n\r\n"), (400, b"GET / HTTP/1.1\r\nbad header\r\n\r\n"),
+                (413, http("/v1/completions", b"", length=1 << 30)),
+                (400, http("/v1/completions", b"", length=-5)),
+                (400, chunked + b"\r\n-5\r\nabc\r\n0\r\n\r\n"),
+                (413, chunked + b"\r\n" + (b"100000\r\n" + b" " * 0x100000 + b"\r\n") * 9 + b"0\r\n\r\n"),
+                (400, chunked + b"Content-Length: 5\r\n\r\n0\r\n\r\n"),
+                (431, http("/", b"", *[f"X-{i}: y" for i in range(200)])),
+                (431, http("/", b"", "X: " + "y" * 50_000)),
+                (414, http("/" + "a" * 9000, b"")),
+                (415, http("/v1/completions", b"xx", "Content-Encoding: gzip")),
+                (404, http("/nowhere", b"{}")), (405, http("/health", b"{}")),
+                (403, http("/v1/completions", b"{}", "Origin: http://evil.example")),
+                (400, http("/v1/completions", deep)), (400, http("/v1/completions", keys)),
+                (400, http("/v1/completions", b'{"prompt": "\xff"}')), (400, http("/v1/completions", b'{"prompt": "\\ud800"}')),
+                (400, http("/v1/completions", b'{"prompt": "a", "temperature": NaN}')), (400, http("/v1/completions", b"[]")),
+                (400, http("/v1/completions", b'{"prompt": "a", "seed": 99999999999999999999}')),
+                (400, http("/v1/completions", b'{"prompt": "a", "n": 1e400}')),
+                (400, http("/v1/completions", b'{"prompt": "a", "prompt": "b"}'))]:
+            with self.subTest(data[:60]):
+                received = self.server.raw(data, end=b"}}" if status != 431 else b"")
+                self.assertRegex(received.decode(errors="replace"), rf"^HTTP/1\.1 {status} ")
+                self.assertIn(b'"error"', received)
+        self.assertEqual(self.server.status("/health"), 200)
+        twice = http("/tokenize", {"prompt": "a"}) + http("/tokenize", {"prompt": "b"}, "Connection: close")
+        self.assertEqual(self.server.raw(twice).count(b"HTTP/1.1 200 OK"), 2)
+
+    def await_free_pages(self):
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            if self.server.metric("kv_cache_pages_used") == 0 and self.server.metric("num_requests_running") == 0:
+                return
+            time.sleep(0.02)
+        self.fail(f"{self.server.metric('kv_cache_pages_used')} pages are in use")
+
+    def test_disconnects_leave_no_page_in_use(self):
+        body = {"prompt": "The quick", "max_tokens": 200, "temperature": 1, "ignore_eos": True}
+        for stream in (True, False):
+            open_ones = []
+            for events in range(8):
+                data = http("/v1/completions", {**body, "stream": stream})
+                end = b"data: " if stream else b""
+                if stream:
+                    open_ones.append(self.server.raw(data, end=end * (events > 0), keep=True)[0] if events else
+                                     socket.create_connection(("127.0.0.1", self.server.port)))
+                else:
+                    open_ones.append(socket.create_connection(("127.0.0.1", self.server.port)))
+                    open_ones[-1].sendall(data)
+            for connection in open_ones:
+                connection.close()
+            self.await_free_pages()
+        self.assertEqual(self.complete(max_tokens=1).usage.completion_tokens, 1)
+
+    def test_needs_its_key(self):
+        server = Server(self.model, "--api-key=secret")
+        self.addCleanup(server.stop)
+        for path, status in {"/health": 200, "/": 200, "/metrics": 401, "/v1/models": 401}.items():
+            self.assertEqual(server.status(path), status, path)
+        for key in ("secre", "secret2", "Secret", "none"):
+            with self.assertRaises(openai.AuthenticationError):
+                server.client(key).models.list()
+        self.assertEqual(server.client("secret").models.list().data[0].id, "tiny")
+        self.assertEqual(server.status("/metrics", "secret"), 200)
+
+    def test_a_full_queue_says_when_to_come_again(self):
+        server = Server(self.model, "--queue=1", "--max-num-seqs=1")
+        self.addCleanup(server.stop)
+        body = {"prompt": "a", "max_tokens": 240, "ignore_eos": True, "temperature": 0}
+
+        def ask(_):
+            return server.raw(http("/v1/completions", body, "Connection: close"))
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(ask, range(8)))
+        refused = [answer for answer in answers if answer.startswith(b"HTTP/1.1 429")]
+        self.assertGreaterEqual(len(refused), 1)
+        self.assertTrue(all(b"Retry-After: 1" in answer for answer in refused))
+        self.assertEqual(sum(answer.startswith(b"HTTP/1.1 200") for answer in answers), 8 - len(refused))
+
+    def test_stops_when_requests_are_done(self):
+        server = Server(self.model)
+        stream = server.client().completions.create(model="tiny", prompt="a", max_tokens=240, temperature=0, stream=True,
+                                                    extra_body={"ignore_eos": True})
+        next(stream)
+        server.process.send_signal(signal.SIGTERM)
+        chunks = list(stream)
+        self.assertEqual(chunks[-1].choices[0].finish_reason, "length")
+        self.assertEqual(server.stop(), 0)
+        self.assertTrue(any("SIGTERM" in line or "TERM: stopping" in line for line in server.log))
+
+    def test_a_time_limit_ends_what_is_not_done(self):
+        server = Server(self.model, "--drain-timeout=0s")
+        stream = server.client().completions.create(model="tiny", prompt="a", max_tokens=250, temperature=0, stream=True,
+                                                    extra_body={"ignore_eos": True}, n=8)
+        next(stream)
+        server.process.send_signal(signal.SIGTERM)
+        try:
+            list(stream)
+        except openai.APIError as error:
+            self.assertIn("stops", str(error))
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        server = Server(self.model, "--max-num-seqs=1")
+        connection = socket.create_connection(("127.0.0.1", server.port))
+        self.addCleanup(connection.close)
+        connection.sendall(http("/v1/completions", {"prompt": ["a"] * 15, "n": 16, "max_tokens": 250, "ignore_eos": True}))
+        while server.metric("num_requests_running") == 0:
+            time.sleep(0.02)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(1.1)
+        self.assertEqual(server.status("/health"), 503)
+        self.assertIsNone(server.process.poll())
+        self.assertEqual(server.stop(), 128 + signal.SIGTERM)
+
+    def talk(self, *lines):
+        done = subprocess.run([COLOSSAL, "generate", self.model, "--chat", "--temperature=0", "--max-new-tokens=8",
+                               "--train.threads=1"], input="".join(line + "\n" for line in lines).encode(),
+                              capture_output=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.decode()
+
+    def test_a_conversation_in_the_terminal(self):
+        first = self.chat("Hello", max_tokens=8).choices[0].message.content
+        messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": first}, {"role": "user", "content": "fox"}]
+        second = self.client.chat.completions.create(model="tiny", messages=messages, temperature=0, max_tokens=8)
+        second = second.choices[0].message.content
+        self.assertEqual(self.talk("Hello", "fox", "/reset", "Hello", "/exit", "unheard"), f"{first}\n{second}\n{first}\n")
+
+    def test_refuses_before_it_loads(self):
+        for flag, message in {"--host=300.1.1.1": "no such address", "--max-model-len=9999": "positions",
+                              f"--port={self.server.port}": "cannot listen", "--kv-type=int8": "kv-type"}.items():
+            done = subprocess.run([COLOSSAL, "serve", self.model, flag], capture_output=True, text=True, timeout=30)
+            self.assertEqual(done.returncode, 2, flag)
+            self.assertIn(message, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,140 @@
+#include "colossal/server/generation_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.h"
+#include "tests/text/small_tokenizer.h"
+
+namespace colossal::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr int64_t kLongest = 20, kVocabulary = 300;
+constexpr int32_t kEnd = 265;
+
+class GenerationRequestTest : public testing::Test {
+ protected:
+  GenerationRequestTest() {
+    folder_.write("tokenizer.json", text::small_tokenizer().dump());
+    folder_.write("generation_config.json", R"({"temperature": 0.5, "top_k": 7})");
+    folder_.write("chat_template.jinja",
+                  "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}");
+    model_ = std::make_unique<ServedModel>(folder_.path(), "small", kLongest, kVocabulary);
+  }
+
+  GenerationRequest text(const char* json) {
+    return read_completion_request(parse_body(json), *model_, rules_);
+  }
+  GenerationRequest chat(const char* json) {
+    return read_chat_request(parse_body(json), *model_, rules_);
+  }
+
+  template <class Read>
+  std::string refusal(Read read, int status = 400) {
+    try {
+      read();
+    } catch (const ApiError& error) {
+      EXPECT_EQ(error.status, status);
+      return error.what();
+    }
+    return "none";
+  }
+  std::string text_refusal(const char* json, int status = 400) {
+    return refusal([&] { text(json); }, status);
+  }
+
+  test::TemporaryDirectory folder_;
+  std::unique_ptr<ServedModel> model_;
+  RuleCache rules_;
+};
+
+TEST_F(GenerationRequestTest, DefaultsAreTheModels) {
+  const GenerationRequest request = text(R"({"prompt": "hello"})");
+  ASSERT_EQ(request.prompts.size(), 1u);
+  EXPECT_THAT(request.prompts[0].tokens, ElementsAre(259));
+  EXPECT_EQ(request.max_new_tokens, 16);
+  EXPECT_EQ(request.sampling.temperature, 0.5);
+  EXPECT_EQ(request.sampling.top_k, 7);
+  EXPECT_THAT(request.end_tokens, ElementsAre(kEnd));
+  EXPECT_EQ(request.logprobs, -1);
+}
+
+TEST_F(GenerationRequestTest, TheRequestWins) {
+  const GenerationRequest request = text(
+      R"({"prompt": [72, 73], "temperature": 0, "top_k": -1, "seed": -1, "stop": ["a"], "n": 2,
+          "ignore_eos": true, "stop_token_ids": [5], "logit_bias": {"7": -3}, "max_tokens": 4,
+          "logprobs": 2, "stream": true, "stream_options": {"include_usage": true}, "user": "u"})");
+  EXPECT_EQ(request.sampling.temperature, 0);
+  EXPECT_EQ(request.sampling.top_k, 0);
+  EXPECT_EQ(request.sampling.seed, UINT64_MAX);
+  EXPECT_THAT(request.end_tokens, ElementsAre(5));
+  EXPECT_THAT(request.sampling.logit_bias, ElementsAre(std::pair<int32_t, double>(7, -3)));
+  EXPECT_TRUE(request.stream && request.include_usage);
+  EXPECT_THAT(request.unknown_fields, IsEmpty());
+}
+
+TEST_F(GenerationRequestTest, PromptsInFourForms) {
+  EXPECT_EQ(text(R"({"prompt": ["a", "b"]})").prompts.size(), 2u);
+  EXPECT_EQ(text(R"({"prompt": [1, 2]})").prompts.size(), 1u);
+  EXPECT_EQ(text(R"({"prompt": [[1, 2], [3]]})").prompts[1].tokens, std::vector<int32_t>{3});
+  EXPECT_THAT(text_refusal(R"({"prompt": 3})"), HasSubstr("a string, a list"));
+  EXPECT_THAT(text_refusal(R"({"prompt": []})"), HasSubstr("a string, a list"));
+  EXPECT_THAT(text_refusal(R"({"prompt": [1, "a"]})"), HasSubstr("number of a token"));
+  EXPECT_THAT(text_refusal(R"({"prompt": [-1]})"), HasSubstr("number of a token"));
+  EXPECT_THAT(text_refusal(R"({"prompt": [300]})"), HasSubstr("vocabulary of 300"));
+}
+
+TEST_F(GenerationRequestTest, LengthsAreWithinTheModels) {
+  EXPECT_EQ(text(R"({"prompt": [1], "max_tokens": 19})").max_new_tokens, 19);
+  EXPECT_THAT(text_refusal(R"({"prompt": [1], "max_tokens": 20})"), HasSubstr("20 tokens in all"));
+  EXPECT_THAT(text_refusal(R"({"prompt": [1], "max_tokens": 0})"), HasSubstr("must be from 1"));
+  EXPECT_EQ(text(R"({"prompt": [1], "max_tokens": 0, "echo": true})").max_new_tokens, 0);
+  const std::string many = R"({"prompt": ")" + std::string(kLongest * 8 + 1, 'x') + "\"}";
+  EXPECT_THAT(text_refusal(many.c_str()), HasSubstr("161 bytes"));
+  const auto cut = text(R"({"prompt": [1, 2, 3], "truncate_prompt_tokens": 2})");
+  EXPECT_THAT(cut.prompts[0].tokens, ElementsAre(2, 3));
+}
+
+TEST_F(GenerationRequestTest, WhatIsNotSupportedIsRefusedByName) {
+  for (const char* field :
+       {R"("suffix": "x")", R"("use_beam_search": true)", R"("length_penalty": 2)",
+        R"("best_of": 3)", R"("response_format": {"type": "grammar"})",
+        R"("structured_outputs": {"grammar": "x"})", R"("prompt_logprobs": 2)",
+        R"("bad_words": ["two tokens"])"}) {
+    const std::string name(field + 1, std::string(field + 1).find('"'));
+    EXPECT_THAT(text_refusal(fmt::format(R"({{"prompt": "a", {}}})", field).c_str()),
+                HasSubstr(name));
+  }
+  EXPECT_EQ(text(R"({"prompt": "a", "suffix": null, "response_format": {"type": "text"}})").n, 1);
+}
+
+TEST_F(GenerationRequestTest, AnotherModelIsNotFound) {
+  EXPECT_THAT(text_refusal(R"({"model": "other", "prompt": "a"})", 404), HasSubstr("\"small\""));
+}
+
+TEST_F(GenerationRequestTest, ChatsFollowTheTemplate) {
+  const GenerationRequest request = chat(R"({"messages": [{"role": "user", "content": "hi"}]})");
+  EXPECT_EQ(model_->tokenizer().decode(request.prompts[0].tokens), "user:hi;");
+  EXPECT_EQ(request.max_new_tokens, kLongest - 8);  // all that fits
+  EXPECT_EQ(chat(R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3,
+                     "max_completion_tokens": 2})")
+                .max_new_tokens,
+            2);
+  EXPECT_THAT(refusal([&] { chat(R"({"messages": [{"role": "user"}, 3]})"); }),
+              HasSubstr("\"role\" and \"content\""));
+  EXPECT_THAT(refusal([&] { chat(R"({"messages": []})"); }), HasSubstr("a list of messages"));
+}
+
+TEST_F(GenerationRequestTest, SpecialTokensOfUsersAreText) {
+  const auto tokens =
+      chat(R"({"messages": [{"role": "a", "content": "<|endoftext|>"}]})").prompts[0].tokens;
+  EXPECT_EQ(std::ranges::count(tokens, kEnd), 0);
+  EXPECT_EQ(model_->tokenizer().decode(tokens), "a:<|endoftext|>;");
+}
+
+}  // namespace
+}  // namespace colossal::server

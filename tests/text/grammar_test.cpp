@@ -1,0 +1,203 @@
+// Grammars against matchers of other makers: std::regex, and the JSON parser.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+
+#include "colossal/text/grammar/automaton.h"
+#include "colossal/text/grammar/json_schema.h"
+#include "colossal/text/grammar/regular_expression.h"
+#include "colossal/text/utf8.h"
+
+namespace colossal::text::grammar {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+Automaton of_expression(std::string_view expression) {
+  Grammar grammar;
+  const Symbol root = add_regular_expression(grammar, expression);
+  return Automaton(grammar, root);
+}
+
+Automaton of_schema(const char* schema) {
+  Grammar grammar;
+  const Symbol root = add_json_schema(grammar, Json::parse(schema));
+  return Automaton(grammar, root);
+}
+
+bool matches(Automaton& automaton, std::string_view text) {
+  const Automaton::State state = automaton.next(automaton.start(), text);
+  return state != Automaton::kDead && automaton.may_end(state);
+}
+
+TEST(GrammarExpression, MatchesWhatStandardExpressionsMatch) {
+  std::mt19937 random(1);
+  for (const char* expression :
+       {"a*b", "(a|b)*c", "(a*)*b", "a{2,3}b?", "[^a]+", "(ab|a)(c|bc)", "[a-c]{2}", "a+?b", "",
+        "(|a)b", "a{0,2}", "((a|b)(b|c)){2}", "[b-]+", "a{2,}", "(a?){3}c"}) {
+    Automaton ours = of_expression(expression);
+    const std::regex theirs(expression);
+    for (int i = 0; i < 500; ++i) {
+      std::string text;
+      for (auto length = random() % 7; length > 0; --length) text += "abc-"[random() % 4];
+      ASSERT_EQ(matches(ours, text), std::regex_match(text, theirs)) << expression << ": " << text;
+    }
+  }
+}
+
+TEST(GrammarExpression, ClassesAreOfCharactersNotBytes) {
+  Automaton automaton = of_expression("[ä-ü日-本\\u00df]|[^\\x00-\\x7fä-ü日-本ß]x");
+  for (char32_t character = 0x80; character < 0x110000; character += 1 + character / 500) {
+    if (character >= 0xD800 && character < 0xE000) continue;
+    const bool within = (character >= U'ä' && character <= U'ü') ||
+                        (character >= U'日' && character <= U'本') || character == U'ß';
+    std::string text;
+    append_utf8(text, character);
+    ASSERT_EQ(matches(automaton, text), within) << text;
+    ASSERT_EQ(matches(automaton, text + "x"), !within) << text;
+  }
+  EXPECT_FALSE(matches(automaton, "a"));
+  EXPECT_FALSE(matches(automaton, "\xC3"));
+}
+
+TEST(GrammarExpression, RefusesWhatItDoesNotKnow) {
+  for (const auto& [expression, what] :
+       std::map<std::string, std::string>{{"(?=a)", "(?="},
+                                          {"(a)\\1", "\\1"},
+                                          {"a^b", "'^' or '$'"},
+                                          {"\\p{L}", "\\p"},
+                                          {"(a", "without ')'"},
+                                          {"a)", "')'"},
+                                          {"*a", "of nothing"},
+                                          {"a**", "of a repetition"},
+                                          {"[b-a]", "before it begins"},
+                                          {"a{3,2}", "below its start"},
+                                          {"[a", "an end"}}) {
+    try {
+      of_expression(expression);
+      ADD_FAILURE() << expression;
+    } catch (const GrammarError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(what)) << expression;
+    }
+  }
+}
+
+// Any way through the grammar, of which each step is drawn: what it writes must be JSON.
+std::string draw(Automaton& automaton, std::mt19937& random, size_t length) {
+  std::string text;
+  Automaton::State state = automaton.start();
+  while (!automaton.must_end(state)) {
+    if (automaton.may_end(state) && text.size() > length) break;
+    std::vector<unsigned char> possible;
+    for (int byte = 0; byte < 256; ++byte) {
+      if (automaton.next(state, static_cast<unsigned char>(byte)) != Automaton::kDead) {
+        possible.push_back(static_cast<unsigned char>(byte));
+      }
+    }
+    if (possible.empty()) break;
+    // Rather what closes than what opens, or it would take long.
+    unsigned char byte = possible[random() % possible.size()];
+    for (const char close : {'"', '}', ']', '>'}) {
+      if (random() % 2 && std::ranges::count(possible, static_cast<unsigned char>(close))) {
+        byte = static_cast<unsigned char>(close);
+      }
+    }
+    text += static_cast<char>(byte);
+    state = automaton.next(state, byte);
+  }
+  return text;
+}
+
+TEST(GrammarSchema, WritesOnlyWhatFits) {
+  std::mt19937 random(2);
+  Automaton automaton = of_schema(R"({
+    "$defs": {"node": {"type": "object", "properties": {"value": {"type": "number"},
+                       "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+                       "required": ["value", "next"]}},
+    "type": "object",
+    "properties": {"id": {"type": "string", "pattern": "^[A-Z]{2}\\d+$"}, "note": {"type": "string", "minLength": 1},
+                   "list": {"$ref": "#/$defs/node"}, "pair": {"prefixItems": [{"const": "é"}, {"type": "integer"}], "type": "array"}},
+    "required": ["id", "pair"]})");
+  for (int i = 0; i < 300; ++i) {
+    const std::string text = draw(automaton, random, 0);
+    const Json json = Json::parse(text, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << text;
+    ASSERT_TRUE(std::regex_match(json["id"].get<std::string>(), std::regex("[A-Z]{2}\\d+")))
+        << text;
+    ASSERT_EQ(json["pair"][0], "é");
+    ASSERT_TRUE(json["pair"][1].is_number_integer());
+    if (json.contains("note")) {
+      ASSERT_FALSE(json["note"].get<std::string>().empty());
+    }
+    if (json.contains("list")) {
+      ASSERT_TRUE(json["list"]["value"].is_number());
+    }
+  }
+}
+
+TEST(GrammarSchema, AnyObjectIsJson) {
+  std::mt19937 random(3);
+  Grammar grammar;
+  const Symbol root = add_json_object(grammar);
+  Automaton automaton(grammar, root);
+  for (int i = 0; i < 200; ++i) {
+    const std::string text = draw(automaton, random, 20);
+    ASSERT_TRUE(Json::parse(text, nullptr, false).is_object()) << text;
+  }
+  for (const char* text :
+       {R"({"a": [1, -2.5e3, "x\n\u00e9", true, null, {}], "b": {"c": []}})", "{ }"}) {
+    EXPECT_TRUE(matches(automaton, text)) << text;
+  }
+  for (const char* text :
+       {"[]", "{,}", "{\"a\"}", "{\"a\": 01}", "{\"a\": \"\n\"}", "{\"a\": tru}"}) {
+    EXPECT_FALSE(matches(automaton, text)) << text;
+  }
+}
+
+TEST(GrammarSchema, TakesPropertiesInOrderAndNoOthers) {
+  Automaton automaton = of_schema(
+      R"({"properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}, "c": {"enum": ["x", 1]}}, "required": ["b"]})");
+  for (const char* text : {R"({"b": true})", R"({"a":1,"b":false,"c":"x"})",
+                           R"({ "b" : true , "c" : 1 })", "{\n  \"b\": true\n}"}) {
+    EXPECT_TRUE(matches(automaton, text)) << text;
+  }
+  for (const char* text : {"{}", R"({"a": 1})", R"({"b": true, "a": 1})", R"({"b": true, "d": 1})",
+                           R"({"b": true,})", R"({"b": true, "c": "y"})"}) {
+    EXPECT_FALSE(matches(automaton, text)) << text;
+  }
+}
+
+TEST(GrammarSchema, RefusesWhatItWouldNotKeep) {
+  for (const auto& [schema, what] :
+       std::map<std::string, std::string>{{R"({"type": "integer", "minimum": 3})", "\"minimum\""},
+                                          {R"({"not": {}})", "\"not\""},
+                                          {R"({"$ref": "http://x"})", "leads out"},
+                                          {R"({"$ref": "#/nowhere"})", "not there"},
+                                          {R"({"type": "thing"})", "thing"},
+                                          {R"_({"type": "string", "pattern": "(?=x)"})_", "(?="},
+                                          {R"({"properties": {}, "required": ["x"]})", "required"},
+                                          {R"({"allOf": [{}, {}]})", "allOf"},
+                                          {"[]", "no object"}}) {
+    try {
+      of_schema(schema.c_str());
+      ADD_FAILURE() << schema;
+    } catch (const GrammarError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(what)) << schema;
+    }
+  }
+}
+
+TEST(GrammarSchema, DepthIsLimited) {
+  std::string schema = "{}";
+  for (int i = 0; i < 40; ++i) schema = R"({"type": "array", "items": )" + schema + "}";
+  EXPECT_THROW(of_schema(schema.c_str()), GrammarError);
+  Automaton automaton = of_schema("{}");
+  EXPECT_THROW(automaton.next(automaton.start(), std::string(100'000, '[')), GrammarError);
+}
+
+}  // namespace
+}  // namespace colossal::text::grammar

@@ -84,6 +84,7 @@ int run(int argc, char** argv) {
   add_generate(app, exit_code);
   add_serve(app, exit_code);
   add_evaluate(app, exit_code);
+  add_convert(app, exit_code);
   add_check(app, exit_code);
   add_run(app, exit_code);
   refuse_empty_numbers(app);

@@ -1,0 +1,335 @@
+#include "colossal/checkpoint/gguf_conversion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/checkpoint/gguf_family.h"
+#include "colossal/checkpoint/gguf_tokenizer.h"
+#include "colossal/io/file.h"
+#include "colossal/io/hidden_sibling.h"
+#include "colossal/io/json.h"
+#include "colossal/io/tensor_directory.h"
+#include "colossal/models/families.h"
+
+namespace colossal::checkpoint {
+namespace {
+
+using io::GgufTensor;
+using io::GgufType;
+
+// Of a tensor, as numbers, at once.
+constexpr int64_t kSlabNumbers = int64_t{16} << 20;
+
+void require_new(const std::filesystem::path& path) {
+  if (io::path_exists(path)) {
+    throw ConfigError(
+        fmt::format("{} is there already: give another name, or remove it", path.string()));
+  }
+}
+
+// Numbers from one place to another: read(first, numbers) fills, write(first, numbers) takes.
+using ReadNumbers = std::function<void(int64_t first, std::span<float> numbers)>;
+using WriteNumbers = std::function<void(int64_t first, std::span<const float> numbers)>;
+
+enum class Direction { to_gguf, to_hf };
+
+// Rows of a head: number i of its first half and of its second half follow each other in GGUF.
+void turn_heads(std::span<float> numbers, int64_t head_rows, int64_t columns, Direction direction) {
+  const int64_t half = head_rows / 2;
+  const std::vector<float> before(numbers.begin(), numbers.end());
+  const auto rows = static_cast<int64_t>(numbers.size()) / columns;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t head = row / head_rows * head_rows, inside = row % head_rows;
+    const int64_t in_gguf = head + inside % half * 2 + inside / half;
+    const int64_t from = direction == Direction::to_gguf ? row : in_gguf;
+    const int64_t to = direction == Direction::to_gguf ? in_gguf : row;
+    std::copy_n(before.begin() + from * columns, columns, numbers.begin() + to * columns);
+  }
+}
+
+// Slab by slab, changed as GGUF has it otherwise. name: in GGUF.
+void convert_numbers(const GgufFamily& family, const models::DecoderConfig& config,
+                     const std::string& name, const std::vector<int64_t>& shape,
+                     Direction direction, const ReadNumbers& read, const WriteNumbers& write) {
+  const int64_t head_rows = rows_of_turning_heads(family, name, config);
+  const int64_t columns = shape.size() == 1 ? 1 : shape.back();
+  int64_t numel = 1;
+  for (const int64_t size : shape) numel *= size;
+  const int64_t unit = columns * std::max<int64_t>(1, head_rows) * (shape.size() == 1 ? 256 : 1);
+  const int64_t slab = std::max<int64_t>(1, kSlabNumbers / unit) * unit;
+  std::vector<float> numbers;
+  for (int64_t first = 0; first < numel; first += slab) {
+    numbers.resize(static_cast<size_t>(std::min(slab, numel - first)));
+    read(first, numbers);
+    if (head_rows > 0) turn_heads(numbers, head_rows, columns, direction);
+    if (adds_one(family, name)) {
+      for (float& number : numbers) number += direction == Direction::to_gguf ? 1.0F : -1.0F;
+    }
+    write(first, numbers);
+  }
+}
+
+// As which safetensors files hold such numbers.
+io::ScalarType scalar_type(GgufType type) {
+  if (type == GgufType::f16) return io::ScalarType::f16;
+  return type == GgufType::bf16 ? io::ScalarType::bf16 : io::ScalarType::f32;
+}
+
+GgufType plain_type(const io::TensorEntry& entry, const std::filesystem::path& path) {
+  for (const GgufType type : {GgufType::f32, GgufType::f16, GgufType::bf16}) {
+    if (scalar_type(type) == entry.type) return type;
+  }
+  throw ConfigError(fmt::format("{}: tensor \"{}\" is {}; F32, F16 and BF16 are converted",
+                                path.string(), entry.name, io::scalar_type_name(entry.type)));
+}
+
+std::vector<std::byte> to_blocks(GgufType type, std::span<const float> numbers,
+                                 const std::string& name) {
+  constexpr float kMostHalf = 65504;
+  const auto fits = [&](float number) {
+    return std::isfinite(number) && (type != GgufType::f16 || std::abs(number) <= kMostHalf);
+  };
+  if (!std::ranges::all_of(numbers, fits)) {
+    throw ConfigError(fmt::format("tensor \"{}\" has a number that is not finite in {}{}", name,
+                                  io::gguf_type_name(type),
+                                  type == GgufType::f16 ? "; --type=bf16 has its range" : ""));
+  }
+  const auto count = static_cast<int64_t>(numbers.size());
+  std::vector<std::byte> blocks(
+      static_cast<size_t>(count / io::block_numbers(type) * io::block_bytes(type)));
+  io::write_blocks(type, numbers, blocks);
+  return blocks;
+}
+
+int64_t place_of(GgufType type, int64_t first) {
+  return first / io::block_numbers(type) * io::block_bytes(type);
+}
+
+// "general.file_type": what most of the matrices are.
+uint32_t file_type(GgufType type) {
+  switch (type) {
+    case GgufType::f32:
+      return 0;
+    case GgufType::f16:
+      return 1;
+    case GgufType::q4_0:
+      return 2;
+    case GgufType::q8_0:
+      return 7;
+    case GgufType::q4_k:
+      return 15;
+    case GgufType::q6_k:
+      return 18;
+    case GgufType::bf16:
+      return 32;
+  }
+  return 0;
+}
+
+GgufType type_of(const std::string& name, const std::vector<int64_t>& shape, GgufType wanted,
+                 bool tied) {
+  if (shape.size() < 2) return GgufType::f32;
+  const bool head = name == (tied ? "token_embd.weight" : "output.weight");
+  const GgufType type = wanted == GgufType::q4_k && head ? GgufType::q6_k : wanted;
+  return shape.back() % io::block_numbers(type) == 0 ? type : GgufType::f16;
+}
+
+// A tensor of a folder, and what it becomes.
+struct Renamed {
+  io::TensorDirectory::Tensor from;
+  GgufTensor to;
+};
+
+std::vector<Renamed> tensors_of(const io::TensorDirectory& directory, const GgufFamily& family,
+                                const models::ModelSpecification& specification, GgufType type) {
+  std::vector<Renamed> renamed;
+  const bool tied = specification.decoder.tied_head;
+  for (const std::string& name : directory.names()) {
+    if (models::spare_tensor(specification, name)) continue;
+    const auto to = gguf_name(family, name);
+    if (!to) {
+      throw ConfigError(fmt::format("{}: tensor \"{}\" has no name in GGUF files of {}",
+                                    directory.path().string(), name, family.name));
+    }
+    const io::TensorDirectory::Tensor from = directory.find(name);
+    renamed.push_back({from,
+                       {.name = *to,
+                        .type = type_of(*to, from.entry->shape, type, tied),
+                        .shape = from.entry->shape}});
+  }
+  return renamed;
+}
+
+void write_tensor(const Renamed& tensor, const GgufTensor& to, int64_t position,
+                  const GgufFamily& family, const models::DecoderConfig& config, io::File& file) {
+  const auto& [source, entry] = tensor.from;
+  const GgufType plain = plain_type(*entry, source->path());
+  convert_numbers(
+      family, config, to.name, to.shape, Direction::to_gguf,
+      [&](int64_t first, std::span<float> numbers) {
+        const int64_t bytes = io::block_bytes(plain);
+        std::vector<std::byte> read(numbers.size() * static_cast<size_t>(bytes));
+        source->read(*entry, first * bytes, read);
+        io::read_blocks(plain, read, numbers);
+      },
+      [&](int64_t first, std::span<const float> numbers) {
+        file.write_at(to_blocks(to.type, numbers, to.name), position + place_of(to.type, first));
+      });
+}
+
+void write_all(const io::GgufPlan& plan, const std::vector<Renamed>& tensors,
+               const std::vector<float>& divisors, const GgufFamily& family,
+               const models::DecoderConfig& config, const std::filesystem::path& path) {
+  io::File file = io::File::create(path);
+  file.reserve(plan.file_bytes);
+  file.write_at(std::as_bytes(std::span(plan.header)), 0);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const GgufTensor& to = plan.tensors[i];
+    write_tensor(tensors[i], to, plan.position(to), family, config, file);
+  }
+  if (!divisors.empty()) {
+    file.write_at(std::as_bytes(std::span(divisors)), plan.position(plan.tensors.back()));
+  }
+  file.sync();
+}
+
+struct NewTensor {
+  const GgufTensor* from;
+  io::TensorSpec to;
+};
+
+std::vector<NewTensor> tensors_of(const io::GgufReader& file, const GgufFamily& family,
+                                  GgufType type) {
+  std::vector<NewTensor> tensors;
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (tensor.name == "rope_freqs.weight") continue;  // config.json says it
+    const auto name = hf_name(family, tensor.name);
+    if (!name) {
+      throw ConfigError(fmt::format("{}: tensor {} has no name in Hugging Face folders of {}",
+                                    file.path().string(), io::quote_text(tensor.name),
+                                    family.name));
+    }
+    tensors.push_back({&tensor, {*name, scalar_type(type), tensor.shape}});
+  }
+  return tensors;
+}
+
+void write_safetensors(const io::GgufReader& file, const GgufFamily& family,
+                       const models::DecoderConfig& config, GgufType type,
+                       const std::filesystem::path& path) {
+  const std::vector<NewTensor> tensors = tensors_of(file, family, type);
+  std::vector<io::TensorSpec> specs;
+  for (const NewTensor& tensor : tensors) specs.push_back(tensor.to);
+  const io::SafetensorsPlan plan = io::plan_safetensors(specs, {{"format", "pt"}});
+  io::File to = io::File::create(path);
+  to.reserve(plan.file_bytes);
+  to.write_at(std::as_bytes(std::span(plan.header)), 0);
+  for (const io::TensorEntry& entry : plan.entries) {
+    const auto found = std::ranges::find(tensors, entry.name,
+                                         [](const NewTensor& tensor) { return tensor.to.name; });
+    const GgufTensor& from = *found->from;
+    convert_numbers(
+        family, config, from.name, from.shape, Direction::to_hf,
+        [&](int64_t first, std::span<float> numbers) { file.read(from, first, numbers); },
+        [&](int64_t first, std::span<const float> numbers) {
+          to.write_at(to_blocks(type, numbers, from.name),
+                      plan.position(entry) + place_of(type, first));
+        });
+  }
+  to.sync();
+}
+
+// Of the first matrix that is not quantised; f32 where there is none.
+GgufType type_in(const io::GgufReader& file) {
+  GgufType type = GgufType::f32;
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (tensor.shape.size() < 2) continue;
+    if (io::block_numbers(tensor.type) > 1) return GgufType::f32;
+    type = tensor.type;
+  }
+  return type;
+}
+
+const char* dtype_name(GgufType type) {
+  if (type == GgufType::f16) return "float16";
+  return type == GgufType::bf16 ? "bfloat16" : "float32";
+}
+
+std::string architecture_of(const io::GgufReader& file) {
+  if (const auto name = file.text("general.architecture")) return *name;
+  throw IoError(fmt::format("{}: no field \"general.architecture\"", file.path().string()));
+}
+
+void remove_where_it_fails(const std::filesystem::path& path, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (...) {
+    io::remove_tree(path);
+    throw;
+  }
+}
+
+}  // namespace
+
+void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path& file,
+                GgufType type) {
+  require_new(file);
+  const models::ModelSpecification specification = models::resolve_model({.path = folder.string()});
+  const models::DecoderConfig& config = specification.decoder;
+  const GgufFamily& family = find_gguf_family(config.family, folder.string());
+  if (specification.weights.empty()) {
+    throw ConfigError(fmt::format("{} holds no weights to convert", folder.string()));
+  }
+  GgufFields fields = model_fields(family, config);
+  fields.emplace_back("general.name", io::GgufValue::of(folder.filename().string()));
+  fields.emplace_back("general.file_type", io::GgufValue::of(file_type(type)));
+  for (auto& field : tokenizer_fields(folder, config.vocabulary))
+    fields.push_back(std::move(field));
+  const io::TensorDirectory directory(folder);
+  const std::vector<Renamed> tensors = tensors_of(directory, family, specification, type);
+  std::vector<GgufTensor> listed;
+  for (const Renamed& tensor : tensors) listed.push_back(tensor.to);
+  const std::vector<float> divisors = frequency_divisors(config);
+  if (!divisors.empty()) {
+    listed.push_back({.name = "rope_freqs.weight",
+                      .type = GgufType::f32,
+                      .shape = {static_cast<int64_t>(divisors.size())}});
+  }
+  const io::GgufPlan plan = io::plan_gguf(fields, std::move(listed));
+  const std::filesystem::path temporary = io::hidden_sibling(file, io::HiddenKind::temporary);
+  remove_where_it_fails(temporary, [&] {
+    write_all(plan, tensors, divisors, family, config, temporary);
+    io::rename_path(temporary, file);
+  });
+}
+
+void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& folder,
+                std::optional<GgufType> type) {
+  require_new(folder);
+  const io::GgufReader reader(file);
+  const GgufFamily& family = find_gguf_family(architecture_of(reader), file.string());
+  const GgufType as = type.value_or(type_in(reader));
+  if (io::block_numbers(as) > 1) {
+    throw ConfigError(fmt::format("--type={}: a Hugging Face folder has f32, f16 or bf16",
+                                  io::gguf_type_name(as)));
+  }
+  nlohmann::ordered_json config = config_of(reader, family);
+  config["dtype"] = dtype_name(as);
+  const std::filesystem::path temporary = io::hidden_sibling(folder, io::HiddenKind::temporary);
+  remove_where_it_fails(temporary, [&] {
+    io::make_folders(temporary);
+    io::write_file_atomically(temporary / "config.json", config.dump(2) + "\n");
+    for (const auto& [name, content] : tokenizer_files(reader)) {
+      io::write_file_atomically(temporary / name, content);
+    }
+    const models::ModelSpecification specification =
+        models::resolve_model({.path = temporary.string()});
+    write_safetensors(reader, family, specification.decoder, as, temporary / "model.safetensors");
+    io::rename_path(temporary, folder);
+  });
+}
+
+}  // namespace colossal::checkpoint

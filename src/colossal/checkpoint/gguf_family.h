@@ -1,0 +1,52 @@
+// How GGUF files name what Hugging Face folders hold, family by family: tensors, and the fields of
+// config.json.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "colossal/io/gguf.h"
+#include "colossal/models/decoder_config.h"
+
+namespace colossal::checkpoint {
+
+using GgufFields = std::vector<std::pair<std::string, io::GgufValue>>;
+
+struct GgufFamily {
+  std::string_view name;          // both sides: "model_type", and "general.architecture"
+  std::string_view architecture;  // the class of transformers
+  // Of a block: a layer's name in GGUF, and in Hugging Face files.
+  std::vector<std::pair<std::string_view, std::string_view>> layers;
+  // Rows of queries and keys lie so that neighbouring channels of a head turn together, where
+  // Hugging Face files have those of its two halves.
+  bool turns_neighbours = false;
+  bool norms_add_one = false;  // norms' weights in GGUF are 1 + those of Hugging Face files
+};
+
+// Throws ConfigError, naming those that there are.
+const GgufFamily& find_gguf_family(std::string_view name, const std::string& where);
+
+// "blk.3.attn_q.weight" of "model.layers.3.self_attn.q_proj.weight", and back; nothing for a name
+// that the family does not have.
+std::optional<std::string> gguf_name(const GgufFamily& family, const std::string& hf_name);
+std::optional<std::string> hf_name(const GgufFamily& family, const std::string& gguf_name);
+
+// What turns neighbours is cut into: rows of a head; 0 for other tensors.
+int64_t rows_of_turning_heads(const GgufFamily& family, std::string_view gguf_name,
+                              const models::DecoderConfig& config);
+bool adds_one(const GgufFamily& family, std::string_view gguf_name);
+
+// The model's fields. Throws ConfigError for a model that GGUF's form of the family cannot say.
+GgufFields model_fields(const GgufFamily& family, const models::DecoderConfig& config);
+// Factors by which a head's frequencies are divided, for the tensor "rope_freqs.weight"; empty
+// where there is none.
+std::vector<float> frequency_divisors(const models::DecoderConfig& config);
+
+// config.json. Throws IoError for a field that is missing, ConfigError for what is not known.
+nlohmann::ordered_json config_of(const io::GgufReader& file, const GgufFamily& family);
+
+}  // namespace colossal::checkpoint

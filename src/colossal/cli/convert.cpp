@@ -1,0 +1,68 @@
+#include "colossal/base/error.h"
+#include "colossal/checkpoint/gguf_conversion.h"
+#include "colossal/cli/command.h"
+
+namespace colossal::cli {
+namespace {
+
+struct ConvertArguments {
+  std::string source, destination;
+  std::string to;    // empty: by the destination's name
+  std::string type;  // empty: the default of the way
+};
+
+bool is_gguf(const std::filesystem::path& path) {
+  return path.extension() == ".gguf";
+}
+
+std::optional<io::GgufType> resolve_type(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (const auto type = io::find_gguf_type(name)) return type;
+  throw ConfigError(
+      fmt::format("--type={}: no such type; there are {}", name, io::gguf_type_names()));
+}
+
+void convert(const ConvertArguments& arguments) {
+  const auto type = resolve_type(arguments.type);
+  const std::string to = !arguments.to.empty()            ? arguments.to
+                         : is_gguf(arguments.destination) ? "gguf"
+                                                          : "hf";
+  if (to != "gguf" && to != "hf") {
+    throw ConfigError(fmt::format("--to={}: \"hf\" (a Hugging Face folder) or \"gguf\"", to));
+  }
+  if (!std::filesystem::exists(arguments.source)) {
+    throw ConfigError(fmt::format("{}: no such file or folder", arguments.source));
+  }
+  const bool from_folder = std::filesystem::is_directory(arguments.source);
+  if (from_folder == (to == "hf")) {
+    throw ConfigError(
+        fmt::format("{} is {} already: a folder is converted to gguf, a file of GGUF to hf",
+                    arguments.source, from_folder ? "a folder" : "a file"));
+  }
+  if (from_folder) {
+    checkpoint::hf_to_gguf(arguments.source, arguments.destination,
+                           type.value_or(io::GgufType::bf16));
+  } else {
+    checkpoint::gguf_to_hf(arguments.source, arguments.destination, type);
+  }
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, int&) {
+  auto arguments = std::make_shared<ConvertArguments>();
+  CLI::App* command = app.add_subcommand(
+      "convert", "Turn a Hugging Face folder into a GGUF file, or a GGUF file into a folder");
+  command->add_option("source", arguments->source, "a Hugging Face folder, or a GGUF file")
+      ->required();
+  command->add_option("destination", arguments->destination, "what is written; it must be new")
+      ->required();
+  command->add_option("--to", arguments->to,
+                      "hf or gguf [gguf where the destination's name ends so, else hf]");
+  command->add_option("--type", arguments->type,
+                      "of matrices: " + io::gguf_type_names() +
+                          " [gguf: bf16; hf: that of the file, f32 where it is quantised]");
+  command->callback([arguments] { convert(*arguments); });
+}
+
+}  // namespace colossal::cli

@@ -13,7 +13,7 @@
 
 #include "colossal/comm/world.h"
 #include "colossal/models/families.h"
-#include "colossal/serve/generate.h"
+#include "colossal/serve/engine.h"
 #include "colossal/serve/inference_model.h"
 #include "colossal/serve/model_folder.h"
 
@@ -58,12 +58,20 @@ int run(const std::vector<std::string>& arguments) {
   const double read = bytes_of_a_token(model, specification);
   std::vector<int32_t> text;
   for (int64_t i = 0; i < prompt; ++i) text.push_back(static_cast<int32_t>(i * 7 % 500));
+  serve::Engine engine(
+      *model, specification.facts,
+      {.max_num_seqs = 1, .prefix_cache = false, .type = serve::compute_type(folder)});
   for (int round = 0; round < 3; ++round) {
     std::vector<double> times;
     const Clock::time_point start = Clock::now();
-    serve::generate(*model, specification.facts, text,
-                    {.max_new_tokens = tokens, .sampling = {.temperature = 0}},
-                    [&](int32_t) { times.push_back(seconds_since(start)); });
+    engine.submit({.prompt = text,
+                   .sampling = {.temperature = 0},
+                   .max_new_tokens = tokens,
+                   .on_token = [&](const serve::GeneratedToken&) {
+                     times.push_back(seconds_since(start));
+                     return true;
+                   }});
+    engine.drain();
     const double rate = static_cast<double>(times.size() - 1) / (times.back() - times.front());
     fmt::print("{} threads: prompt of {} in {:.3f} s, then {:.1f} tokens/s, {:.1f} GB/s\n",
                at::get_num_threads(), prompt, times.front(), rate, rate * read * 1e-9);

@@ -122,6 +122,63 @@ class FineTune(EndToEndTest):
         self.change("config.json", eos_token_id=[tokens[index], 2])
         self.assertEqual(self.generate("--max-new-tokens=20"), expected[1])
 
+    def generate_file(self, lines, *flags, code=0):
+        """The lines that come out, or what is said instead."""
+        source, output = self.directory / "prompts.jsonl", self.directory / "completions.jsonl"
+        source.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+        output.unlink(missing_ok=True)
+        done = subprocess.run([COLOSSAL, "generate", self.model, f"--input={source}", f"--output={output}", *flags],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, code, done.stderr)
+        if code:
+            return done.stderr
+        self.assertIn("generating", done.stderr)
+        return [json.loads(line) for line in output.read_text().splitlines()]
+
+    def test_a_file_of_prompts_gives_what_each_gives_alone(self):
+        prompts = [TEXT[i:i + 5 + 3 * i] for i in range(7)]
+        given = [{"prompt": prompt, "number": i} for i, prompt in enumerate(prompts)]
+        lines = self.generate_file([*given[:3], "\n", *given[3:]], "--temperature=0", "--max-new-tokens=12",
+                                   "--logprobs=1")
+        self.assertEqual([line["prompt"] for line in lines], prompts)
+        for line, prompt, number in zip(lines, prompts, range(7)):
+            if number % 3 == 0:
+                self.assertEqual(prompt + line["completion"], self.generate("--max-new-tokens=12", prompt=prompt))
+            self.assertEqual(line["number"], number)
+            self.assertEqual(line["finish_reason"], "length" if line["completion_tokens"] == 12 else "stop")
+            self.assertEqual(len(line["logprobs"]), line["completion_tokens"])
+            for token in line["logprobs"]:  # the most likely one was taken
+                self.assertEqual(token["top"], [{key: token[key] for key in ("logprob", "token")}])
+        stop = lines[0]["completion"][3:5]
+        stopped = self.generate_file(given[:1], "--temperature=0", "--max-new-tokens=12", f"--stop={stop}")
+        self.assertEqual(stopped[0]["completion"], lines[0]["completion"].split(stop)[0])
+        self.assertEqual(stopped[0]["finish_reason"], "stop")
+        drawn = [line["completion"] for line in self.generate_file(given[:1] * 4, "--seed=5")]
+        self.assertEqual(len(set(drawn)), 4)
+        self.assertEqual(drawn[2], self.generate_file(given[:1], "--seed=7")[0]["completion"])
+
+    def test_penalties_are_those_of_transformers(self):
+        tokenizer = AutoTokenizer.from_pretrained(self.model)
+        model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float32)
+        ids = tokenizer("for name", return_tensors="pt").input_ids
+        all_ids = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=30, do_sample=False,
+                                 pad_token_id=0, repetition_penalty=1.5)[0].tolist()
+        new = [token for token in all_ids[ids.shape[1]:] if token not in (2, 3)]
+        expected = decoded(tokenizer.convert_ids_to_tokens(all_ids[1:ids.shape[1]] + new))
+        self.assertEqual(self.generate("--max-new-tokens=30", "--repetition-penalty=1.5"), expected)
+        self.assertNotEqual(self.generate("--max-new-tokens=30"), expected)
+
+    def test_what_cannot_be_generated_is_refused(self):
+        for line, said in (("nonsense\n", "prompts.jsonl:2"), ({"text": "x"}, "prompt"),
+                           ({"prompt": 5}, "prompts.jsonl:2"), ({"prompt": "x" * 3000}, "positions|tokens")):
+            self.assertRegex(self.generate_file([{"prompt": "a"}, line], code=2), said)
+        for flags, said in (([], "--prompt"), (["--prompt=x", "--input=y", "--output=z"], "--input"),
+                            (["--input=y"], "--output"), (["--prompt=x", "--logprobs=1"], "--logprobs"),
+                            (["--prompt=x", "--top-p=0"], "--top-p"), (["--prompt=x", "--min-p=2"], "--min-p")):
+            done = subprocess.run([COLOSSAL, "generate", self.model, *flags], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+
     def test_an_empty_value_is_empty(self):
         """... and not the argument that follows."""
         begins = self.generate("--max-new-tokens=3", prompt="")

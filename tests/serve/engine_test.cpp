@@ -224,6 +224,42 @@ TEST_F(EngineTest, EverySettingGivesTheSameTokens) {
   EXPECT_GT(prefix_hits, 100);
 }
 
+// The logarithms of probabilities have the same bits, too.
+TEST_F(EngineTest, BatchInvarianceIsOfBits) {
+  const nlohmann::json families = io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) /
+                                                "tests" / "support" / "families.json");
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const RandomModel model(family_of("gemma2", families["gemma2"]), type);
+    const auto run = [&](int64_t batch, int64_t chunk, bool prefix_cache) {
+      Answers answers;
+      Engine engine(*model.model, model.specification.facts,
+                    {.max_num_seqs = batch,
+                     .max_batch_tokens = chunk,
+                     .prefix_cache = prefix_cache,
+                     .batch_invariant = true,
+                     .type = type});
+      for (int64_t i = 0; i < 20; ++i) {
+        Request request = greedy(prompt_of(20 + i % 5, i % 4, 97), 10);
+        request.logprobs = 3;
+        answers.submit(engine, request);
+      }
+      engine.drain();
+      std::vector<double> logprobs;
+      for (const auto& answer : answers.all) {
+        for (const GeneratedToken& token : answer->tokens) {
+          for (const TokenLogprob& each : token.top) logprobs.push_back(each.logprob);
+        }
+      }
+      EXPECT_EQ(logprobs.size(), 20 * 10 * 3);
+      return logprobs;
+    };
+    const std::vector<double> alone = run(1, 512, false);
+    EXPECT_EQ(run(16, 512, false), alone);
+    EXPECT_EQ(run(16, 7, true), alone);
+    EXPECT_EQ(run(4, 64, true), alone);
+  }
+}
+
 TEST_F(EngineTest, DrawsAreOfSeedAndPosition) {
   const Request request{.prompt = prompt_of(20, 1), .sampling = {.seed = 11}, .max_new_tokens = 30};
   const Tokens alone = answer_of(request).numbers();

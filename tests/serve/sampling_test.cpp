@@ -1,11 +1,13 @@
 #include "colossal/serve/sampling.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <set>
 
 #include "colossal/base/error.h"
+#include "colossal/io/json.h"
 
 namespace colossal::serve {
 namespace {
@@ -69,6 +71,64 @@ TEST(Sampling, RefusesWhatMakesNoSense) {
   EXPECT_THROW(validate({.top_p = 0}, 5), ConfigError);
   EXPECT_THROW(validate({.top_p = 1.5}, 5), ConfigError);
   validate({}, 5);
+}
+
+SamplingOptions options_of(const nlohmann::json& fields) {
+  SamplingOptions options;
+  options.temperature = fields.value("temperature", 1.0);
+  options.top_k = fields.value("top_k", 0);
+  options.top_p = fields.value("top_p", 1.0);
+  options.min_p = fields.value("min_p", 0.0);
+  options.typical_p = fields.value("typical_p", 1.0);
+  options.repetition_penalty = fields.value("repetition_penalty", 1.0);
+  return options;
+}
+
+// sampling_golden.py wrote what transformers makes of these logits.
+TEST(Sampling, ProbabilitiesAreThoseOfTransformers) {
+  const nlohmann::json golden = io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) /
+                                              "tests" / "serve" / "sampling_golden.json");
+  const auto seen = golden["seen"].get<std::vector<int32_t>>();
+  for (const nlohmann::json& each : golden["cases"]) {
+    SCOPED_TRACE(each["options"].dump());
+    const at::Tensor raw = at::tensor(golden["logits"].get<std::vector<double>>(), at::kDouble);
+    const SamplingOptions options = options_of(each["options"]);
+    // Wherever the border between prompt and generated tokens is.
+    for (const size_t prompt : {0, 2, 5}) {
+      const at::Tensor processed = raw.clone();
+      const std::span<const int32_t> all(seen);
+      process_logits(processed, options, {all.first(prompt), all.subspan(prompt)}, {});
+      std::vector<double> found(raw.numel());
+      for (const auto& [token, probability] : distribution(processed, options)) {
+        found[token] = probability;
+      }
+      const auto expected = each["probabilities"].get<std::vector<double>>();
+      for (size_t token = 0; token < found.size(); ++token) {
+        EXPECT_NEAR(found[token], expected[token], 1e-12) << token;
+        EXPECT_EQ(found[token] == 0, expected[token] == 0) << token;
+      }
+    }
+  }
+}
+
+TEST(Sampling, PenaltiesMasksAndBiasesAreOfTheirTokensOnly) {
+  const auto processed = [](const SamplingOptions& options, std::vector<int32_t> generated) {
+    const at::Tensor values = at::arange(5, at::kDouble);
+    process_logits(values, options, {std::vector<int32_t>{4}, generated}, std::vector{0});
+    return std::vector<double>(values.const_data_ptr<double>(),
+                               values.const_data_ptr<double>() + 5);
+  };
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  using Values = std::vector<double>;
+  EXPECT_EQ(processed({.presence_penalty = 0.5, .frequency_penalty = 0.25}, {2, 3, 2}),
+            (Values{0, 1, 1, 2.25, 4}));
+  EXPECT_EQ(processed({.logit_bias = {{1, 2.5}, {3, -1}}}, {}), (Values{0, 3.5, 2, 2, 4}));
+  EXPECT_EQ(processed({.bad_tokens = {4, 1}}, {}), (Values{0, kNever, 2, 3, kNever}));
+  EXPECT_EQ(processed({.allowed_tokens = {4, 1}}, {}), (Values{kNever, 1, kNever, kNever, 4}));
+  EXPECT_EQ(processed({.min_tokens = 2}, {1}), (Values{kNever, 1, 2, 3, 4}));
+  EXPECT_EQ(processed({.min_tokens = 2}, {1, 1}), (Values{0, 1, 2, 3, 4}));
+  EXPECT_THROW(sample(at::full({5}, kNever, at::kDouble), {}, 0), Error);
+  EXPECT_THROW(sample(at::full({5}, NAN, at::kDouble), {}, 0), Error);
 }
 
 }  // namespace

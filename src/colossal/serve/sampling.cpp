@@ -182,9 +182,10 @@ void process_logits(const at::Tensor& logits, const SamplingOptions& options,
   }
 }
 
-int32_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t position) {
+std::vector<TokenProbability> distribution(const at::Tensor& logits,
+                                           const SamplingOptions& options) {
   const int32_t first = most_likely(logits);
-  if (options.temperature == 0) return first;
+  if (options.temperature == 0) return {{first, 1}};
   Candidates candidates =
       candidates_of(logits, options.temperature, logits.const_data_ptr<double>()[first]);
   if (options.top_k > 0) keep_most_likely(candidates, options.top_k);
@@ -195,13 +196,22 @@ int32_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t
   if (options.typical_p < 1) keep_typical(candidates, options.typical_p);
   std::sort(candidates.begin(), candidates.end(),
             [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
-  const RandomKey key = random_key(options.seed, 0, "sample");
-  double rest = random_uniform(key, 0, static_cast<uint64_t>(position)) * total_weight(candidates);
-  for (const Candidate& each : candidates) {
-    rest -= each.weight;
-    if (rest < 0) return each.token;
+  const double total = total_weight(candidates);
+  std::vector<TokenProbability> all;
+  all.reserve(candidates.size());
+  for (const Candidate& each : candidates) all.push_back({each.token, each.weight / total});
+  return all;
+}
+
+int32_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t position) {
+  const std::vector<TokenProbability> all = distribution(logits, options);
+  double rest =
+      random_uniform(random_key(options.seed, 0, "sample"), 0, static_cast<uint64_t>(position));
+  for (const auto& [token, probability] : all) {
+    rest -= probability;
+    if (rest < 0) return token;
   }
-  return candidates.back().token;
+  return all.back().token;
 }
 
 }  // namespace colossal::serve

@@ -45,8 +45,17 @@ struct SeenTokens {
 void process_logits(const at::Tensor& logits, const SamplingOptions& options,
                     const SeenTokens& seen, std::span<const int32_t> end_tokens);
 
-// The draw from processed logits [vocabulary], fp64, contiguous. `position`: that of the token to
-// come in its sequence.
+struct TokenProbability {
+  int32_t token = 0;
+  double probability = 0;
+};
+
+// The tokens that may be drawn from processed logits [vocabulary], fp64, contiguous, by number, and
+// their probabilities. Throws Error for logits that are not finite, and where no token may come.
+std::vector<TokenProbability> distribution(const at::Tensor& logits,
+                                           const SamplingOptions& options);
+
+// The draw from it. `position`: that of the token to come in its sequence.
 int32_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t position);
 
 }  // namespace colossal::serve

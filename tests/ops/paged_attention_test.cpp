@@ -1,0 +1,136 @@
+#include "colossal/ops/paged_attention.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "colossal/ops/any_device.h"
+#include "colossal/ops/attention.h"
+#include "tests/ops/tensors.h"
+
+namespace colossal::ops::paged {
+namespace {
+
+constexpr int64_t kHeads = 6, kHeadSize = 20, kValueSize = 36, kPageSize = 16, kPages = 12;
+// The last positions of three sequences, and their pages: any order, the first two share one.
+const std::vector<int64_t> kLengths = {1, 37, 80};
+const std::vector<std::vector<int64_t>> kTables = {{7}, {3, 9, 0}, {3, 5, 11, 2, 8}};
+
+struct Kind {
+  int64_t kv_heads, window;
+  bool capped, alibi, sinks;
+};
+const std::vector<Kind> kKinds = {{6, 0, false, false, false}, {2, 0, false, false, false},
+                                  {1, 33, false, false, true}, {3, 5, true, false, false},
+                                  {2, 16, true, true, true},   {2, 0, false, true, false}};
+
+struct Problem {
+  at::Tensor query;
+  KeyValuePages pages;
+  PagedTokens tokens;
+  AttentionOptions options;
+  at::Tensor sinks;
+  std::vector<double> slopes = alibi_slopes(kHeads);
+
+  // Of each sequence the tokens at its end and in its middle. Places that no token has written hold
+  // NaN.
+  Problem(const Kind& kind, at::ScalarType type) {
+    const auto numbers = [&](at::IntArrayRef sizes, uint64_t seed) {
+      return normal(sizes, at::kBFloat16, seed).to(type);
+    };
+    pages = {numbers({kPages, kind.kv_heads, kHeadSize, kPageSize}, 1),
+             numbers({kPages, kind.kv_heads, kPageSize, kValueSize}, 2)};
+    tokens.tables = at::zeros({3, 5}, at::kLong);
+    std::vector<int64_t> sequences, positions;
+    for (int64_t sequence = 0; sequence < 3; ++sequence) {
+      const auto& table = kTables[sequence];
+      for (int64_t page = 0; page < std::ssize(table); ++page) {
+        tokens.tables[sequence][page] = table[page];
+      }
+      const int64_t length = kLengths[sequence];
+      for (const int64_t position : {length - 1, length / 2}) {
+        sequences.push_back(sequence);
+        positions.push_back(position);
+      }
+      const int64_t filled = (length - 1) % kPageSize + 1;
+      pages.keys[table.back()].narrow(2, filled, kPageSize - filled).fill_(NAN);
+      pages.values[table.back()].narrow(1, filled, kPageSize - filled).fill_(NAN);
+    }
+    tokens.sequences = at::tensor(sequences, at::kLong);
+    tokens.positions = at::tensor(positions, at::kLong);
+    query = numbers({std::ssize(positions), kHeads, kHeadSize}, 3);
+    options = {.window = kind.window, .scale = 0.3};
+    if (kind.capped) options.soft_cap = 1.5;
+    if (kind.alibi) options.alibi_slopes = slopes;
+    if (kind.sinks) options.sinks = numbers({kHeads}, 4);
+  }
+  Problem(const Problem&) = delete;
+
+  at::Tensor run() const { return paged_attention(query, pages, tokens, options); }
+
+  // By attention to the whole sequence's keys, in fp64.
+  at::Tensor expected() const {
+    std::vector<at::Tensor> rows;
+    for (int64_t i = 0; i < query.size(0); ++i) {
+      const int64_t sequence = tokens.sequences[i].item<int64_t>();
+      const int64_t length = tokens.positions[i].item<int64_t>() + 1;
+      const at::Tensor table = at::tensor(kTables[sequence], at::kLong);
+      const auto of_pages = [&](const at::Tensor& taken) {
+        return taken.transpose(0, 1)
+            .flatten(1, 2)
+            .narrow(1, 0, length)
+            .unsqueeze(0)
+            .to(at::kDouble);
+      };
+      AttentionOptions wide = options;
+      if (wide.sinks.defined()) wide.sinks = wide.sinks.to(at::kDouble);
+      rows.push_back(attention(query[i].unsqueeze(1).unsqueeze(0).to(at::kDouble),
+                               of_pages(pages.keys.index_select(0, table).transpose(2, 3)),
+                               of_pages(pages.values.index_select(0, table)), wide)
+                         .squeeze(2));
+    }
+    return at::cat(rows);
+  }
+};
+
+double error_of(const at::Tensor& found, const at::Tensor& expected) {
+  return ((found.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
+}
+
+TEST(PagedAttention, GivesWhatAttentionToTheWholeSequenceGives) {
+  for (const Kind& kind : kKinds) {
+    SCOPED_TRACE(fmt::format("{} heads of keys, window {}", kind.kv_heads, kind.window));
+    for (const auto& [type, tolerance] :
+         {std::pair{at::kDouble, 1e-14}, {at::kFloat, 5e-7}, {at::kBFloat16, 3e-3}}) {
+      const Problem problem(kind, type);
+      EXPECT_LE(error_of(problem.run(), problem.expected()), tolerance);
+      const AttentionRule rule(problem.options, kHeadSize);
+      const auto [integers, numbers] = rule.packed();
+      const at::Tensor composite = any_device::paged_attention(
+          problem.query, problem.pages.keys, problem.pages.values, problem.tokens.tables,
+          problem.tokens.sequences, problem.tokens.positions,
+          problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
+          integers, numbers);
+      EXPECT_LE(error_of(composite, problem.expected()), tolerance);
+    }
+  }
+}
+
+TEST(PagedAttention, ATokensBitsDependNeitherOnOthersNorOnThreads) {
+  const int before = at::get_num_threads();
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    Problem problem(kKinds[4], type);
+    at::set_num_threads(1);
+    const at::Tensor all = problem.run();
+    at::set_num_threads(3);
+    EXPECT_TRUE(problem.run().equal(all));
+    problem.query = problem.query.narrow(0, 3, 1);
+    problem.tokens.sequences = problem.tokens.sequences.narrow(0, 3, 1);
+    problem.tokens.positions = problem.tokens.positions.narrow(0, 3, 1);
+    EXPECT_TRUE(problem.run().equal(all.narrow(0, 3, 1)));
+  }
+  at::set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace colossal::ops::paged

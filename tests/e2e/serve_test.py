@@ -498,6 +498,18 @@ class Serve(EndToEndTest):
         second = second.choices[0].message.content
         self.assertEqual(self.talk("Hello", "fox", "/reset", "Hello", "/exit", "unheard"), f"{first}\n{second}\n{first}\n")
 
+    def test_an_interrupt_does_not_end_a_conversation(self):
+        with subprocess.Popen([COLOSSAL, "generate", self.model, "--chat", "--max-new-tokens=4", "--train.threads=1"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            process.stdin.write(b"Hello\n")
+            process.stdin.flush()
+            process.stdout.read(1)  # it has begun to answer
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+            output = process.communicate(b"/reset\n/exit\n", timeout=30)[0]
+            self.assertEqual(process.returncode, 0)
+        self.assertTrue(output.endswith(b"\n"))
+
     def test_refuses_before_it_loads(self):
         for flag, message in {"--host=300.1.1.1": "no such address", "--max-model-len=9999": "positions",
                               f"--port={self.server.port}": "cannot listen", "--kv-type=int8": "kv-type"}.items():

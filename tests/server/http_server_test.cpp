@@ -118,14 +118,14 @@ TEST_F(HttpServerTest, SlowSendersAreCutOff) {
 }
 
 TEST_F(HttpServerTest, BodiesAreLimitedAloneAndTogether) {
-  start({.body_bytes = 100, .all_body_bytes = 150}, echo);
-  EXPECT_THAT(ask(post(101, "")), StartsWith("HTTP/1.1 413 "));
+  start({.body_bytes = 100'000, .all_body_bytes = 150'000}, echo);
+  EXPECT_THAT(ask(post(100'001, "")), StartsWith("HTTP/1.1 413 "));
   Client first(server_->address());
-  first.send(post(100, "abc", "Expect: 100-continue\r\n"));
+  first.send(post(100'000, "abc", "Expect: 100-continue\r\n"));
   // Once the first is being read, there is no room for a second of its size.
   std::string answer;
   for (int i = 0; i < 200 && !answer.starts_with("HTTP/1.1 503"); ++i) {
-    answer = ask(post(100, std::string(100, 'x'), "Connection: close\r\n"));
+    answer = ask(post(100'000, std::string(100'000, 'x'), "Connection: close\r\n"));
   }
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 503 "));
   EXPECT_THAT(answer, HasSubstr("Retry-After: 1\r\n"));

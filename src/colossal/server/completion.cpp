@@ -122,7 +122,7 @@ void Completion::take_prompt(size_t which,
 
 bool Completion::take_token(size_t which, const serve::GeneratedToken& token) {
   const std::lock_guard lock(mutex_);
-  if (over_) return false;
+  if (over_) return true;  // its cancellation is on the way
   const double since = seconds_since(std::exchange(last_token_[which], Clock::now()));
   Answer& answer = answers_[which];
   metrics_.token(since, /*first=*/answer.num_tokens() == 0);

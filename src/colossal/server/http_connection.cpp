@@ -15,6 +15,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
 constexpr size_t kReadAhead = 64 * 1024;
+constexpr uint64_t kSmallBody = 64 * 1024;
 constexpr std::chrono::milliseconds kLingerTime(1000);
 
 std::string peer_of(const asio::ip::tcp::socket& socket) {
@@ -119,7 +120,9 @@ void HttpConnection::take_header(const Code& error) {
 
 void HttpConnection::read_body() {
   if (parser_->is_done()) return take_body({});
-  const uint64_t announced = parser_->content_length().value_or(host_.limits.body_bytes);
+  uint64_t announced = parser_->content_length().value_or(host_.limits.body_bytes);
+  // So many fit for all connections, and large ones of others do not keep them out.
+  if (announced <= kSmallBody) announced = 0;
   if (host_.body_bytes + announced > host_.limits.all_body_bytes) {
     return refuse(503, "too many large requests come at once");
   }

@@ -17,7 +17,7 @@ struct HttpLimits {
   size_t header_fields = 100;
   size_t target_bytes = 8 * 1024;
   uint64_t body_bytes = uint64_t{8} << 20;
-  // Of all requests that are being read; more are asked to come again.
+  // Of all requests above 64 KiB that are being read; more are asked to come again.
   uint64_t all_body_bytes = uint64_t{64} << 20;
   size_t connections = 1024;
   // What a client may leave unread before it is dropped.

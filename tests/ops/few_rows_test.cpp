@@ -25,8 +25,9 @@ struct RowsWeights {
   std::vector<at::Tensor> weights, biases;
 };
 
+// The second one as GPT-2's lie: inputs first.
 RowsWeights weights_of_rows(const RowsSize& size, at::ScalarType type) {
-  return {{normal({size.outputs, size.depth}, type, 2), normal({3, size.depth}, type, 3)},
+  return {{normal({size.outputs, size.depth}, type, 2), normal({size.depth, 3}, type, 3).t()},
           {normal({size.outputs}, type, 4), normal({3}, type, 5)}};
 }
 
@@ -133,8 +134,31 @@ TEST(FewRows, ManyAreFewOnlyWhereBatchesMustNotMatter) {
     EXPECT_TRUE(are_few_rows(x, weights));
   }
   EXPECT_FALSE(are_few_rows(x, weights));
-  EXPECT_FALSE(are_few_rows(x.narrow(0, 0, 1), {weights[0].t().contiguous().t()}));
+  EXPECT_FALSE(
+      are_few_rows(x.narrow(0, 0, 1), {normal({4, 16}, at::kFloat, 2).slice(1, 0, 16, 2)}));
   EXPECT_FALSE(are_few_rows(x.narrow(0, 0, 1).to(at::kDouble), weights));
+}
+
+TEST(FewRows, OfWeightsWithInputsFirstAreExactAndTheSameInEveryBatch) {
+  const BatchInvariantProducts any_number_is_few;
+  for (const at::ScalarType type : all_types()) {
+    for (const int64_t outputs : {1, 9, 64, 300}) {
+      const at::Tensor x = normal({37, 75}, type, 1), bias = normal({outputs}, type, 3);
+      const std::vector<at::Tensor> weights{normal({75, outputs}, type, 2).t()};
+      ASSERT_TRUE(are_few_rows(x, weights));
+      at::Tensor together = at::empty({37, outputs}, type);
+      few_rows_product(together, x, weights, {bias});
+      expect_near(
+          together,
+          at::addmm(bias.to(at::kDouble), x.to(at::kDouble), weights[0].to(at::kDouble).t()),
+          tolerance_of(type));
+      for (const int64_t some : {1, 2, 5}) {
+        at::Tensor alone = at::empty({some, outputs}, type);
+        few_rows_product(alone, x.narrow(0, 3, some), weights, {bias});
+        EXPECT_TRUE(alone.equal(together.narrow(0, 3, some)));
+      }
+    }
+  }
 }
 
 // What a layer calls is this kernel, with gradients asked for or not.

@@ -17,15 +17,16 @@ constexpr int64_t kNumbersOfThread = 1 << 15;
 
 thread_local bool batch_invariant = false;
 
-kernels::MultiplyRows kernel_of(at::ScalarType type) {
+// in_out: the weight's inputs come first in memory.
+kernels::MultiplyRows kernel_of(at::ScalarType type, bool in_out) {
   const kernels::RowsKernels& kernels = kernels::rows_kernels();
   switch (type) {
     case at::kBFloat16:
-      return kernels.bfloat16;
+      return in_out ? kernels.bfloat16_in_out : kernels.bfloat16;
     case at::kFloat:
-      return kernels.float32;
+      return in_out ? kernels.float32_in_out : kernels.float32;
     case at::kDouble:
-      return kernels.float64;
+      return in_out ? kernels.float64_in_out : kernels.float64;
     default:
       return nullptr;
   }
@@ -47,16 +48,16 @@ BatchInvariantProducts::~BatchInvariantProducts() {
 
 bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights) {
   if (!x.is_cpu() || (x.size(0) > kFewRows && !batch_invariant)) return false;
-  if (!kernel_of(x.scalar_type()) || !has_dense_rows(x)) return false;
+  if (!kernel_of(x.scalar_type(), false) || !has_dense_rows(x)) return false;
   return std::ranges::all_of(weights, [&](const at::Tensor& weight) {
-    return weight.is_cpu() && weight.scalar_type() == x.scalar_type() && has_dense_rows(weight);
+    return weight.is_cpu() && weight.scalar_type() == x.scalar_type() &&
+           (has_dense_rows(weight) || has_dense_rows(weight.t()));
   });
 }
 
 void few_rows_product(at::Tensor y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
                       const std::vector<at::Tensor>& biases) {
-  const kernels::MultiplyRows multiply = kernel_of(x.scalar_type());
-  COLOSSAL_CHECK(multiply && has_dense_rows(x) && has_dense_rows(y), "{}",
+  COLOSSAL_CHECK(kernel_of(x.scalar_type(), false) && has_dense_rows(x) && has_dense_rows(y), "{}",
                  at::toString(x.scalar_type()));
   const int64_t element = x.element_size();
   std::vector<kernels::RowsProduct> products;
@@ -69,7 +70,7 @@ void few_rows_product(at::Tensor y, const at::Tensor& x, const std::vector<at::T
                         .x = x.const_data_ptr(),
                         .x_stride = x.stride(0),
                         .weight = weight.const_data_ptr(),
-                        .weight_stride = weight.stride(0),
+                        .weight_stride = weight.stride(has_dense_rows(weight) ? 0 : 1),
                         .bias = biases.empty() ? nullptr : biases[i].const_data_ptr(),
                         .y = static_cast<char*>(y.mutable_data_ptr()) + outputs * element,
                         .y_stride = y.stride(0)});
@@ -81,7 +82,9 @@ void few_rows_product(at::Tensor y, const at::Tensor& x, const std::vector<at::T
     for (size_t i = 0; i < products.size(); ++i) {
       const int64_t before = i == 0 ? 0 : ends[i - 1];
       const int64_t first = std::max(begin, before), last = std::min(end, ends[i]);
-      if (first < last) multiply(products[i], first - before, last - before);
+      if (first >= last) continue;
+      kernel_of(x.scalar_type(), !has_dense_rows(weights[i]))(products[i], first - before,
+                                                              last - before);
     }
   });
 }

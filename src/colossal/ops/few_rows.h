@@ -24,7 +24,7 @@ class BatchInvariantProducts {
 };
 
 // Whether x [rows, in] has few rows, and they and the weights, [out, in] each, lie on the CPU with
-// dense rows, in one type that is computed in.
+// dense rows (of a weight, or dense columns), in one type that is computed in.
 bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights);
 
 // y [rows, sum of out], dense along the last dim <- x w^T + bias for each weight, side by side.

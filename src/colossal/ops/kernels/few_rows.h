@@ -1,6 +1,7 @@
-// Products of few rows with a weight [outputs, depth], which read the weight once and are bound by
-// that: each row's numbers are sums over the depth in one fixed order, which depends neither on how
-// many rows there are nor on which outputs a call makes.
+// Products of few rows with a weight [outputs, depth], or [depth, outputs] where a function's name
+// ends in in_out, which read the weight once and are bound by that: each row's numbers are sums
+// over the depth in one fixed order, which depends neither on how many rows there are nor on which
+// outputs a call makes.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ using MultiplyRows = void (*)(const RowsProduct& product, int64_t begin, int64_t
 // By the type of all numbers. bf16 is summed in fp32 and rounded once.
 struct RowsKernels {
   MultiplyRows bfloat16, float32, float64;
+  MultiplyRows bfloat16_in_out, float32_in_out, float64_in_out;
 };
 
 // Null where the build or this CPU has none such. Where products are rounded, and in which of the

@@ -16,6 +16,14 @@ constexpr int kTileRows = 6;
 #else
 constexpr int kTileRows = 2;
 #endif
+// Vectors of outputs of a tile of a weight [depth, outputs], and rows of it that are asked for
+// ahead.
+#if defined(__AVX512F__)
+constexpr int kTileVectors = 8;
+#else
+constexpr int kTileVectors = 4;
+#endif
+constexpr int64_t kRowsAhead = 16;
 // Rows that go through all outputs together: they stay in the second-level cache.
 constexpr int64_t kRowsTogether = 48;
 
@@ -105,6 +113,64 @@ inline void multiply_rows(const RowsProduct& product, int64_t begin, int64_t end
     for (; output < end; ++output) {
       multiply_outputs<Format, kTileRows, 1>(product, row, last, output, false);
     }
+  }
+}
+
+// Outputs of a weight [depth, outputs]: as many vectors of them, of which the last may have fewer
+// numbers, `count` of all.
+template <typename Format, int kRows, int kVectors>
+[[gnu::always_inline]] inline void multiply_columns(const RowsProduct& product, int64_t row,
+                                                    int64_t output, int64_t count) {
+  typedef typename Format::Element Element;
+  constexpr int64_t kStep = Format::kStep;
+  const Element* x = static_cast<const Element*>(product.x) + row * product.x_stride;
+  const Element* weight = static_cast<const Element*>(product.weight) + output;
+  const bool whole = count == kVectors * kStep;
+  typename Format::Sums sums[kRows][kVectors] = {};
+  for (int64_t k = 0; k < product.depth; ++k) {
+    const Element* from = weight + k * product.weight_stride;
+    for (int v = 0; v < kVectors; ++v) {
+      // Rows of the weight lie too far apart for the CPU to foresee the next ones.
+      __builtin_prefetch(from + kRowsAhead * product.weight_stride + v * kStep, 0, 2);
+      const typename Format::Loaded weights =
+          whole ? Format::load(from + v * kStep) : load_rest<Format>(from, count);
+      for (int r = 0; r < kRows; ++r) {
+        const auto factor = broadcast(Format::widen(x[r * product.x_stride + k]));
+        sums[r][v] = Format::multiply_add(sums[r][v], factor, weights);
+      }
+    }
+  }
+  const auto* bias = static_cast<const Element*>(product.bias);
+  for (int r = 0; r < kRows; ++r) {
+    Element* y = static_cast<Element*>(product.y) + (row + r) * product.y_stride + output;
+    // By a constant index each, or all sums would be kept in memory.
+    typename Format::Sum of_outputs[kVectors * kStep];
+    for (int v = 0; v < kVectors; ++v) store_native(sums[r][v], of_outputs + v * kStep);
+    for (int64_t o = 0; o < count; ++o) {
+      if (bias) of_outputs[o] += Format::widen(bias[output + o]);
+      y[o] = Format::narrow(of_outputs[o]);
+    }
+  }
+}
+
+template <typename Format, int kVectors>
+inline void multiply_rows_of_columns(const RowsProduct& product, int64_t output, int64_t count) {
+  int64_t row = 0;
+  for (; row + 2 <= product.rows; row += 2) {
+    multiply_columns<Format, 2, kVectors>(product, row, output, count);
+  }
+  if (row < product.rows) multiply_columns<Format, 1, kVectors>(product, row, output, count);
+}
+
+template <typename Format>
+inline void multiply_rows_in_out(const RowsProduct& product, int64_t begin, int64_t end) {
+  constexpr int64_t kStep = Format::kStep, kTogether = kTileVectors * kStep;
+  int64_t output = begin;
+  for (; output + kTogether <= end; output += kTogether) {
+    multiply_rows_of_columns<Format, kTileVectors>(product, output, kTogether);
+  }
+  for (; output < end; output += kStep) {
+    multiply_rows_of_columns<Format, 1>(product, output, smaller(kStep, end - output));
   }
 }
 

@@ -1,6 +1,7 @@
-// How fast a model generates: greedy tokens one at a time after a prompt, and the bytes of weights
-// that are read for them.
-//   decode_benchmark MODEL_DIR [threads [prompt [new tokens [none|int8|int4|int8-dynamic]]]]
+// How fast a model generates: greedy tokens of sequences side by side after a prompt each, and the
+// bytes of weights that are read for them.
+//   decode_benchmark MODEL_DIR [threads [prompt [new tokens [none|int8|int4|int8-dynamic
+//     [sequences]]]]]
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -44,6 +45,24 @@ double bytes_of_a_token(const serve::InferenceModel& model,
   return static_cast<double>(model.weight_bytes()) - (decoder.tied_head ? 0 : table);
 }
 
+// When each token came, since the requests were made.
+std::vector<double> times_of_tokens(serve::Engine& engine, const std::vector<int32_t>& prompt,
+                                    int64_t tokens, int64_t sequences) {
+  std::vector<double> times;  // written by the engine's thread only
+  const Clock::time_point start = Clock::now();
+  for (int64_t i = 0; i < sequences; ++i) {
+    engine.submit({.prompt = prompt,
+                   .sampling = {.temperature = 0},
+                   .max_new_tokens = tokens,
+                   .on_token = [&](const serve::GeneratedToken&) {
+                     times.push_back(seconds_since(start));
+                     return true;
+                   }});
+  }
+  engine.drain();
+  return times;
+}
+
 int run(const std::vector<std::string>& arguments) {
   const auto number = [&](size_t index, int64_t otherwise) {
     return arguments.size() > index ? std::atoll(arguments[index].c_str()) : otherwise;
@@ -56,25 +75,22 @@ int run(const std::vector<std::string>& arguments) {
       specification, {.type = serve::compute_type(folder),
                       .quantization = quantization(arguments.size() > 4 ? arguments[4] : "none")});
   const double read = bytes_of_a_token(model, specification);
+  serve::Engine engine(*model, specification.facts,
+                       {.prefix_cache = false, .type = serve::compute_type(folder)});
+  const int64_t sequences = number(5, 1);
   std::vector<int32_t> text;
   for (int64_t i = 0; i < prompt; ++i) text.push_back(static_cast<int32_t>(i * 7 % 500));
-  serve::Engine engine(
-      *model, specification.facts,
-      {.max_num_seqs = 1, .prefix_cache = false, .type = serve::compute_type(folder)});
   for (int round = 0; round < 3; ++round) {
-    std::vector<double> times;
-    const Clock::time_point start = Clock::now();
-    engine.submit({.prompt = text,
-                   .sampling = {.temperature = 0},
-                   .max_new_tokens = tokens,
-                   .on_token = [&](const serve::GeneratedToken&) {
-                     times.push_back(seconds_since(start));
-                     return true;
-                   }});
-    engine.drain();
-    const double rate = static_cast<double>(times.size() - 1) / (times.back() - times.front());
-    fmt::print("{} threads: prompt of {} in {:.3f} s, then {:.1f} tokens/s, {:.1f} GB/s\n",
-               at::get_num_threads(), prompt, times.front(), rate, rate * read * 1e-9);
+    const std::vector<double> times = times_of_tokens(engine, text, tokens, sequences);
+    // From when all have begun.
+    const auto begun = static_cast<size_t>(sequences - 1);
+    const double rate =
+        static_cast<double>(times.size() - 1 - begun) / (times.back() - times[begun]);
+    fmt::print(
+        "{} threads, {} sequences: prompts of {} in {:.3f} s, then {:.1f} tokens/s, {:.1f} "
+        "GB/s of weights\n",
+        at::get_num_threads(), sequences, prompt, times[begun], rate,
+        rate / static_cast<double>(sequences) * read * 1e-9);
   }
   return 0;
 }

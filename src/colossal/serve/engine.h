@@ -26,7 +26,7 @@ struct EngineOptions {
   bool prefix_cache = true;        // requests with equal beginnings share pages
   // The bits of a request's numbers do not follow from what runs beside it, nor from how its prompt
   // is cut into chunks: each token attends by itself, and products compute each row by itself.
-  // Reading long prompts takes longer. Weights that are stored [in, out] (GPT-2's) are left out.
+  // Reading long prompts takes longer.
   bool batch_invariant = false;
   at::ScalarType type = at::kFloat;  // that the model computes in, of keys and values
   at::Device device = at::kCPU;      // where the model's weights are

@@ -149,13 +149,24 @@ class FineTune(EndToEndTest):
             self.assertEqual(len(line["logprobs"]), line["completion_tokens"])
             for token in line["logprobs"]:  # the most likely one was taken
                 self.assertEqual(token["top"], [{key: token[key] for key in ("logprob", "token")}])
+        messages = [{"role": "user", "content": "for"}, {"role": "assistant", "content": "name"}]
+        tokenizer = AutoTokenizer.from_pretrained(self.model)
+        ids = torch.tensor([tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False)])
+        model = AutoModelForCausalLM.from_pretrained(self.model)
+        new = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False,
+                             pad_token_id=0)[0, ids.shape[1]:].tolist()
+        talked = self.generate_file([{"messages": messages}], "--temperature=0", "--max-new-tokens=12", "--logprobs=0")
+        self.assertEqual([token["token"] for token in talked[0]["logprobs"]], [t for t in new if t not in (2, 3)])
+        self.assertEqual(talked[0]["messages"], messages)
         stop = lines[0]["completion"][3:5]
         stopped = self.generate_file(given[:1], "--temperature=0", "--max-new-tokens=12", f"--stop={stop}")
         self.assertEqual(stopped[0]["completion"], lines[0]["completion"].split(stop)[0])
         self.assertEqual(stopped[0]["finish_reason"], "stop")
-        drawn = [line["completion"] for line in self.generate_file(given[:1] * 4, "--seed=5")]
-        self.assertEqual(len(set(drawn)), 4)
-        self.assertEqual(drawn[2], self.generate_file(given[:1], "--seed=7")[0]["completion"])
+        # More than the engine takes at once.
+        drawn = [line["completion"] for line in self.generate_file(given[:1] * 400, "--seed=5", "--max-new-tokens=20")]
+        self.assertEqual(len(drawn), 400)
+        self.assertGreater(len(set(drawn)), 300)
+        self.assertEqual(drawn[2], self.generate_file(given[:1], "--seed=7", "--max-new-tokens=20")[0]["completion"])
 
     def test_penalties_are_those_of_transformers(self):
         tokenizer = AutoTokenizer.from_pretrained(self.model)

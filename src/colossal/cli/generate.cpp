@@ -112,7 +112,12 @@ void generate(GenerateArguments& arguments) {
   serve::EngineOptions options{.type = model->type(), .device = device};
   options.max_num_seqs = std::clamp<int64_t>(prompts, 1, options.max_num_seqs);
   serve::Engine engine(**model, specification.facts, options);
-  if (!arguments.prompt) return generate_file(engine, *tokenizer, arguments.file);
+  if (!arguments.prompt) {
+    const server::ServedModel served(arguments.model, arguments.model,
+                                     engine.options().max_model_len,
+                                     specification.facts.vocabulary);
+    return generate_file(engine, served, arguments.file);
+  }
   write(*arguments.prompt);
   generate_text(engine, *tokenizer, arguments);
 }
@@ -149,8 +154,9 @@ void add_generate(CLI::App& app, int&) {
                     "a conversation in the terminal, by the model's chat template: /reset begins "
                     "anew, /exit ends, Ctrl-C stops an answer");
   GenerateFile& file = arguments->file;
-  command->add_option("--input", file.input,
-                      "lines {\"prompt\": \"...\"} to continue, many at once");
+  command->add_option(
+      "--input", file.input,
+      "lines {\"prompt\": \"...\"} or {\"messages\": [...]} to continue, many at once");
   command->add_option("--output", file.output,
                       "the lines of --input with \"completion\", \"completion_tokens\" and "
                       "\"finish_reason\"; line i draws by seed + i");

@@ -27,12 +27,26 @@ void for_each_line(const std::string& input,
   }
 }
 
-std::string prompt_of(const std::string& line) {
-  const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (json.is_object() && json.contains("messages")) {
-    throw data::InvalidLine("\"messages\" are not taken here as yet; give a \"prompt\"");
+// The conversation of a line; nothing where it has none.
+std::optional<nlohmann::ordered_json> messages_of(const std::string& line) {
+  const auto json = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("messages")) return {};
+  if (!json["messages"].is_array() || json["messages"].empty()) {
+    throw data::InvalidLine("\"messages\" must be a list of {\"role\": ..., \"content\": ...}");
   }
-  return data::read_text_field(line, "prompt");
+  return json["messages"];
+}
+
+std::vector<int32_t> encode(const server::ServedModel& model, const std::string& line) {
+  const auto messages = messages_of(line);
+  if (!messages) return model.tokenizer().encode_prompt(data::read_text_field(line, "prompt"));
+  if (!model.chat_template()) {
+    throw ConfigError(fmt::format(
+        "{} has no chat template (chat_template.jinja, or in tokenizer_config.json) for "
+        "\"messages\"; a \"prompt\" works",
+        model.name()));
+  }
+  return model.encode_chat(*messages, {});
 }
 
 nlohmann::json logprobs_of(const std::vector<serve::GeneratedToken>& tokens) {
@@ -128,7 +142,7 @@ int64_t count_prompts(const std::string& input) {
   int64_t count = 0;
   for_each_line(input, [&](const std::string& line, int64_t number) {
     try {
-      prompt_of(line);
+      if (!messages_of(line)) data::read_text_field(line, "prompt");
     } catch (const data::InvalidLine& error) {
       throw ConfigError(fmt::format("{}:{}: {}", input, number, error.what()));
     }
@@ -137,17 +151,17 @@ int64_t count_prompts(const std::string& input) {
   return count;
 }
 
-void generate_file(serve::Engine& engine, const text::Tokenizer& tokenizer,
+void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what) {
   const auto lines = std::make_shared<OrderedLines>(what.output, count_prompts(what.input));
-  const int64_t most = engine.options().max_num_seqs + engine.options().max_queue;
+  // The engine counts those that have just ended until its step is over.
+  const int64_t most = engine.options().max_queue;
   int64_t index = 0;
   for_each_line(what.input, [&](const std::string& line, int64_t number) {
     lines->wait(index, most);
-    const auto completion = std::make_shared<Completion>(tokenizer, what, line);
+    const auto completion = std::make_shared<Completion>(model.tokenizer(), what, line);
     serve::Request request = what.request;
     request.sampling.seed += static_cast<uint64_t>(index);
-    request.prompt = tokenizer.encode_prompt(prompt_of(line));
     request.on_token = [completion](const serve::GeneratedToken& token) {
       return completion->take(token);
     };
@@ -164,8 +178,9 @@ void generate_file(serve::Engine& engine, const text::Tokenizer& tokenizer,
       }
     };
     try {
+      request.prompt = encode(model, line);
       engine.submit(std::move(request));
-    } catch (const ConfigError& error) {
+    } catch (const Error& error) {
       throw ConfigError(place + ": " + error.what());
     }
     ++index;

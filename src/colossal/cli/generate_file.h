@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "colossal/serve/engine.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/server/served_model.h"
 
 namespace colossal::cli {
 
@@ -15,11 +15,11 @@ struct GenerateFile {
   std::vector<std::string> stop;
 };
 
-// Each line {"prompt": "..."} of the input comes again in the output, in the same order, with
-// "completion", "completion_tokens", "finish_reason" and, if the request asks, "logprobs". Says how
-// far it is on stderr. Throws ConfigError, naming file and line, for what is no prompt; Error where
-// a request fails.
-void generate_file(serve::Engine& engine, const text::Tokenizer& tokenizer,
+// Each line {"prompt": "..."} or {"messages": [...]} of the input comes again in the output, in the
+// same order, with "completion", "completion_tokens", "finish_reason" and, if the request asks,
+// "logprobs". Says how far it is on stderr. Throws ConfigError, naming file and line, for what is
+// no prompt; Error where a request fails.
+void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what);
 
 // How many lines of the file hold a prompt.

@@ -377,6 +377,7 @@ TEST_F(EngineTest, PagesAreFoundAgainByEqualSaltsOnly) {
   const auto ask = [&](const Tokens& prompt, const std::string& salt) {
     Request request = greedy(prompt, 4);
     request.cache_salt = salt;
+    request.logprobs = 0;
     answers.submit(engine, request);
     engine.drain();
     return answers.all.back()->usage.cached_tokens;
@@ -391,6 +392,9 @@ TEST_F(EngineTest, PagesAreFoundAgainByEqualSaltsOnly) {
   Tokens shorter(prompt.begin(), prompt.begin() + 40);
   EXPECT_EQ(ask(shorter, ""), 32);
   EXPECT_EQ(answers[1].numbers(), answers[0].numbers());
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(answers[1].tokens[i].logprob, answers[0].tokens[i].logprob, 1e-12);
+  }
   EXPECT_EQ(answers[2].numbers(), answers[0].numbers());
   EXPECT_EQ(answers[3].numbers(), tiny_.greedy(longer, 4));
   EXPECT_EQ(engine.statistics().prefix_hits, 47 + 48 + 32);

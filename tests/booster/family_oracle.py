@@ -162,4 +162,5 @@ def main(root, wanted):
     (root / "refused.json").write_text(json.dumps(refused, indent=1))
 
 
-main(pathlib.Path(sys.argv[1]), sys.argv[2:])
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), sys.argv[2:])

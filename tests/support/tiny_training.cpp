@@ -46,6 +46,7 @@ EngineConfig engine_config(const TinyTraining& training) {
 
 std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
                                                   nn::Builder& build) {
+  if (training.adapter) build.adapt(*training.adapter);
   if (training.make_model) return training.make_model(build);
   return std::make_unique<models::Decoder>(build, training.model);
 }
@@ -135,7 +136,8 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   result.tier_traffic[world.rank()] = engine.chunks().tier_traffic();
   engine.chunks().for_each_written_piece([&](const memory::OwnedPiece& piece) {
     collect(result.weights, piece, piece.master());
-    if (training.steps > 0) collect(result.gradients, piece, piece.gradient() * to_mean);
+    if (training.steps == 0 || !piece.parameter->trainable) return;
+    collect(result.gradients, piece, piece.gradient() * to_mean);
   });
 }
 

@@ -32,7 +32,8 @@ struct TinyTraining {
   models::DecoderConfig model = tiny_gpt2();
   // Makes another model of those sizes than the decoder that all families share.
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder& build)> make_model;
-  Strategy layout;  // dp is what sp and tp leave of the ranks
+  std::optional<nn::AdapterOptions> adapter;  // then these are trained, and the model is frozen
+  Strategy layout;                            // dp is what sp and tp leave of the ranks
   bool accumulate_whole = false;
   memory::Recompute recompute;
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
@@ -67,7 +68,7 @@ struct TinyResult {
   std::vector<double> losses;
   std::vector<double> grad_norms;
   std::vector<std::map<std::string, double>> metrics;
-  std::map<std::string, at::Tensor> gradients;  // of the last step, of the mean loss
+  std::map<std::string, at::Tensor> gradients;  // of the last step, of the mean loss, if trained
   std::map<std::string, at::Tensor> weights;    // after it
   std::vector<std::map<comm::Ledger::Key, comm::Traffic>> traffic;  // by rank, of all steps
   std::vector<memory::TierPools::Traffic> tier_traffic;             // the same

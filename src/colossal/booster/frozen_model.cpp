@@ -2,7 +2,7 @@
 
 #include "colossal/booster/order_recording.h"
 #include "colossal/booster/state_shapes.h"
-#include "colossal/checkpoint/weights.h"
+#include "colossal/checkpoint/model_weights.h"
 #include "colossal/parallel/builder.h"
 
 namespace colossal {
@@ -15,9 +15,18 @@ memory::ChunkOptions chunk_options(const Job& job) {
           .tiers = {.parameters = job.tiers.parameters, .nvme_path = job.tiers.nvme_path}};
 }
 
+// A new adapter adds nothing.
+Job without_new_adapter(Job job) {
+  if (job.model.adapter && job.model.adapter->weights.empty()) job.model.adapter.reset();
+  return job;
+}
+
 }  // namespace
 
-FrozenModel::FrozenModel(const Job& job, const ParallelContext& context, HeadLoss head)
+FrozenModel::FrozenModel(const Job& of_run, const ParallelContext& context, HeadLoss head)
+    : FrozenModel(context, without_new_adapter(of_run), std::move(head)) {}
+
+FrozenModel::FrozenModel(const ParallelContext& context, const Job& job, HeadLoss head)
     : context_(context),
       build_(parallel::make_builder(context, models::sharding(job.model))),
       model_(models::build_model(job.model, *build_)),
@@ -29,10 +38,7 @@ FrozenModel::FrozenModel(const Job& job, const ParallelContext& context, HeadLos
   if (job.model.weights.empty()) {
     weights_.initialise(static_cast<uint64_t>(job.config.train.seed));
   } else {
-    checkpoint::read_weights(
-        job.model.weights, weights_.parameters(), weights_,
-        [&](const std::string& name) { return models::slice_in_files(job.model, name); },
-        [&](const std::string& name) { return models::spare_tensor(job.model, name); });
+    checkpoint::read_model(job.model, weights_);
   }
 }
 

@@ -26,6 +26,8 @@ class FrozenModel {
   void run(const std::vector<data::Batch>& micro_batches);
 
  private:
+  FrozenModel(const ParallelContext& context, const Job& job, HeadLoss head);
+
   const ParallelContext& context_;
   std::unique_ptr<nn::Builder> build_;
   std::unique_ptr<models::LanguageModel> model_;

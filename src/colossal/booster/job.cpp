@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
+#include "colossal/booster/adapter_config.h"
 #include "colossal/booster/nearest_layout.h"
 #include "colossal/booster/pipeline_config.h"
 #include "colossal/booster/saved_model.h"
@@ -192,10 +193,13 @@ int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
   return train.global_batch / strategy.dp;
 }
 
-models::ModelSpecification resolve_model_of(const RunConfig& config) {
+models::ModelSpecification resolve_model_of(const RunConfig& config,
+                                            const std::set<std::string>& given_keys) {
   models::ModelRequest request = config.model;
   request.dropout = config.train.dropout.value_or(-1);
-  return models::resolve_model(request);
+  models::ModelSpecification model = models::resolve_model(request);
+  model.adapter = resolve_adapter(config.adapter, model, given_keys);
+  return model;
 }
 
 // Throws LayoutError without what would work.
@@ -236,7 +240,7 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
 
 Job resolve_job(const RunConfig& config, const Machine& machine,
                 const std::set<std::string>& given_keys) {
-  const models::ModelSpecification model = resolve_model_of(config);
+  const models::ModelSpecification model = resolve_model_of(config, given_keys);
   try {
     return resolve_with_model(config, machine, given_keys, model);
   } catch (const LayoutError& error) {

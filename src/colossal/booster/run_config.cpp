@@ -217,6 +217,31 @@ void describe_learning(ConfigSchema& schema, RunConfig& config) {
              {.minimum = 0, .maximum = 1});
 }
 
+void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
+  schema.add("adapter.kind", &adapter.kind,
+             "lora: freeze the weights of model.path, and train a low-rank adapter beside each of "
+             "its products instead. Takes a fraction of the memory; checkpoints are folders of "
+             "peft.",
+             {.choices = {"none", "lora"}});
+  schema.add("adapter.rank", &adapter.rank, "Rank of the adapters: how much they can learn.",
+             {.minimum = 1, .maximum = 65536});
+  schema.add("adapter.alpha", &adapter.alpha,
+             "What an adapter adds is multiplied by alpha / rank, so that the learning rate need "
+             "not follow the rank.",
+             {.minimum = 1e-9, .maximum = 1e9});
+  schema.add("adapter.dropout", &adapter.dropout, "Probability of dropout at the adapters' inputs.",
+             {.minimum = 0, .maximum = 0.999});
+  schema.add("adapter.targets", &adapter.targets,
+             "Which products get one: names as in the model's files (q_proj), or regular "
+             "expressions of these. Empty: all but the head.");
+  schema.add("adapter.rslora", &adapter.rslora,
+             "true: multiply by alpha / sqrt(rank) instead, for large ranks.");
+  schema.add("adapter.resume_from", &adapter.resume_from,
+             "Begin with the adapter in this folder, with its rank, alpha and targets, instead of "
+             "with a new one.",
+             {.per_rank = true});
+}
+
 void describe_train(ConfigSchema& schema, TrainConfig& train) {
   schema.add("train.steps", &train.steps,
              "Train until the model has had so many updates, those before a checkpoint that this "
@@ -316,6 +341,7 @@ void describe(ConfigSchema& schema, RunConfig& config) {
   describe_parallel(schema, config.parallel);
   describe_memory(schema, config.memory);
   describe_learning(schema, config);
+  describe_adapter(schema, config.adapter);
   describe_train(schema, config.train);
   describe_output(schema, config);
 }

@@ -60,6 +60,16 @@ struct MemoryConfig {
   std::optional<ByteSize> device_budget, host_budget;  // unset: see Job
 };
 
+struct AdapterConfig {
+  std::string kind = "none";
+  int64_t rank = 16;
+  double alpha = 32;
+  double dropout = 0.05;
+  std::vector<std::string> targets;  // none: all products but the head
+  bool rslora = false;
+  std::string resume_from;
+};
+
 struct TrainConfig {
   int64_t steps = 1000;
   int64_t global_batch = 16;
@@ -94,6 +104,7 @@ struct RunConfig {
   PrecisionConfig precision;
   optim::OptimizerConfig optimizer;
   optim::ScheduleConfig scheduler;
+  AdapterConfig adapter;
   TrainConfig train;
   CheckpointConfig checkpoint;
   LogConfig log;

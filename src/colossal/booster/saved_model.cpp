@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
@@ -82,6 +83,21 @@ text::TokenizerFiles source_files(const fs::path& folder, const text::Tokenizer&
   return files;
 }
 
+SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokenizer) {
+  const models::ModelAdapter& adapter = *job.model.adapter;
+  const std::vector<adapters::Product> products = models::list_products(job.model);
+  SavedModel saved{
+      .config = adapters::peft_config(adapter.settings, products, adapter.products,
+                                      fs::absolute(job.model.weights).lexically_normal().string(),
+                                      job.model.decoder.stored_in_out),
+      .shaping_fields = adapters::shaping_fields(adapter.settings, products, adapter.products),
+      .files = source_files(job.model.weights, tokenizer),
+      .weight_files = {
+          .config = adapters::kConfigFile, .name = "adapter_model", .only_trained = true}};
+  std::erase_if(saved.files, [](const auto& file) { return file.first == kGenerationFile; });
+  return saved;
+}
+
 }  // namespace
 
 std::string resolve_tokenizer(const RunConfig& config) {
@@ -116,9 +132,12 @@ std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer)
 }
 
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer) {
+  if (job.model.adapter) return describe_saved_adapter(job, tokenizer);
   const models::ModelRequest& model = job.config.model;
   const bool keep = !model.path.empty() && numbers_are_of(model, tokenizer);
-  SavedModel saved{without_token_numbers(job.model.other_fields), {}};
+  SavedModel saved{.config = without_token_numbers(job.model.other_fields),
+                   .shaping_fields = job.model.config,
+                   .files = {}};
   saved.config.update(job.model.config);
   saved.config.erase("torch_dtype");  // what transformers 4 calls dtype
   saved.config["dtype"] = torch_name(job.precision.compute);

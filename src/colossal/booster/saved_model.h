@@ -6,6 +6,7 @@
 #include <string>
 
 #include "colossal/booster/job.h"
+#include "colossal/checkpoint/file_plan.h"
 #include "colossal/text/tokenizer.h"
 
 namespace colossal {
@@ -18,14 +19,17 @@ std::string resolve_tokenizer(const RunConfig& config);
 std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer);
 
 struct SavedModel {
-  nlohmann::json config;       // config.json
-  text::TokenizerFiles files;  // name and content of what lies beside it
+  nlohmann::json config;          // config.json, or adapter_config.json
+  nlohmann::json shaping_fields;  // those of it that a run which goes on must have too
+  text::TokenizerFiles files;     // name and content of what lies beside it
+  checkpoint::WeightFiles weight_files{};
 };
 
 // A model from model.path keeps its token numbers (every "*_token_id" of its config.json),
 // generation_config.json and tokenizer files as they are. Where it has none they are made from the
 // tokenizer; so they are where the run's tokenizer is another one than the model's, whose numbers
-// would mean something else. Throws IoError for a file that cannot be read.
+// would mean something else. Of a run that trains an adapter it is the adapter's folder, as peft
+// has it: the model stays where it is. Throws IoError for a file that cannot be read.
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer);
 
 }  // namespace colossal

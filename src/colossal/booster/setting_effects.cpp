@@ -168,6 +168,11 @@ std::vector<std::string> settings_without_effect(const Job& job) {
   add_if(config.data.format == data::FileFormat::text && given("data.text_field"),
          fmt::format("data.text_field = \"{}\"", config.data.text_field),
          "data.format is \"text\": a file is a document");
+  if (config.adapter.kind == "none") {
+    for (const std::string& key : job.given_keys) {
+      add_if(key.starts_with("adapter.") && key != "adapter.kind", key, "adapter.kind is \"none\"");
+    }
+  }
   const bool no_checkpoints = config.checkpoint.directory.empty();
   add_if(no_checkpoints && given("checkpoint.keep"),
          fmt::format("checkpoint.keep = {}", config.checkpoint.keep),

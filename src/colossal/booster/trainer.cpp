@@ -1,5 +1,6 @@
 #include "colossal/booster/trainer.h"
 
+#include "colossal/adapters/peft_names.h"
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/order_recording.h"
@@ -8,7 +9,7 @@
 #include "colossal/booster/saved_model.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/checkpoint/checkpoint.h"
-#include "colossal/checkpoint/weights.h"
+#include "colossal/checkpoint/model_weights.h"
 #include "colossal/models/families.h"
 #include "colossal/parallel/builder.h"
 
@@ -97,15 +98,9 @@ class Trainer {
         engine_(build_->parameters(), pipelined(*model_, source_of(job), context_, task_->loss()),
                 context_, config_of_engine()),
         monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
-    if (const auto start = folders.start()) {
-      resume(*start);
-    } else if (!job_.model.weights.empty()) {
-      load_weights();
-    } else {
-      const std::string& folder = job_.config.model.path;
-      if (!folder.empty()) log::info("random initial weights: {} holds no weights", folder);
-      engine_.chunks().initialise(engine_.config().seed);
-    }
+    const auto start = folders.start();
+    if (!start || job_.model.adapter) make_weights();  // checkpoints hold none that are frozen
+    if (start) resume(*start);
     task_->begin(*model_, engine_);
   }
 
@@ -128,21 +123,38 @@ class Trainer {
     return config;
   }
 
-  void load_weights() {
+  void make_weights() {
     memory::ChunkEngine& chunks = engine_.chunks();
-    nn::ParameterList parameters = chunks.parameters();
+    if (job_.model.weights.empty()) {
+      const std::string& folder = job_.config.model.path;
+      if (!folder.empty()) log::info("random initial weights: {} holds no weights", folder);
+      chunks.initialise(engine_.config().seed);
+      return;
+    }
     if (!job_.model.without_weights.empty()) {
       chunks.initialise(engine_.config().seed);
-      std::erase_if(parameters, [&](const nn::ParameterHandle& parameter) {
-        return std::ranges::count(job_.model.without_weights, parameter->name) > 0;
-      });
       log::info("random initial weights of {}, which {} does not have",
                 fmt::join(job_.model.without_weights, ", "), job_.model.weights.string());
     }
-    checkpoint::read_weights(
-        job_.model.weights, parameters, chunks, description().slice_in_files,
-        [this](const std::string& name) { return models::spare_tensor(job_.model, name); });
+    checkpoint::read_model(job_.model, chunks);
     log::info("weights from {}", job_.model.weights.string());
+    if (job_.model.adapter) tell_adapter();
+    if (job_.model.adapter && job_.model.adapter->weights.empty()) {
+      chunks.initialise(engine_.config().seed, /*also_frozen=*/false);
+    }
+  }
+
+  void tell_adapter() const {
+    const auto [of_model, of_adapter] = adapters::split_parameters(engine_.chunks().parameters());
+    int64_t trained = 0;
+    for (const nn::ParameterHandle& parameter : of_adapter) trained += parameter->numel();
+    const models::ModelAdapter& adapter = *job_.model.adapter;
+    log::info(
+        "adapters of rank {} beside {} products train {} parameters, the model's {} are frozen{}",
+        adapter.settings.rank, adapter.products.size(), format_count(trained),
+        format_count(job_.model.facts.parameters),
+        adapter.weights.empty() ? ""
+                                : fmt::format("; they begin with {}", adapter.weights.string()));
   }
 
   void resume(const std::filesystem::path& path) {
@@ -251,7 +263,8 @@ class Trainer {
   checkpoint::Description description() const {
     checkpoint::Description description;
     description.model_config = saved_model_.config;
-    description.model_fields = job_.model.config;
+    description.model_fields = saved_model_.shaping_fields;
+    description.weight_files = saved_model_.weight_files;
     description.slice_in_files = [this](const std::string& parameter) {
       return models::slice_in_files(job_.model, parameter);
     };

@@ -18,8 +18,6 @@
 namespace colossal::checkpoint {
 namespace {
 
-constexpr int64_t kShardBytes = int64_t{4} << 30;
-
 // Rank 0's part of the beginning: the folder, every file at its full size, headers, small files.
 io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
                            const FilePlan& plan, const Description& description) {
@@ -30,8 +28,11 @@ io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
     writer.create_file(file.name, file.plan.file_bytes);
     writer.write(file.name, 0, std::as_bytes(std::span(file.plan.header)));
   }
-  writer.write_file("config.json", description.model_config.dump(2) + "\n");
-  writer.write_file("model.safetensors.index.json", plan.index_json());
+  const WeightFiles& weights = description.weight_files;
+  writer.write_file(weights.config, description.model_config.dump(2) + "\n");
+  if (!weights.only_trained) {
+    writer.write_file(weights.name + ".safetensors.index.json", plan.index_json());
+  }
   writer.write_file(kStateFile, description.state.dump(2) + "\n");
   for (const auto& [name, content] : description.files) writer.write_file(name, content);
   return writer;
@@ -117,13 +118,14 @@ std::vector<bool> find_strided(const memory::ChunkEngine& chunks, const comm::Gr
 
 // Collective. A rank whose disk fails still takes part in the exchanges, and throws at the end.
 void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
-                  const memory::ChunkEngine& chunks, const SliceOf& slice_of,
+                  const memory::ChunkEngine& chunks, const Description& description,
                   const comm::Group& group) {
   const std::vector<bool> strided = find_strided(chunks, group);
   std::exception_ptr failure;
   for (size_t i = 0; i < strided.size(); ++i) {
     const nn::Parameter& parameter = *chunks.parameters()[i];
-    const Kinds kinds(parameter, chunks, slice_of);
+    if (description.weight_files.only_trained && !parameter.trainable) continue;
+    const Kinds kinds(parameter, chunks, description.slice_in_files);
     const auto write = [&](int64_t begin, const std::vector<at::Tensor>& values) {
       if (failure) return;
       try {
@@ -149,8 +151,18 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
   if (failure) std::rethrow_exception(failure);
 }
 
-void check_model(const std::filesystem::path& checkpoint, const nlohmann::json& wanted) {
-  const nlohmann::json found = io::read_json(checkpoint / "config.json");
+void check_model(const std::filesystem::path& checkpoint, const Description& description) {
+  const std::string& config = description.weight_files.config;
+  std::error_code ignored;
+  if (!std::filesystem::exists(checkpoint / config, ignored)) {
+    throw ConfigError(fmt::format(
+        "{} has no {}: it is a checkpoint of a run that trains {}; use another "
+        "checkpoint.directory",
+        checkpoint.string(), config,
+        description.weight_files.only_trained ? "all of a model, not an adapter" : "an adapter"));
+  }
+  const nlohmann::json found = io::read_json(checkpoint / config);
+  const nlohmann::json& wanted = description.model_fields;
   std::string differences;
   for (const auto& [field, value] : wanted.items()) {
     // Dropout does not change what the weights are.
@@ -167,11 +179,14 @@ void check_model(const std::filesystem::path& checkpoint, const nlohmann::json& 
   }
 }
 
-// Masters where the checkpoint has them: working weights are their rounding.
+// Masters where the checkpoint has them: working weights are their rounding. What is frozen and not
+// written is left as it is.
 void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsReader& states,
-                 memory::ChunkEngine& chunks, const SliceOf& slice_of) {
+                 memory::ChunkEngine& chunks, const Description& description) {
+  const WeightFiles& files = description.weight_files;
   nn::ParameterList without_master;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
+    if (files.only_trained && !parameter->trainable) continue;
     const io::TensorEntry* entry = states.find(FilePlan::master_name(parameter->name));
     if (!entry) {
       without_master.push_back(parameter);
@@ -182,7 +197,12 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
                   store_finite_weights(states, *entry, *parameter, begin, values, chunks);
                 });
   }
-  read_weights(checkpoint, without_master, chunks, slice_of);
+  if (!files.only_trained) {
+    read_weights(checkpoint, without_master, chunks, description.slice_in_files);
+  } else if (!without_master.empty()) {
+    read_weights_of_file(checkpoint / (files.name + ".safetensors"), without_master, chunks,
+                         description.slice_in_files);
+  }
 }
 
 void load_state(const io::SafetensorsReader& states, memory::ChunkEngine& chunks) {
@@ -249,7 +269,7 @@ void Save::let_go() {
 }
 
 std::filesystem::path Save::run() {
-  const FilePlan plan(chunks_, description_.slice_in_files, kShardBytes);
+  const FilePlan plan(chunks_, description_.slice_in_files, description_.weight_files);
   std::optional<io::DirectoryWriter> writer;
   // A failure anywhere below throws on every rank; rank 0's writer then discards what it made.
   const std::string temporary = on_first_rank(group_, [&] {
@@ -262,7 +282,7 @@ std::filesystem::path Save::run() {
     return "";
   });
   const std::vector<std::string> written = together(group_, [&] {
-    write_pieces(*writer, plan, chunks_, description_.slice_in_files, group_);
+    write_pieces(*writer, plan, chunks_, description_, group_);
     let_go();
     writer->sync();
     return writer->written().to_json();
@@ -288,7 +308,7 @@ nlohmann::json read_state(const std::filesystem::path& checkpoint) {
 
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description) {
-  check_model(checkpoint, description.model_fields);
+  check_model(checkpoint, description);
   nlohmann::json state = read_state(checkpoint);
   if (state.value("optimizer", "") != chunks.optimizer().name()) {
     throw ConfigError(fmt::format(
@@ -296,7 +316,7 @@ nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine
         state.value("optimizer", nlohmann::json()).dump(), chunks.optimizer().name()));
   }
   const io::SafetensorsReader states(checkpoint / kOptimizerFile);
-  load_values(checkpoint, states, chunks, description.slice_in_files);
+  load_values(checkpoint, states, chunks, description);
   load_state(states, chunks);
   chunks.set_update_counts(state.at("update_counts"));
   return state;

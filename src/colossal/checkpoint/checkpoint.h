@@ -8,6 +8,9 @@
 //     training_state/state.json              run, step, counts, random-number and data position ...
 //     manifest.json                          sizes and checksums, written last
 //
+// Where most of a model is frozen, as beside adapters, only what is trained is written, to one
+// file: see WeightFiles.
+//
 // Each rank writes, and reads, only the byte ranges that it owns.
 #pragma once
 
@@ -20,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/checkpoint/file_plan.h"
 #include "colossal/checkpoint/run_folder.h"
 #include "colossal/checkpoint/weights.h"
 #include "colossal/memory/chunk_engine.h"
@@ -29,9 +33,10 @@ namespace colossal::checkpoint {
 
 // What a checkpoint holds beside tensors.
 struct Description {
-  nlohmann::json model_config;  // config.json
+  nlohmann::json model_config;  // config.json, or what the weights' folder has for it
   nlohmann::json model_fields;  // those of its fields that say which model it is
-  SliceOf slice_in_files;       // of a parameter's weights
+  WeightFiles weight_files{};
+  SliceOf slice_in_files;                                  // of a parameter's weights
   std::vector<std::pair<std::string, std::string>> files;  // tokenizer: name, content
   nlohmann::json state;                                    // state.json
 };

@@ -14,18 +14,19 @@ const io::SafetensorsMetadata kMetadata{{"format", "pt"}};
 
 std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine& chunks,
                                                        const SliceOf& slice_of,
-                                                       int64_t shard_bytes) {
+                                                       const WeightFiles& weights) {
   const io::ScalarType type = file_type(chunks.options().working);
   std::vector<std::vector<io::TensorSpec>> shards(1);
   std::set<std::string> planned;
   int64_t filled = 0;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
     if (!parameter->begins_tensor()) continue;
+    if (weights.only_trained && !parameter->trainable) continue;
     const TensorSlice slice = slice_of(parameter->name);
     if (!planned.insert(slice.name).second) continue;  // with another parameter of the tensor
     const std::vector<int64_t> shape = slice.tensor_shape(parameter->shape);
     const int64_t bytes = c10::multiply_integers(shape) * io::scalar_type_bytes(type);
-    if (filled > 0 && filled + bytes > shard_bytes) {
+    if (filled > 0 && filled + bytes > weights.shard_bytes && !weights.only_trained) {
       shards.emplace_back();
       filled = 0;
     }
@@ -54,12 +55,13 @@ std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks) {
 }  // namespace
 
 FilePlan::FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of,
-                   int64_t shard_bytes) {
-  const auto shards = weight_shards(chunks, slice_of, shard_bytes);
+                   const WeightFiles& weights) {
+  const auto shards = weight_shards(chunks, slice_of, weights);
   weight_files_ = shards.size();
   for (size_t shard = 0; shard < shards.size(); ++shard) {
-    const std::string name =
-        fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards.size());
+    const std::string number =
+        weights.only_trained ? "" : fmt::format("-{:05}-of-{:05}", shard + 1, shards.size());
+    const std::string name = fmt::format("{}{}.safetensors", weights.name, number);
     files_.push_back({name, io::plan_safetensors(shards[shard], kMetadata)});
     for (const io::TensorEntry& entry : files_.back().plan.entries) weight_bytes_ += entry.bytes();
   }

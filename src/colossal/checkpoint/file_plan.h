@@ -14,10 +14,18 @@ namespace colossal::checkpoint {
 inline constexpr const char* kOptimizerFile = "training_state/optimizer.safetensors";
 inline constexpr const char* kStateFile = "training_state/state.json";
 
+// Which weights a checkpoint's folder has, and where.
+struct WeightFiles {
+  std::string config = "config.json";
+  std::string name = "model";  // NAME-00001-of-0000N.safetensors, NAME.safetensors.index.json
+  bool only_trained = false;   // in one file, NAME.safetensors
+  int64_t shard_bytes = int64_t{4} << 30;  // a larger tensor has one alone
+};
+
 class FilePlan {
  public:
-  // Weights in shards of at most `shard_bytes` (a larger tensor has one alone), then the state.
-  FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, int64_t shard_bytes);
+  // Weights, then the state.
+  FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, const WeightFiles& weights);
 
   struct PlannedFile {
     std::string name;
@@ -32,7 +40,7 @@ class FilePlan {
   };
   Position find(const std::string& tensor, int64_t begin) const;
 
-  std::string index_json() const;  // model.safetensors.index.json
+  std::string index_json() const;  // NAME.safetensors.index.json
 
   // Names of the state of a parameter in kOptimizerFile.
   static std::string master_name(const std::string& parameter) { return "master." + parameter; }

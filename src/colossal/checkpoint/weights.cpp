@@ -170,4 +170,27 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
   }
 }
 
+void read_weights_of_file(const std::filesystem::path& path, const nn::ParameterList& parameters,
+                          memory::ChunkEngine& chunks, const SliceOf& slice_of) {
+  const io::SafetensorsReader file(path);
+  std::set<std::string> read;
+  for (const nn::ParameterHandle& parameter : parameters) {
+    const TensorSlice slice = slice_of(parameter->name);
+    const io::TensorEntry* entry = file.find(slice.name);
+    if (!entry) {
+      throw ConfigError(fmt::format("{}: no tensor \"{}\"", path.string(), slice.name));
+    }
+    read.insert(slice.name);
+    read_tensor(file, *entry, *parameter, slice, chunks.kept_weights(*parameter),
+                [&](int64_t begin, const at::Tensor& values) {
+                  store_finite_weights(file, *entry, *parameter, begin, values, chunks);
+                });
+  }
+  for (const io::TensorEntry& entry : file.entries()) {
+    if (read.contains(entry.name)) continue;
+    throw ConfigError(fmt::format("{}: tensor \"{}\" belongs to nothing that is read from it",
+                                  path.string(), entry.name));
+  }
+}
+
 }  // namespace colossal::checkpoint

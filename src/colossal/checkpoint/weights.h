@@ -42,6 +42,11 @@ void read_weights(
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
     const ReadApart& apart = {});
 
+// Weights for those of `parameters` that one file holds, which holds no others. Throws as
+// read_weights().
+void read_weights_of_file(const std::filesystem::path& file, const nn::ParameterList& parameters,
+                          memory::ChunkEngine& chunks, const SliceOf& slice_of);
+
 // Flat values from element `begin` on, in the file's type.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 

@@ -27,6 +27,7 @@ constexpr int64_t kMostDefaultSequence = 1024;
 
 struct EvaluateArguments {
   std::string model;
+  std::string adapter;
   std::vector<std::string> text;  // patterns of files
   std::string tokenizer;          // empty: the model's
   std::optional<int64_t> sequence_length;
@@ -66,7 +67,9 @@ int64_t resolve_sequence_length(const EvaluateArguments& arguments,
 
 std::unique_ptr<text::Tokenizer> open_tokenizer(const EvaluateArguments& arguments,
                                                 const models::ModelFacts& facts) {
-  const std::string& folder = arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer;
+  const std::string folder = arguments.tokenizer.empty()
+                                 ? tokenizer_folder(arguments.model, arguments.adapter)
+                                 : arguments.tokenizer;
   auto tokenizer = text::make_tokenizer(folder);
   if (tokenizer->vocabulary_size() <= facts.vocabulary) return tokenizer;
   throw ConfigError(fmt::format(
@@ -104,7 +107,7 @@ void evaluate(const EvaluateArguments& arguments) {
   const auto quantization = resolve_quantization(arguments.quantize);
   prepare(config);
   const models::ModelSpecification specification =
-      resolve_trained_model(arguments.model, "evaluate");
+      resolve_trained_model(arguments.model, "evaluate", arguments.adapter);
   const serve::EvaluateOptions options{
       .sequence_length = resolve_sequence_length(arguments, specification.facts),
       .batch = arguments.batch,
@@ -149,6 +152,7 @@ void add_evaluate(CLI::App& app, int&) {
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print one JSON object");
   add_quantize(*command, arguments->quantize);
+  add_adapter_option(*command, arguments->adapter);
   command->allow_extras();
   command->footer(evaluate_help);
   command->callback([arguments, command] {

@@ -21,6 +21,7 @@ namespace {
 
 struct GenerateArguments {
   std::string model;
+  std::string adapter;
   std::optional<std::string> prompt;
   bool chat = false;
   GenerateFile file;  // its request is that of a prompt, too
@@ -86,7 +87,7 @@ void converse(const GenerateArguments& arguments) {
   prepare(config);
   cluster::SignalQueue interrupts(std::array{SIGINT});  // before there are other threads
   const models::ModelSpecification specification =
-      resolve_trained_model(arguments.model, "generate");
+      resolve_trained_model(arguments.model, "generate", arguments.adapter);
   const models::ModelFacts& facts = specification.facts;
   server::ServedModel served(arguments.model, arguments.model, facts.positions, facts.vocabulary);
   const at::Device device = comm::device_alone("auto");
@@ -104,8 +105,8 @@ void generate(GenerateArguments& arguments) {
   const int64_t prompts = arguments.prompt ? 1 : count_prompts(arguments.file.input);
   prepare(config);
   const models::ModelSpecification specification =
-      resolve_trained_model(arguments.model, "generate");
-  const auto tokenizer = text::make_tokenizer(arguments.model);
+      resolve_trained_model(arguments.model, "generate", arguments.adapter);
+  const auto tokenizer = text::make_tokenizer(tokenizer_folder(arguments.model, arguments.adapter));
   arguments.file.request.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
   const at::Device device = comm::device_alone("auto");
   const auto model = open_model(specification, config, device, quantization);
@@ -170,6 +171,7 @@ void add_generate(CLI::App& app, int&) {
                       "write log-probabilities of tokens, and of so many most likely ones, to "
                       "--output");
   add_quantize(*command, arguments->quantize);
+  add_adapter_option(*command, arguments->adapter);
   command->allow_extras();
   command->footer(help_of_keys<InferenceConfig>);
   command->callback([arguments, command] {

@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <filesystem>
+
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
@@ -10,6 +12,7 @@
 #include "colossal/booster/precision.h"
 #include "colossal/cli/thread_spinning.h"
 #include "colossal/serve/model_folder.h"
+#include "colossal/text/tokenizer_files.h"
 
 namespace colossal::cli {
 namespace {
@@ -53,12 +56,29 @@ void prepare(const InferenceConfig& config) {
 }
 
 models::ModelSpecification resolve_trained_model(const std::string& folder,
-                                                 const std::string& to_do) {
+                                                 const std::string& to_do,
+                                                 const std::string& adapter) {
   models::ModelSpecification specification = models::resolve_model({.path = folder});
   if (specification.weights.empty()) {
     throw ConfigError(fmt::format("{} holds no weights to {} with", folder, to_do));
   }
-  return specification;
+  if (adapter.empty()) return specification;
+  return models::with_adapter(std::move(specification), adapter);
+}
+
+std::string tokenizer_folder(const std::string& model, const std::string& adapter) {
+  std::error_code ignored;
+  const bool has =
+      !adapter.empty() &&
+      std::filesystem::exists(std::filesystem::path(adapter) / text::kTokenizerFile, ignored);
+  return has ? adapter : model;
+}
+
+void add_adapter_option(CLI::App& command, std::string& adapter) {
+  command
+      .add_option("--adapter", adapter,
+                  "the folder of a LoRA adapter of the model, as peft or an [adapter] run saves it")
+      ->type_name("DIR");
 }
 
 void add_quantize(CLI::App& command, QuantizeArguments& arguments) {

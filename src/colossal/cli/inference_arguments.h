@@ -62,9 +62,16 @@ Config parse_flags(const std::vector<std::string>& flags) {
 void prepare(const InferenceConfig& config);
 
 // Throws ConfigError for a folder that is no model's, or one without weights: there is nothing
-// `to_do` ("generate") with.
+// `to_do` ("generate") with. adapter: the folder of one, or empty.
 models::ModelSpecification resolve_trained_model(const std::string& folder,
-                                                 const std::string& to_do);
+                                                 const std::string& to_do,
+                                                 const std::string& adapter = "");
+
+// The folder whose tokenizer is meant: the adapter's where it has one, else the model's.
+std::string tokenizer_folder(const std::string& model, const std::string& adapter);
+
+// --adapter
+void add_adapter_option(CLI::App& command, std::string& adapter);
 
 // Reads the weights, and says on stderr where they rest if that is not on the device, and how many
 // bytes they are if they are quantised.

@@ -215,9 +215,10 @@ bool ChunkEngine::may_be_let_go(const at::Tensor& tensor) const {
   return weights_go_away() && is_weight(tensor) && chunks_[chunk_of(tensor)]->weights_go_away();
 }
 
-void ChunkEngine::initialise(uint64_t seed) {
+void ChunkEngine::initialise(uint64_t seed, bool also_frozen) {
   at::NoGradGuard no_grad;
   for (auto& chunk : chunks_) {
+    if (!also_frozen && !chunk->plan.trainable) continue;
     for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
       const Range mine = intersect(chunk->range_of(slot), chunk->shard);
       if (mine.empty()) continue;
@@ -230,7 +231,9 @@ void ChunkEngine::initialise(uint64_t seed) {
       chunk->store(mine.begin, values);
     }
   }
-  for (auto& chunk : chunks_) chunk->gather_stored();
+  for (auto& chunk : chunks_) {
+    if (also_frozen || chunk->plan.trainable) chunk->gather_stored();
+  }
 }
 
 void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {

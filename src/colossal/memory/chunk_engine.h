@@ -73,8 +73,9 @@ class ChunkEngine : private nn::Residency {
   ChunkEngine(const ChunkEngine&) = delete;
   ChunkEngine& operator=(const ChunkEngine&) = delete;
 
-  // Masters and working weights from the initialisers; each rank makes its part, then they gather.
-  void initialise(uint64_t seed);
+  // Masters and working weights from the initialisers, also of what is frozen or not; each rank
+  // makes its part, then they gather.
+  void initialise(uint64_t seed, bool also_frozen = true);
   // Writes `values` (flat, any float type) as elements [begin, begin + size) of a parameter, as far
   // as these are here: working weights, and masters where this rank holds them.
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);

@@ -1,5 +1,7 @@
 #include "colossal/models/families.h"
 
+#include "colossal/adapters/peft_folder.h"
+#include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
 #include "colossal/base/nearest.h"
 #include "colossal/io/json.h"
@@ -7,6 +9,7 @@
 #include "colossal/models/decoder.h"
 #include "colossal/models/decoder_sharding.h"
 #include "colossal/models/families/list.h"
+#include "colossal/nn/dense_builder.h"
 
 namespace colossal::models {
 
@@ -203,6 +206,9 @@ ModelSpecification resolve_model(const ModelRequest& request) {
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build) {
+  if (const auto& adapter = specification.adapter) {
+    build.adapt(adapters::adapter_options(adapter->settings, adapter->products));
+  }
   return std::make_unique<Decoder>(build, specification.decoder);
 }
 
@@ -221,7 +227,34 @@ WeightNames names_of(const ModelSpecification& specification) {
 }  // namespace
 
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter) {
-  return slice_of(names_of(specification), parameter);
+  const WeightNames names = names_of(specification);
+  if (const auto of_adapter = adapters::find_adapter_parameter(parameter)) {
+    return adapters::slice_in_files(*of_adapter, slice_of(names, of_adapter->product + ".weight"));
+  }
+  return slice_of(names, parameter);
+}
+
+std::vector<adapters::Product> list_products(const ModelSpecification& specification) {
+  const WeightNames names = names_of(specification);
+  std::vector<adapters::Product> products;
+  nn::DenseBuilder build;
+  build.adapt({.adapted = [&](const std::string& name) -> std::optional<std::string> {
+    const TensorSlice weight = slice_of(names, name + ".weight");
+    products.push_back({name, adapters::module_of(weight.name)});
+    return std::nullopt;
+  }});
+  const Decoder asks_for_all(build, specification.decoder);
+  return products;
+}
+
+ModelSpecification with_adapter(ModelSpecification specification,
+                                const std::filesystem::path& folder) {
+  const adapters::PeftFolder read = adapters::read_peft_folder(folder);
+  specification.adapter = {
+      .settings = read.settings,
+      .products = adapters::adapted_products(folder, read, list_products(specification)),
+      .weights = folder};
+  return specification;
 }
 
 std::optional<std::string> spare_tensor(const ModelSpecification& specification,

@@ -9,12 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "colossal/adapters/lora.h"
 #include "colossal/layout/tensor_slice.h"
 #include "colossal/models/decoder_config.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
 
 namespace colossal::models {
+
+// The low-rank adapters of a model, which alone are trained then.
+struct ModelAdapter {
+  adapters::LoraSettings settings;
+  std::vector<adapters::Product> products;  // that have one
+  std::filesystem::path weights;            // a folder of peft, or empty: random ones, which add 0
+};
 
 // A model as a value.
 struct ModelSpecification {
@@ -26,6 +34,7 @@ struct ModelSpecification {
   std::filesystem::path weights;  // a folder with weights, or empty: random weights
   // Parameters that the folder has no weights for: a head that its model does not have.
   std::vector<std::string> without_weights = {};
+  std::optional<ModelAdapter> adapter = std::nullopt;
 };
 
 struct ModelRequest {
@@ -49,10 +58,18 @@ ModelSpecification resolve_model(const ModelRequest& request);
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build);
 
+// All products that can be adapted: those of its blocks.
+std::vector<adapters::Product> list_products(const ModelSpecification& specification);
+
+// With the adapter of a folder of peft. Throws ConfigError for one that is not read, or of another
+// model.
+ModelSpecification with_adapter(ModelSpecification specification,
+                                const std::filesystem::path& folder);
+
 // How its layers are cut among the ranks of a tensor-parallel group.
 parallel::Sharding sharding(const ModelSpecification& specification);
 
-// Where Hugging Face files have a parameter.
+// Where Hugging Face files have a parameter; those of peft, one of an adapter.
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter);
 
 // What a tensor of a Hugging Face file is that is no parameter's: nothing where the model does not

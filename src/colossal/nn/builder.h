@@ -104,6 +104,18 @@ struct HeadShare {
   Range keys;  // and values
 };
 
+// What products that are adapted have beside their weights, which are frozen then as all others of
+// the model: see low_rank_adapter.h. A is parameter "lora_A.weight" beside the weight, B
+// "lora_B.weight".
+struct AdapterOptions {
+  int64_t rank = 0;
+  double scale = 1;
+  double dropout = 0;
+  // Of a product, by its full name ("blocks.3.query"): the one of the model's files of which it is
+  // all or a part. Nothing: it is not adapted. Products side by side with one answer share A.
+  std::function<std::optional<std::string>(const std::string& product)> adapted;
+};
+
 // The parameters of an attention itself, of the heads that are here.
 struct AttentionParameters {
   ParameterHandle sinks{};  // [query heads here]; empty: none
@@ -121,6 +133,9 @@ using StageOf = std::function<int(const ModelPart&)>;
 class Builder {
  public:
   virtual ~Builder() = default;
+
+  // Before anything is made: freezes all of it, and gives products an adapter.
+  virtual void adapt(AdapterOptions options) = 0;
 
   // What is made from here on belongs to this part.
   virtual void begin_part(const ModelPart& part) = 0;

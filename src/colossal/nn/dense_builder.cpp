@@ -21,6 +21,12 @@ Initializer initial_weight(bool unit_offset) {
   return unit_offset ? Initializer::zeros() : Initializer::ones();
 }
 
+int64_t total_size(const std::vector<Range>& runs) {
+  int64_t size = 0;
+  for (const Range& run : runs) size += run.size();
+  return size;
+}
+
 }  // namespace
 
 std::string DenseBuilder::full_name(const std::string& name) const {
@@ -38,6 +44,7 @@ ParameterHandle DenseBuilder::parameter(const std::string& layer, const std::str
   made->initializer = initializer;
   made->placement = std::move(placement);
   made->placement.stage = stage_;
+  made->trainable = !adapters_;
   for (const ParameterHandle& other : parameters_) {
     COLOSSAL_CHECK(other->name != made->name, "parameter {} registered twice", made->name);
   }
@@ -112,6 +119,50 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
   return {std::move(weight), std::move(bias)};
 }
 
+LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products,
+                                     const AdaptedInput& input) {
+  if (!adapters_) return {};
+  const std::vector<Range> all_of_rank{{0, adapters_->rank}};
+  std::vector<std::string> adapted;  // what has each A
+  std::vector<ParameterHandle> downs;
+  std::vector<LowRankAdapter::Product> parts;
+  const auto make = [&](const std::string& layer, const char* name, std::vector<int64_t> shape,
+                        Initializer initializer, Placement placement) {
+    ParameterHandle made =
+        parameter(layer, name, std::move(shape), initializer, std::move(placement));
+    made->trainable = true;
+    return made;
+  };
+  for (const AdaptedProduct& product : products) {
+    LowRankAdapter::Product& part = parts.emplace_back();
+    part.out_features =
+        product.of_up.held.empty() ? product.out_features : total_size(product.of_up.held.front());
+    const auto of_product = adapters_->adapted(full_name(product.name));
+    if (!of_product) continue;
+    part.down = static_cast<size_t>(std::ranges::find(adapted, *of_product) - adapted.begin());
+    if (part.down == adapted.size()) {
+      adapted.push_back(*of_product);
+      Placement placement = input.of_down;
+      if (!placement.held.empty()) placement.held.insert(placement.held.begin(), all_of_rank);
+      downs.push_back(make(product.name, "lora_A.weight", {adapters_->rank, input.features},
+                           Initializer::normal(1 / static_cast<double>(adapters_->rank)),
+                           std::move(placement)));
+    }
+    Placement placement = product.of_up;
+    if (!placement.held.empty()) placement.held.push_back(all_of_rank);
+    part.up = make(product.name, "lora_B.weight", {product.out_features, adapters_->rank},
+                   Initializer::zeros(), std::move(placement));
+  }
+  if (downs.empty()) return {};
+  std::unique_ptr<Dropout> dropped;
+  if (adapters_->dropout > 0) {
+    const std::string name = products.front().name + ".lora_dropout";
+    dropped =
+        input.dropout ? input.dropout(name, adapters_->dropout) : dropout(name, adapters_->dropout);
+  }
+  return {std::move(downs), std::move(parts), adapters_->scale, std::move(dropped), input.move};
+}
+
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part) {
   return {.in_features = options.in_features,
           .out_features = part.out_features,
@@ -122,17 +173,24 @@ LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOption
 std::unique_ptr<Linear> DenseBuilder::linear(const std::string& name,
                                              const LinearOptions& options) {
   auto [weight, bias] = linear_parameters(name, options, whole(), whole());
-  return std::make_unique<DenseLinear>(weight, bias, options.order);
+  return std::make_unique<DenseLinear>(
+      weight, bias, options.order,
+      adapter({{name, options.out_features, whole()}},
+              {.features = options.in_features, .of_down = whole()}));
 }
 
 std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& options) {
   std::vector<ParameterHandle> weights, biases;
+  std::vector<AdaptedProduct> products;
   for (const FusedLinearOptions::Part& part : options.parts) {
     auto [weight, bias] = linear_parameters(part.name, part_of(options, part), whole(), whole());
     weights.push_back(weight);
     if (bias) biases.push_back(bias);
+    products.push_back({part.name, part.out_features, whole()});
   }
-  return std::make_unique<DenseFusedLinear>(std::move(weights), std::move(biases));
+  return std::make_unique<DenseFusedLinear>(
+      std::move(weights), std::move(biases),
+      adapter(products, {.features = options.in_features, .of_down = whole()}));
 }
 
 std::unique_ptr<GatedActivation> DenseBuilder::gated_activation(const std::string& name,

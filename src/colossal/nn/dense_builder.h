@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "colossal/nn/builder.h"
+#include "colossal/nn/low_rank_adapter.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
 #include "colossal/nn/vocabulary_head_parts.h"
@@ -55,6 +57,8 @@ class DenseBuilder : public Builder {
       const VocabularyHeadOptions& options) override;
 
   const ParameterList& parameters() const override { return parameters_; }
+
+  void adapt(AdapterOptions options) override { adapters_ = std::move(options); }
 
   // Before anything is made: the pipeline stage of each part; without it, one stage has all.
   void set_stages(StageOf stage_of) { stage_of_ = std::move(stage_of); }
@@ -104,6 +108,22 @@ class DenseBuilder : public Builder {
                          Placement of_rows = {});
   // What token_table() cuts the rows of each rank into, for all as many blocks.
   std::vector<std::vector<Range>> blocks_of(const std::vector<Range>& rows_of_ranks) const;
+  // Products of one input, side by side, that may be adapted.
+  struct AdaptedProduct {
+    std::string name;
+    int64_t out_features = 0;  // on all ranks
+    Placement of_up;           // of B; `held`: of its outputs alone, as all of its rank is here
+  };
+  struct AdaptedInput {
+    int64_t features = 0;  // on all ranks
+    Placement of_down;     // of A; `held`: of its inputs alone
+    // Of what is here of the input. Null: dropout().
+    std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
+        nullptr;
+    LowRankAdapter::Move move = nullptr;
+  };
+  // Adapts those that are to be.
+  LowRankAdapter adapter(const std::vector<AdaptedProduct>& products, const AdaptedInput& input);
   // Weight and bias (empty where there is none) of a product.
   std::pair<ParameterHandle, ParameterHandle> linear_parameters(const std::string& name,
                                                                 const LinearOptions& options,
@@ -122,6 +142,7 @@ class DenseBuilder : public Builder {
                                            const HeadShare& here);
 
   MakeAttention make_attention_;
+  std::optional<AdapterOptions> adapters_;  // none: all is trained
   int64_t table_rows_;
   StageOf stage_of_ = [](const ModelPart&) { return 0; };
   int stage_ = 0;  // of what is made

@@ -29,24 +29,27 @@ at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
   return rows.expand({context.batch, context.sequence, rows.size(-1)});
 }
 
-at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext&) {
+at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext& context) {
   LayerScope scope = scope_of(weight_);
   std::vector<at::Tensor> bias;
   if (bias_) bias.push_back(bias_.use(scope));
-  if (weight_->quantized) return ops::quantized_linear(x, {{weight_->quantized}, bias});
+  if (weight_->quantized) {
+    return adapter_.add(ops::quantized_linear(x, {{weight_->quantized}, bias}), x, context, scope);
+  }
   const at::Tensor weight = weight_.use(scope);
   const at::Tensor oriented = order_ == WeightOrder::out_in ? weight : weight.t();
-  return ops::fused_linear(x, {{oriented}, std::move(bias)});
+  return adapter_.add(ops::fused_linear(x, {{oriented}, std::move(bias)}), x, context, scope);
 }
 
-at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext&) {
+at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext& context) {
   LayerScope scope = scope_of(weights_.front());
   if (weights_.front()->quantized) {
     ops::QuantizedWeights given{.weights = {}, .biases = used(biases_, scope)};
     for (const ParameterHandle& weight : weights_) given.weights.push_back(weight->quantized);
-    return ops::quantized_linear(x, given);
+    return adapter_.add(ops::quantized_linear(x, given), x, context, scope);
   }
-  return ops::fused_linear(x, {used(weights_, scope), used(biases_, scope)});
+  const at::Tensor y = ops::fused_linear(x, {used(weights_, scope), used(biases_, scope)});
+  return adapter_.add(y, x, context, scope);
 }
 
 at::Tensor DenseGatedActivation::forward(const at::Tensor& gate_up, const StepContext&) {
@@ -77,7 +80,7 @@ at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context
   const LayerScope scope(stream_);
   return ops::dropout(x, probability_,
                       random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
-                      context.sample_ids, context.positions);
+                      context.sample_ids, context.positions, channel_begin_);
 }
 
 DenseAttention::DenseAttention(std::string stream, const AttentionOptions& options,

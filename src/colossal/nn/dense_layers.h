@@ -8,6 +8,7 @@
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
 #include "colossal/nn/head_options.h"
+#include "colossal/nn/low_rank_adapter.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
 #include "colossal/nn/vocabulary_head_parts.h"
@@ -40,25 +41,32 @@ class DensePositionEmbedding : public PositionEmbedding {
 
 class DenseLinear : public Linear {
  public:
-  DenseLinear(ParameterHandle weight, ParameterHandle bias, WeightOrder order)
-      : weight_(std::move(weight)), bias_(std::move(bias)), order_(order) {}
+  DenseLinear(ParameterHandle weight, ParameterHandle bias, WeightOrder order,
+              LowRankAdapter adapter)
+      : weight_(std::move(weight)),
+        bias_(std::move(bias)),
+        order_(order),
+        adapter_(std::move(adapter)) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
   ParameterHandle weight_;
   ParameterHandle bias_;  // empty: none
   WeightOrder order_;
+  LowRankAdapter adapter_;
 };
 
 class DenseFusedLinear : public Linear {
  public:
-  DenseFusedLinear(std::vector<ParameterHandle> weights, std::vector<ParameterHandle> biases)
-      : weights_(std::move(weights)), biases_(std::move(biases)) {}
+  DenseFusedLinear(std::vector<ParameterHandle> weights, std::vector<ParameterHandle> biases,
+                   LowRankAdapter adapter)
+      : weights_(std::move(weights)), biases_(std::move(biases)), adapter_(std::move(adapter)) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
   std::vector<ParameterHandle> weights_;  // [out, in] each
   std::vector<ParameterHandle> biases_;   // as many, or none
+  LowRankAdapter adapter_;
 };
 
 class DenseGatedActivation : public GatedActivation {
@@ -85,13 +93,15 @@ class DenseNorm : public Norm {
 
 class DenseDropout : public Dropout {
  public:
-  DenseDropout(std::string stream, double probability)
-      : stream_(std::move(stream)), probability_(probability) {}
+  // channel_begin: of all channels, the first one that is here.
+  DenseDropout(std::string stream, double probability, int64_t channel_begin = 0)
+      : stream_(std::move(stream)), probability_(probability), channel_begin_(channel_begin) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
   std::string stream_;  // names the random numbers: distinct for each layer
   double probability_;
+  int64_t channel_begin_;
 };
 
 class DenseAttention : public Attention {

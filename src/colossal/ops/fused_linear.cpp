@@ -46,10 +46,11 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
   // Only of an at::TensorList does autograd see the elements.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases) {
-    variable_list saved{x};
+    variable_list saved{is_any_trained(weights) ? x : at::Tensor()};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
     context->saved_data["biases"] = !biases.empty();
+    context->saved_data["sizes"] = x.sizes();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     return shaped_product(x, {weights.vec(), biases.vec()});
   }
@@ -59,16 +60,19 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
     const std::vector<at::Tensor> weights(saved.begin() + 1, saved.end());
     const bool biases = context->saved_data["biases"].toBool();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const at::Tensor x = saved[0].flatten(0, -2), y_gradient = gradients[0].flatten(0, -2);
+    const at::Tensor y_gradient = gradients[0].flatten(0, -2);
     variable_list result(1 + weights.size() * (biases ? 2 : 1));
     if (context->needs_input_grad(0)) {
-      result[0] = fused_input_gradient(y_gradient, weights).view(saved[0].sizes());
+      result[0] = fused_input_gradient(y_gradient, weights)
+                      .view(context->saved_data["sizes"].toIntVector());
     }
     FusedGradients made{.out_features = out_features_of(weights), .transposed = {}, .wanted = {}};
     for (size_t i = 1; i < result.size(); ++i) made.wanted.push_back(context->needs_input_grad(i));
+    if (std::ranges::find(made.wanted, true) == made.wanted.end()) return result;
     // In the order of the weight: a copy would follow.
     for (const at::Tensor& weight : weights) made.transposed.push_back(weight.stride(1) != 1);
-    const auto compute = [=] {
+    const auto compute = [=, given = saved[0]] {
+      const at::Tensor x = given.defined() ? given.flatten(0, -2) : given;
       std::vector<at::Tensor> of_weights = fused_weight_gradients(y_gradient, x, made);
       for (size_t i = 0; i < made.transposed.size(); ++i) {
         if (made.transposed[i] && made.wanted[i]) of_weights[i] = of_weights[i].t();
@@ -90,6 +94,11 @@ int64_t FusedWeights::out_features() const {
   int64_t features = 0;
   for (const at::Tensor& weight : weights) features += weight.size(0);
   return features;
+}
+
+bool is_any_trained(at::TensorList weights) {
+  return std::ranges::any_of(weights,
+                             [](const at::Tensor& weight) { return weight.requires_grad(); });
 }
 
 at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given) {

@@ -21,6 +21,9 @@ at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given);
 at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
                                 const std::vector<at::Tensor>& weights);
 
+// Whether a gradient of any of them is wanted. Else the backward pass needs no x.
+bool is_any_trained(at::TensorList weights);
+
 // Which gradients of weights and biases side by side are to be made, and how.
 struct FusedGradients {
   std::vector<int64_t> out_features;  // of each weight

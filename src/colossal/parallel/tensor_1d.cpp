@@ -45,9 +45,12 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, bool in_out, bool share_tokens,
                             const Shares& rows) {
-    variable_list saved{x};
+    const bool trained = ops::is_any_trained(weights);
+    variable_list saved{trained ? x : at::Tensor()};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
+    context->saved_data["sizes"] = x.sizes();
+    context->saved_data["trained"] = trained;
     context->saved_data["biases"] = !biases.empty();
     context->saved_data["in_out"] = in_out;
     context->saved_data["share_tokens"] = share_tokens;
@@ -62,29 +65,42 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     const variable_list saved = context->get_saved_variables();
     auto& data = context->saved_data;
     const bool in_out = data["in_out"].toBool(), share_tokens = data["share_tokens"].toBool();
+    const bool trained = data["trained"].toBool();
     const Shares rows = Shares::even(saved_group(context), data["rows"].toInt());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor& y_gradient = gradients[0];
     Pending all{saved[0], {}, {}};
-    if (share_tokens) all = start_gather_rows(saved[0], rows);
+    if (share_tokens && trained) all = start_gather_rows(saved[0], rows);
     const std::vector<at::Tensor> weights = transposed_if(in_out, {saved.begin() + 1, saved.end()});
-    const at::Tensor all_gradient = ops::fused_input_gradient(y_gradient, weights);
-    Pending x_gradient =
-        share_tokens ? start_sum_to_rows(all_gradient, rows) : start_sum(all_gradient, *rows.group);
+    const auto start_x_gradient = [&]() -> Pending {
+      const at::Tensor all_gradient = ops::fused_input_gradient(y_gradient, weights);
+      return share_tokens ? start_sum_to_rows(all_gradient, rows)
+                          : start_sum(all_gradient, *rows.group);
+    };
+    Pending x_gradient;
+    if (context->needs_input_grad(0)) x_gradient = start_x_gradient();
+    const auto wait_for_x_gradient = [&] {
+      const at::Tensor gradient = x_gradient.wait();
+      return gradient.defined() ? gradient.view(data["sizes"].toIntVector()) : gradient;
+    };
     const bool biases = data["biases"].toBool();
     std::vector<int64_t> out_features;
     for (const at::Tensor& weight : weights) out_features.push_back(weight.size(0));
     const auto made = ops::FusedGradients::all(out_features, biases, in_out);
+    variable_list result(1 + made.wanted.size() + 3);  // none for the flags
+    if (!trained) {
+      result[0] = wait_for_x_gradient();
+      return result;
+    }
     const auto of_weights = [=, x = flat_tokens(all.wait())] {
       return ops::fused_weight_gradients(y_gradient, x, made);
     };
-    variable_list result(1 + made.wanted.size() + 3);  // none for the flags
     if (ops::PutOffGradients* const later = ops::PutOffGradients::of_this_thread()) {
       later->put_off(1, of_weights);
     } else {
       std::ranges::move(of_weights(), result.begin() + 1);
     }
-    result[0] = x_gradient.wait().view(saved[0].sizes());
+    result[0] = wait_for_x_gradient();
     return result;
   }
 };
@@ -93,39 +109,47 @@ class FirstLinear : public nn::Linear {
  public:
   // Biases: as many as weights, or none.
   FirstLinear(std::vector<ParameterHandle> weights, std::vector<ParameterHandle> biases,
-              nn::WeightOrder order, Ranks ranks)
-      : weights_(std::move(weights)), biases_(std::move(biases)), order_(order), ranks_(ranks) {}
+              nn::WeightOrder order, Ranks ranks, nn::LowRankAdapter adapter)
+      : weights_(std::move(weights)),
+        biases_(std::move(biases)),
+        order_(order),
+        ranks_(ranks),
+        adapter_(std::move(adapter)) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
     const std::vector<at::Tensor> weights = nn::used(weights_, scope),
                                   biases = nn::used(biases_, scope);
-    return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
-                               order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
-                               ranks_.rows(context))
-        .view({context.batch, context.sequence,
-               ops::FusedWeights{transposed_if(order_ == nn::WeightOrder::in_out, weights), {}}
-                   .out_features()});
+    const at::Tensor y = FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
+                                             order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
+                                             ranks_.rows(context));
+    return adapter_.add(y, x, context, scope).view({context.batch, context.sequence, y.size(1)});
   }
 
  private:
   std::vector<ParameterHandle> weights_, biases_;
   nn::WeightOrder order_;
   Ranks ranks_;
+  nn::LowRankAdapter adapter_;
 };
 
 // The second product of a pair, of this rank's inputs.
 class SecondLinear : public nn::Linear {
  public:
-  SecondLinear(ParameterHandle weight, ParameterHandle bias, nn::WeightOrder order, Ranks ranks)
-      : weight_(std::move(weight)), bias_(std::move(bias)), order_(order), ranks_(ranks) {}
+  SecondLinear(ParameterHandle weight, ParameterHandle bias, nn::WeightOrder order, Ranks ranks,
+               nn::LowRankAdapter adapter)
+      : weight_(std::move(weight)),
+        bias_(std::move(bias)),
+        order_(order),
+        ranks_(ranks),
+        adapter_(std::move(adapter)) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
     const at::Tensor weight = weight_.use(scope);
     const at::Tensor part =
         ops::fused_linear(x, {{order_ == nn::WeightOrder::out_in ? weight : weight.t()}, {}});
-    const at::Tensor y = ranks_.end_pair(part, context);
+    const at::Tensor y = adapter_.add(ranks_.end_pair(part, context), x, context, scope);
     return bias_ ? y + bias_.use(scope) : y;
   }
 
@@ -134,6 +158,7 @@ class SecondLinear : public nn::Linear {
   ParameterHandle bias_;  // empty: none
   nn::WeightOrder order_;
   Ranks ranks_;
+  nn::LowRankAdapter adapter_;
 };
 
 // Positions and sample ids of the tokens that this rank has, one each.
@@ -345,19 +370,25 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
   const LinearSharding& sharding = found->second;
   if (sharding.cut == Cut::outputs) {
     auto [weight, bias] = first_product(name, options, sharding);
-    return std::make_unique<FirstLinear>(std::vector{weight},
-                                         bias ? std::vector{bias} : std::vector<ParameterHandle>{},
-                                         options.order, ranks_);
+    return std::make_unique<FirstLinear>(
+        std::vector{weight}, bias ? std::vector{bias} : std::vector<ParameterHandle>{},
+        options.order, ranks_,
+        adapter({{name, options.out_features, of_first_outputs(sharding)}},
+                input_of_first(options.in_features)));
   }
   auto [weight, bias] = linear_parameters(
       name, options,
       {.held = in_order(options.order, held_here(sharding), all_of(options.out_features))},
       whole());
-  return std::make_unique<SecondLinear>(weight, bias, options.order, ranks_);
+  return std::make_unique<SecondLinear>(
+      weight, bias, options.order, ranks_,
+      adapter({{name, options.out_features, whole()}},
+              input_of_second(options.in_features, held_here(sharding))));
 }
 
 std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearOptions& options) {
   std::vector<ParameterHandle> weights, biases;
+  std::vector<AdaptedProduct> products;
   for (const nn::FusedLinearOptions::Part& part : options.parts) {
     const auto found = sharding_.products.find(part.name);
     COLOSSAL_CHECK(found != sharding_.products.end() && found->second.cut == Cut::outputs,
@@ -365,19 +396,49 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearO
     auto [weight, bias] = first_product(part.name, nn::part_of(options, part), found->second);
     weights.push_back(weight);
     if (bias) biases.push_back(bias);
+    products.push_back({part.name, part.out_features, of_first_outputs(found->second)});
   }
   return std::make_unique<FirstLinear>(std::move(weights), std::move(biases),
-                                       nn::WeightOrder::out_in, ranks_);
+                                       nn::WeightOrder::out_in, ranks_,
+                                       adapter(products, input_of_first(options.in_features)));
+}
+
+// What comes between A and B is an activation between pairs, or within one, of few features.
+nn::DenseBuilder::AdaptedInput Tensor1dBuilder::input_of_first(int64_t in_features) {
+  return {.features = in_features,
+          .of_down = whole(),
+          .move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
+            return ranks.begin_pair(z, context);
+          }};
+}
+
+nn::DenseBuilder::AdaptedInput Tensor1dBuilder::input_of_second(int64_t in_features,
+                                                                std::vector<Range> held) {
+  COLOSSAL_CHECK(held.size() <= 1, "{} runs of inputs", held.size());
+  const int64_t begin = held.empty() ? 0 : held.front().begin;
+  return {
+      .features = in_features,
+      .of_down = {.held = {std::move(held)}},
+      .dropout =
+          [this, begin](const std::string& name, double probability) {
+            return std::make_unique<nn::DenseDropout>(full_name(name), probability, begin);
+          },
+      .move = [ranks = ranks_](const at::Tensor& z,
+                               const StepContext& context) { return ranks.end_pair(z, context); }};
+}
+
+nn::Placement Tensor1dBuilder::of_first_outputs(const LinearSharding& sharding) const {
+  const bool by_keys = sharding.by == LinearSharding::By::keys;
+  nn::Placement placement = of_heads(by_keys ? nn::HeadKind::key : nn::HeadKind::query);
+  placement.held = {held_here(sharding)};
+  return placement;
 }
 
 std::pair<ParameterHandle, ParameterHandle> Tensor1dBuilder::first_product(
     const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding) {
-  const std::vector<Range> out = held_here(sharding);
-  const bool by_keys = sharding.by == LinearSharding::By::keys;
-  nn::Placement of_weight = of_heads(by_keys ? nn::HeadKind::key : nn::HeadKind::query);
-  nn::Placement of_bias = of_weight;
-  of_weight.held = in_order(options.order, all_of(options.in_features), out);
-  of_bias.held = {out};
+  nn::Placement of_bias = of_first_outputs(sharding);
+  nn::Placement of_weight = of_bias;
+  of_weight.held = in_order(options.order, all_of(options.in_features), of_bias.held.front());
   return linear_parameters(name, options, std::move(of_weight), std::move(of_bias));
 }
 

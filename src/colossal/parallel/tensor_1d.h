@@ -66,6 +66,11 @@ class Tensor1dBuilder : public nn::DenseBuilder {
   // Weight and bias (empty where there is none) of a first product.
   std::pair<nn::ParameterHandle, nn::ParameterHandle> first_product(
       const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);
+  // Of the outputs of a first product.
+  nn::Placement of_first_outputs(const LinearSharding& sharding) const;
+  // What of a product's adapter lies at its input; held: of a second product's inputs.
+  AdaptedInput input_of_first(int64_t in_features);
+  AdaptedInput input_of_second(int64_t in_features, std::vector<Range> held);
   nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);
 
   const ParallelContext& context_;

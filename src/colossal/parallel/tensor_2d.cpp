@@ -78,9 +78,12 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
   // Only of an at::TensorList does autograd see the elements. `square` outlives the backward pass.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, const Square* square) {
-    variable_list saved{x};
+    const bool trained = ops::is_any_trained(weights);
+    variable_list saved{trained ? x : at::Tensor()};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
+    context->saved_data["trained"] = trained;
+    context->saved_data["sizes"] = x.sizes();
     context->saved_data["biases"] = !biases.empty();
     context->saved_data["square"] = reinterpret_cast<int64_t>(square);
     at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -108,15 +111,18 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
     const bool biases = context->saved_data["biases"].toBool();
     variable_list result(1 + weights.size() * (biases ? 2 : 1) + 1);  // none for the square
     std::optional<SummaWeightGradients> of_weights;
-    if (ops::PutOffGradients* const later = ops::PutOffGradients::of_this_thread()) {
+    ops::PutOffGradients* const later = ops::PutOffGradients::of_this_thread();
+    const bool trained = context->saved_data["trained"].toBool();
+    if (trained && later) {
       later->put_off(1, [=, &square] {
         SummaWeightGradients put_off(square, x, y_gradient, sizes);
         for (size_t panel = 0; panel < square.in_sizes.size(); ++panel) put_off.add_next_panel();
         return put_off.finish(biases);
       });
-    } else {
+    } else if (trained) {
       of_weights.emplace(square, x, y_gradient, sizes);
     }
+    if (!context->needs_input_grad(0) && !of_weights) return result;
     Panels blocks = square.weights(sizes.pack(weights), sizes.out_features());
     PartialSums x_gradient(square.row);
     for (const int64_t in : square.in_sizes) {
@@ -124,7 +130,7 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
       x_gradient.send(ops::fused_input_gradient(y_gradient, block));
       if (of_weights) of_weights->add_next_panel();
     }
-    result[0] = x_gradient.wait().view(x.sizes());
+    result[0] = x_gradient.wait().view(context->saved_data["sizes"].toIntVector());
     if (of_weights) std::ranges::move(of_weights->finish(biases), result.begin() + 1);
     return result;
   }
@@ -135,21 +141,22 @@ class SummaLinear : public nn::Linear {
   SummaLinear(GridProduct product, const comm::Group& row, const comm::Group& column)
       : weights_(std::move(product.weights)),
         biases_(std::move(product.biases)),
-        square_{row, column, product.order == nn::WeightOrder::in_out,
-                std::move(product.in_sizes)} {}
+        square_{row, column, product.order == nn::WeightOrder::in_out, std::move(product.in_sizes)},
+        adapter_(std::move(product.adapter)) {}
 
-  at::Tensor forward(const at::Tensor& x, const StepContext&) override {
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
     const std::vector<at::Tensor> weights = nn::used(weights_, scope),
                                   biases = nn::used(biases_, scope);
     const at::Tensor y = SummaProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
                                              at::TensorList(biases), &square_);
-    return y.view({x.size(0), x.size(1), y.size(1)});
+    return adapter_.add(y, x, context, scope).view({x.size(0), x.size(1), y.size(1)});
   }
 
  private:
   std::vector<ParameterHandle> weights_, biases_;
   Square square_;
+  nn::LowRankAdapter adapter_;
 };
 
 TensorGrid grid_of_squares(const ParallelContext& context) {

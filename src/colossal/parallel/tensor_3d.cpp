@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/fused_linear.h"
@@ -50,12 +52,17 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, const std::vector<int64_t>& rows,
                             const Cube* cube) {
-    variable_list saved{x};
+    const bool trained = ops::is_any_trained(weights);
+    variable_list saved{trained ? x : at::Tensor()};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
+    context->saved_data["trained"] = trained;
+    context->saved_data["sizes"] = x.sizes();
     context->saved_data["biases"] = !biases.empty();
     context->saved_data["rows"] = rows;
     context->saved_data["cube"] = reinterpret_cast<int64_t>(cube);
+    const size_t inputs = 1 + weights.size() + biases.size() + 2;  // the rows and the cube too
+    context->saved_data["inputs"] = static_cast<int64_t>(inputs);
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     Panels activations(x, row_shapes(rows, cube->in_size), cube->inputs);
     const std::vector<at::Tensor> blocks = cube->blocks(weights.vec());
@@ -75,36 +82,40 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
     const std::vector<int64_t> rows = context->saved_data["rows"].toIntVector();
     const auto& cube = *reinterpret_cast<const Cube*>(context->saved_data["cube"].toInt());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const bool trained = context->saved_data["trained"].toBool();
+    const auto inputs = static_cast<size_t>(context->saved_data["inputs"].toInt());
+    if (!trained && !context->needs_input_grad(0)) return variable_list(inputs);
     const at::Tensor y_gradient = gradients[0].contiguous();
     Panels y_gradients(y_gradient, row_shapes(rows, y_gradient.size(1)), cube.outputs);
-    Panels activations(x, row_shapes(rows, cube.in_size), cube.inputs);
+    std::optional<Panels> activations;
+    if (trained) activations.emplace(x, row_shapes(rows, cube.in_size), cube.inputs);
     const std::vector<at::Tensor> blocks = cube.blocks({saved.begin() + 1, saved.end()});
     const SideBySide sizes = SideBySide::of(blocks, cube.in_out);
     PartialSums x_gradient(cube.inputs);
     std::vector<at::Tensor> block_gradients;
-    for (const at::Tensor& block : blocks) {
+    for (const at::Tensor& block : trained ? blocks : std::vector<at::Tensor>()) {
       block_gradients.push_back(
           at::zeros(block.sizes(), block.options().dtype(ops::compute_type(x.scalar_type()))));
     }
     for (size_t rank = 0; rank < rows.size(); ++rank) {
       const at::Tensor panel = y_gradients.next();
       x_gradient.send(ops::fused_input_gradient(panel, sizes.oriented(blocks)));
-      add_weight_gradients(block_gradients, panel, activations.next(), sizes);
+      if (trained) add_weight_gradients(block_gradients, panel, activations->next(), sizes);
     }
     std::vector<Pending> weight_gradients;
-    for (size_t index = 0; index < blocks.size(); ++index) {
+    for (size_t index = 0; index < block_gradients.size(); ++index) {
       weight_gradients.push_back(
           start_sum_to_rows(block_gradients[index].to(x.scalar_type()),
                             Shares::even(cube.pieces, cube.block_rows[index])));
     }
-    variable_list result{x_gradient.wait().view(x.sizes())};
+    variable_list result{x_gradient.wait().view(context->saved_data["sizes"].toIntVector())};
     for (Pending& gradient : weight_gradients) result.push_back(gradient.wait());
-    if (context->saved_data["biases"].toBool()) {
+    if (trained && context->saved_data["biases"].toBool()) {
       for (const at::Tensor& gradient : bias_gradients(y_gradient, sizes)) {
         result.push_back(gradient);
       }
     }
-    result.resize(result.size() + 2);  // none for the rows and the cube
+    result.resize(inputs);
     return result;
   }
 };
@@ -115,7 +126,8 @@ class CubeLinear : public nn::Linear {
       : weights_(std::move(product.weights)),
         biases_(std::move(product.biases)),
         cube_(std::move(cube)),
-        batch_(batch) {}
+        batch_(batch),
+        adapter_(std::move(product.adapter)) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
@@ -126,13 +138,15 @@ class CubeLinear : public nn::Linear {
     for (int64_t& count : rows) count *= context.sequence;
     const at::Tensor y = CubeProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
                                             at::TensorList(biases), rows, &cube_);
-    return y.view({y.size(0) / context.sequence, context.sequence, y.size(1)});
+    return adapter_.add(y, x, context, scope)
+        .view({y.size(0) / context.sequence, context.sequence, y.size(1)});
   }
 
  private:
   std::vector<ParameterHandle> weights_, biases_;
   Cube cube_;
   const BatchCut& batch_;
+  nn::LowRankAdapter adapter_;
 };
 
 TensorGrid grid_of_a_cube(const ParallelContext& context) {

@@ -69,24 +69,27 @@ class GridPositionEmbedding : public nn::PositionEmbedding {
 
 class GridDropout : public nn::Dropout {
  public:
-  GridDropout(std::string stream, double probability, const TensorGrid::Activation& share,
-              int64_t features)
-      : stream_(std::move(stream)), probability_(probability), share_(share), features_(features) {}
+  // channel_begin: of all features, the first one that is here.
+  GridDropout(std::string stream, double probability, const BatchCut& batch, int64_t channel_begin)
+      : stream_(std::move(stream)),
+        probability_(probability),
+        batch_(batch),
+        channel_begin_(channel_begin) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     if (!context.training || probability_ == 0) return x;
     const nn::LayerScope scope(stream_);
-    const StepContext seen = share_.batch.seen_here(context);
-    return ops::dropout(
-        x, probability_, random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
-        seen.sample_ids, seen.positions, Shares::even(share_.features, features_).here().begin);
+    const StepContext seen = batch_.seen_here(context);
+    return ops::dropout(x, probability_,
+                        random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
+                        seen.sample_ids, seen.positions, channel_begin_);
   }
 
  private:
   std::string stream_;
   double probability_;
-  const TensorGrid::Activation& share_;
-  int64_t features_;
+  const BatchCut& batch_;
+  int64_t channel_begin_;
 };
 
 // Attention of the heads here in the sequences here.
@@ -382,8 +385,9 @@ std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm_over_heads(nn::NormParts 
 
 std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
                                                         double probability) {
-  return std::make_unique<GridDropout>(full_name(name), probability, grid_.between,
-                                       sharding_.hidden_size);
+  const Range here = Shares::even(grid_.between.features, sharding_.hidden_size).here();
+  return std::make_unique<GridDropout>(full_name(name), probability, grid_.between.batch,
+                                       here.begin);
 }
 
 std::unique_ptr<nn::Attention> TensorGridBuilder::attention(const std::string& name,
@@ -398,8 +402,10 @@ std::unique_ptr<nn::CrossAttention> TensorGridBuilder::cross_attention(
                                               grid_.within.batch);
 }
 
-void TensorGridBuilder::add(GridProduct& product, const std::string& name,
-                            const nn::LinearOptions& options, const LinearSharding& sharding) {
+nn::DenseBuilder::AdaptedProduct TensorGridBuilder::add(GridProduct& product,
+                                                        const std::string& name,
+                                                        const nn::LinearOptions& options,
+                                                        const LinearSharding& sharding) {
   const bool is_first = sharding.cut == Cut::outputs;
   const bool makes_keys = sharding.by == LinearSharding::By::keys;
   const TensorGrid::Block& block = is_first ? grid_.first : grid_.second;
@@ -410,11 +416,13 @@ void TensorGridBuilder::add(GridProduct& product, const std::string& name,
   };
   const Runs outputs = is_first ? sharding_.held(sharding, side(), block.outputs)
                                 : runs_of(options.out_features, side(), block.outputs);
-  auto [weight, bias] = linear_parameters(
-      name, options,
-      {.held = held_of_block(inputs(block.inputs), outputs, options.order, block),
-       .reduction = makes_keys ? grid_.same_key_weight : grid_.same_weight},
-      {.held = {outputs}, .reduction = makes_keys ? result.same_keys : result.same_features});
+  const nn::Placement of_outputs{.held = {outputs},
+                                 .reduction = makes_keys ? result.same_keys : result.same_features};
+  auto [weight, bias] =
+      linear_parameters(name, options,
+                        {.held = held_of_block(inputs(block.inputs), outputs, options.order, block),
+                         .reduction = makes_keys ? grid_.same_key_weight : grid_.same_weight},
+                        of_outputs);
   product.cut = sharding.cut;
   product.order = options.order;
   product.weights.push_back(weight);
@@ -423,6 +431,38 @@ void TensorGridBuilder::add(GridProduct& product, const std::string& name,
       num_indices(options.order == nn::WeightOrder::out_in ? outputs : inputs(block.inputs)));
   product.in_sizes.clear();
   for (int part = 0; part < side(); ++part) product.in_sizes.push_back(num_indices(inputs(part)));
+  return {name, options.out_features, of_outputs};
+}
+
+// Each rank multiplies what it has of x with the same features of A. The sums, of few features, go
+// to the ranks that have the results of the same tokens, and to all of those.
+nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_features,
+                                                                const LinearSharding& sharding) {
+  const bool is_first = sharding.cut == Cut::outputs;
+  const TensorGrid::Activation &from = is_first ? grid_.between : grid_.within,
+                               &to = is_first ? grid_.within : grid_.between;
+  const Runs held = is_first ? runs_of(in_features, side(), from.features.rank())
+                             : sharding_.held(sharding, side(), from.features.rank());
+  COLOSSAL_CHECK(held.size() <= 1, "{} runs of inputs", held.size());
+  const int64_t begin = held.empty() ? 0 : held.front().begin;
+  const comm::Group* mirror = grid_.mirror_activation ? &context_.mirror_group() : nullptr;
+  return {
+      .features = in_features,
+      .of_down = {.held = {held}, .reduction = from.same_features},
+      .dropout =
+          [this, &from, begin](const std::string& name, double probability) {
+            return std::make_unique<GridDropout>(full_name(name), probability, from.batch, begin);
+          },
+      .move =
+          [&from, &to, mirror](const at::Tensor& part, const StepContext& context) {
+            at::Tensor z = part.numel() > 0 ? sum_forward(part, from.features) : part;
+            if (mirror) {
+              z = exchange(z,
+                           {to.batch.here(context.batch).size(), context.sequence, part.size(-1)},
+                           *mirror);
+            }
+            return z.numel() > 0 ? sum_backward(z, to.features) : z;
+          }};
 }
 
 std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
@@ -430,18 +470,23 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
   const auto found = sharding_.products.find(name);
   COLOSSAL_CHECK(found != sharding_.products.end(), "{}: a product that is in no pair", name);
   GridProduct product;
-  add(product, name, options, found->second);
+  const AdaptedProduct adapted = add(product, name, options, found->second);
+  product.adapter = adapter({adapted}, adapted_input(options.in_features, found->second));
   return make_product(std::move(product));
 }
 
 std::unique_ptr<nn::Linear> TensorGridBuilder::fused_linear(const nn::FusedLinearOptions& options) {
   GridProduct product;
+  std::vector<AdaptedProduct> adapted;
   for (const nn::FusedLinearOptions::Part& part : options.parts) {
     const auto found = sharding_.products.find(part.name);
     COLOSSAL_CHECK(found != sharding_.products.end() && found->second.cut == Cut::outputs,
                    "{}: a product side by side with others, and no cut of its outputs", part.name);
-    add(product, part.name, nn::part_of(options, part), found->second);
+    adapted.push_back(add(product, part.name, nn::part_of(options, part), found->second));
   }
+  product.adapter = adapter(
+      adapted,
+      adapted_input(options.in_features, sharding_.products.at(options.parts.front().name)));
   return make_product(std::move(product));
 }
 

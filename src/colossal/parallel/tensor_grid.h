@@ -63,6 +63,7 @@ struct GridProduct {
   nn::WeightOrder order;
   std::vector<int64_t> in_sizes;    // inputs in each of tensor_side() parts
   std::vector<int64_t> block_rows;  // of each weight: rows of the block, as stored, of all pieces
+  nn::LowRankAdapter adapter;
 };
 
 class TensorGridBuilder : public nn::DenseBuilder {
@@ -110,9 +111,11 @@ class TensorGridBuilder : public nn::DenseBuilder {
                        int piece, int features);
   // Of each part of the vocabulary the rows of each piece.
   std::vector<Range> rows_of_pieces(int64_t vocabulary) const;
-  // Adds what is stored for a product to `product`.
-  void add(GridProduct& product, const std::string& name, const nn::LinearOptions& options,
-           const LinearSharding& sharding);
+  // Adds what is stored for a product to `product`; gives what its adapter needs to know of it.
+  AdaptedProduct add(GridProduct& product, const std::string& name,
+                     const nn::LinearOptions& options, const LinearSharding& sharding);
+  // What of a product's adapter lies at its input; sharding: of one of the products.
+  AdaptedInput adapted_input(int64_t in_features, const LinearSharding& sharding);
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts, bool mirror_table);
 
   const ParallelContext& context_;

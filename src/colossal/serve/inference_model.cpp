@@ -8,7 +8,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
-#include "colossal/checkpoint/weights.h"
+#include "colossal/checkpoint/model_weights.h"
 #include "colossal/comm/world.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/meta_kernels.h"
@@ -80,18 +80,16 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
                                    options.device, order);
   const auto total = static_cast<int64_t>(parts_->build.parameters().size());
   int64_t asked = 0;  // each tensor is asked for to check the folder, and again to be read
-  checkpoint::read_weights(
-      specification.weights, parts_->weights.parameters(), parts_->weights,
-      [&](const std::string& name) {
-        if (options.progress)
-          options.progress(std::clamp<int64_t>(++asked - total, 0, total), total);
-        return models::slice_in_files(specification, name);
-      },
-      [&](const std::string& name) { return models::spare_tensor(specification, name); },
+  const auto tell = [&] {
+    if (options.progress) options.progress(std::clamp<int64_t>(++asked - total, 0, total), total);
+  };
+  checkpoint::read_model(
+      specification, parts_->weights,
       {.parameters = select(parts_->build.parameters(), options, /*quantized=*/true),
        .take = [&](nn::Parameter& parameter, const at::Tensor& weights) {
          quantize(parameter, weights, *options.quantization);
-       }});
+       }},
+      tell);
   parts_->weights.begin_inference();
 }
 

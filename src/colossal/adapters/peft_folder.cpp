@@ -1,0 +1,158 @@
+#include "colossal/adapters/peft_folder.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "colossal/adapters/peft_names.h"
+#include "colossal/base/error.h"
+#include "colossal/io/json.h"
+#include "colossal/io/safetensors.h"
+
+namespace colossal::adapters {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What peft takes for the modules: the ends of their names where these name no others, as
+// "q_proj", else whole names.
+std::vector<std::string> target_modules(const std::vector<Product>& products,
+                                        const std::vector<Product>& adapted) {
+  const auto end_of = [](const std::string& module) {
+    return module.substr(module.rfind('.') + 1);
+  };
+  std::set<std::string> modules, ends_of_others, targets;
+  for (const Product& product : adapted) modules.insert(product.module);
+  for (const Product& product : products) {
+    if (!modules.contains(product.module)) ends_of_others.insert(end_of(product.module));
+  }
+  for (const std::string& module : modules) {
+    const std::string end = end_of(module);
+    targets.insert(ends_of_others.contains(end) ? module : end);
+  }
+  return {targets.begin(), targets.end()};
+}
+
+class ConfigReader {
+ public:
+  explicit ConfigReader(fs::path file) : file_(std::move(file)), json_(io::read_json(file_)) {
+    if (!json_.is_object()) throw ConfigError(fmt::format("{}: not a JSON object", file_.string()));
+  }
+
+  void require(const char* field, const nlohmann::json& value) const {
+    const nlohmann::json found = get(field);
+    if (!found.is_null() && found != value) refuse(field, fmt::format("only {} is", value.dump()));
+  }
+  // Null, false, or of no entries.
+  void require_nothing(const char* field) const {
+    const nlohmann::json found = get(field);
+    if (!found.is_null() && found != false && !(found.is_structured() && found.empty())) {
+      refuse(field, "it must be left out");
+    }
+  }
+  template <typename Number>
+  Number positive(const char* field, Number absent) const {
+    const nlohmann::json found = get(field);
+    if (found.is_null()) return absent;
+    const bool fits = std::is_integral_v<Number> ? found.is_number_integer() : found.is_number();
+    if (!fits || !(found > 0)) refuse(field, "a number above 0 is needed");
+    return found.get<Number>();
+  }
+  bool flag(const char* field) const { return get(field) == true; }
+
+ private:
+  nlohmann::json get(const char* field) const { return json_.value(field, nlohmann::json()); }
+  [[noreturn]] void refuse(const char* field, const std::string& why) const {
+    throw ConfigError(
+        fmt::format("{}: {} = {}: not read; {}", file_.string(), field, get(field).dump(), why));
+  }
+
+  fs::path file_;
+  nlohmann::json json_;
+};
+
+LoraSettings read_config(const fs::path& file) {
+  const ConfigReader config(file);
+  config.require("peft_type", "LORA");
+  config.require("bias", "none");
+  for (const char* field : {"use_dora", "modules_to_save", "rank_pattern", "alpha_pattern",
+                            "lora_bias", "layer_replication", "trainable_token_indices",
+                            "target_parameters", "use_qalora", "use_bdlora", "arrow_config"}) {
+    config.require_nothing(field);
+  }
+  return {.rank = config.positive<int64_t>("r", 8),
+          .alpha = config.positive<double>("lora_alpha", 8),
+          .dropout = 0,
+          .rslora = config.flag("use_rslora")};
+}
+
+}  // namespace
+
+nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Product>& products,
+                              const std::vector<Product>& adapted) {
+  return {{"peft_type", "LORA"},
+          {"r", settings.rank},
+          {"lora_alpha", settings.alpha},
+          {"use_rslora", settings.rslora},
+          {"use_dora", false},
+          {"target_modules", target_modules(products, adapted)}};
+}
+
+nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
+                           const std::vector<Product>& adapted, const std::string& base,
+                           bool stored_in_out) {
+  nlohmann::json config = shaping_fields(settings, products, adapted);
+  config.update({{"task_type", "CAUSAL_LM"},
+                 {"base_model_name_or_path", base},
+                 {"lora_dropout", settings.dropout},
+                 {"bias", "none"},
+                 {"fan_in_fan_out", stored_in_out},
+                 {"init_lora_weights", "gaussian"},
+                 {"inference_mode", true},
+                 {"modules_to_save", nullptr},
+                 {"rank_pattern", nlohmann::json::object()},
+                 {"alpha_pattern", nlohmann::json::object()}});
+  return config;
+}
+
+PeftFolder read_peft_folder(const fs::path& folder) {
+  for (const char* file : {kConfigFile, kWeightsFile}) {
+    std::error_code ignored;
+    if (fs::exists(folder / file, ignored)) continue;
+    throw ConfigError(fmt::format("{}: no adapter: it has no {}; peft's save_pretrained writes one",
+                                  folder.string(), file));
+  }
+  PeftFolder read{.settings = read_config(folder / kConfigFile), .modules = {}};
+  std::set<std::string> modules;
+  const io::SafetensorsReader file(folder / kWeightsFile);
+  for (const io::TensorEntry& entry : file.entries()) {
+    const auto module = adapted_module(entry.name);
+    if (!module) {
+      throw ConfigError(
+          fmt::format("{}: tensor \"{}\" is not one of a product's adapter, \"....lora_A.weight\" "
+                      "or \"....lora_B.weight\"",
+                      file.path().string(), entry.name));
+    }
+    modules.insert(*module);
+  }
+  read.modules.assign(modules.begin(), modules.end());
+  return read;
+}
+
+std::vector<Product> adapted_products(const fs::path& folder, const PeftFolder& read,
+                                      const std::vector<Product>& products) {
+  std::set<std::string> missing(read.modules.begin(), read.modules.end());
+  std::vector<Product> adapted;
+  for (const Product& product : products) {
+    if (std::ranges::find(read.modules, product.module) == read.modules.end()) continue;
+    adapted.push_back(product);
+    missing.erase(product.module);
+  }
+  if (missing.empty()) return adapted;
+  throw ConfigError(
+      fmt::format("{}: has an adapter for {}, which is no product of the model; such "
+                  "are {} and its like",
+                  folder.string(), *missing.begin(), products.front().module));
+}
+
+}  // namespace colossal::adapters

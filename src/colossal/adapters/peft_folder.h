@@ -1,0 +1,39 @@
+// Adapters in folders of peft: adapter_config.json and adapter_model.safetensors.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "colossal/adapters/lora.h"
+
+namespace colossal::adapters {
+
+inline constexpr const char* kConfigFile = "adapter_config.json";
+inline constexpr const char* kWeightsFile = "adapter_model.safetensors";
+
+// What such a folder's config says of how the adapter computes.
+nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Product>& products,
+                              const std::vector<Product>& adapted);
+
+// All of it. base: the model's folder. stored_in_out: its weights are [in, out].
+nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
+                           const std::vector<Product>& adapted, const std::string& base,
+                           bool stored_in_out);
+
+struct PeftFolder {
+  LoraSettings settings;
+  std::vector<std::string> modules;  // that have an adapter, each once
+};
+
+// Throws ConfigError for a folder without an adapter, for one of a kind that is not read, naming
+// the field, and for tensors that are no adapter's.
+PeftFolder read_peft_folder(const std::filesystem::path& folder);
+
+// Of a model's products those that the folder has adapters for. Throws ConfigError for one of
+// another model.
+std::vector<Product> adapted_products(const std::filesystem::path& folder, const PeftFolder& read,
+                                      const std::vector<Product>& products);
+
+}  // namespace colossal::adapters

@@ -1,0 +1,34 @@
+// Names of an adapter's parameters, in models and in the files of peft.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "colossal/layout/tensor_slice.h"
+#include "colossal/nn/parameter.h"
+
+namespace colossal::adapters {
+
+struct AdapterParameter {
+  std::string product;  // "blocks.3.query"
+  std::string name;     // "lora_A" or "lora_B"
+};
+// Of a parameter, by its name in the model; nothing for one of the model itself.
+std::optional<AdapterParameter> find_adapter_parameter(const std::string& parameter);
+
+struct ParametersApart {
+  nn::ParameterList of_model, of_adapter;
+};
+ParametersApart split_parameters(const nn::ParameterList& parameters);
+
+// The module of a weight in a model's files: "lm_head" of "lm_head.weight".
+std::string module_of(const std::string& weight);
+
+// Where files have it, from where the model's files have the weight of its product. Parts of one
+// module share "lora_A", and each has its rows of "lora_B".
+TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight);
+
+// The module that a tensor of such a file belongs to; nothing for one of no adapter.
+std::optional<std::string> adapted_module(const std::string& tensor);
+
+}  // namespace colossal::adapters

@@ -1,0 +1,54 @@
+#include "colossal/checkpoint/adapter_merge.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+
+#include "colossal/adapters/peft_folder.h"
+#include "colossal/adapters/peft_names.h"
+#include "colossal/base/error.h"
+#include "colossal/checkpoint/tensor_bytes.h"
+
+namespace colossal::checkpoint {
+
+AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
+    : adapter_(*specification.adapter),
+      stored_in_out_(specification.decoder.stored_in_out),
+      file_(adapter_.weights / adapters::kWeightsFile) {
+  for (const adapters::Product& product : adapter_.products) {
+    for (const char* name : {"lora_A", "lora_B"}) read(product.module, name);
+  }
+}
+
+at::Tensor AdapterMerge::read(const std::string& module, const char* name) const {
+  const std::string tensor = adapters::slice_in_files({"", name}, {module + ".weight"}).name;
+  const io::TensorEntry* entry = file_.find(tensor);
+  if (!entry) {
+    throw ConfigError(fmt::format("{}: no tensor \"{}\"", file_.path().string(), tensor));
+  }
+  const at::Tensor values = at::empty(entry->shape, tensor_type(*entry, file_.path()));
+  file_.read(*entry, 0, writable_bytes_of(values));
+  return values.to(at::kDouble);
+}
+
+at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weight) const {
+  const auto found = std::ranges::find_if(adapter_.products, [&](const adapters::Product& product) {
+    return product.module + ".weight" == name;
+  });
+  if (found == adapter_.products.end()) return weight;
+  const at::Tensor down = read(found->module, "lora_A"), up = read(found->module, "lora_B");
+  const at::Tensor oriented = stored_in_out_ ? weight.t() : weight;
+  if (down.dim() != 2 || up.dim() != 2 || up.size(1) != down.size(0) ||
+      oriented.size(0) != up.size(0) || oriented.size(1) != down.size(1)) {
+    throw ConfigError(fmt::format("{}: the adapter of {} is [{}] and [{}], its weight [{}]",
+                                  file_.path().string(), found->module,
+                                  fmt::join(down.sizes(), ", "), fmt::join(up.sizes(), ", "),
+                                  fmt::join(weight.sizes(), ", ")));
+  }
+  const at::Tensor added = at::mm(up, down).mul_(adapter_.settings.scale());
+  const at::Tensor sum = oriented.to(at::kDouble).add_(added).to(weight.scalar_type());
+  return stored_in_out_ ? sum.t().contiguous() : sum;
+}
+
+}  // namespace colossal::checkpoint

@@ -1,0 +1,31 @@
+// Adds an adapter to the weights that it adapts, so that a model without it computes the same.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "colossal/io/safetensors.h"
+#include "colossal/models/families.h"
+
+namespace colossal::checkpoint {
+
+class AdapterMerge {
+ public:
+  // Of a model with the adapter of a folder. Throws ConfigError for one that lacks a tensor.
+  explicit AdapterMerge(const models::ModelSpecification& specification);
+
+  // A tensor of the model's files, by its name: itself where it has no adapter, else W + scale * B
+  // A, made in fp64 and rounded once. Throws ConfigError where shapes do not fit.
+  at::Tensor merged(const std::string& name, const at::Tensor& weight) const;
+
+ private:
+  // [rank, in] or [out, rank], in fp64.
+  at::Tensor read(const std::string& module, const char* name) const;
+
+  models::ModelAdapter adapter_;
+  bool stored_in_out_;
+  io::SafetensorsReader file_;
+};
+
+}  // namespace colossal::checkpoint

@@ -1,0 +1,110 @@
+#include "colossal/ops/low_rank.h"
+
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/product.h"
+#include "colossal/ops/put_off_gradients.h"
+
+namespace colossal::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Where a product's columns are.
+struct Columns {
+  int64_t y = 0, out_features = 0;
+  int64_t z = 0, rank = 0;
+
+  at::Tensor of_y(const at::Tensor& rows) const { return rows.narrow(1, y, out_features); }
+  at::Tensor of_z(const at::Tensor& rows) const { return rows.narrow(1, z, rank); }
+};
+
+struct AddLowRank : torch::autograd::Function<AddLowRank> {
+  // places: of each weight. Only of an at::TensorList does autograd see the elements.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& z,
+                            at::TensorList weights, const std::vector<Columns>& places,
+                            double scale) {
+    variable_list saved{z};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    context->save_for_backward(saved);
+    context->saved_data["places"] = flat(places);
+    context->saved_data["scale"] = scale;
+    context->mark_dirty({y});
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor y_rows = y.flatten(0, -2), z_rows = z.flatten(0, -2);
+    for (size_t i = 0; i < places.size(); ++i) {
+      places[i].of_y(y_rows).addmm_(places[i].of_z(z_rows), weights[i].t(), 1, scale);
+    }
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const std::vector<Columns> places = unflattened(context->saved_data["places"].toIntVector());
+    const double scale = context->saved_data["scale"].toDouble();
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor y_gradient = gradients[0].flatten(0, -2);
+    const at::Tensor z = saved[0].flatten(0, -2);
+    const at::Tensor z_gradient = at::zeros(z.sizes(), z.options());
+    for (size_t i = 0; i < places.size(); ++i) {
+      places[i].of_z(z_gradient).addmm_(places[i].of_y(y_gradient), saved[1 + i], 1, scale);
+    }
+    const auto of_weights = [=] {
+      variable_list made;
+      for (const Columns& place : places) {
+        made.push_back(product(place.of_y(y_gradient).t(), place.of_z(z)).mul_(scale));
+      }
+      return made;
+    };
+    variable_list result(2 + places.size() + 2);  // none for places and scale
+    result[0] = gradients[0];
+    result[1] = z_gradient.view(saved[0].sizes());
+    if (PutOffGradients* const later = PutOffGradients::of_this_thread()) {
+      later->put_off(2, of_weights);
+    } else {
+      std::ranges::move(of_weights(), result.begin() + 2);
+    }
+    return result;
+  }
+
+ private:
+  static std::vector<int64_t> flat(const std::vector<Columns>& places) {
+    std::vector<int64_t> numbers;
+    for (const Columns& place : places) {
+      numbers.insert(numbers.end(), {place.y, place.out_features, place.z, place.rank});
+    }
+    return numbers;
+  }
+  static std::vector<Columns> unflattened(const std::vector<int64_t>& numbers) {
+    std::vector<Columns> places;
+    for (size_t i = 0; i < numbers.size(); i += 4) {
+      places.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+    }
+    return places;
+  }
+};
+
+}  // namespace
+
+at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& z, const std::vector<LowRankUp>& ups,
+                        double scale) {
+  std::vector<at::Tensor> weights;
+  std::vector<Columns> places;
+  int64_t begin = 0;
+  for (const LowRankUp& up : ups) {
+    if (up.weight.defined()) {
+      weights.push_back(up.weight);
+      places.push_back({begin, up.out_features, up.first_of_z, up.weight.size(1)});
+    }
+    begin += up.out_features;
+  }
+  COLOSSAL_CHECK(begin == y.size(-1), "y has {} columns, the products {}", y.size(-1), begin);
+  return AddLowRank::apply(y, z, at::TensorList(weights), places, scale);
+}
+
+}  // namespace colossal::ops

@@ -1,0 +1,215 @@
+// Low-rank adapters at every layout: they train there as on one rank, the model is frozen, and
+// nothing but the adapters' own traffic and state comes with them.
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+
+#include "colossal/models/families.h"
+#include "colossal/nn/dense_builder.h"
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test::adapter_layouts {
+namespace {
+
+struct Case {
+  std::string name;
+  int ranks = 1;
+  Strategy layout{};
+  memory::Recompute recompute{};
+  memory::TierShares tier{};
+  int64_t micro_batch = 0;
+};
+
+Strategy pipeline(const char* schedule) {
+  Strategy layout{.pp = 2};
+  layout.pp_schedule = schedule;
+  layout.stage_ranks = {0, 1};
+  layout.stage_blocks = {1, 1};
+  return layout;
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> kCases{
+      {.name = "accumulated", .micro_batch = 5},
+      {.name = "recomputed", .recompute = {.selective = true, .full_blocks = 1}},
+      {.name = "dp3", .ranks = 3},
+      {.name = "dp3_zero1", .ranks = 3, .layout = {.zero = 1}},
+      {.name = "dp3_zero2", .ranks = 3, .layout = {.zero = 2}, .micro_batch = 3},
+      {.name = "dp3_zero3", .ranks = 3, .layout = {.zero = 3}},
+      {.name = "dp2_zero3_host", .ranks = 2, .layout = {.zero = 3}, .tier = {.host = 1}},
+      {.name = "1d3", .ranks = 3, .layout = {.tp = 3}},
+      {.name = "1d2_copied", .ranks = 2, .layout = {.tp = 2, .tp_sequence = false}},
+      {.name = "1d2_dp2_zero3_recomputed",
+       .ranks = 4,
+       .layout = {.tp = 2, .zero = 3},
+       .recompute = {.full_blocks = 2},
+       .micro_batch = 4},
+      {.name = "2d4", .ranks = 4, .layout = {.tp = 4, .tensor_mode = TensorMode::two_d}},
+      {.name = "2d9", .ranks = 9, .layout = {.tp = 9, .tensor_mode = TensorMode::two_d}},
+      {.name = "2.5d8",
+       .ranks = 8,
+       .layout = {.tp = 8, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 2}},
+      {.name = "3d8", .ranks = 8, .layout = {.tp = 8, .tensor_mode = TensorMode::three_d}},
+      // A rank holds no sequence of some micro-batches.
+      {.name = "3d8_short",
+       .ranks = 8,
+       .layout = {.tp = 8, .tensor_mode = TensorMode::three_d},
+       .micro_batch = 3},
+      {.name = "ring3", .ranks = 3, .layout = {.sp = 3}},
+      {.name = "ulysses3", .ranks = 3, .layout = {.sp = 3, .sequence_mode = SequenceMode::ulysses}},
+      {.name = "pp2", .ranks = 2, .layout = pipeline("1f1b"), .micro_batch = 5},
+      {.name = "pp2_zb", .ranks = 2, .layout = pipeline("zb-h1"), .micro_batch = 5},
+  };
+  return kCases;
+}
+
+using Adapted = std::function<std::optional<std::string>(const std::string& product)>;
+
+std::optional<std::string> every_product(const std::string& product) {
+  return product;
+}
+
+// Queries and values share A, as where files stack them; keys and what goes up have none.
+std::optional<std::string> some_products(const std::string& product) {
+  if (product.ends_with(".key") || product.ends_with(".mlp_up")) return std::nullopt;
+  const bool stacked = product.ends_with(".query") || product.ends_with(".value");
+  return stacked ? product.substr(0, product.rfind('.')) + ".stacked" : product;
+}
+
+TinyTraining training_of(const models::DecoderConfig& model, const Adapted& adapted) {
+  TinyTraining training;
+  training.model = model;
+  training.adapter =
+      nn::AdapterOptions{.rank = 3, .scale = 1.7, .dropout = 0.3, .adapted = adapted};
+  // Of zeros nothing is seen at first.
+  nn::DenseBuilder build;
+  build.adapt(*training.adapter);
+  models::ModelSpecification specification;
+  specification.decoder = model;
+  models::build_model(specification, build);
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    if (!parameter->name.ends_with("lora_B.weight")) continue;
+    training.initial[parameter->name] =
+        (at::arange(parameter->numel(), at::kDouble) * 0.37).sin().mul(0.3).view(parameter->shape);
+  }
+  return training;
+}
+
+TinyTraining at_layout(TinyTraining training, const Case& which) {
+  training.layout = which.layout;
+  training.micro_batch = which.micro_batch;
+  training.recompute = which.recompute;
+  training.tiers = {.parameters = which.tier,
+                    .gradients = which.tier,
+                    .optimizer = which.tier,
+                    .activations = which.tier};
+  return training;
+}
+
+bool is_adapters(const std::string& parameter) {
+  return parameter.find(".lora_") != std::string::npos;
+}
+
+void expect_parity(const TinyTraining& training) {
+  const TinyResult expected = train_tiny(training, 1);
+  for (const auto& [name, gradient] : expected.gradients) {
+    EXPECT_TRUE(is_adapters(name)) << name;
+    EXPECT_GT(gradient.norm().item<double>(), 0) << name;
+  }
+  for (const Case& which : cases()) {
+    SCOPED_TRACE(which.name);
+    const TinyTraining there = at_layout(training, which);
+    expect_same(train_tiny(there, which.ranks), expected, 1e-9, there);
+  }
+}
+
+TEST(AdapterLayouts, LlamaTrainsAsOnOneRank) {
+  expect_parity(training_of(tiny_llama(), every_product));
+}
+
+TEST(AdapterLayouts, Gpt2TrainsAsOnOneRank) {
+  expect_parity(training_of(tiny_gpt2(), every_product));
+}
+
+TEST(AdapterLayouts, PartsOfAProductMayShareOrHaveNone) {
+  expect_parity(training_of(tiny_llama(), some_products));
+}
+
+TEST(AdapterLayouts, TheModelStaysAsItIs) {
+  TinyTraining training = training_of(tiny_llama(), every_product);
+  const TinyResult after = train_tiny(training, 1);
+  training.steps = 0;
+  const TinyResult before = train_tiny(training, 1);
+  for (const auto& [name, weight] : before.weights) {
+    EXPECT_EQ(after.weights.at(name).equal(weight), !is_adapters(name)) << name;
+  }
+}
+
+int64_t sent(const TinyResult& result, comm::Reason reason) {
+  int64_t bytes = 0;
+  for (const auto& traffic : result.traffic) {
+    for (const auto& [key, sum] : traffic) {
+      EXPECT_EQ(sum.law_bytes, sum.wire_bytes) << key.axis;
+      if (key.reason == reason) bytes += sum.law_bytes;
+    }
+  }
+  return bytes;
+}
+
+// Sizes that need no padding.
+TinyTraining unpadded(int64_t rank) {
+  TinyTraining training;
+  training.model = decoder("gpt2-tiny", {{"vocab_size", 64},
+                                         {"n_positions", 16},
+                                         {"n_embd", 24},
+                                         {"n_layer", 2},
+                                         {"n_head", 3},
+                                         {"n_inner", 48}});
+  training.adapter = nn::AdapterOptions{.rank = rank, .adapted = every_product};
+  training.steps = 2;
+  return training;
+}
+
+TEST(AdapterBytes, GradientsAndUpdatesAreTheAdaptersAlone) {
+  constexpr int64_t kRank = 8, kLayers = 2;
+  // Inputs and outputs of qkv, attention_output, mlp_up and mlp_down.
+  constexpr int64_t kNumel = kLayers * kRank * ((24 + 72) + (24 + 24) + (24 + 48) + (48 + 24));
+  for (int zero : {0, 1, 2}) {
+    TinyTraining training = unpadded(kRank);
+    training.layout.zero = zero;
+    const TinyResult result = train_tiny(training, 3);
+    EXPECT_EQ(sent(result, comm::Reason::gradient),
+              training.steps * (zero == 0 ? 2 : 1) * 2 * 8 * kNumel);
+    EXPECT_EQ(sent(result, comm::Reason::parameter),
+              zero == 0 ? 0 : training.steps * 2 * 8 * kNumel);
+  }
+}
+
+// What adapters of twice the rank send more is what adapters of that rank send.
+TEST(AdapterBytes, OfTensorParallelismEqualTheLaw) {
+  struct Law {
+    Case layout;
+    int64_t factor;  // of tokens * rank * bytes, for each product and step
+  };
+  const std::vector<Law> laws{
+      {{.name = "1d3", .ranks = 3, .layout = {.tp = 3}}, 2 * 2},
+      {{.name = "1d3_copied", .ranks = 3, .layout = {.tp = 3, .tp_sequence = false}}, 2 * 2},
+      {{.name = "2d4", .ranks = 4, .layout = {.tp = 4, .tensor_mode = TensorMode::two_d}}, 4},
+      {{.name = "2.5d8",
+        .ranks = 8,
+        .layout = {.tp = 8, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 2}},
+       4},
+      {{.name = "3d8", .ranks = 8, .layout = {.tp = 8, .tensor_mode = TensorMode::three_d}}, 6}};
+  for (const auto& [layout, factor] : laws) {
+    SCOPED_TRACE(layout.name);
+    constexpr int64_t kRank = 8, kProducts = 2 * 4;
+    const TinyTraining once = at_layout(unpadded(kRank), layout);
+    const TinyTraining twice = at_layout(unpadded(2 * kRank), layout);
+    const int64_t tokens = once.global_batch * once.sequence;
+    EXPECT_EQ(sent(train_tiny(twice, layout.ranks), comm::Reason::tensor) -
+                  sent(train_tiny(once, layout.ranks), comm::Reason::tensor),
+              once.steps * kProducts * factor * tokens * kRank * 8);
+  }
+}
+
+}  // namespace
+}  // namespace colossal::test::adapter_layouts

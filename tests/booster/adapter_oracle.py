@@ -1,0 +1,58 @@
+"""Makes small models of transformers with adapters of peft, and writes what ours must compute.
+
+adapter_oracle.py DIRECTORY: DIRECTORY/VARIANT gets
+  model/              config.json and weights, as transformers saves them, in float64
+  adapter/            adapter_config.json and adapter_model.safetensors, as peft saves them
+  result.safetensors  tokens [3, sequence + 1] as float64, logits, loss, and gradient.NAME of the adapter's tensors
+"""
+import pathlib
+import sys
+
+import torch
+import torch.nn.functional as F
+from family_oracle import BASES, SEQUENCE, VOCABULARY, use_float64
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+# Whose files have products apart, stacked as [in, out], stacked, and in groups of heads.
+VARIANTS = {
+    "llama": ("llama", dict(target_modules="all-linear")),
+    "llama_some": ("llama", dict(target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True)),
+    "llama_pattern": ("llama", dict(target_modules=r".*layers\.1\.(self_attn|mlp)\.(o|up)_proj")),
+    "gpt2": ("gpt2", dict(target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True)),
+    "phi3": ("phi3", dict(target_modules=["qkv_proj", "gate_up_proj"])),
+    "gpt_neox": ("gpt_neox", dict(target_modules=["query_key_value", "dense"])),
+}
+
+
+def write(directory, family, options):
+    torch.manual_seed(5)
+    config = CONFIG_MAPPING[family](**BASES[family])
+    config._attn_implementation = "eager"
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float64)
+    directory.mkdir(parents=True)
+    model.save_pretrained(directory / "model")
+    lora = LoraConfig(r=5, lora_alpha=9, init_lora_weights=False, task_type="CAUSAL_LM", **options)
+    adapted = get_peft_model(model, lora, autocast_adapter_dtype=False).eval()
+    adapted.save_pretrained(directory / "adapter")
+    tokens = torch.randint(2, VOCABULARY, (3, SEQUENCE + 1))
+    logits = adapted(tokens[:, :-1]).logits
+    loss = F.cross_entropy(logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
+    loss.backward()
+    result = {"tokens": tokens.double(), "logits": logits.detach().contiguous(), "loss": loss.detach()}
+    for name, parameter in adapted.named_parameters():
+        if parameter.grad is not None:
+            result["gradient." + name.replace(".default", "")] = parameter.grad
+    save_file(result, directory / "result.safetensors")
+
+
+def main(root):
+    torch.set_num_threads(1)
+    use_float64()
+    for name, (family, options) in VARIANTS.items():
+        write(root / name, family, options)
+
+
+main(pathlib.Path(sys.argv[1]))

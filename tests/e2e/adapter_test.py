@@ -1,0 +1,152 @@
+"""LoRA from the command line: trained, gone on with, opened by peft, evaluated and generated with."""
+import json
+import subprocess
+import unittest
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from harness import COLOSSAL, EndToEndTest
+
+TEXT = "import json\nfor name in names:\n    print(name, 1234)\n" * 9
+ADAPTER = ["--adapter.kind=lora", "--adapter.rank=5", "--adapter.dropout=0.2", "--precision.compute=fp64",
+           "--optimizer.learning_rate=0.01"]
+
+
+class Adapter(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.model = self.directory / "model"
+        torch.manual_seed(1)
+        LlamaForCausalLM(LlamaConfig(
+            vocab_size=257, hidden_size=48, intermediate_size=50, num_hidden_layers=2, num_attention_heads=6,
+            num_key_value_heads=2, max_position_embeddings=64, initializer_range=0.3, bos_token_id=None,
+            eos_token_id=256)).save_pretrained(self.model)
+        self.text = self.directory / "text.txt"
+        self.text.write_text(TEXT)
+        self.use_folder(self.model)
+        self.model_flags = [f"--data.train={self.text}", "--data.tokenizer=bytes", *ADAPTER]
+
+    def run_command(self, command, *flags, expect=0):
+        done = subprocess.run([str(COLOSSAL), command, str(self.model), *map(str, flags)], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, expect, done.stderr)
+        return done.stdout if expect == 0 else done.stderr
+
+    def evaluate(self, *flags):
+        return json.loads(self.run_command("evaluate", f"--data={self.text}", "--tokenizer=bytes", "--json",
+                                           "--precision.compute=fp64", "--sequence-length=32", *flags))["loss"]
+
+    def by_peft(self, model):
+        """The mean loss of the text, row by row."""
+        tokens = torch.tensor(list(TEXT.encode()))
+        losses = []
+        with torch.no_grad():
+            for begin in range(0, len(tokens) - 1, 32):
+                row = tokens[begin:begin + 33]
+                losses.append(torch.nn.functional.cross_entropy(model(row[None, :-1]).logits[0], row[1:],
+                                                                reduction="none"))
+        return torch.cat(losses).mean().item()
+
+    def base(self):
+        return AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float64).eval()
+
+    def test_peft_opens_what_a_run_saves(self):
+        log = self.train(*self.flags(), "--train.steps=4")
+        self.assertIn("adapters of rank 5 beside 14 products", log)
+        folder = self.newest()
+        self.assertEqual({path.name for path in folder.glob("*.safetensors")}, {"adapter_model.safetensors"})
+        self.assertFalse((folder / "config.json").exists())
+        self.assertEqual(json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"],
+                         str(self.model))
+        before = self.evaluate()
+        with_adapter = self.evaluate(f"--adapter={folder}")
+        self.assertLess(with_adapter, before - 0.1)
+        # transformers computes norms, softmax and rotary tables in fp32.
+        adapted = PeftModel.from_pretrained(self.base(), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(with_adapter, self.by_peft(adapted), delta=1e-5)
+        self.assertAlmostEqual(with_adapter, self.evaluate(f"--adapter={folder}", "--quantize=int8"), delta=0.05)
+        ids = torch.tensor([list(b"for ")])
+        expected = adapted.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False,
+                                    pad_token_id=0)[0].tolist()
+        generated = self.run_command("generate", "--prompt=for ", "--temperature=0", f"--adapter={folder}",
+                                     "--max-new-tokens=12", "--precision.compute=fp64")
+        self.assertEqual(generated.removesuffix("\n"), bytes(expected).decode(errors="replace"))
+
+    def test_opens_what_peft_saves(self):
+        torch.manual_seed(2)
+        adapted = get_peft_model(self.base(), LoraConfig(
+            r=3, lora_alpha=7, target_modules=["q_proj", "down_proj"], init_lora_weights=False,
+            task_type="CAUSAL_LM"), autocast_adapter_dtype=False).eval()
+        folder = self.directory / "adapter"
+        adapted.save_pretrained(folder)
+        self.assertAlmostEqual(self.evaluate(f"--adapter={folder}"), self.by_peft(adapted), delta=1e-5)
+        log = self.train(*self.flags(), "--train.steps=1", f"--adapter.resume_from={folder}", expect=2)
+        self.assertIn("adapter.rank = 5: the adapter in adapter.resume_from", log)
+        self.model_flags.remove("--adapter.rank=5")
+        self.train(*self.flags(), "--train.steps=1", f"--adapter.resume_from={folder}",
+                   "--optimizer.learning_rate=0")
+        before, after = (load_file(path / "adapter_model.safetensors") for path in (folder, self.newest()))
+        self.assertEqual(before.keys(), after.keys())
+        for name in before:
+            self.assertTrue(torch.equal(before[name], after[name]), name)
+
+    def test_goes_on_at_another_layout(self):
+        self.train(*self.flags("whole"), "--train.steps=6")
+        whole = self.losses("whole")
+        layouts = [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"])]
+        for number, (ranks, flags) in enumerate(layouts):
+            with self.subTest(flags):
+                name = f"parts-{number}"
+                self.train(*self.flags(name), "--train.steps=3")
+                self.train(*self.flags(name), *flags, "--train.steps=6", ranks=ranks)
+                for step, loss in self.losses(name).items():
+                    self.assertAlmostEqual(loss, whole[step], delta=1e-9 * loss)
+
+    def test_a_preference_is_tuned_alike_at_another_layout(self):
+        """... where the reference is the model without an adapter."""
+        pairs = self.directory / "pairs.jsonl"
+        pairs.write_text("\n".join(json.dumps({"prompt": f"for {i}", "chosen": " in names", "rejected": " of x"})
+                                   for i in range(24)))
+        losses = []
+        for ranks, flags in [(1, []), (2, ["--parallel.tp=2"])]:
+            name = f"dpo-{ranks}"
+            done = subprocess.run([
+                str(COLOSSAL), "tune", "dpo", str(self.toml), f"--ranks={ranks}", f"--data.train={pairs}",
+                "--data.tokenizer=bytes", "--train.global_batch=4", "--train.steps=3", "--train.threads=1",
+                f"--log.directory={self.directory / name}", *ADAPTER, *flags], capture_output=True, text=True,
+                timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            losses.append(self.losses(name))
+        self.assertAlmostEqual(losses[0][1], 0.6931471805599453, delta=1e-12)
+        self.assertLess(losses[0][3], 0.1)
+        for step, loss in losses[0].items():
+            self.assertAlmostEqual(losses[1][step], loss, delta=1e-9 * loss)
+
+    def test_bad_settings_are_named(self):
+        def log(*flags):
+            return self.train(*self.flags(), "--train.steps=1", *flags, expect=2)
+
+        self.assertIn("adapter.targets = \"q_pro\": names no product", log("--adapter.targets=q_pro"))
+        self.assertIn("lm_head", log("--adapter.targets=lm_head"))
+        self.assertIn("adapter.rank", log("--adapter.rank=0"))
+        self.assertIn("adapter_config.json", log(f"--adapter.resume_from={self.directory}"))
+        # A folder of checkpoints is of one kind.
+        self.train(*self.flags(), "--train.steps=1")
+        other = ["--adapter.kind=none"]
+        self.assertIn("adapter", log("--train.steps=2", *other))
+        folder = self.newest()
+        config = json.loads((folder / "adapter_config.json").read_text())
+        for field, value in [("peft_type", "IA3"), ("use_dora", True), ("bias", "all"), ("r", -1),
+                             ("modules_to_save", ["lm_head"]), ("rank_pattern", {"q_proj": 2})]:
+            (folder / "adapter_config.json").write_text(json.dumps({**config, field: value}))
+            self.assertIn(field, self.run_command("evaluate", f"--data={self.text}", "--tokenizer=bytes",
+                                                  f"--adapter={folder}", expect=2))
+        self.use("llama-tiny")
+        self.assertIn("adapter.kind", self.train(*self.flags("preset"), "--adapter.kind=lora", expect=2))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -86,9 +86,10 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
   checkpoint::read_model(
       specification, parts_->weights,
       {.parameters = select(parts_->build.parameters(), options, /*quantized=*/true),
-       .take = [&](nn::Parameter& parameter, const at::Tensor& weights) {
-         quantize(parameter, weights, *options.quantization);
-       }},
+       .take =
+           [&](nn::Parameter& parameter, const at::Tensor& weights) {
+             quantize(parameter, weights, *options.quantization);
+           }},
       tell);
   parts_->weights.begin_inference();
 }

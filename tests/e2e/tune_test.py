@@ -253,7 +253,7 @@ class Tune(EndToEndTest):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(reason, done.stderr)
 
-        expect('there is no "chosen" among its fields (completion, prompt)', "dpo", "texts")
+        expect('there is no "chosen" among its fields (prompt, completion)', "dpo", "texts")
         expect("label", "kto", "texts")
         expect("--tune.beta=0: must be at least", "dpo", "pairs", "--tune.beta=0")
         expect("tune.loss_type", "dpo", "pairs", "--tune.loss_type=sigmoyd")

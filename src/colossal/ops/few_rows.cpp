@@ -1,10 +1,12 @@
 #include "colossal/ops/few_rows.h"
 
 #include <ATen/Parallel.h>
+#include <torch/library.h>
 
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/dispatch.h"
 #include "colossal/ops/kernels/few_rows.h"
 
 namespace colossal::ops {
@@ -36,27 +38,8 @@ bool has_dense_rows(const at::Tensor& matrix) {
   return matrix.dim() == 2 && (matrix.size(1) == 1 || matrix.stride(1) == 1);
 }
 
-}  // namespace
-
-BatchInvariantProducts::BatchInvariantProducts() : outer_(batch_invariant) {
-  batch_invariant = true;
-}
-
-BatchInvariantProducts::~BatchInvariantProducts() {
-  batch_invariant = outer_;
-}
-
-bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights) {
-  if (!x.is_cpu() || (x.size(0) > kFewRows && !batch_invariant)) return false;
-  if (!kernel_of(x.scalar_type(), false) || !has_dense_rows(x)) return false;
-  return std::ranges::all_of(weights, [&](const at::Tensor& weight) {
-    return weight.is_cpu() && weight.scalar_type() == x.scalar_type() &&
-           (has_dense_rows(weight) || has_dense_rows(weight.t()));
-  });
-}
-
-void few_rows_product(at::Tensor y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
-                      const std::vector<at::Tensor>& biases) {
+void few_rows_product_cpu(const at::Tensor& y, const at::Tensor& x, at::TensorList weights,
+                          at::TensorList biases) {
   COLOSSAL_CHECK(kernel_of(x.scalar_type(), false) && has_dense_rows(x) && has_dense_rows(y), "{}",
                  at::toString(x.scalar_type()));
   const int64_t element = x.element_size();
@@ -87,6 +70,40 @@ void few_rows_product(at::Tensor y, const at::Tensor& x, const std::vector<at::T
                                                               last - before);
     }
   });
+}
+
+TORCH_LIBRARY_FRAGMENT(colossal, m) {
+  m.def("few_rows_product(Tensor(a!) y, Tensor x, Tensor[] weights, Tensor[] biases) -> ()");
+}
+TORCH_LIBRARY_IMPL(colossal, CPU, m) {
+  m.impl("few_rows_product", few_rows_product_cpu);
+}
+
+}  // namespace
+
+BatchInvariantProducts::BatchInvariantProducts() : outer_(batch_invariant) {
+  batch_invariant = true;
+}
+
+BatchInvariantProducts::~BatchInvariantProducts() {
+  batch_invariant = outer_;
+}
+
+bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights) {
+  if (!x.is_cpu() || (x.size(0) > kFewRows && !batch_invariant)) return false;
+  if (!kernel_of(x.scalar_type(), false) || !has_dense_rows(x)) return false;
+  return std::ranges::all_of(weights, [&](const at::Tensor& weight) {
+    return weight.is_cpu() && weight.scalar_type() == x.scalar_type() &&
+           (has_dense_rows(weight) || has_dense_rows(weight.t()));
+  });
+}
+
+void few_rows_product(const at::Tensor& y, const at::Tensor& x,
+                      const std::vector<at::Tensor>& weights,
+                      const std::vector<at::Tensor>& biases) {
+  static const auto op =
+      find_operator<decltype(few_rows_product_cpu)>("colossal::few_rows_product");
+  op.call(y, x, weights, biases);
 }
 
 }  // namespace colossal::ops

@@ -29,7 +29,9 @@ bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights);
 
 // y [rows, sum of out], dense along the last dim <- x w^T + bias for each weight, side by side.
 // biases: as many as weights, or none. Without gradients. InternalError: not are_few_rows().
-void few_rows_product(at::Tensor y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
+// An operator of LibTorch's, so that recordings see it.
+void few_rows_product(const at::Tensor& y, const at::Tensor& x,
+                      const std::vector<at::Tensor>& weights,
                       const std::vector<at::Tensor>& biases);
 
 }  // namespace colossal::ops

@@ -120,6 +120,14 @@ double attention_part(Arguments arguments) {
          pair_flops(arguments[first].toTensor(), arguments[first + 2].toTensor(), backward);
 }
 
+double few_rows_product(Arguments arguments) {
+  double outputs = 0;
+  for (const at::Tensor& weight : arguments[2].toTensorVector()) {
+    outputs += static_cast<double>(weight.size(0));
+  }
+  return 2.0 * static_cast<double>(arguments[1].toTensor().numel()) * outputs;
+}
+
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> kRules{
       {"aten::mm", product<0>},
@@ -131,6 +139,7 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"aten::addmm_", product<1>},
       {"aten::baddbmm", product<1>},
       {"aten::linear", linear},
+      {"colossal::few_rows_product", few_rows_product},
       {"colossal::summed_product", product<0>},
       {"colossal::rounded_product", product<0>},
       {"colossal::linear_cross_entropy", linear_cross_entropy},

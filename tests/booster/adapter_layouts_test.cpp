@@ -158,12 +158,7 @@ int64_t sent(const TinyResult& result, comm::Reason reason) {
 // Sizes that need no padding.
 TinyTraining unpadded(int64_t rank) {
   TinyTraining training;
-  training.model = decoder("gpt2-tiny", {{"vocab_size", 64},
-                                         {"n_positions", 16},
-                                         {"n_embd", 24},
-                                         {"n_layer", 2},
-                                         {"n_head", 3},
-                                         {"n_inner", 48}});
+  training.model = unpadded_gpt2();
   training.adapter = nn::AdapterOptions{.rank = rank, .adapted = every_product};
   training.steps = 2;
   return training;

@@ -49,12 +49,7 @@ Sent sent_by_all(const TinyTraining& training, int ranks) {
 // whole numbers: over all ranks an all-reduce of M sends 2 (n-1) M, a reduce-scatter (n-1) M.
 TinyTraining unpadded(int zero, int64_t micro_batch) {
   TinyTraining training;
-  training.model = decoder("gpt2-tiny", {{"vocab_size", 64},
-                                         {"n_positions", 16},
-                                         {"n_embd", 24},
-                                         {"n_layer", 2},
-                                         {"n_head", 3},
-                                         {"n_inner", 48}});
+  training.model = unpadded_gpt2();
   training.layout.zero = zero;
   training.micro_batch = micro_batch;
   training.steps = 2;

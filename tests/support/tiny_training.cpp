@@ -159,6 +159,15 @@ models::DecoderConfig tiny_gpt2(double dropout) {
                                {"resid_pdrop", dropout}});
 }
 
+models::DecoderConfig unpadded_gpt2() {
+  return decoder("gpt2-tiny", {{"vocab_size", 64},
+                               {"n_positions", 16},
+                               {"n_embd", 24},
+                               {"n_layer", 2},
+                               {"n_head", 3},
+                               {"n_inner", 48}});
+}
+
 models::DecoderConfig tiny_llama(double dropout) {
   return decoder("llama-tiny", {{"vocab_size", 97},
                                 {"hidden_size", 36},

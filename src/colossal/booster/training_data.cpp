@@ -137,17 +137,26 @@ void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
                   tokenizer.vocabulary_size()));
 }
 
+std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job) {
+  auto tokenizer = text::make_tokenizer(job.tokenizer);
+  check_vocabulary(job, *tokenizer);
+  log::info("tokenizer: {}", describe_tokenizer(job, *tokenizer));
+  return tokenizer;
+}
+
+data::BatchShape batch_shape(const Job& job, const ParallelContext& context) {
+  return {.global_batch = job.config.train.global_batch,
+          .micro_batch = job.micro_batch,
+          .num_replicas = job.strategy.dp,
+          .replica = context.coordinate(Axis::dp)};
+}
+
 TrainingData::TrainingData(const Job& job, const ParallelContext& context,
                            const std::function<void()>& tokenizing)
     : job_(job),
       context_(context),
-      shape_{.global_batch = job.config.train.global_batch,
-             .micro_batch = job.micro_batch,
-             .num_replicas = job.strategy.dp,
-             .replica = context.coordinate(Axis::dp)},
-      tokenizer_(text::make_tokenizer(job.tokenizer)) {
-  check_vocabulary(job, *tokenizer_);
-  log::info("tokenizer: {}", describe_tokenizer(job, *tokenizer_));
+      shape_(batch_shape(job, context)),
+      tokenizer_(open_tokenizer(job)) {
   train_ = open_mixture(*tokenizer_, job, tokenizing);
   log_shares(*train_, job);
   if (!job.config.data.validation.empty()) {

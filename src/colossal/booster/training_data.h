@@ -20,6 +20,11 @@ namespace colossal {
 
 // Throws ConfigError where the tokenizer has more tokens than the model's vocabulary.
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer);
+// The job's tokenizer, checked; the log says what it is.
+std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job);
+
+// How the job's steps are divided, as this rank's replica sees it.
+data::BatchShape batch_shape(const Job& job, const ParallelContext& context);
 
 // How the keys of [data] say that files become text.
 data::CorpusOptions corpus_options(const DataConfig& config);

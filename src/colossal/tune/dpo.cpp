@@ -23,7 +23,7 @@ class Dpo final : public PairTask {
 
   void complete(std::vector<data::Batch>& batches, Engine&) override {
     reference_->score(batches);
-    add_mean_chosen_labels(batches);
+    if (counts_tokens()) add_mean_chosen_labels(batches);
   }
 
   HeadLoss loss() const override {
@@ -36,11 +36,15 @@ class Dpo final : public PairTask {
       scores.reference_rejected = reference.rejected;
       const at::Tensor chosen = (scores.chosen - reference.chosen).detach() * config().beta;
       const at::Tensor rejected = (scores.rejected - reference.rejected).detach() * config().beta;
-      return loss_of(losses(scores, mean_chosen_labels(batch)), measure(chosen, rejected, scores));
+      return loss_of(losses(scores, counts_tokens() ? mean_chosen_labels(batch) : 1),
+                     measure(chosen, rejected, scores));
     };
   }
 
  private:
+  // Whether a loss is a mean over the tokens of the global batch.
+  bool counts_tokens() const { return std::ranges::count(config().loss_type, "sft") > 0; }
+
   // The weighted sum of all loss types, [pairs].
   at::Tensor losses(const PairScores& scores, double mean_chosen_tokens) const {
     const DpoOptions options{.beta = config().beta,

@@ -8,7 +8,6 @@
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/agreement.h"
-#include "colossal/booster/saved_model.h"
 #include "colossal/booster/training_data.h"
 
 namespace colossal::tune {
@@ -59,13 +58,8 @@ SampleTask::SampleTask(const Job& job, const ParallelContext& context, const Tun
     : job_(job),
       context_(context),
       tuning_(tuning),
-      shape_{.global_batch = job.config.train.global_batch,
-             .micro_batch = job.micro_batch,
-             .num_replicas = job.strategy.dp,
-             .replica = context.coordinate(Axis::dp)},
-      tokenizer_(text::make_tokenizer(job.tokenizer)) {
-  check_vocabulary(job, *tokenizer_);
-  log::info("tokenizer: {}", describe_tokenizer(job, *tokenizer_));
+      shape_(batch_shape(job, context)),
+      tokenizer_(open_tokenizer(job)) {
   train_ = read(job.config.data.train, "data.train", kind, reading);
   order_.emplace(std::ssize(train_.samples), static_cast<uint64_t>(job.config.data.seed));
   if (!job.config.data.validation.empty()) {

@@ -7,11 +7,6 @@
 namespace colossal::tune {
 namespace {
 
-bool has_pairs(Method method) {
-  return method == Method::dpo || method == Method::orpo || method == Method::simpo ||
-         method == Method::cpo;
-}
-
 std::vector<std::string> loss_types_of(Method method) {
   switch (method) {
     case Method::dpo:
@@ -176,7 +171,7 @@ void validate(Method method, const TuneConfig& config) {
                     "give one for each",
                     config.loss_weights.size(), config.loss_type.size()));
   }
-  if (has_pairs(method) && config.loss_type.empty() && !loss_types_of(method).empty()) {
+  if (config.loss_type.empty() && !loss_types_of(method).empty()) {
     throw ConfigError("tune.loss_type is empty: give at least one loss");
   }
   const auto has = [&](const char* type) {

@@ -112,12 +112,17 @@ void generate(GenerateArguments& arguments) {
   const auto model = open_model(specification, config, device, quantization);
   serve::EngineOptions options{.type = model->type(), .device = device};
   options.max_num_seqs = std::clamp<int64_t>(prompts, 1, options.max_num_seqs);
-  serve::Engine engine(**model, specification.facts, options);
+  const models::ModelFacts& facts = specification.facts;
+  // Before the engine, whose thread uses it until the engine has ended, also where a line is
+  // refused.
+  std::optional<server::ServedModel> served;
   if (!arguments.prompt) {
-    const server::ServedModel served(arguments.model, arguments.model,
-                                     engine.options().max_model_len,
-                                     specification.facts.vocabulary);
-    return generate_file(engine, served, arguments.file);
+    served.emplace(arguments.model, arguments.model, facts.positions, facts.vocabulary);
+  }
+  serve::Engine engine(**model, facts, options);
+  if (served) {
+    served->set_max_length(engine.options().max_model_len);
+    return generate_file(engine, *served, arguments.file);
   }
   write(*arguments.prompt);
   generate_text(engine, *tokenizer, arguments);

@@ -224,25 +224,25 @@ TEST_F(Schema, TheFirstMistakeOfTheFileIsTold) {
 TEST_F(Schema, WrongTypesSayWhatWasFoundAndWhatIsExpected) {
   EXPECT_EQ(
       read_error("\n[train]\nsteps = \"many\"\n"),
-      "run.toml:3: train.steps = \"many\": found text, expected a whole number of steps from 1, "
+      "run.toml:3: train.steps = \"many\": found a string, expected a whole number of steps from 1, "
       "such as train.steps = 1000");
   EXPECT_EQ(set_error("train.steps", "many"),
-            "--train.steps=many: found text, expected a whole number of steps from 1, such as "
+            "--train.steps=many: found a string, expected a whole number of steps from 1, such as "
             "train.steps = 1000");
   EXPECT_EQ(read_error("[train]\nsteps = 1.5\n"),
             "run.toml:2: train.steps = 1.5: found a number with a fraction, expected a whole "
             "number of steps from 1, such as train.steps = 1000");
   EXPECT_EQ(read_error("[data]\ntrain = \"a.py\"\n"),
-            "run.toml:2: data.train = \"a.py\": found text, expected a list of texts, such as "
+            "run.toml:2: data.train = \"a.py\": found a string, expected a list of strings, such as "
             "data.train = [\"name\", \"name\"]");
   EXPECT_EQ(read_error("[data]\ntrain = [1]\n"),
-            "run.toml:2: data.train = [1]: found a list, expected a list of texts, such as "
+            "run.toml:2: data.train = [1]: found a list, expected a list of strings, such as "
             "data.train = [\"name\", \"name\"]");
   EXPECT_EQ(read_error("[parallel]\ndp = true\n"),
             "run.toml:2: parallel.dp = true: found true or false, expected a whole number from 1, "
             "such as parallel.dp = 100; if the key is left out: inferred");
   EXPECT_EQ(set_error("parallel.timeout", "soon"),
-            "--parallel.timeout=soon: found text, expected a duration from 500ms, such as "
+            "--parallel.timeout=soon: found a string, expected a duration from 500ms, such as "
             "parallel.timeout = \"300s\"");
   EXPECT_THAT(set_error("memory.device_budget", "12G"),
               EndsWith("expected a size, such as memory.device_budget = \"12GiB\"; if the key is "
@@ -307,7 +307,7 @@ TEST_F(Schema, FlagsWithoutAValueAreExplained) {
 TEST_F(Schema, LongValuesAreCutInMessages) {
   const std::string error = set_error("train.steps", std::string(10'000, 'x'));
   EXPECT_LT(error.size(), 200u);
-  EXPECT_THAT(error, HasSubstr("xxx...: found text"));
+  EXPECT_THAT(error, HasSubstr("xxx...: found a string"));
 }
 
 TEST_F(Schema, OpenSectionsTakeAnyOtherKey) {

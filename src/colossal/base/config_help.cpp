@@ -1,5 +1,5 @@
-// ConfigSchema::help(): for each key a line with its default and what it may be, and below it what
-// it does.
+// What ConfigSchema tells people of its keys: for each key a line with its default and the values
+// that it takes, and below it what it does.
 #include "colossal/base/config_schema.h"
 
 namespace colossal {
@@ -21,30 +21,53 @@ std::string wrap(const std::string& text, std::size_t first, std::size_t others)
   }
 }
 
+std::string help_text(const ConfigSchema::KeyHelp& key) {
+  constexpr std::size_t kKeyIndent = 2, kHelpIndent = 6;
+  const std::string name = key.key.substr(key.key.find('.') + 1);
+  const std::string by_default = key.default_value.empty() ? "" : " = " + key.default_value;
+  const std::string left_out = key.left_out.empty() ? "" : "; left out: " + key.left_out;
+  const std::string per_rank = key.per_rank ? "; may differ by rank" : "";
+  return wrap(fmt::format("{}{} ({}{}{})", name, by_default, key.values, left_out, per_rank),
+              kKeyIndent, kHelpIndent) +
+         wrap(key.text, kHelpIndent, kHelpIndent);
+}
+
 }  // namespace
 
-std::string ConfigSchema::help_of(const Key& key) const {
-  constexpr std::size_t kKeyIndent = 2, kHelpIndent = 6;
-  const std::string name = key.name.substr(key.name.find('.') + 1);
-  const std::string by_default =
-      key.default_value.is_null() ? "" : " = " + display(key, key.default_value);
-  const std::string left_out = key.type.unset.empty() ? "" : "; left out: " + key.type.unset;
-  const std::string per_rank = key.options.per_rank ? "; may differ by rank" : "";
-  return wrap(fmt::format("{}{} ({}{}{})", name, by_default, key.type.values(key.options.unit),
-                          left_out, per_rank),
-              kKeyIndent, kHelpIndent) +
-         wrap(key.help, kHelpIndent, kHelpIndent);
+ConfigSchema::KeyHelp ConfigSchema::help_of(const Key& key) const {
+  return {.key = key.name,
+          .default_value = key.default_value.is_null() ? "" : display(key, key.default_value),
+          .left_out = key.type.unset,
+          .values = key.type.values(key.options.unit),
+          .per_rank = key.options.per_rank,
+          .text = key.help};
+}
+
+std::vector<ConfigSchema::KeyHelp> ConfigSchema::key_helps() const {
+  std::vector<KeyHelp> helps;
+  for (const std::string& section : sections_) {
+    for (const Key& key : keys_) {
+      if (key.name.starts_with(section + ".")) helps.push_back(help_of(key));
+    }
+  }
+  return helps;
+}
+
+std::string ConfigSchema::open_section_help(const std::string& section) const {
+  const auto open = open_sections_.find(section);
+  return open == open_sections_.end() ? "" : open->second.help;
 }
 
 std::string ConfigSchema::help() const {
+  const std::vector<KeyHelp> keys = key_helps();
   std::string text;
   for (const std::string& section : sections_) {
     text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
-    for (const Key& key : keys_) {
-      if (key.name.starts_with(section + ".")) text += help_of(key);
+    for (const KeyHelp& key : keys) {
+      if (key.key.starts_with(section + ".")) text += help_text(key);
     }
-    const auto open = open_sections_.find(section);
-    if (open != open_sections_.end()) text += wrap("... " + open->second.help, 2, 6);
+    const std::string more = open_section_help(section);
+    if (!more.empty()) text += wrap("... " + more, 2, 6);
   }
   return text;
 }

@@ -33,7 +33,7 @@ std::string type_name(const json& value) {
     case json::value_t::boolean:
       return "true or false";
     case json::value_t::string:
-      return "text";
+      return "a string";
     case json::value_t::array:
       return "a list";
     case json::value_t::object:

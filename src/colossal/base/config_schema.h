@@ -61,7 +61,22 @@ class ConfigSchema {
   // "--train.steps=100".
   void set_flag(std::string_view argument);
 
-  // Every key by section, with its default, all that it may be, and help, in 100 columns.
+  // What people are told of a key.
+  struct KeyHelp {
+    std::string key;            // "train.steps"
+    std::string default_value;  // as TOML; "" where the program finds one
+    std::string left_out;       // what it then finds: "the model's positions"; else ""
+    std::string values;         // "a whole number of steps from 1"
+    bool per_rank = false;
+    std::string text;
+  };
+  // By section, in the order of declaration.
+  std::vector<KeyHelp> key_helps() const;
+  const std::vector<std::string>& sections() const { return sections_; }
+  // What an open section takes besides its keys; "" for other sections.
+  std::string open_section_help(const std::string& section) const;
+
+  // All of this as text, in 100 columns.
   std::string help() const;
   // The values in force, by section; what was left to the program is null.
   nlohmann::json to_json() const;
@@ -102,7 +117,7 @@ class ConfigSchema {
 
   std::string describe_expected(const Key& key) const;
   std::string display(const Key& key, const nlohmann::json& value) const;
-  std::string help_of(const Key& key) const;
+  KeyHelp help_of(const Key& key) const;
 
   std::vector<Key> keys_;
   std::vector<std::string> sections_;  // in the order of declaration

@@ -106,6 +106,7 @@ std::string TypeDescription::values(const std::string& unit) const {
                        unit.empty() ? "" : " of " + unit, limits.empty() ? "" : " " + limits);
   }
   if (choices.empty()) return text;
+  if (name == "list") return fmt::format("a list of: {}", fmt::join(choices, ", "));
   if (!text.empty()) text += ", or ";
   if (choices.size() > 1) text += "one of: ";
   return text + fmt::format("{}", fmt::join(choices, ", "));
@@ -158,7 +159,7 @@ double ConfigType<double>::read(const json& found, const KeyOptions& options) {
 }
 
 TypeDescription ConfigType<std::string>::describe(const KeyOptions& options) {
-  if (options.choices.empty()) return {"text", "\"name\"", {}, {}};
+  if (options.choices.empty()) return {"string", "\"name\"", {}, {}};
   return {"", fmt::format("\"{}\"", options.choices.front()), options.choices, {}};
 }
 

@@ -43,7 +43,7 @@ struct KeyOptions {
 };
 
 struct TypeDescription {
-  std::string name;     // "whole number", "list of texts"; "" for words of choices alone
+  std::string name;     // "whole number", "list of strings"; "list": of words of choices; "": one
   std::string example;  // as TOML
   std::vector<std::string> choices;
   std::string limits;      // "from 1", or ""
@@ -170,8 +170,9 @@ template <class T>
 struct ConfigType<std::vector<T>> {
   static TypeDescription describe(const KeyOptions& options) {
     const TypeDescription item = ConfigType<T>::describe(options);
-    return {fmt::format("list of {}s", item.name), fmt::format("[{0}, {0}]", item.example),
-            item.choices, item.limits};
+    // Without a name an item is one of the words of `choices`.
+    return {item.name.empty() ? "list" : fmt::format("list of {}s", item.name),
+            fmt::format("[{0}, {0}]", item.example), item.choices, item.limits};
   }
   static nlohmann::json parse(std::string_view flag, const KeyOptions& options) {
     if (flag.starts_with('[')) return toml_or_text(flag);

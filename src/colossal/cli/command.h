@@ -25,6 +25,7 @@ void add_generate(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
 void add_evaluate(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
+void add_config(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 

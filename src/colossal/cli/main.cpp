@@ -1,4 +1,4 @@
-// colossal: trains, plans, generates, serves, evaluates, checks, launches. See command.h for exit
+// colossal: the list of its subcommands, and what becomes of an error. See command.h for exit
 // codes.
 #include <c10/util/Exception.h>
 
@@ -71,8 +71,7 @@ void refuse_empty_numbers(CLI::App& app) {
 int run(int argc, char** argv) {
   int exit_code = kDone;
   CLI::App app(
-      "Colossal trains language models on many ranks in parallel, evaluates them and generates "
-      "text.",
+      "Colossal trains, tunes, evaluates and serves large language models on one rank or many.",
       "colossal");
   app.set_version_flag("--version",
                        fmt::format("colossal {} (build {})", kVersion, build_id().substr(0, 12)));
@@ -85,6 +84,7 @@ int run(int argc, char** argv) {
   add_serve(app, exit_code);
   add_evaluate(app, exit_code);
   add_convert(app, exit_code);
+  add_config(app, exit_code);
   add_check(app, exit_code);
   add_run(app, exit_code);
   refuse_empty_numbers(app);

@@ -1,0 +1,167 @@
+// The reference of run.toml's keys as Markdown: docs/configuration.md is what this prints.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "colossal/booster/run_config.h"
+#include "colossal/cli/command.h"
+#include "colossal/cli/inference_arguments.h"
+#include "colossal/tune/tune_config.h"
+
+namespace colossal::cli {
+namespace {
+
+using KeyHelp = ConfigSchema::KeyHelp;
+
+constexpr char kIntroduction[] =
+    R"(<!-- Made by `build/colossal config > docs/configuration.md`, which a test compares. -->
+# Configuration
+
+A run is described by a TOML file of the keys on this page; a model and `data.train` are enough. Every key is
+also a flag, `--section.key=value`, which wins over the file. An unknown key or a wrong value is refused before
+the run starts, with the nearest key or the values that work. Sizes are written `"12GiB"`, durations `"300s"`.
+
+All ranks of a job must have the same values, but for keys marked *by rank*, which may differ.
+)";
+
+// The key's text as a cell of a table: what Markdown would take for its own is escaped.
+std::string cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find_first_of("|*<", at)) != std::string::npos; at += 2) {
+    text.insert(at, "\\");
+  }
+  return text;
+}
+
+std::string name_of(const KeyHelp& key) {
+  return key.key.substr(key.key.find('.') + 1);
+}
+
+std::string default_of(const KeyHelp& key) {
+  return key.default_value.empty() ? key.left_out : fmt::format("`{}`", key.default_value);
+}
+
+std::string row(const KeyHelp& key, const std::string& name) {
+  return fmt::format("| `{}` | {} | {}{} | {} |\n", name, cell(default_of(key)), cell(key.values),
+                     key.per_rank ? "; *by rank*" : "", cell(key.text));
+}
+
+std::string tables(const ConfigSchema& schema) {
+  std::string text;
+  for (const std::string& section : schema.sections()) {
+    text += fmt::format("\n## [{}]\n\n| key | default | values | |\n|---|---|---|---|\n", section);
+    for (const KeyHelp& key : schema.key_helps()) {
+      if (key.key.starts_with(section + ".")) text += row(key, name_of(key));
+    }
+    const std::string more = schema.open_section_help(section);
+    if (!more.empty()) text += fmt::format("| ... | | | {} |\n", cell(more));
+  }
+  return text;
+}
+
+// The keys of a tuning method that `others` does not have in the same words.
+struct MethodKeys {
+  std::vector<std::string> methods;
+  KeyHelp key;
+};
+
+std::vector<KeyHelp> helps_of(tune::Method method) {
+  RunConfig run;
+  tune::TuneConfig config;
+  ConfigSchema schema;
+  tune::set_defaults(method, run, config);
+  tune::describe(schema, method, config);
+  describe(schema, run);
+  return schema.key_helps();
+}
+
+bool same_key(const KeyHelp& a, const KeyHelp& b) {
+  return a.key == b.key && a.text == b.text && a.values == b.values &&
+         a.default_value == b.default_value && a.left_out == b.left_out;
+}
+
+const KeyHelp* find(const std::vector<KeyHelp>& keys, const std::string& name) {
+  const auto found = std::ranges::find(keys, name, &KeyHelp::key);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+// One row for all methods that say the same of a key.
+std::string tuning_keys(const std::vector<KeyHelp>& of_training) {
+  std::vector<MethodKeys> rows;
+  for (const auto& [name, method] : tune::method_names()) {
+    for (const KeyHelp& key : helps_of(method)) {
+      if (find(of_training, key.key)) continue;
+      const auto found = std::ranges::find_if(
+          rows, [&](const MethodKeys& each) { return same_key(each.key, key); });
+      if (found == rows.end()) {
+        rows.push_back({{name}, key});
+      } else {
+        found->methods.push_back(name);
+      }
+    }
+  }
+  std::ranges::stable_sort(rows, {}, [](const MethodKeys& each) { return each.key.key; });
+  std::string text = "\n| key | methods | default | values | |\n|---|---|---|---|---|\n";
+  const std::size_t all = tune::method_names().size();
+  for (const MethodKeys& each : rows) {
+    const std::string methods =
+        each.methods.size() == all ? "all" : fmt::format("{}", fmt::join(each.methods, ", "));
+    text += fmt::format("| `{}` | {} ", each.key.key, methods) +
+            row(each.key, "").substr(std::string("| `` ").size());
+  }
+  return text;
+}
+
+// A table of the keys whose default a method changes.
+std::string tuning_defaults(const std::vector<KeyHelp>& of_training) {
+  std::string head = "\n| key | `train`", rule = "|---|---", text;
+  std::vector<std::vector<KeyHelp>> methods;
+  for (const auto& [name, method] : tune::method_names()) {
+    methods.push_back(helps_of(method));
+    head += fmt::format(" | `{}`", name);
+    rule += "|---";
+  }
+  for (const KeyHelp& key : of_training) {
+    std::string cells;
+    bool changed = false;
+    for (const std::vector<KeyHelp>& keys : methods) {
+      const KeyHelp* its = find(keys, key.key);
+      changed = changed || !same_key(*its, key);
+      cells += fmt::format(" | {}", cell(default_of(*its)));
+    }
+    if (changed) text += fmt::format("| `{}` | {}{} |\n", key.key, cell(default_of(key)), cells);
+  }
+  return head + " |\n" + rule + "|\n" + text;
+}
+
+std::string configuration_page() {
+  RunConfig run;
+  ConfigSchema training;
+  describe(training, run);
+  InferenceConfig inference;
+  ConfigSchema of_inference;
+  describe(of_inference, inference);
+  const std::vector<KeyHelp> keys = training.key_helps();
+  std::string text = kIntroduction + tables(training);
+  text += "\n## Keys of `colossal tune METHOD` beside these\n" + tuning_keys(keys);
+  text +=
+      "\nThese keys have other defaults with a method than with `train`:\n" + tuning_defaults(keys);
+  text +=
+      "\n## Keys of `generate`, `serve` and `evaluate`\n\nThey are flags only.\n\n"
+      "| key | default | values | |\n|---|---|---|---|\n";
+  for (const KeyHelp& key : of_inference.key_helps()) text += row(key, key.key);
+  return text;
+}
+
+}  // namespace
+
+void add_config(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand(
+      "config", "Print the reference of all keys of run.toml as Markdown (docs/configuration.md)");
+  command->callback([] { fmt::print("{}", configuration_page()); });
+}
+
+}  // namespace colossal::cli

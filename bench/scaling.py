@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How step time and memory grow with model size, sequence length and batch, through `colossal train`,
-against ideal lines. Writes OUT/scaling.md (a fragment for docs/performance.md) and its plots, *.svg.
+against ideal lines. Writes OUT/scaling.md (a fragment for bench/results/growth.md) and its plots, *.svg.
 See README.md.
 
   bench/scaling.py --out DIR [--rounds 3] [--sweeps size,sequence,batch] [--dtype auto] [--ranks 1]

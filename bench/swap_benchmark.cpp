@@ -23,19 +23,19 @@ namespace colossal::io {
 namespace {
 
 // A chunk of the memory manager, and as many as it moves ahead.
-constexpr int64_t kSlab = int64_t{16} << 20;
-constexpr int64_t kNumSlabs = 6;
+constexpr int64_t kBuffer = int64_t{16} << 20;
+constexpr int64_t kNumBuffers = 6;
 
-class Slabs {
+class Buffers {
  public:
-  explicit Slabs(PageSize pages) : memory_(kSlab * kNumSlabs, pages) {
+  explicit Buffers(PageSize pages) : memory_(kBuffer * kNumBuffers, pages) {
     uint32_t value = 0;
     for (std::byte& byte : memory_.bytes())
       byte = static_cast<std::byte>(value++ * 2654435761U >> 16);
   }
-  std::span<std::byte> operator[](int64_t slab) const {
-    return memory_.bytes().subspan(static_cast<size_t>(slab % kNumSlabs * kSlab),
-                                   static_cast<size_t>(kSlab));
+  std::span<std::byte> operator[](int64_t buffer) const {
+    return memory_.bytes().subspan(static_cast<size_t>(buffer % kNumBuffers * kBuffer),
+                                   static_cast<size_t>(kBuffer));
   }
 
  private:
@@ -61,14 +61,14 @@ class Products {
 };
 
 // Bytes a second, in 1e9.
-double measure(SwapFile& file, const Slabs& slabs, const std::string& what) {
-  std::vector<SwapFile::Transfer> transfers(kNumSlabs);
+double measure(SwapFile& file, const Buffers& buffers, const std::string& what) {
+  std::vector<SwapFile::Transfer> transfers(kNumBuffers);
   const auto start = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < file.bytes() / kSlab; ++i) {
-    auto& transfer = transfers[static_cast<size_t>(i % kNumSlabs)];
+  for (int64_t i = 0; i < file.bytes() / kBuffer; ++i) {
+    auto& transfer = transfers[static_cast<size_t>(i % kNumBuffers)];
     file.wait(transfer);
     const bool read = what == "read" || (what == "mixed" && i % 2 == 0);
-    transfer = read ? file.read(i * kSlab, slabs[i]) : file.write(i * kSlab, slabs[i]);
+    transfer = read ? file.read(i * kBuffer, buffers[i]) : file.write(i * kBuffer, buffers[i]);
   }
   for (const auto& transfer : transfers) file.wait(transfer);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -76,17 +76,17 @@ double measure(SwapFile& file, const Slabs& slabs, const std::string& what) {
 }
 
 void run(const char* directory, int64_t bytes, SwapMethod method, PageSize pages) {
-  SwapFile file(directory, bytes / kSlab * kSlab, method);
-  const Slabs slabs(pages);
+  SwapFile file(directory, bytes / kBuffer * kBuffer, method);
+  const Buffers buffers(pages);
   const int depth = file.method().starts_with("threads") ? kTransferThreads : kTransferDepth;
-  const double first = measure(file, slabs, "write");
+  const double first = measure(file, buffers, "write");
   std::cout << fmt::format(R"({{"method": "{}", "block": {}, "depth": {}, "bytes": {}, )"
                            R"("descriptor": {}, "first_write": {:.4f}}})",
                            file.method(), kTransferBlock, depth, file.bytes(), file.descriptor(),
                            first)
             << std::endl;
   for (std::string what; std::getline(std::cin, what);) {
-    std::cout << measure(file, slabs, what) << std::endl;
+    std::cout << measure(file, buffers, what) << std::endl;
   }
 }
 

@@ -11,7 +11,8 @@ import sys
 # Level by level, lowest first; folders of one level do not include each other.
 LEVELS = [
     ["base"],
-    ["io", "text", "report", "ops", "comm"],
+    ["io"],
+    ["text", "report", "ops", "comm"],
     ["nn", "mesh"],
     ["layout"],
     ["parallel"],

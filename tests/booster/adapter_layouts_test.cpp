@@ -5,6 +5,7 @@
 
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
+#include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test::adapter_layouts {
@@ -116,7 +117,7 @@ void expect_parity(const TinyTraining& training) {
     EXPECT_GT(gradient.norm().item<double>(), 0) << name;
   }
   for (const Case& which : cases()) {
-    SCOPED_TRACE(which.name);
+    TRACED_CASE(which.name);
     const TinyTraining there = at_layout(training, which);
     expect_same(train_tiny(there, which.ranks), expected, 1e-9, there);
   }
@@ -195,7 +196,7 @@ TEST(AdapterBytes, OfTensorParallelismEqualTheLaw) {
        4},
       {{.name = "3d8", .ranks = 8, .layout = {.tp = 8, .tensor_mode = TensorMode::three_d}}, 6}};
   for (const auto& [layout, factor] : laws) {
-    SCOPED_TRACE(layout.name);
+    TRACED_CASE(layout.name);
     constexpr int64_t kRank = 8, kProducts = 2 * 4;
     const TinyTraining once = at_layout(unpadded(kRank), layout);
     const TinyTraining twice = at_layout(unpadded(2 * kRank), layout);

@@ -10,6 +10,7 @@
 #include "colossal/io/json.h"
 #include "colossal/models/families.h"
 #include "colossal/models/family.h"
+#include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
 
@@ -82,7 +83,7 @@ TinyTraining training_of(const std::string& family, const Feature& feature) {
 }
 
 void expect_parity(const std::string& family, const Feature& feature) {
-  SCOPED_TRACE(family + ", " + feature.name);
+  TRACED_CASE(family + ", " + feature.name);
   TinyTraining training = training_of(family, feature);
   const TinyResult expected = train_tiny(training, 1);
   training.layout = feature.layout;

@@ -101,7 +101,7 @@ TEST(ForeignModule, SameNumbersAtEveryLayout) {
                                                   {2, 3, 3},
                                                   {3, 3, 1},
                                                   {4, 3, 3}}) {
-    SCOPED_TRACE(fmt::format("{} ranks, stage {}, {} micro-batches", ranks, zero, micro_batches));
+    TRACED_CASE(fmt::format("{} ranks, stage {}, {} micro-batches", ranks, zero, micro_batches));
     const Outcome parallel = train(ranks, zero, micro_batches);
     for (size_t step = 0; step < serial.losses.size(); ++step) {
       EXPECT_NEAR(parallel.losses[step], serial.losses[step], 1e-4 * serial.losses[step]);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test {
@@ -100,7 +101,7 @@ TEST(BytesOfAStep, OfGradientsAndWeightsInPartsEqualTheLaws) {
         training.order_known = true;
         training.chunk_bytes = 1;
         training.window_bytes = 0;
-        SCOPED_TRACE(fmt::format("{} ranks, stage {}, {}", ranks, zero, whole ? "full" : "parts"));
+        TRACED_CASE(fmt::format("{} ranks, stage {}, {}", ranks, zero, whole ? "full" : "parts"));
         const int64_t model_bytes = 8 * total_parameters(training);
         const int64_t others = ranks - 1, micro_batches = training.global_batch / ranks;
         const TinyResult result = train_tiny(training, ranks);
@@ -130,7 +131,7 @@ TEST(BytesOfAStep, OfTablesInBlocksEqualTheLaws) {
       training.chunk_bytes = 1;
       training.window_bytes = 0;
       training.layout.table_rows = training.model.vocabulary / kBlocks;
-      SCOPED_TRACE(fmt::format("{} ranks, stage {}", ranks, zero));
+      TRACED_CASE(fmt::format("{} ranks, stage {}", ranks, zero));
       const TinyResult result = train_tiny(training, ranks);
       const int64_t others = ranks - 1, micro_batches = training.global_batch / ranks;
       const int64_t model_bytes = 8 * total_parameters(training);
@@ -191,7 +192,7 @@ TEST(BytesOfAStep, OfPipelinesEqualTheLaws) {
         training.layout.pp = pp;
         training.layout.pp_schedule = schedule;
         training.layout.stage_blocks.assign(pp, 1);
-        SCOPED_TRACE(fmt::format("{}, pp {}, dp {}", schedule, pp, dp));
+        TRACED_CASE(fmt::format("{}, pp {}, dp {}", schedule, pp, dp));
         const int64_t micro_batches = training.global_batch / dp / kMicroBatch;
         const int64_t state = 8 * kMicroBatch * training.sequence * training.model.hidden;
         const int64_t table = 8 * training.model.vocabulary * training.model.hidden;

@@ -144,8 +144,8 @@ TEST(ModulePipeline, EqualsTheSerialRunAtEveryLayout) {
     cases.emplace_back(replicas, 4);
   }
   for (const auto& [strategy, rows] : cases) {
-    SCOPED_TRACE(fmt::format("pp {} {}, dp {}, zero {}", strategy.pp, strategy.pp_schedule,
-                             strategy.dp, strategy.zero));
+    TRACED_CASE(fmt::format("pp {} {}, dp {}, zero {}", strategy.pp, strategy.pp_schedule,
+                            strategy.dp, strategy.zero));
     const Outcome parallel = train(strategy, rows);
     for (size_t step = 0; step < serial.losses.size(); ++step) {
       EXPECT_NEAR(parallel.losses[step], serial.losses[step], 1e-9 * serial.losses[step]);

@@ -11,6 +11,7 @@
 #include "tests/support/covering.h"
 #include "tests/support/layout_cases.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test::pipelines {
@@ -282,7 +283,7 @@ TEST(PipelineRuns, InFp32EqualTheSerialRun) {
   for (PipelineCase c :
        {PipelineCase{pipeline("1f1b", 3), 4}, PipelineCase{pipeline("zb-h1", 2), 3},
         PipelineCase{pipeline("zb-v", 2, 2), 4, /*llama=*/true}}) {
-    SCOPED_TRACE(layout_name(c.layout));
+    TRACED_CASE(layout_name(c.layout));
     TinyTraining training = pipeline_training(c);
     training.compute = training.gradient = at::kFloat;
     TinyTraining alone = training;
@@ -312,7 +313,7 @@ TEST(MixedLengths, AreCountedRightAtEveryLayout) {
            {with_blocks(pipeline("1f1b", 3)), 3},
            {with_blocks(pipeline("zb-h1", 3)), 6},
        }) {
-    SCOPED_TRACE(layout_name(layout));
+    TRACED_CASE(layout_name(layout));
     training.layout = layout;
     expect_same(train_tiny(training, ranks), reference, 1e-9, training);
   }

@@ -5,6 +5,7 @@
 
 #include "tests/support/layout_cases.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test::sharding {
@@ -198,7 +199,7 @@ TEST(Sharding, TiersGiveTheSameBits) {
       if (rest == Rest::device) continue;
       layout.rest = rest;
       const TinyResult result = train_tiny(training_of(layout, type), 2);
-      SCOPED_TRACE(name_of({layout, 0}));
+      TRACED_CASE(name_of({layout, 0}));
       EXPECT_EQ(result.losses, on_device.losses);
       EXPECT_EQ(result.grad_norms, on_device.grad_norms);
       for (const auto& [name, weight] : on_device.weights) {

@@ -8,6 +8,7 @@
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
 #include "tests/booster/oracle.h"
+#include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
 
@@ -103,7 +104,7 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
        std::vector<Layout>{{1, 0, 1}, {2, 0, 1}, {3, 1, 1}, {4, 1, 1}, {3, 0, 3}}) {
     training.layout = {.tp = tp, .zero = zero};
     training.micro_batch = ranks == 3 ? 3 : 0;
-    SCOPED_TRACE(fmt::format("{} ranks, tp {}, stage {}", ranks, tp, zero));
+    TRACED_CASE(fmt::format("{} ranks, tp {}, stage {}", ranks, tp, zero));
     training.steps = oracle.steps;
     expect_same(train_tiny(training, ranks), expected, tolerance, training);
     training.steps = 1;
@@ -122,7 +123,7 @@ TEST(TransformersOracle, Fp64) {
 TEST(TransformersOracle, LlamaAndQwen2Fp64) {
   const Oracles oracles({"llama", "llama3", "qwen2"}, at::kDouble, 5, /*eps=*/1e-5);
   for (const Oracle& oracle : oracles.all()) {
-    SCOPED_TRACE(oracle.family);
+    TRACED_CASE(oracle.family);
     expect_logits(oracle, 1e-7);
     expect_like_oracle(oracle, 1e-7);
   }

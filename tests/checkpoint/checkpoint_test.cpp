@@ -167,8 +167,8 @@ TEST(Checkpoint, LoadsAtEveryLayout) {
       train_and_save(engine, context, directory.path());
     });
     for (const Layout& loaded : layouts) {
-      SCOPED_TRACE(fmt::format("saved at dp {} stage {} tp {}, loaded at dp {} stage {} tp {}",
-                               saved.dp, saved.zero, saved.tp, loaded.dp, loaded.zero, loaded.tp));
+      TRACED_CASE(fmt::format("saved at dp {} stage {} tp {}, loaded at dp {} stage {} tp {}",
+                              saved.dp, saved.zero, saved.tp, loaded.dp, loaded.zero, loaded.tp));
       const Contents found = with_engine(loaded, [&](auto& engine, const auto& context) {
         const fs::path found = newest(directory.path(), context);
         EXPECT_EQ(load(found, engine, description()).at("step"), 3);
@@ -216,7 +216,7 @@ TEST(Checkpoint, ARankReadsOnlyTheBytesThatItKeeps) {
   EXPECT_EQ(beside_tensors, in_files);
   for (const Layout& layout : std::vector<Layout>{
            {2, 0}, {3, 1}, {3, 2}, {3, 3}, {1, 0, 2}, {1, 1, 3}, {2, 1, 2}, {2, 3, 3}}) {
-    SCOPED_TRACE(fmt::format("dp {} stage {} tp {}", layout.dp, layout.zero, layout.tp));
+    TRACED_CASE(fmt::format("dp {} stage {} tp {}", layout.dp, layout.zero, layout.tp));
     std::atomic<int64_t> all_read = 0;
     with_engine(layout, [&](auto& engine, const auto& context) {
       int64_t kept = 0;

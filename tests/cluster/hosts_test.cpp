@@ -1,8 +1,10 @@
 // `colossal run --hosts`: a launcher on each of two "hosts".
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
 
 #include "colossal/base/error.h"
 #include "colossal/cluster/run.h"
@@ -212,14 +214,19 @@ TEST(RunOptions, that_cannot_be_are_refused) {
 // Two network namespaces: each launcher finds itself in the list, and nothing is on loopback.
 class NamespacedHosts : public testing::Test {
  protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "makes network namespaces, which needs root";
+    hosts_.emplace();
+  }
+
   std::vector<std::string> launcher(int host, const std::vector<std::string>& behaviour) {
-    return hosts_.on(host) +
+    return hosts_->on(host) +
            std::vector<std::string>{rank_program(),   "run", "-n",          "2", "--hosts",
                                     "10.213.0.[1-2]", "--",  rank_program()} +
            behaviour + std::vector<std::string>{word_};
   }
 
-  NetworkNamespaces hosts_;
+  std::optional<NetworkNamespaces> hosts_;
   const std::string word_ = unique_word();
 };
 
@@ -234,9 +241,9 @@ TEST_F(NamespacedHosts, listen_only_at_the_listed_address) {
   TestProcess a(launcher(0, {"sleep"})), b(launcher(1, {"sleep"}));
   ASSERT_TRUE(a.writes("sleeps", 2));
   ASSERT_TRUE(b.writes("sleeps", 2));
-  EXPECT_THAT(run_command(hosts_.on(0) + std::vector<std::string>{"ss", "-Hltn"}),
+  EXPECT_THAT(run_command(hosts_->on(0) + std::vector<std::string>{"ss", "-Hltn"}),
               ContainsRegex("^LISTEN +[0-9]+ +[0-9]+ +10.213.0.1:[0-9]+ +0.0.0.0:\\*[ \n]*$"));
-  EXPECT_EQ(run_command(hosts_.on(1) + std::vector<std::string>{"ss", "-Hltn"}), "");
+  EXPECT_EQ(run_command(hosts_->on(1) + std::vector<std::string>{"ss", "-Hltn"}), "");
   kill(a.pid(), SIGTERM);
   EXPECT_EQ(a.wait(), 128 + SIGTERM);
   EXPECT_EQ(b.wait(), 128 + SIGTERM);
@@ -255,7 +262,7 @@ TEST_F(NamespacedHosts, a_cut_cable_is_noticed_on_both_sides) {
   TestProcess a(launcher(0, {"sleep"})), b(launcher(1, {"sleep"}));
   ASSERT_TRUE(a.writes("sleeps", 2));
   ASSERT_TRUE(b.writes("sleeps", 2));
-  hosts_.cut_cable();
+  hosts_->cut_cable();
   EXPECT_EQ(a.wait(8s), 3);
   EXPECT_EQ(b.wait(8s), 3);
   EXPECT_THAT(a.output(), HasSubstr("host 10.213.0.2 (ranks 2 to 3) was lost"));

@@ -18,7 +18,7 @@ constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kLong};
 class Contract : public testing::TestWithParam<Setting> {
  protected:
   int n() const { return GetParam().size; }
-  // Several slabs of each rank's part in fp32, and a last one that is not full.
+  // Several buffers of each rank's part in fp32, and a last one that is not full.
   int64_t large() const { return n() * 300'000 + 7; }
   void run(const Body& body) const { comm::run(GetParam(), body); }
 
@@ -66,6 +66,37 @@ class Contract : public testing::TestWithParam<Setting> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Backends, Contract, testing::ValuesIn(all_settings()),
+                         testing::PrintToStringParamName());
+
+auto settings_where(bool (*wanted)(const Setting&)) {
+  std::vector<Setting> settings = all_settings();
+  std::erase_if(settings, [&](const Setting& setting) { return !wanted(setting); });
+  return testing::ValuesIn(settings);
+}
+
+// The same for what needs several ranks, three, three or four, or more than one group of a world.
+class ContractOfSeveral : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Backends, ContractOfSeveral,
+                         settings_where([](const Setting& setting) { return setting.size > 1; }),
+                         testing::PrintToStringParamName());
+class ContractOfThree : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Backends, ContractOfThree,
+                         settings_where([](const Setting& setting) { return setting.size == 3; }),
+                         testing::PrintToStringParamName());
+class ContractOfThreeOrFour : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Backends, ContractOfThreeOrFour,
+                         settings_where([](const Setting& setting) {
+                           return setting.size == 3 || setting.size == 4;
+                         }),
+                         testing::PrintToStringParamName());
+class ContractOfThreeOrMore : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Backends, ContractOfThreeOrMore,
+                         settings_where([](const Setting& setting) { return setting.size > 2; }),
+                         testing::PrintToStringParamName());
+class ContractOfGroups : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Backends, ContractOfGroups, settings_where([](const Setting& setting) {
+                           return setting.backend != "messages";  // its test world has one group
+                         }),
                          testing::PrintToStringParamName());
 
 TEST_P(Contract, AllReduceSumsInRankOrder) {
@@ -240,8 +271,7 @@ TEST_P(Contract, RanksMayBeCallsAheadOfABroadcast) {
   });
 }
 
-TEST_P(Contract, SendsArriveInOrder) {
-  if (n() == 1) return;
+TEST_P(ContractOfSeveral, SendsArriveInOrder) {
   run([&](World&, const Group& group) {
     const auto message = [](int i) { return values(i, i == 1 ? 300'000 : 7, at::kFloat); };
     const int last = n() - 1;
@@ -268,7 +298,6 @@ TEST_P(Contract, GatherBytes) {
     const auto gathered = gather_bytes(text(group.rank()), group, Reason::control);
     ASSERT_EQ(std::ssize(gathered), n());
     for (int rank = 0; rank < n(); ++rank) EXPECT_EQ(gathered[rank], text(rank));
-    if (n() == 1) return;
     const int64_t bytes = (n() - 1) * (8 + std::ssize(text(group.rank())));
     expect_booked_together(group, Reason::control, bytes, 0, /*calls=*/2);
   });
@@ -310,8 +339,7 @@ TEST_P(Contract, AsynchronousReduceScatterThenAllGather) {
   });
 }
 
-TEST_P(Contract, GroupsDoNotDisturbEachOther) {
-  if (GetParam().backend == "mail") return;  // its test world has one group of the same ranks
+TEST_P(ContractOfGroups, GroupsDoNotDisturbEachOther) {
   run([&](World& world, const Group& dp) {
     const Group tp = world.group("tp", dp.ranks());
     const at::Tensor a = values(dp.rank(), 5000, at::kFloat, 1);
@@ -335,8 +363,7 @@ TEST_P(Contract, GroupsDoNotDisturbEachOther) {
   });
 }
 
-TEST_P(Contract, SubgroupsOfAMesh) {
-  if (n() < 3) return;
+TEST_P(ContractOfThreeOrMore, SubgroupsOfAMesh) {
   run([&](World& world, const Group& all) {
     // Even and odd ranks; in reverse order, so that group ranks are not global ranks.
     std::vector<int> ranks;
@@ -376,8 +403,7 @@ float order_sensitive_sum(World& world, const Group& group) {
   return tensor[4].item<float>();
 }
 
-TEST_P(Contract, TheOrderOfASumIsThatOfTheRanks) {
-  if (n() < 3 || n() > 4) return;
+TEST_P(ContractOfThreeOrFour, TheOrderOfASumIsThatOfTheRanks) {
   float expected = n() == 3 ? (1e8f + 1) - 1e8f : ((1e8f + 1) - 1e8f) + 1;
   if (GetParam().host_letters == "abab") expected = (1e8f - 1e8f) + (1.f + 1);
   run([&](World& world, const Group& group) {
@@ -386,8 +412,7 @@ TEST_P(Contract, TheOrderOfASumIsThatOfTheRanks) {
 }
 
 // The test above can fail: a group that adds in another order gives another sum.
-TEST_P(Contract, AnotherOrderWouldBeSeen) {
-  if (n() != 3) return;
+TEST_P(ContractOfThree, AnotherOrderWouldBeSeen) {
   run([&](World& world, const Group&) {
     EXPECT_EQ(order_sensitive_sum(world, world.group("tp", {0, 2, 1})), 1);
   });

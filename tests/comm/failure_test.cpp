@@ -2,6 +2,7 @@
 // the axis and the operation.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -89,6 +90,18 @@ INSTANTIATE_TEST_SUITE_P(Backends, Failure,
                                          Setting{"shm", 3, "aba"}),
                          testing::PrintToStringParamName());
 
+// Over several hosts these fail as over the two backends, and a second more.
+class FailureOnOneHost : public Failure {};
+INSTANTIATE_TEST_SUITE_P(Backends, FailureOnOneHost,
+                         testing::Values(Setting{"local", 3}, Setting{"gloo", 3},
+                                         Setting{"shm", 3}),
+                         testing::PrintToStringParamName());
+
+// Through memory, all members of a group notice a loss at once.
+class FailureOverTcp : public Failure {};
+INSTANTIATE_TEST_SUITE_P(Backends, FailureOverTcp, testing::Values(Setting{"gloo", 3}),
+                         testing::PrintToStringParamName());
+
 TEST_P(Failure, ATimeoutNamesWhoCalledWhatAndWhoDidNotArrive) {
   Countdown others_failed(2);
   run(
@@ -109,8 +122,7 @@ TEST_P(Failure, ATimeoutNamesWhoCalledWhatAndWhoDidNotArrive) {
       short_timeout());
 }
 
-TEST_P(Failure, WhoComesTooLateLearnsIt) {
-  if (on_several_hosts()) return;  // as over its two backends, and a second more
+TEST_P(FailureOnOneHost, WhoComesTooLateLearnsIt) {
   Countdown others_failed(2);
   run(
       [&](World&, const Group& group) {
@@ -126,8 +138,7 @@ TEST_P(Failure, WhoComesTooLateLearnsIt) {
       short_timeout());
 }
 
-TEST_P(Failure, AfterAFailureLaterCallsFailAtOnce) {
-  if (on_several_hosts()) return;  // as over its two backends, and a second more
+TEST_P(FailureOnOneHost, AfterAFailureLaterCallsFailAtOnce) {
   Countdown others_failed(2);
   run(
       [&](World&, const Group& group) {
@@ -142,8 +153,7 @@ TEST_P(Failure, AfterAFailureLaterCallsFailAtOnce) {
       short_timeout());
 }
 
-TEST_P(Failure, ASendNobodyReceivesTimesOut) {
-  if (on_several_hosts()) return;  // as over its two backends, and a second more
+TEST_P(FailureOnOneHost, ASendNobodyReceivesTimesOut) {
   Countdown sender_failed(1);
   run(
       [&](World&, const Group& group) {
@@ -157,8 +167,7 @@ TEST_P(Failure, ASendNobodyReceivesTimesOut) {
       short_timeout());
 }
 
-TEST_P(Failure, AReceiveWithoutASendTimesOut) {
-  if (on_several_hosts()) return;  // as over its two backends, and a second more
+TEST_P(FailureOnOneHost, AReceiveWithoutASendTimesOut) {
   Countdown receiver_failed(1);
   run(
       [&](World&, const Group& group) {
@@ -197,8 +206,7 @@ TEST_P(Failure, AnAbortEndsTheOwnCallWithItsReasonAndThePeersWithTheLoss) {
 }
 
 // Rank 2 leaves without a word; rank 1 notices, and rank 0 learns from it who was the first.
-TEST_P(Failure, TheFirstRankLostIsNamedAlsoByThoseWhoWaitForAnother) {
-  if (!is("gloo")) return;  // through memory, all members of a group notice a loss at once
+TEST_P(FailureOverTcp, TheFirstRankLostIsNamedAlsoByThoseWhoWaitForAnother) {
   Countdown noticed(1);
   run([&](World&, const Group& group) {
     if (group.rank() == 2) return;  // ends its world: its connections close
@@ -215,8 +223,7 @@ TEST_P(Failure, TheFirstRankLostIsNamedAlsoByThoseWhoWaitForAnother) {
   });
 }
 
-TEST_P(Failure, AnAsynchronousCallThrowsWhereItIsWaitedFor) {
-  if (on_several_hosts()) return;  // as over its two backends, and a second more
+TEST_P(FailureOnOneHost, AnAsynchronousCallThrowsWhereItIsWaitedFor) {
   Countdown others_failed(2);
   run(
       [&](World&, const Group& group) {
@@ -248,7 +255,7 @@ class Mismatch : public Failure {
 };
 
 INSTANTIATE_TEST_SUITE_P(Backends, Mismatch,
-                         testing::Values(Setting{"local", 3}, Setting{"mail", 3},
+                         testing::Values(Setting{"local", 3}, Setting{"messages", 3},
                                          Setting{"gloo", 2}, Setting{"shm", 3},
                                          Setting{"shm", 3, "aab"}, Setting{"shm", 3, "aba"}),
                          testing::PrintToStringParamName());
@@ -365,6 +372,20 @@ TEST(RunRanks, OthersLearnWhoThrew) {
                                }),
                std::runtime_error);
   EXPECT_EQ(message, "rank 0 of 2 on axis \"dp\": barrier lost rank 1: boom");
+}
+
+TEST(RunRanks, AFailureOfARankNamesTheCase) {
+  testing::TestPartResultArray failures;
+  {
+    const testing::ScopedFakeTestPartResultReporter catcher(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &failures);
+    TRACED_CASE("the outer case");
+    TRACED_CASE("zero 3");
+    test::run_ranks(2, [](World& world) { EXPECT_EQ(world.rank(), 0); });
+  }
+  ASSERT_EQ(failures.size(), 1);
+  EXPECT_THAT(failures.GetTestPartResult(0).message(),
+              AllOf(HasSubstr("the outer case"), HasSubstr("zero 3")));
 }
 
 TEST(RunRanks, EightRanksTakeLittleTime) {

@@ -10,7 +10,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/comm/hierarchical_backend.h"
-#include "colossal/comm/local_mail.h"
+#include "colossal/comm/local_messages.h"
 #include "tests/comm/settings.h"
 #include "tests/support/rank_processes.h"
 
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Setting setting(const std::string& host_letters) {
-  return {.backend = "mail",
+  return {.backend = "messages",
           .size = static_cast<int>(host_letters.size()),
           .host_letters = host_letters};
 }
@@ -63,16 +63,18 @@ std::vector<int64_t> bytes_between_hosts(const std::string& host_letters,
   std::vector<int64_t> bytes(n);
   test::run_ranks(n, [&](World& thread) {
     const int rank = thread.rank(), host = hosts.host[rank];
-    const auto mail = [&](std::vector<int> ranks, int own, std::shared_ptr<LocalBoard> board) {
-      return std::make_shared<MailBackend>(Membership{"dp", std::move(ranks), own},
-                                           std::make_shared<Ledger>(), test::kRankTimeout, board);
+    const auto message_backend = [&](std::vector<int> ranks, int own,
+                                     std::shared_ptr<LocalBoard> board) {
+      return std::make_shared<MessageBackend>(Membership{"dp", std::move(ranks), own},
+                                              std::make_shared<Ledger>(), test::kRankTimeout,
+                                              board);
     };
     const bool alone = hosts.members[host].size() == 1;
     const auto ledger = std::make_shared<Ledger>();
     HierarchicalBackend backend(
         {"dp", all, rank}, ledger, test::kRankTimeout, hosts,
-        alone ? nullptr : mail(hosts.members[host], hosts.place[rank], boards[host]),
-        mail(all, rank, everybody));
+        alone ? nullptr : message_backend(hosts.members[host], hosts.place[rank], boards[host]),
+        message_backend(all, rank, everybody));
     collective(backend);
     bytes[rank] = ledger->by_axis()["dp"].wire_bytes;
   });

@@ -9,7 +9,7 @@
 
 #include "colossal/comm/group_impl.h"
 #include "colossal/comm/hierarchical_backend.h"
-#include "colossal/comm/local_mail.h"
+#include "colossal/comm/local_messages.h"
 
 namespace colossal::comm {
 namespace {
@@ -17,15 +17,15 @@ namespace {
 using Boards = std::map<std::vector<int>, std::shared_ptr<LocalBoard>>;
 
 // One group of the same ranks, at most.
-class MailWorld final : public World {
+class MessageWorld final : public World {
  public:
-  MailWorld(int rank, const Setting& setting, std::chrono::milliseconds timeout, Boards& boards,
-            std::mutex& mutex)
+  MessageWorld(int rank, const Setting& setting, std::chrono::milliseconds timeout, Boards& boards,
+               std::mutex& mutex)
       : rank_(rank), setting_(setting), timeout_(timeout), boards_(boards), mutex_(mutex) {}
 
   int rank() const override { return rank_; }
   int size() const override { return setting_.size; }
-  const char* backend() const override { return "mail"; }
+  const char* backend() const override { return "messages"; }
 
   Group group(const std::string& axis, const std::vector<int>& ranks) override {
     const Membership membership = membership_of(*this, axis, ranks);
@@ -35,7 +35,8 @@ class MailWorld final : public World {
         for (int rank : ranks) of_group.host_letters += setting_.host_letters[rank];
       }
       const Hosts hosts = of_group.hosts();
-      return hosts.size() == 1 ? mail(membership) : hierarchical_over_mail(membership, hosts);
+      return hosts.size() == 1 ? message_backend(membership)
+                               : hierarchical_over_messages(membership, hosts);
     });
   }
 
@@ -49,22 +50,22 @@ class MailWorld final : public World {
   }
 
  private:
-  std::shared_ptr<MailBackend> mail(const Membership& membership) {
+  std::shared_ptr<MessageBackend> message_backend(const Membership& membership) {
     const std::lock_guard lock(mutex_);
     auto& board = boards_[membership.ranks];
     if (!board) board = std::make_shared<LocalBoard>(membership.ranks);
-    return std::make_shared<MailBackend>(membership, ledger_, timeout_, board);
+    return std::make_shared<MessageBackend>(membership, ledger_, timeout_, board);
   }
 
-  std::shared_ptr<Backend> hierarchical_over_mail(const Membership& membership,
-                                                  const Hosts& hosts) {
+  std::shared_ptr<Backend> hierarchical_over_messages(const Membership& membership,
+                                                      const Hosts& hosts) {
     Membership here{.axis = membership.axis, .rank = hosts.place[membership.rank]};
     for (int member : hosts.members[hosts.host[membership.rank]]) {
       here.ranks.push_back(membership.ranks[member]);
     }
     return std::make_shared<HierarchicalBackend>(membership, ledger_, timeout_, hosts,
-                                                 here.size() > 1 ? mail(here) : nullptr,
-                                                 mail(membership));
+                                                 here.size() > 1 ? message_backend(here) : nullptr,
+                                                 message_backend(membership));
   }
 
   int rank_;
@@ -74,12 +75,12 @@ class MailWorld final : public World {
   std::mutex& mutex_;
 };
 
-void run_ranks_over_mail(const Setting& setting, const test::RankBody& body,
-                         std::chrono::milliseconds timeout) {
+void run_ranks_over_messages(const Setting& setting, const test::RankBody& body,
+                             std::chrono::milliseconds timeout) {
   Boards boards;
   std::mutex mutex;
   test::run_ranks(setting.size, [&](World& thread) {
-    MailWorld world(thread.rank(), setting, timeout, boards, mutex);
+    MessageWorld world(thread.rank(), setting, timeout, boards, mutex);
     try {
       body(world);
     } catch (const std::exception& error) {
@@ -113,18 +114,31 @@ void run(const Setting& setting, const Body& body, std::chrono::milliseconds tim
     test::run_ranks_on(hosts, with_group, timeout);
   } else if (setting.backend == "gloo" || setting.backend == "shm") {
     test::run_ranks_over(setting.backend, setting.size, with_group, timeout);
-  } else if (setting.backend == "mail") {
-    run_ranks_over_mail(setting, with_group, timeout);
+  } else if (setting.backend == "messages") {
+    run_ranks_over_messages(setting, with_group, timeout);
   } else {
     test::run_ranks(setting.size, with_group, timeout);
   }
 }
 
 std::vector<Setting> all_settings() {
-  return {{"local", 1},         {"local", 2},      {"local", 3}, {"local", 4}, {"local", 8},
-          {"mail", 2},          {"mail", 3},       {"mail", 4},  {"gloo", 2},  {"gloo", 3},
-          {"shm", 2},           {"shm", 3},        {"shm", 4},   {"shm", 8},   {"mail", 4, "aaab"},
-          {"mail", 5, "abcac"}, {"shm", 4, "abab"}};
+  return {{"local", 1},
+          {"local", 2},
+          {"local", 3},
+          {"local", 4},
+          {"local", 8},
+          {"messages", 2},
+          {"messages", 3},
+          {"messages", 4},
+          {"gloo", 2},
+          {"gloo", 3},
+          {"shm", 2},
+          {"shm", 3},
+          {"shm", 4},
+          {"shm", 8},
+          {"messages", 4, "aaab"},
+          {"messages", 5, "abcac"},
+          {"shm", 4, "abab"}};
 }
 
 at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt) {

@@ -15,11 +15,11 @@
 namespace colossal::comm {
 
 struct Setting {
-  std::string backend;  // "local"; "mail": every collective as messages through memory; "gloo";
+  std::string backend;  // "local"; "messages": every collective as messages through memory; "gloo";
                         // "shm"
   int size = 1;
-  // A letter for each rank's host; empty: all are on one. Of "mail" and "shm", which are then what
-  // joins the ranks of a host, and "mail" and "gloo" the hosts.
+  // A letter for each rank's host; empty: all are on one. Of "messages" and "shm", which are then
+  // what joins the ranks of a host, and "messages" and "gloo" the hosts.
   std::string host_letters = "";
 
   Hosts hosts() const;

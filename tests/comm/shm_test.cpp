@@ -218,8 +218,8 @@ TEST(Shm, ARankWritesAheadOfItsPeer) {
           },
           [&](int64_t round, const ShmBoard::Slots& slots) {
             if (rank == 0 && round == 0) {
-              const Deadline patience(timeout / 4);
-              while (written_by_other[call] < ShmBoard::kSlots && !patience.passed()) {
+              const Deadline spinning(timeout / 4);
+              while (written_by_other[call] < ShmBoard::kSlots && !spinning.passed()) {
                 std::this_thread::yield();
               }
               std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -61,6 +61,7 @@ class TwoHosts(EndToEndTest):
 
     def setUp(self):
         super().setUp()
+        self.need_root("makes network namespaces")
         tag = os.getpid() % 100000
         self.hosts = [f"colossal-{tag}-{i}" for i in range(2)]
         self.addresses = ["10.99.7.1", "10.99.7.2"]

@@ -16,6 +16,7 @@ LARGER = ["--model.n_embd=256", "--model.n_layer=4", "--model.n_head=4", "--prec
 class Network(EndToEndTest):
     def setUp(self):
         super().setUp()
+        self.need_root("makes a network namespace")
         self.namespace = f"colossal-{os.getpid()}"
         subprocess.run(["ip", "netns", "add", self.namespace], check=True)
         self.addCleanup(subprocess.run, ["ip", "netns", "delete", self.namespace], check=True)

@@ -174,6 +174,7 @@ class Proofs(RunFoldersTest):
 
     def test_a_folder_that_hosts_do_not_share(self):
         """Rank 1 has a file system of its own in that place."""
+        self.need_root("mounts a file system")
         folder = self.directory / "apart"
         folder.mkdir()
         with socket.socket() as free:

@@ -183,8 +183,8 @@ void check(const std::vector<Redistribution>& redistributions,
     }
   });
   for (size_t i = 0; i < redistributions.size(); ++i) {
-    SCOPED_TRACE(fmt::format("{} to {}", describe(redistributions[i].forward.from()),
-                             describe(redistributions[i].forward.to())));
+    TRACED_CASE(fmt::format("{} to {}", describe(redistributions[i].forward.from()),
+                            describe(redistributions[i].forward.to())));
     expect_serial(results[i], redistributions[i], whole(i));
   }
 }
@@ -227,7 +227,7 @@ TEST(Redistribute, ZigzagAndUnits) {
 
 TEST(Redistribute, OverRealTransports) {
   for (const char* backend : {"shm", "gloo"}) {
-    SCOPED_TRACE(backend);
+    TRACED_CASE(backend);
     check(
         pairs_of(all_layouts(grid_of({2, 2}), dims_of({3, 5})), 0.1),
         [&](int ranks, const test::RankBody& body) { test::run_ranks_over(backend, ranks, body); });

@@ -63,7 +63,7 @@ TEST(ChunkEngine, UnusedParametersStayUntouched) {
   options.chunk_bytes = 256;  // a chunk for each
   options.window_bytes = 0;
   for (int zero : {0, 1, 2, 3}) {
-    SCOPED_TRACE(zero);
+    TRACED_CASE(zero);
     Weights before, after;
     test::run_ranks(3, [&](comm::World& world) {
       const ParallelContext context(world, Strategy{.dp = 3, .zero = zero});
@@ -176,7 +176,7 @@ TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
   const auto optimizer = optim::make_optimizer({});
   test::run_ranks(2, [&](comm::World& world) {
     for (int zero : {0, 1, 2, 3}) {
-      SCOPED_TRACE(zero);
+      TRACED_CASE(zero);
       MemoryLedger ledger;
       const MemoryScope scope{ledger, at::kCPU};
       const ParallelContext context(world, Strategy{.dp = 2, .zero = zero});

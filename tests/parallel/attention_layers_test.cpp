@@ -112,7 +112,7 @@ int heads_coordinate(const ParallelContext& context) {
 }
 
 void expect_equal_to_serial(const Strategy& given, Kind kind) {
-  SCOPED_TRACE(layout_name(given));
+  TRACED_CASE(layout_name(given));
   Strategy strategy = given;
   strategy.key_value_replicas = key_value_replicas(kHeads, kKeyHeads, strategy.head_ranks());
   const bool grid = strategy.tensor_mode != TensorMode::one_d;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/parallel/uneven_training.h"
+#include "tests/support/run_ranks.h"
 
 namespace colossal::test::documents_parity {
 namespace {
@@ -36,7 +37,7 @@ void expect_parity(const TinyTraining& training) {
   joined.end_of_document.reset();
   EXPECT_NE(train_tiny(joined, 1).losses, reference.losses);
   for (const Strategy& layout : layouts()) {
-    SCOPED_TRACE(layout_name(layout));
+    TRACED_CASE(layout_name(layout));
     TinyTraining parallel = training;
     parallel.layout = layout;
     if (layout.zero == 3) {

@@ -6,6 +6,7 @@
 #include "colossal/layout/partition.h"
 #include "tests/parallel/uneven_training.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
 
 namespace colossal::test::llama_parity {
 namespace {
@@ -64,7 +65,7 @@ TEST(Llama, Bf16LossesAreNearThoseOfFp64) {
                                      {3, 1, SequenceMode::ring},
                                      {1, 4, SequenceMode::ulysses},
                                      {2, 2, SequenceMode::ring}}) {
-    SCOPED_TRACE(fmt::format("tp {}, sp {}", tp, sp));
+    TRACED_CASE(fmt::format("tp {}, sp {}", tp, sp));
     TinyTraining training = uneven_llama(kHeads, 0, at::kBFloat16);
     training.gradient = at::kFloat;
     training.layout = {.sp = sp, .tp = tp, .sequence_mode = mode};
@@ -97,7 +98,7 @@ int64_t padded(int64_t elements) {
 TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
   for (const int tp : {2, 3, 4}) {
     for (const bool tp_sequence : {false, true}) {
-      SCOPED_TRACE(fmt::format("tp {}, tp_sequence {}", tp, tp_sequence));
+      TRACED_CASE(fmt::format("tp {}, tp_sequence {}", tp, tp_sequence));
       TinyTraining training = uneven_llama(kHeads, 0, at::kDouble);
       training.layout = {.tp = tp, .tp_sequence = tp_sequence};
       training.steps = 1;

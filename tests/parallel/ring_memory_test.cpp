@@ -48,7 +48,7 @@ TEST(RingMemory, SavesItsShareAndHoldsAFewBlocks) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const Bytes serial = measure(nn::make_dense_attention, kSequence, type);
     for (const int ranks : {2, 3, 5}) {
-      SCOPED_TRACE(fmt::format("{} ranks, {}", ranks, c10::toString(type)));
+      TRACED_CASE(fmt::format("{} ranks, {}", ranks, c10::toString(type)));
       run_ranks(ranks, [&](comm::World& world) {
         std::vector<int> all(ranks);
         std::iota(all.begin(), all.end(), 0);

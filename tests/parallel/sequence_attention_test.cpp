@@ -103,7 +103,7 @@ Results run_alone(const Setting& setting) {
 }
 
 void expect_equal_to_whole(SequenceMode mode, int ranks, const Setting& setting) {
-  SCOPED_TRACE(fmt::format("{} ranks, {}", ranks, setting.name()));
+  TRACED_CASE(fmt::format("{} ranks, {}", ranks, setting.name()));
   const double tolerance = setting.type == at::kDouble  ? 1e-13
                            : setting.type == at::kFloat ? 2e-6
                                                         : 1e-2;

@@ -7,6 +7,7 @@
 #include "colossal/layout/zigzag.h"
 #include "tests/parallel/uneven_training.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
 
 namespace colossal::test::sequence_parity {
 namespace {
@@ -86,7 +87,7 @@ TEST(Ring, LongSequencesThatDivideByNothing) {
     training.steps = 2;
     const TinyResult reference = train_tiny(training, 1);
     for (const int sp : {2, 3, 4}) {
-      SCOPED_TRACE(sp);
+      TRACED_CASE(sp);
       training.layout.sp = sp;
       expect_same(train_tiny(training, sp), reference, type == at::kDouble ? 1e-9 : 1e-4, training);
     }
@@ -155,7 +156,7 @@ TEST(Ring, BytesEqualTheLaw) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     for (const int sp : {2, 3, 4}) {
       for (const int tp : {1, 2}) {
-        SCOPED_TRACE(fmt::format("{}, sp {}, tp {}", c10::toString(type), sp, tp));
+        TRACED_CASE(fmt::format("{}, sp {}, tp {}", c10::toString(type), sp, tp));
         TinyTraining training = uneven(0, type);
         training.layout = {.sp = sp, .tp = tp};
         training.steps = 1;

@@ -4,6 +4,7 @@
 
 #include "tests/parallel/uneven_training.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
 
 namespace colossal::test::tensor_1d_parity {
 namespace {
@@ -62,7 +63,7 @@ TEST(Tensor1d, LabelsIgnoredInPartAndAtAll) {
 TEST(Tensor1d, BytesEqualTheLaws) {
   for (const int tp : {2, 3, 4}) {
     for (const bool tp_sequence : {false, true}) {
-      SCOPED_TRACE(fmt::format("tp {}, tp_sequence {}", tp, tp_sequence));
+      TRACED_CASE(fmt::format("tp {}, tp_sequence {}", tp, tp_sequence));
       TinyTraining training = uneven(0, at::kDouble);
       training.layout = {.tp = tp, .tp_sequence = tp_sequence};
       training.steps = 1;

@@ -5,6 +5,7 @@
 #include "colossal/layout/partition.h"
 #include "tests/parallel/uneven_training.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
 
 namespace colossal::test::tensor_grid_parity {
 namespace {
@@ -245,8 +246,8 @@ TEST(TensorGrid, BytesEqualTheLaws) {
         training.layout.tp = mode.q * mode.q * (cube ? mode.q : mode.depth);
         training.steps = 1;
         training.layout.table_rows = global_batch == 5 ? 3 : 0;  // with the short batch, in blocks
-        SCOPED_TRACE(fmt::format("{} q {} depth {} llama {} batch {}", tensor_mode_name(mode.mode),
-                                 mode.q, mode.depth, llama, global_batch));
+        TRACED_CASE(fmt::format("{} q {} depth {} llama {} batch {}", tensor_mode_name(mode.mode),
+                                mode.q, mode.depth, llama, global_batch));
         const TinyResult result = train_tiny(training, training.layout.tp);
         std::map<comm::Reason, int64_t> sent;
         for (const auto& traffic : result.traffic) {

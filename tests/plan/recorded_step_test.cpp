@@ -75,7 +75,7 @@ void expect_same_step(const Layout& layout) {
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     std::ostringstream name;
     name << layout << ", rank " << rank;
-    SCOPED_TRACE(name.str());
+    TRACED_CASE(name.str());
     const RecordedStep dry = plan::record_step(job, rank);
     const RankPlan planned = plan_of(dry, rank), found = plan_of(real[rank], rank);
     EXPECT_EQ(planned.sent, found.sent);
@@ -423,7 +423,7 @@ void expect_some_stand_for_all(const Layout& layout) {
   for (int rank = 0; rank < layout.ranks(); rank += layout.dp) {
     std::ostringstream name;
     name << layout << ", rank " << rank;
-    SCOPED_TRACE(name.str());
+    TRACED_CASE(name.str());
     const RecordedStep some = plan::record_step(job, rank);
     const auto world = comm::dry_world(rank, layout.ranks());
     const RecordedStep all =

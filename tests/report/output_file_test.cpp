@@ -15,11 +15,6 @@ namespace {
 
 using testing::HasSubstr;
 
-size_t num_files(const std::filesystem::path& directory) {
-  const std::filesystem::directory_iterator files(directory);
-  return static_cast<size_t>(std::distance(begin(files), end(files)));
-}
-
 std::string error_of(const auto& action) {
   try {
     action();
@@ -75,24 +70,6 @@ TEST(OutputFile, NamesThePathAndTheReason) {
               HasSubstr("File exists"));
   EXPECT_THAT(error_of([] { OutputFile("/dev/full").write("x"); }),
               HasSubstr("/dev/full: No space left"));
-}
-
-TEST(WriteFileAtomically, ReplacesAndLeavesNothingBehind) {
-  const test::TemporaryDirectory scratch;
-  write_file(scratch / "page", "old, and longer");
-  write_file_atomically(scratch / "page", "new");
-  EXPECT_EQ(read_file(scratch / "page"), "new");
-  EXPECT_EQ(num_files(scratch.path()), 1u);
-}
-
-TEST(WriteFileAtomically, AFailureKeepsWhatWasThere) {
-  const test::TemporaryDirectory scratch;
-  std::filesystem::create_directory(scratch / "page");
-  write_file(scratch / "page/kept", "");
-  EXPECT_THAT(error_of([&] { write_file_atomically(scratch / "page", "new"); }),
-              HasSubstr("cannot replace"));
-  EXPECT_TRUE(std::filesystem::exists(scratch / "page/kept"));
-  EXPECT_EQ(num_files(scratch.path()), 1u);
 }
 
 }  // namespace

@@ -7,10 +7,12 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,6 +22,13 @@
 
 namespace colossal::test {
 namespace {
+
+struct Place {
+  const char* file;
+  int line;
+  std::string what;
+};
+thread_local std::vector<Place> cases;  // of this thread, the innermost last
 
 using WorldMaker = std::function<std::unique_ptr<comm::World>(int rank)>;
 
@@ -84,7 +93,13 @@ void run_threads(int ranks, const WorldMaker& make_world, const RankBody& body) 
   Failures failures;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] { run_rank(rank, make_world, body, failures); });
+    threads.emplace_back([&, rank, traced = cases] {
+      std::deque<TracedCase> traces;
+      for (const Place& place : traced) {
+        traces.emplace_back(place.file, place.line, testing::Message() << place.what);
+      }
+      run_rank(rank, make_world, body, failures);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   failures.rethrow();
@@ -116,6 +131,15 @@ void run_ranks_on(const std::vector<std::string>& hosts, const RankBody& body,
     return comm::shm_world(rendezvous, comm::open_store(rendezvous, timeout), hosts, timeout);
   };
   run_threads(ranks, connect, body);
+}
+
+TracedCase::TracedCase(const char* file, int line, const testing::Message& what)
+    : trace_(file, line, what) {
+  cases.push_back({file, line, what.GetString()});
+}
+
+TracedCase::~TracedCase() {
+  cases.pop_back();
 }
 
 Listener listen_on_loopback() {

@@ -5,7 +5,12 @@
 // A rank that throws aborts its world, so that the others end too. Then the first exception is
 // thrown here, as the same kind of error with the rank in front of the message; a CommError only if
 // no rank threw anything else, since it mostly is the consequence.
+//
+// A failure in a rank says of which case it is where TRACED_CASE stands in place of SCOPED_TRACE,
+// which holds for one thread only.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <chrono>
 #include <functional>
@@ -36,5 +41,21 @@ struct Listener {
 };
 Listener listen_on_loopback();
 comm::Rendezvous rendezvous_at(const Listener& listener, int rank, int ranks);
+
+// While it lives, failures of this thread and of ranks that it runs say `what`.
+class TracedCase {
+ public:
+  TracedCase(const char* file, int line, const testing::Message& what);
+  ~TracedCase();
+  TracedCase(const TracedCase&) = delete;
+  TracedCase& operator=(const TracedCase&) = delete;
+
+ private:
+  testing::ScopedTrace trace_;
+};
+
+#define TRACED_CASE(what)                                                    \
+  const ::colossal::test::TracedCase GTEST_CONCAT_TOKEN_(traced_, __LINE__)( \
+      __FILE__, __LINE__, ::testing::Message() << (what))
 
 }  // namespace colossal::test

@@ -170,7 +170,7 @@ void expect_same(const Case& given) {
   ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
   ASSERT_EQ(found.size(), expected.size());
   for (size_t step = 0; step < expected.size(); ++step) {
-    SCOPED_TRACE(fmt::format("step {}", step + 1));
+    TRACED_CASE(fmt::format("step {}", step + 1));
     expect_near(found[step].loss, expected[step].loss, "loss");
     expect_near(found[step].grad_norm, expected[step].grad_norm, "grad_norm");
     EXPECT_EQ(found[step].tokens, expected[step].tokens);

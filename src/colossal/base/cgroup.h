@@ -1,4 +1,4 @@
-// What the control groups of this process allow it: containers and batch systems set these limits.
+// Reads the limits of this process's control groups, which containers and batch systems set.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@ namespace colossal {
 
 // An empty field: no limit. Of nested groups the tightest limit counts.
 struct CgroupLimits {
-  std::optional<double> cores;               // CPU time per time
-  std::optional<int64_t> memory_bytes;       // may be resident at once
-  std::optional<int64_t> memory_free_bytes;  // of those, not yet used (page cache is free)
+  std::optional<double> cores;          // CPU time per time
+  std::optional<int64_t> memory_bytes;  // may be resident at once
+  std::optional<int64_t>
+      memory_free_bytes;  // of memory_bytes, what is not used yet; page cache counts as free
 };
 
 // Versions 1 and 2. Looks at proc/self/cgroup and sys/fs/cgroup below `root`; what cannot be read

@@ -53,7 +53,8 @@ class ConfigSchema {
   void open_section(std::string section, nlohmann::json* target, std::string help,
                     std::map<std::string, std::string>* places = nullptr);
 
-  // Of two files that give a key the later one counts; a flag wins over both, set before or after.
+  // Where two files give a key, the later file wins. A flag wins over every file, set before or
+  // after.
   void read_file(const std::filesystem::path& path);
   // text: as in --key=text: a number, a word without quotes, a list as "a,b" or as TOML, ... Of two
   // for the same key the last counts.
@@ -61,7 +62,7 @@ class ConfigSchema {
   // "--train.steps=100".
   void set_flag(std::string_view argument);
 
-  // What people are told of a key.
+  // The help of one key.
   struct KeyHelp {
     std::string key;            // "train.steps"
     std::string default_value;  // as TOML; "" where the program finds one
@@ -70,13 +71,13 @@ class ConfigSchema {
     bool per_rank = false;
     std::string text;
   };
-  // By section, in the order of declaration.
+  // Returns all keys, section by section, in the order of declaration.
   std::vector<KeyHelp> key_helps() const;
   const std::vector<std::string>& sections() const { return sections_; }
-  // What an open section takes besides its keys; "" for other sections.
+  // Returns what an open section takes besides its keys; "" for other sections.
   std::string open_section_help(const std::string& section) const;
 
-  // All of this as text, in 100 columns.
+  // Returns the help of all keys as text of 100 columns.
   std::string help() const;
   // The values in force, by section; what was left to the program is null.
   nlohmann::json to_json() const;

@@ -1,9 +1,9 @@
-// What this machine's CPU offers, as far as a kernel's choice depends on it.
+// Tells which instructions this CPU has, as far as the choice of a kernel depends on them.
 #pragma once
 
 namespace colossal {
 
-// In order of width. baseline: what the program as a whole is compiled for.
+// In order of width. `baseline` is what the whole program is compiled for.
 enum class InstructionSet { baseline, avx2, avx512 };
 
 InstructionSet widest_instruction_set();

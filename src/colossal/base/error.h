@@ -43,8 +43,8 @@ class InternalError : public Error {
 
 }  // namespace colossal
 
-// For what no input can break. Prints the condition, the place, and the values given as a format
-// string with arguments: COLOSSAL_CHECK(a == b, "a {} b {}", a, b).
+// Checks an invariant that no input can break. Prints the condition, the place, and the values
+// given as a format string with arguments: COLOSSAL_CHECK(a == b, "a {} b {}", a, b).
 #define COLOSSAL_CHECK(condition, ...)                                                            \
   do {                                                                                            \
     if (!(condition))                                                                             \

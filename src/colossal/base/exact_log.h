@@ -7,8 +7,8 @@
 
 namespace colossal {
 
-// Of a positive, finite, normal number. Relative error: a few 1e-16.
-// x = 2^k * m with m in [1/sqrt(2), sqrt(2)); log m = 2 atanh(s), s = (m-1)/(m+1), by its series.
+// The logarithm of a positive, finite, normal number. Relative error: a few 1e-16. x = 2^k * m with
+// m in [1/sqrt(2), sqrt(2)); log m = 2 atanh(s), s = (m-1)/(m+1), by its series.
 [[gnu::always_inline]] inline double exact_log(double x) {
   const uint64_t bits = __builtin_bit_cast(uint64_t, x);
   const uint64_t shifted = bits - __builtin_bit_cast(uint64_t, 0x1.6a09e667f3bcdp-1);

@@ -1,4 +1,4 @@
-// What this process uses and what the machine has, as Linux's /proc tells it.
+// Reads from Linux's /proc what this process uses and what the machine has.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the system lets a process have: found out before a job starts, where it can be named.
+// Checks, before a job starts, that the system lets a process have the files and threads it needs.
 #pragma once
 
 #include <cstdint>

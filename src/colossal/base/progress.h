@@ -28,9 +28,9 @@ ProgressOutput standard_progress_output();
 
 class ProgressLine {
  public:
-  // done: what is already done at the start (a resumed run); it counts in "412/1,000" but not in
-  // the rate. total 0: unknown, so nothing is said of what is left. plain_every: plain lines come
-  // whenever another so many are done.
+  // `done` is what a resumed run has done already: it counts in "412/1,000" but not in the rate.
+  // With `total` 0 the end is unknown, and the line says nothing of what is left. With
+  // `plain_every` a plain line comes whenever that many more are done.
   ProgressLine(std::string title, int64_t done, int64_t total, std::string unit,
                ProgressOutput output = standard_progress_output(),
                std::optional<int64_t> plain_every = {});
@@ -39,7 +39,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // What else the line shows, given the rate in it: what follows from the rate then goes with it.
+  // Returns what else the line shows. It is given the rate that the line shows, so that figures
+  // derived from the rate agree with it.
   using Extra = std::function<std::string(double per_second)>;
 
   // Cheap enough for each step: most calls write nothing.

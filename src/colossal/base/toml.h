@@ -17,7 +17,7 @@ struct TomlEntry {
   int line = 0;          // from 1
 };
 
-// In the order of the file. A section that holds nothing is an entry too, with an empty object.
+// Returns the entries in the order of the file. An empty section is an entry with an empty object.
 // Throws ConfigError, with file, line and column, for what is not TOML, for dates and times (no key
 // takes one), and for a file that cannot be read.
 std::vector<TomlEntry> read_toml_file(const std::filesystem::path& path);

@@ -16,7 +16,7 @@ struct ByteSize {
   auto operator<=>(const ByteSize&) const = default;
 };
 
-// For reading, rounded to about three digits.
+// Rounds to about three digits, for people to read.
 std::string format_bytes(int64_t bytes);                            // "17 B", "612 MiB", "1.50 GiB"
 std::string format_count(int64_t count);                            // "1,234,567"
 std::string format_duration(std::chrono::duration<double> length);  // "250ms", "4.2s", "1m23s"

@@ -1,5 +1,5 @@
-// What all ranks of a job must have been started with alike. Ranks that differ would train together
-// in silence, each on its own terms, or end in an error about sizes.
+// Collects what all ranks of a job must have been started with alike. Ranks that differ would train
+// together in silence, each on its own terms, or end in an error about sizes.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace colossal {
 
-// For comm::connect(): the build of the program; every key of run.toml but those in which ranks may
-// differ (KeyOptions::per_rank: paths, what a host has, what rank 0 alone writes), with what the
-// job has resolved; the model's config.json, and how much lies in its folder of weights.
+// Returns the settings for comm::connect(): the build of the program; every key of run.toml but
+// those in which ranks may differ (KeyOptions::per_rank: paths, what a host has, what rank 0 alone
+// writes), with what the job has resolved; the model's config.json, and how much lies in its folder
+// of weights.
 comm::Settings common_settings(const Job& job);
 
 // Collective. `here`: what this rank has found in its files, such as a corpus's contents. Throws

@@ -1,4 +1,5 @@
-// What of a micro-batch a rank computes, and what its layers must know of it.
+// Cuts out the part of a micro-batch that a rank computes, and makes the context that its layers
+// need.
 #pragma once
 
 #include <cstdint>

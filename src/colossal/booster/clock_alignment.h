@@ -1,4 +1,4 @@
-// The clocks of ranks on several hosts, related to each other by what they do together.
+// Finds how far the clocks of ranks on several hosts are apart, from barriers that all ranks pass.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace colossal {
 
-// A barrier as a rank's own clock saw it, in seconds.
+// When a rank entered and left a barrier, in seconds of its own clock.
 struct PassedBarrier {
   double entered = 0;
   double left = 0;
@@ -15,18 +15,18 @@ struct PassedBarrier {
 
 double steady_seconds();  // of this host's clock
 
-// Some barriers in a row. Collective.
+// Passes some barriers in a row. Collective.
 std::vector<PassedBarrier> pass_barriers(const comm::Group& group);
 
-// How far the clock of a rank is ahead of that of rank 0, and how wrong that may be.
+// How far a rank's clock is ahead of rank 0's, and the largest error of that, in seconds.
 struct ClockOffset {
   double seconds = 0;
   double uncertainty = 0;
 };
 
-// From the same barriers of all ranks, [ranks][barriers]: no rank leaves one before all have
-// entered it, which bounds each offset from both sides. Where none at all is possible, as on one
-// host, it is taken.
+// Computes each rank's offset from barriers that all ranks passed, [ranks][barriers]. No rank
+// leaves a barrier before all have entered it, which bounds each offset from both sides. If 0 lies
+// within the bounds, as on one host, the offset is 0.
 std::vector<ClockOffset> clock_offsets(const std::vector<std::vector<PassedBarrier>>& of_ranks);
 
 }  // namespace colossal

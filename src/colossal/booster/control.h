@@ -1,5 +1,5 @@
-// The one wait of a step: after the gradients, before the update, all ranks add up what they must
-// agree on, and so decide alike.
+// The control all-reduce, the one wait of a step: after the gradients and before the update all
+// ranks add up what they must agree on, and so decide alike.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ struct ControlMessage {
   double non_finite = 0;      // ranks that saw a loss or gradient that is not finite
   double stop_requested = 0;  // ranks that were asked to stop
   std::vector<double> used;   // for each parameter: ranks that had a gradient for it
-  // By the place of its name among those that the engine was told: sum and count of each metric.
+  // The sum and the count of each metric, in the order of EngineConfig::metrics.
   std::vector<double> metrics;
 };
 

@@ -38,11 +38,12 @@ struct EngineConfig {
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;
   memory::Tiers tiers;
-  // Of a micro-batch, by stage, for weights that are sharded or offloaded: see record_order().
-  // Unknown: the first micro-batch finds it, with all weights gathered.
+  // The order in which a micro-batch uses weights, by stage, if they are sharded or offloaded: see
+  // record_order(). If it is unknown, the first micro-batch finds it, with all weights gathered.
   memory::OrderOfStages order;
   std::vector<std::string> metrics;  // names of all that the loss tells beside itself
-  // Of a pipeline: what schedules go by that have a choice. Without stages, all cost the same.
+  // The costs of a pipeline's stages, by which schedules that have a choice decide. Empty: all
+  // stages cost the same.
   parallel::pipeline::Costs stage_costs;
 };
 
@@ -106,8 +107,8 @@ class Engine {
       const std::function<bool()>& stop_requested = [] { return false; },
       const StagedModel* stages = nullptr);
 
-  // From now on, when training steps carry out what, appended to `times`; null: no more. The
-  // schedule of a step of so many micro-batches.
+  // From now on training steps append to `times` when they carry out each action; null stops that.
+  // training_schedule() returns the schedule of a step of `num_micro_batches`.
   void record_actions(std::vector<TimedAction>* times) { executor_.record(times); }
   void after_each_action(PipelineExecutor::AfterAction call) {
     executor_.after_each_action(std::move(call));

@@ -50,8 +50,8 @@ struct Machine {
   bool bf16_instructions = false;  // of what computes: CPU or GPU
 };
 
-// given_keys: those of `config` that a user has set, where that is known.
-// Throws ConfigError naming the settings that do not go together and the nearest that do.
+// Makes a job of a configuration. `given_keys` are the keys that a user has set, if that is known.
+// Throws ConfigError naming settings that do not go together and the nearest that do.
 Job resolve_job(const RunConfig& config, const Machine& machine,
                 const std::set<std::string>& given_keys = {});
 

@@ -16,7 +16,8 @@ namespace colossal {
 
 // A part of a model that is a chain of such parts.
 struct ModulePart {
-  // Its weights. All ranks make all parts; those of other ranks' stages are let go.
+  // The weights of the part. All ranks make all parts, and then release those of other ranks'
+  // stages.
   std::shared_ptr<torch::nn::Module> module;
   // The part on a micro-batch. state: what the part before has passed on; empty for the first. The
   // last part gives the loss, any other one the state for the next.

@@ -1,5 +1,5 @@
-// What would work instead of a layout that does not: found by trying, each candidate against the
-// whole validation of a job.
+// Finds a layout that works in place of one that does not, by validating the whole job with each
+// candidate.
 #pragma once
 
 #include <functional>

@@ -1,11 +1,12 @@
-// In which order a job's micro-batches read weights, found before it starts.
+// Finds, before a job starts, the order in which its micro-batches read weights.
 #pragma once
 
 #include "colossal/booster/job.h"
 
 namespace colossal {
 
-// By a dry run of rank `rank`'s first micro-batch on meta tensors; the same for all ranks.
+// Runs the first micro-batch of rank `rank` dry, on meta tensors. The result is the same for all
+// ranks.
 memory::OrderOfStages record_order(const Job& job, int rank);
 
 // engine_config(job), with the order where weights go away between uses.

@@ -17,7 +17,8 @@ namespace colossal {
 void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& facts,
                       int64_t sequence_length, int64_t micro_batches, Strategy& strategy);
 
-// Of each stage, in floating-point operations a token: what the zero-bubble schedules go by.
+// Returns each stage's costs in floating-point operations a token, by which schedules that have a
+// choice decide.
 parallel::pipeline::Costs stage_costs(const Strategy& strategy, const models::ModelFacts& facts,
                                       int64_t sequence_length);
 

@@ -1,4 +1,4 @@
-// In which types a run computes, keeps and sends.
+// Resolves the types in which a run computes, keeps and sends.
 #pragma once
 
 #include <ATen/core/Tensor.h>

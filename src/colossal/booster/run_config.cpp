@@ -29,34 +29,32 @@ void describe_model(ConfigSchema& schema, models::ModelRequest& model) {
 
 void describe_data(ConfigSchema& schema, DataConfig& data) {
   schema.add("data.train", &data.train,
-             "Files to learn from: paths or globs, in which ** stands for any subfolders. Files "
-             "that end in .gz or .zst are decompressed.",
+             "The files to learn from: paths or patterns, in which ** matches any subfolders. "
+             "Files that end in .gz or .zst are decompressed.",
              {.per_rank = true});
-  schema.add(
-      "data.weights", &data.weights,
-      "Mix the entries of data.train in these proportions, one number for each: an entry is "
-      "a source of its own, drawn as often as its weight says and begun anew when it is read "
-      "through. Empty: all files are one source.",
-      {.minimum = 0});
-  schema.add(
-      "data.validation", &data.validation,
-      "Files on which the loss is measured, at the end and every train.evaluate_every steps; "
-      "nothing is learned from them.",
-      {.per_rank = true});
+  schema.add("data.weights", &data.weights,
+             "Mix the entries of data.train in these proportions, one number for each. Each entry "
+             "is then a source of its own: it is drawn as often as its weight says, and begun "
+             "again when it has been read through. Empty: all files are one source.",
+             {.minimum = 0});
+  schema.add("data.validation", &data.validation,
+             "Files on which the loss is measured, at the end and every train.evaluate_every "
+             "steps. Nothing is learned from them.",
+             {.per_rank = true});
   schema.add("data.tokenizer", &data.tokenizer,
-             "How text becomes tokens: \"bytes\" makes each byte a token; the path of a "
-             "tokenizer.json; or \"model\", the one in model.path.",
+             "How text becomes tokens. \"bytes\": each byte is a token. A path: a tokenizer.json. "
+             "\"model\": the tokenizer in model.path.",
              {.unset = "\"model\" where model.path has one, else \"bytes\"", .per_rank = true});
   schema.add("data.sequence_length", &data.sequence_length,
-             "How many tokens a sequence (a sample) has. With longer ones the model sees further "
-             "back; they take more memory.",
+             "How many tokens a sequence (a sample) has. A model that learns from longer sequences "
+             "sees further back; they take more memory.",
              {.unit = "tokens",
               .minimum = 1,
               .maximum = kMostTokens,
               .unset = "the model's positions, at most 256"});
   schema.add("data.separate_documents", &data.separate_documents,
-             "true: a token sees only those before it in the same document (a file, or a line of a "
-             "jsonl file). false: all that are before it in its sequence, of whatever document.");
+             "true: a token sees only the tokens before it in its own document (a file, or a line "
+             "of a jsonl file). false: it sees all tokens before it in its sequence.");
   schema.add("data.seed", &data.seed, "Seed of the order in which sequences are drawn.");
   describe_text(schema, data);
 }
@@ -68,76 +66,76 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
               .minimum = 1,
               .maximum = kMostRanks,
               .unset = "all ranks / (pp x sp x tp)"});
-  schema.add(
-      "parallel.pp", &parallel.pp,
-      "How many ranks make a pipeline, each with some of the layers. For models too large for "
-      "one rank; sends the least, so that these ranks may be on different hosts.",
-      {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
+  schema.add("parallel.pp", &parallel.pp,
+             "How many ranks form a pipeline, each with some of the model's layers. Use it for "
+             "models that are too large for one rank. It sends the least, so these ranks may be on "
+             "different hosts.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add("parallel.pp_schedule", &parallel.pp_schedule,
-             "In which order the ranks of a pipeline work on micro-batches: gpipe, 1f1b, "
-             "interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v (docs/pipeline.md says "
-             "which when), or a file with a schedule of your own.",
+             "The order in which the ranks of a pipeline work on micro-batches: gpipe, 1f1b, "
+             "interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v, or a file with a "
+             "schedule of your own. docs/pipeline.md says when to use which.",
              {.unset = "1f1b"});
   schema.add("parallel.pp_chunks", &parallel.pp_chunks,
-             "How many stages each rank of a pipeline holds. With more, ranks wait less and send "
-             "more.",
+             "How many stages each rank of a pipeline has. With more stages, ranks wait less and "
+             "send more.",
              {.unit = "stages", .minimum = 1, .maximum = 1024, .unset = "the schedule's"});
   schema.add("parallel.pp_layers", &parallel.pp_layers,
-             "How many of the model's layers each stage has, in model order. auto evens out what "
-             "stages compute, the head included.",
+             "How many of the model's layers each stage has, in model order. auto: stages compute "
+             "about equally much, the head included.",
              {.unit = "layers", .minimum = 1});
   schema.add("parallel.sp", &parallel.sp,
-             "How many ranks share each sequence: each has a part of its tokens. For sequences too "
-             "long for the memory of one rank.",
+             "How many ranks share each sequence; each has some of its tokens. Use it for "
+             "sequences that are too long for the memory of one rank.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add("parallel.tp", &parallel.tp,
-             "How many ranks share each weight and each product with it. For models too large for "
-             "one rank; sends the most, so keep these ranks on one host where you can.",
+             "How many ranks share each weight and the products with it. Use it for models that "
+             "are too large for one rank. It sends the most, so keep these ranks on one host.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add("parallel.tp_mode", &parallel.tp_mode,
-             "How weights and activations are cut over the ranks of tp. 1d: each weight along one "
-             "dim; best up to about 16 ranks. 2d: over q x q ranks, for micro-batches of many "
-             "tokens. 2.5d: over tp_depth such squares; sends less, takes 2d's memory for weights. "
-             "3d: over q x q x q; sends least at 64 ranks or more.",
+             "How the ranks of tp cut weights and activations. 1d: along one dim; best up to about "
+             "16 ranks. 2d: over q x q ranks; for micro-batches of many tokens. 2.5d: over "
+             "tp_depth such squares; sends less, and takes as much memory for weights as 2d. 3d: "
+             "over q x q x q ranks; sends the least from 64 ranks on.",
              {.choices = {"1d", "2d", "2.5d", "3d"}});
   schema.add("parallel.tp_depth", &parallel.tp_depth,
-             "With tp_mode 2.5d, how many squares of ranks there are: tp = q x q x tp_depth.",
+             "With tp_mode 2.5d: how many squares of ranks there are. tp = q x q x tp_depth.",
              {.minimum = 1, .maximum = kMostRanks, .unset = "the smallest that fits tp"});
+  schema.add("parallel.tp_sequence", &parallel.tp_sequence,
+             "With tp_mode 1d. true: between products each rank keeps only its share of the "
+             "tokens. That takes less memory, and sends as much in the forward pass and half as "
+             "much again in the backward pass.",
+             {.unset = "true with tp_mode 1d"});
   schema.add(
-      "parallel.tp_sequence", &parallel.tp_sequence,
-      "With tp_mode 1d, true: between products each rank keeps its share of the tokens only. "
-      "Takes less memory; sends as much forward and half as much again backward.",
-      {.unset = "true with tp_mode 1d"});
-  schema.add("parallel.sp_mode", &parallel.sp_mode,
-             "How attention sees a sequence that ranks of sp share. ring: keys and values of all "
-             "ranks pass by each; for any number of ranks. ulysses: each rank sees whole sequences "
-             "for some of the heads; sends less, but needs a head for each rank of sp.",
-             {.choices = {"ring", "ulysses"}});
+      "parallel.sp_mode", &parallel.sp_mode,
+      "How attention works on a sequence that the ranks of sp share. ring: the keys and values of "
+      "all ranks pass by each rank; for any number of ranks. ulysses: each rank has whole "
+      "sequences for some of the heads; sends less, and needs a head for each rank of sp.",
+      {.choices = {"ring", "ulysses"}});
   schema.add("parallel.ep", &parallel.ep,
              "Among how many ranks experts are divided. No model has any yet: leave it at 1.",
              {.minimum = 1, .maximum = kMostRanks});
   schema.add(
       "parallel.zero", &parallel.zero,
-      "ZeRO stage: what ranks with the same parameters (dp x sp) divide among themselves "
-      "instead of holding it all. 0: nothing. 1: the optimizer's state. 2: gradients too. 3: "
-      "weights too, which are then gathered for each use. Each stage takes less memory; only "
-      "3 always sends more.",
+      "ZeRO stage: what the ranks with the same parameters (dp x sp) divide among themselves. 0: "
+      "nothing. 1: the optimizer's state. 2: gradients too. 3: weights too, which are then "
+      "gathered for each use. Each stage takes less memory; only stage 3 always sends more.",
       {.unset = "1 where dp x sp > 1, else 0"});
   schema.add("parallel.zero_group", &parallel.zero_group,
-             "Divide what zero divides within groups of this many neighbouring ranks (of dp x sp) "
-             "only; each group holds all of it. Takes more memory, but weights travel within a "
-             "group only: for slow links between hosts, take the ranks of one host.",
+             "Divide what zero divides within groups of this many neighbouring ranks of dp x sp; "
+             "each group then holds all of it. That takes more memory, and weights travel within a "
+             "group only. If links between hosts are slow, take the number of ranks on a host.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanks, .choices = {"all"}});
-  schema.add("parallel.accumulate", &parallel.accumulate,
-             "With zero 2 or 3 and several micro-batches a step. sharded: each rank keeps its part "
-             "of the gradients, which travel after every micro-batch; takes least memory. full: "
-             "each keeps all of them, and they travel once a step; sends least.",
-             {.choices = {"sharded", "full"}});
+  schema.add(
+      "parallel.accumulate", &parallel.accumulate,
+      "With zero 2 or 3 and several micro-batches a step. sharded: each rank keeps its shard of "
+      "the gradients, which travel after every micro-batch; takes the least memory. full: each "
+      "rank keeps all gradients, which travel once a step; sends the least.",
+      {.choices = {"sharded", "full"}});
   schema.add(
       "parallel.backend", &parallel.backend,
-      "What carries data between ranks. shm: the shared memory of one host. gloo: TCP. nccl: "
-      "GPUs. auto: nccl where each rank has a GPU; else shm within a host, gloo between "
-      "hosts.",
+      "What carries data between ranks. shm: the shared memory of a host. gloo: TCP. nccl: GPUs. "
+      "auto: nccl if each rank has a GPU, else shm within a host and gloo between hosts.",
       {.choices = {"auto", "shm", "gloo", "nccl"}});
   schema.add("parallel.timeout", &parallel.timeout,
              "How long a rank waits for the others before the run ends with an error.",
@@ -145,16 +143,17 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
 }
 
 void describe_memory(ConfigSchema& schema, MemoryConfig& config) {
-  schema.add("memory.recompute", &config.recompute,
-             "Activations that are not kept for the backward pass but computed again in it: takes "
-             "less memory and more time. selective: results of norms and activation functions; "
-             "costs little. full: all but the inputs of layers; costs about a third more work. A "
-             "number: all of so many layers. auto: as little as fits memory.device_budget.",
-             {.minimum = 0, .choices = {"none", "selective", "full", "auto"}});
+  schema.add(
+      "memory.recompute", &config.recompute,
+      "Which activations are computed again in the backward pass instead of being kept for it. "
+      "That takes less memory and more time. selective: the results of norms and activation "
+      "functions; costs little. full: all but the inputs of layers; costs about a third more work. "
+      "A number: all of that many layers. auto: as little as fits memory.device_budget.",
+      {.minimum = 0, .choices = {"none", "selective", "full", "auto"}});
   memory::add_table_rows_key(schema, &config.table_rows);
   schema.add("memory.device_budget", &config.device_budget,
              "The most memory that a rank's tensors may take on its device. A run that needs more "
-             "is refused before it starts, with settings that would fit. A process takes some 128 "
+             "is refused before it starts, with settings that would fit. A process takes about 128 "
              "MiB besides.",
              {.minimum = 1,
               .unset = "for train on a CPU this host's memory / local ranks, less those 128 MiB; "
@@ -181,13 +180,13 @@ void describe_memory(ConfigSchema& schema, MemoryConfig& config) {
 }
 
 void describe_learning(ConfigSchema& schema, RunConfig& config) {
-  schema.add("precision.compute", &config.precision.compute,
-             "Type of weights and activations. auto: bf16 where the processor multiplies it, else "
-             "fp32.",
-             {.choices = {"auto", "fp32", "bf16", "fp64"}});
+  schema.add(
+      "precision.compute", &config.precision.compute,
+      "The type of weights and activations. auto: bf16 if the processor multiplies it, else fp32.",
+      {.choices = {"auto", "fp32", "bf16", "fp64"}});
   schema.add("precision.gradients", &config.precision.gradients,
-             "Type in which gradients are summed and sent. auto: that of compute; with bf16 and "
-             "several micro-batches a step fp32.",
+             "The type in which gradients are summed and sent. auto: that of compute, but fp32 "
+             "with bf16 and several micro-batches a step.",
              {.choices = {"auto", "fp32", "bf16", "fp64"}});
   optim::OptimizerConfig& optimizer = config.optimizer;
   schema.add("optimizer.name", &optimizer.name, "The rule that updates the weights.",
@@ -195,47 +194,49 @@ void describe_learning(ConfigSchema& schema, RunConfig& config) {
   schema.add("optimizer.learning_rate", &optimizer.learning_rate,
              "The highest learning rate, reached after the warm-up.", {.minimum = 0});
   schema.add("optimizer.weight_decay", &optimizer.weight_decay,
-             "By what part of themselves, times the learning rate, weights shrink at each step: "
-             "those of two or more dims, not biases and norms.",
+             "By which part of itself, times the learning rate, a weight shrinks at each step. It "
+             "applies to weights of two or more dims, not to biases and norms.",
              {.minimum = 0});
   schema.add("optimizer.betas", &optimizer.betas,
-             "How slowly the averages of gradients and of their squares forget.");
+             "How slowly the running averages of gradients and of their squares change.");
   schema.add("optimizer.eps", &optimizer.eps,
              "Added to the root of the second average before it divides the first.",
              {.minimum = 0});
   schema.add("scheduler.name", &config.scheduler.name,
-             "How the learning rate goes on after the warm-up: it falls along half a cosine, falls "
-             "along a line, or stays.",
+             "How the learning rate changes after the warm-up. cosine: it falls along half a "
+             "cosine. linear: it falls along a line. constant: it stays.",
              {.choices = {"cosine", "linear", "constant"}});
-  schema.add("scheduler.warmup_steps", &config.scheduler.warmup_steps,
-             "Over how many steps at the start the learning rate rises: step n has n / "
-             "warmup_steps of the highest, and the step after them all of it once more.",
-             {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
+  schema.add(
+      "scheduler.warmup_steps", &config.scheduler.warmup_steps,
+      "Over how many steps at the start the learning rate rises: step n has n / warmup_steps of "
+      "the highest rate. The step after them has the highest rate once more.",
+      {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
   schema.add("scheduler.minimum_ratio", &config.scheduler.minimum_ratio,
-             "What the learning rate falls towards, as a part of the highest. As in transformers "
+             "What the learning rate falls towards, as a part of the highest. As in transformers, "
              "it would be reached one step after train.steps.",
              {.minimum = 0, .maximum = 1});
 }
 
 void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
-  schema.add("adapter.kind", &adapter.kind,
-             "lora: freeze the weights of model.path, and train a low-rank adapter beside each of "
-             "its products instead. Takes a fraction of the memory; checkpoints are folders of "
-             "peft.",
-             {.choices = {"none", "lora"}});
-  schema.add("adapter.rank", &adapter.rank, "Rank of the adapters: how much they can learn.",
+  schema.add(
+      "adapter.kind", &adapter.kind,
+      "lora: freeze the weights of model.path, and train a low-rank adapter beside each of its "
+      "products instead. That takes a fraction of the memory; checkpoints are folders of peft.",
+      {.choices = {"none", "lora"}});
+  schema.add("adapter.rank", &adapter.rank, "The rank of the adapters: how much they can learn.",
              {.minimum = 1, .maximum = 65536});
   schema.add("adapter.alpha", &adapter.alpha,
              "What an adapter adds is multiplied by alpha / rank, so that the learning rate need "
-             "not follow the rank.",
+             "not change with the rank.",
              {.minimum = 1e-9, .maximum = 1e9});
-  schema.add("adapter.dropout", &adapter.dropout, "Probability of dropout at the adapters' inputs.",
+  schema.add("adapter.dropout", &adapter.dropout,
+             "The probability of dropout at the adapters' inputs.",
              {.minimum = 0, .maximum = 0.999});
   schema.add("adapter.targets", &adapter.targets,
-             "Which products get one: names as in the model's files (q_proj), or regular "
-             "expressions of these. Empty: all but the head.");
+             "Which products have an adapter: names as in the model's files (q_proj), or regular "
+             "expressions of whole names. Empty: all products but the head.");
   schema.add("adapter.rslora", &adapter.rslora,
-             "true: multiply by alpha / sqrt(rank) instead, for large ranks.");
+             "true: multiply by alpha / sqrt(rank) instead, which suits large ranks.");
   schema.add("adapter.resume_from", &adapter.resume_from,
              "Begin with the adapter in this folder, with its rank, alpha and targets, instead of "
              "with a new one.",
@@ -244,74 +245,73 @@ void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
 
 void describe_train(ConfigSchema& schema, TrainConfig& train) {
   schema.add("train.steps", &train.steps,
-             "Train until the model has had so many updates, those before a checkpoint that this "
-             "run goes on from included.",
+             "Train until the model has had this many updates, those before a checkpoint from "
+             "which the run goes on included.",
              {.unit = "steps", .minimum = 1, .maximum = kMostSteps});
   schema.add("train.global_batch", &train.global_batch,
-             "How many sequences an update learns from, over all ranks. Must divide by dp.",
+             "How many sequences an update learns from, over all ranks. dp must divide it.",
              {.unit = "sequences", .minimum = 1, .maximum = kMostSequences});
   schema.add("train.micro_batch", &train.micro_batch,
-             "How many of them a replica passes through the model at once. Fewer take less memory; "
-             "the gradients of a step's micro-batches are summed.",
+             "How many of these sequences a replica passes through the model at once. Fewer take "
+             "less memory. The gradients of a step's micro-batches are summed.",
              {.unit = "sequences",
               .minimum = 1,
               .maximum = kMostSequences,
               .unset = "all that a replica has"});
   schema.add("train.gradient_clip", &train.gradient_clip,
-             "Scale a step's gradients down to this norm, over all parameters, where theirs is "
+             "Scale a step's gradients down to this norm, over all parameters, if theirs is "
              "larger. 0: never.",
              {.minimum = 0});
   schema.add("train.seed", &train.seed, "Seed of initial weights and of dropout.");
   schema.add("train.dropout", &train.dropout,
              "Replaces every probability of dropout in the model's config.json.",
              {.minimum = 0, .maximum = 0.999, .unset = "the model's"});
-  schema.add("train.threads", &train.threads, "With how many threads each rank computes.",
+  schema.add("train.threads", &train.threads, "How many threads each rank computes with.",
              {.minimum = 1,
               .maximum = kMostThreads,
               .unset = "cores / local ranks, at most OMP_NUM_THREADS where that is set",
               .per_rank = true});
   schema.add("train.evaluate_every", &train.evaluate_every,
-             "Measure the loss on data.validation after every so many steps. 0: only at the end.",
+             "Measure the loss on data.validation every this many steps. 0: only at the end.",
              {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
 }
 
 void describe_output(ConfigSchema& schema, RunConfig& config) {
-  schema.add(
-      "checkpoint.directory", &config.checkpoint.directory,
-      "Save checkpoints in this folder, each a Hugging Face folder of its own. The folder is "
-      "this run's alone, and all hosts must share it. Empty: save none; what was learned is "
-      "then lost at the end.");
+  schema.add("checkpoint.directory", &config.checkpoint.directory,
+             "Save checkpoints in this folder; each is a Hugging Face folder. The folder belongs "
+             "to this run alone, and all hosts must share it. Empty: save none; what was learned "
+             "is then lost at the end.");
   schema.add("checkpoint.every", &config.checkpoint.every,
-             "Save a checkpoint after every so many steps. 0: only at the end.",
+             "Save a checkpoint every this many steps. 0: only at the end.",
              {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
   schema.add("checkpoint.keep", &config.checkpoint.keep,
-             "How many whole checkpoints of the run to keep: older ones are deleted. Damaged ones "
-             "neither count nor go.",
+             "How many whole checkpoints of the run to keep; older ones are deleted. Damaged ones "
+             "do not count, and are not deleted.",
              {.minimum = 1, .maximum = kMostSteps});
   schema.add("checkpoint.resume", &config.checkpoint.resume,
              "Go on from the newest whole checkpoint in the directory. auto: if there is one. "
-             "never: start anew, in a directory without any. must: fail if there is none.",
+             "never: start anew, in a directory without checkpoints. must: fail if there is none.",
              {.choices = {"auto", "never", "must"}});
   schema.add("log.directory", &config.log.directory,
              "Write metrics.jsonl and report.html into this folder. Empty: do not.",
              {.per_rank = true});
   schema.add("log.every", &config.log.every,
-             "Where the output is no terminal, print a progress line every so many steps.",
+             "If the output is not a terminal, print a progress line every this many steps.",
              {.unit = "steps",
               .minimum = 1,
               .maximum = kMostSteps,
-              .unset = "after 2 s, then ever more seldom, a minute at most",
+              .unset = "after 2 s, then less and less often, but at least once a minute",
               .per_rank = true});
   schema.add("log.tensorboard", &config.log.tensorboard,
              "Also write TensorBoard's event files into log.directory.", {.per_rank = true});
   schema.add("log.report", &config.log.report,
-             "Also write report.html, with charts: now and then, and at the end.",
+             "Also write report.html, with charts: from time to time, and at the end.",
              {.per_rank = true});
   schema.add(
       "log.profile", &config.log.profile,
-      "Profile so many steps, after the first two: profile.txt in log.directory has the time "
-      "by layer and operator, trace-rank-N.json a rank's timeline for ui.perfetto.dev, "
-      "timeline.json that of the stages of all ranks, beside the simulated one. 0: none.",
+      "Profile this many steps, after the first two. Into log.directory go profile.txt, the time "
+      "by layer and operator; trace-rank-N.json, a rank's timeline for ui.perfetto.dev; and "
+      "timeline.json, the stages of all ranks beside simulated ones. 0: none.",
       {.unit = "steps", .minimum = 0, .maximum = kMostSteps, .per_rank = true});
 }
 
@@ -319,20 +319,19 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
 
 void describe_text(ConfigSchema& schema, DataConfig& data) {
   schema.add("data.format", &data.format,
-             "How a file holds its documents. text: as one. jsonl: one in each line, in a field of "
-             "an object in JSON. auto: as jsonl where the name ends in .jsonl, .jsonl.gz or "
-             ".jsonl.zst.");
+             "How a file holds documents. text: the file is one document. jsonl: each line is one, "
+             "in a field of a JSON object. auto: jsonl for names that end in .jsonl, .jsonl.gz or "
+             ".jsonl.zst, else text.");
   schema.add("data.text_field", &data.text_field,
              "The field of a line's object that holds the document, in jsonl files.");
-  schema.add(
-      "data.cache", &data.cache,
-      "Keep tokenized files in this folder, so that later runs need not tokenize them again. "
-      "Empty: keep them in memory.",
-      {.per_rank = true});
+  schema.add("data.cache", &data.cache,
+             "Keep the tokens of files in this folder, so that later runs need not tokenize them "
+             "again. Empty: keep them in memory.",
+             {.per_rank = true});
   schema.add("data.invalid", &data.invalid,
-             "What to do with a file that is not valid UTF-8, where the tokenizer needs that, and "
-             "with a line of a jsonl file that holds no document: stop with an error, or skip the "
-             "file or line and count it.");
+             "What to do with a file that is not valid UTF-8 where the tokenizer needs that, and "
+             "with a line of a jsonl file that holds no document. error: stop. skip: leave it out, "
+             "and count it.");
 }
 
 void describe(ConfigSchema& schema, RunConfig& config) {

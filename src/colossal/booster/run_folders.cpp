@@ -1,7 +1,7 @@
 #include "colossal/booster/run_folders.h"
 
 #include "colossal/base/log.h"
-#include "colossal/checkpoint/together.h"
+#include "colossal/checkpoint/all_or_none.h"
 #include "colossal/checkpoint/write_proof.h"
 
 namespace colossal {

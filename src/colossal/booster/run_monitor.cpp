@@ -172,7 +172,7 @@ int64_t RunMonitor::device_peak_bytes() const {
   return stats.allocated_bytes[0].peak;
 }
 
-int64_t* RunMonitor::tell_tiers(int64_t* figure) {
+int64_t* RunMonitor::pack_tier_metrics(int64_t* figure) {
   const memory::ChunkEngine& chunks = engine_.chunks();
   memory::TierPools::Traffic moved = chunks.tier_traffic();
   for (const memory::Tier tier : memory::kTiersOffDevice) {
@@ -188,7 +188,7 @@ int64_t* RunMonitor::tell_tiers(int64_t* figure) {
 }
 
 // Each figure is that of the rank which has most of it.
-const int64_t* RunMonitor::hear_tiers(const int64_t* figure) {
+const int64_t* RunMonitor::unpack_tier_metrics(const int64_t* figure) {
   const auto raise = [](double& most, int64_t bytes) {
     most = std::max(most, static_cast<double>(bytes));
   };
@@ -218,7 +218,7 @@ void RunMonitor::exchange() {
   *mine++ = device_peak_bytes();
   *mine++ = memory_.base_bytes();
   mine = std::ranges::copy(memory_.peak().value_or(memory::BytesByKind{}).bytes, mine).out;
-  mine = tell_tiers(mine);
+  mine = pack_tier_metrics(mine);
   for (const auto& [axis, bytes] : sent) {
     *mine++ = bytes - sent_before_[axis];
     pending_->bytes_sent[axis] = 0;
@@ -246,7 +246,7 @@ void RunMonitor::flush() {
     std::copy_n(figure, kinds.bytes.size(), kinds.bytes.begin());
     figure += kinds.bytes.size();
     if (memory_.peak()) note_tensors(kinds, base, *pending_);
-    figure = hear_tiers(figure);
+    figure = unpack_tier_metrics(figure);
     for (auto& [axis, bytes] : pending_->bytes_sent) {
       bytes = std::max(bytes, static_cast<double>(*figure++));
     }

@@ -1,4 +1,5 @@
-// What people see of a run: the progress line, metrics.jsonl, TensorBoard events, report.html.
+// Writes what people see of a run: the progress line, metrics.jsonl, TensorBoard events,
+// report.html.
 #pragma once
 
 #include <chrono>
@@ -25,8 +26,8 @@ int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {
  public:
-  // Collective over all ranks, as all members are; rank 0 writes. shown_metrics: those of the task
-  // that the progress line has.
+  // Collective over all ranks, as all members are; rank 0 writes. `shown_metrics` are the task's
+  // metrics that the progress line shows.
   RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
              std::vector<std::string> shown_metrics, StepMemory& memory);
 
@@ -48,8 +49,8 @@ class RunMonitor {
   std::vector<RankTimes> gather_timeline();
   void keep_report();
   int64_t device_peak_bytes() const;  // 0 on a CPU
-  int64_t* tell_tiers(int64_t* figure);
-  const int64_t* hear_tiers(const int64_t* figure);
+  int64_t* pack_tier_metrics(int64_t* figure);
+  const int64_t* unpack_tier_metrics(const int64_t* figure);
   void show(const report::StepMetrics& metrics);
   std::map<std::string, int64_t> sent_so_far() const;
 

@@ -1,4 +1,4 @@
-// What each rank's stages did when in some steps, measured beside simulated, in one file.
+// Writes one file of what each rank's stages did when, in some steps: measured and simulated.
 #pragma once
 
 #include <filesystem>
@@ -15,15 +15,15 @@
 
 namespace colossal {
 
-// What a rank has recorded.
+// The times that a rank has recorded.
 struct RankTimes {
   int pipeline_rank = 0;  // along pp
   std::vector<PassedBarrier> barriers;
   std::vector<TimedAction> actions;  // in the order of their ends
 };
 
-// What the stages' computations took on average over ranks and steps, in seconds. A whole backward
-// pass counts as one for the input where the schedule has no halves.
+// Returns how long each stage's computations took, in seconds, on average over ranks and steps. If
+// the schedule does not split backward passes, a whole one counts as the input's.
 parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
 
 // How the blocks of the model should be cut by what stages took with the cut that they have: a
@@ -56,7 +56,7 @@ class RunTimeline {
   RunTimeline(const RunTimeline&) = delete;
   RunTimeline& operator=(const RunTimeline&) = delete;
 
-  // Collective. Ends the recording and returns those of all ranks.
+  // Ends the recording and returns the times of all ranks. Collective.
   std::vector<RankTimes> finish();
 
  private:

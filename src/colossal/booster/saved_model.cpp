@@ -61,7 +61,7 @@ bool numbers_are_of(const models::ModelRequest& model, const text::Tokenizer& to
   if (fs::exists(own, ignored)) {
     const text::TokenizerFiles files = tokenizer.files();
     const std::string* json = text::find_file(files, text::kTokenizerFile);
-    return json && *json == text::read_file(own);
+    return json && *json == io::read_file(own);
   }
   return names(token_numbers(model).value("eos_token_id", nlohmann::json()),
                tokenizer.end_of_text());
@@ -78,7 +78,7 @@ text::TokenizerFiles source_files(const fs::path& folder, const text::Tokenizer&
     if (!text::find_file(files, name)) files.emplace_back(name, content);
   }
   if (fs::exists(folder / kGenerationFile, ignored)) {
-    files.emplace_back(kGenerationFile, text::read_file(folder / kGenerationFile));
+    files.emplace_back(kGenerationFile, io::read_file(folder / kGenerationFile));
   }
   return files;
 }

@@ -11,16 +11,17 @@
 
 namespace colossal {
 
-// What data.tokenizer asks for, as text::make_tokenizer takes it. Throws ConfigError where "model"
-// has none, or where it was left open and the model's own is of a kind that is not read.
+// Returns what data.tokenizer asks for, as text::make_tokenizer takes it. Throws ConfigError if it
+// is "model" and the model has none, or if it was left out and the model's own is of a kind that is
+// not read.
 std::string resolve_tokenizer(const RunConfig& config);
 
-// For people: what it is, its size and how a text ends.
+// Describes the tokenizer for people: what it is, its size, and the token that ends a text.
 std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer);
 
 struct SavedModel {
   nlohmann::json config;          // config.json, or adapter_config.json
-  nlohmann::json shaping_fields;  // those of it that a run which goes on must have too
+  nlohmann::json shaping_fields;  // the fields that a run which goes on must have too
   text::TokenizerFiles files;     // name and content of what lies beside it
   checkpoint::WeightFiles weight_files{};
 };

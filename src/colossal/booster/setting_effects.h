@@ -9,11 +9,12 @@
 
 namespace colossal {
 
-// What asks for something that cannot be (a profile of steps that are never made, a checkpoint
-// without a folder, a batch of absurd size) is refused: throws ConfigError naming both settings.
+// Refuses settings that ask for the impossible (a profile of steps that are never made, a
+// checkpoint without a folder, a batch of absurd size): throws ConfigError naming both settings.
 void refuse_impossible_settings(const Job& job);
 
-// What merely has no effect on a run that is sensible without it is told: a line each, naming both.
+// Returns a line for each setting that has no effect on a run that is sensible without it, naming
+// both settings.
 std::vector<std::string> settings_without_effect(const Job& job);
 
 }  // namespace colossal

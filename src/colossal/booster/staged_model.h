@@ -24,7 +24,7 @@ struct LossSum {
   // How many ranks of a replica have this same loss, where it is made of whole sequences that
   // several ranks share. The ranks of a tensor-parallel group do not count.
   int copies = 1;
-  // What else a step tells: the mean of each over all micro-batches and ranks, by name.
+  // A metric of a step: its mean over all micro-batches and ranks is told by its name.
   struct Metric {
     at::Tensor sum;    // a scalar
     double count = 0;  // of what was summed
@@ -33,8 +33,8 @@ struct LossSum {
 };
 using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
 
-// What a stage takes over from the one before it: any number of tensors of any shapes. Gradients
-// flow back through those of floating types.
+// What a stage passes on to the next: any number of tensors of any shapes. Gradients flow back
+// through tensors of floating types.
 using StageState = std::vector<at::Tensor>;
 
 struct StageResult {
@@ -48,8 +48,8 @@ struct StagedModel {
   std::function<StageResult(int stage, const StageState& state, const data::Batch& batch,
                             const nn::StepContext& context)>
       run;
-  // What `stage` would pass on for a batch of such sizes, on meta: how the next rank knows what to
-  // receive. Needed where there are several stages.
+  // Returns, on meta, what `stage` would pass on for a batch of these sizes, so that the next rank
+  // knows what to receive. Needed if there are several stages.
   std::function<StageState(int stage, const data::Batch& batch)> state_like;
 };
 

@@ -1,4 +1,4 @@
-// What a rank's tensors take while it trains, step by step.
+// Counts the memory of a rank's tensors, step by step, while it trains.
 #pragma once
 
 #include <cstdint>

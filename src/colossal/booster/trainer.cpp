@@ -42,8 +42,8 @@ Job settle_precision(Job job, const ParallelContext& context,
 // the host with the least memory.
 Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& hooks) {
   if (!hooks.fit_memory) {
-    COLOSSAL_CHECK(!job.recompute_open && job.tiers_open.empty(), "nobody finds memory.* = \"{}\"",
-                   "auto");
+    COLOSSAL_CHECK(!job.recompute_open && job.tiers_open.empty(),
+                   "memory.* = \"{}\" without fit_memory in TrainingHooks", "auto");
     return job;
   }
   const comm::Group& all = context.world_group();

@@ -1,5 +1,5 @@
-// What a run learns from its samples: how they become batches, what is lost on them, and what a
-// step tells beside the loss. The training loop is the same for all tasks.
+// What a run learns: how samples become batches, the loss on them, and the metrics of a step. The
+// training loop is the same for all tasks.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,21 @@ class TrainingTask {
   virtual data::BatchLoader validation_loader() const = 0;
   virtual int64_t num_validation_steps() const = 0;
 
-  // What the run's samples depend on, for a checkpoint, and its check on resuming: rank 0 warns of
-  // what has changed. A run may go on with new data, so it is no error.
+  // state() returns what the run's samples depend on, for a checkpoint. check_resumed() compares it
+  // when a run goes on, and rank 0 warns of what has changed. A run may go on with new data, so a
+  // change is no error.
   virtual nlohmann::json state() const = 0;
   virtual void check_resumed(const nlohmann::json& state) const = 0;
 
   virtual HeadLoss loss() const { return cross_entropy_of_all; }
-  // Names of all that the loss tells beside itself, and of those for the progress line.
+  // The names of all metrics of a step, and of those in the progress line.
   virtual std::vector<std::string> metrics() const { return {}; }
   virtual std::vector<std::string> shown_metrics() const { return {}; }
 
   // Called once, when the model that is trained has its weights. Collective.
   virtual void begin(models::LanguageModel&, Engine&) {}
-  // Called with what a loader gave, before the engine gets it: fills what takes a pass of a model
-  // to know, such as the log-probabilities of a reference. Collective.
+  // Called with a loader's batches before the engine gets them. Fills in fields that take a pass of
+  // a model, such as the log-probabilities of a reference. Collective.
   virtual void complete(std::vector<data::Batch>&, Engine&) {}
 };
 

@@ -12,7 +12,8 @@ namespace colossal::checkpoint {
 
 class AdapterMerge {
  public:
-  // Of a model with the adapter of a folder. Throws ConfigError for one that lacks a tensor.
+  // Merges a folder's adapter into a model's weights. Throws ConfigError if the adapter lacks a
+  // tensor.
   explicit AdapterMerge(const models::ModelSpecification& specification);
 
   // A tensor of the model's files, by its name: itself where it has no adapter, else W + scale * B

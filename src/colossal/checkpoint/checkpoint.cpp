@@ -7,10 +7,10 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/checkpoint/all_or_none.h"
 #include "colossal/checkpoint/file_plan.h"
-#include "colossal/checkpoint/slabs.h"
+#include "colossal/checkpoint/strided_shards.h"
 #include "colossal/checkpoint/tensor_bytes.h"
-#include "colossal/checkpoint/together.h"
 #include "colossal/io/checkpoint_directory.h"
 #include "colossal/io/json.h"
 #include "colossal/ops/optimizer_kernels.h"
@@ -40,9 +40,9 @@ io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
 
 void write_bytes(io::DirectoryWriter& writer, const FilePlan::Position& position,
                  std::span<const std::byte> bytes) {
-  for (size_t done = 0; done < bytes.size(); done += kSlabBytes) {
+  for (size_t done = 0; done < bytes.size(); done += kBufferBytes) {
     writer.write(*position.file, position.offset + static_cast<int64_t>(done),
-                 bytes.subspan(done, std::min<size_t>(kSlabBytes, bytes.size() - done)));
+                 bytes.subspan(done, std::min<size_t>(kBufferBytes, bytes.size() - done)));
   }
 }
 
@@ -138,7 +138,7 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
         failure = std::current_exception();
       }
     };
-    std::vector<StridedPiece> pieces;
+    std::vector<StridedShard> pieces;
     chunks.for_each_written_piece(parameter, [&](const memory::OwnedPiece& piece) {
       if (strided[i]) {
         pieces.push_back({piece.elements, Kinds::values(piece, chunks)});
@@ -146,7 +146,7 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
         write(piece.elements.begin, Kinds::values(piece, chunks));
       }
     });
-    if (strided[i]) exchange_slabs(pieces, parameter.numel(), kinds.types, group, write);
+    if (strided[i]) exchange_shards(pieces, parameter.numel(), kinds.types, group, write);
   }
   if (failure) std::rethrow_exception(failure);
 }
@@ -277,11 +277,11 @@ std::filesystem::path Save::run() {
     return writer->temporary_path().string();
   });
   // By itself: a rank that cannot must not keep the others waiting in the exchanges that follow.
-  together(group_, [&]() -> std::string {
+  all_or_none(group_, [&]() -> std::string {
     if (group_.rank() != 0) writer.emplace(io::DirectoryWriter::join(temporary));
     return "";
   });
-  const std::vector<std::string> written = together(group_, [&] {
+  const std::vector<std::string> written = all_or_none(group_, [&] {
     write_pieces(*writer, plan, chunks_, description_, group_);
     let_go();
     writer->sync();

@@ -31,10 +31,10 @@
 
 namespace colossal::checkpoint {
 
-// What a checkpoint holds beside tensors.
+// What a checkpoint holds besides tensors.
 struct Description {
   nlohmann::json model_config;  // config.json, or what the weights' folder has for it
-  nlohmann::json model_fields;  // those of its fields that say which model it is
+  nlohmann::json model_fields;  // the fields of model_config that say which model it is
   WeightFiles weight_files{};
   SliceOf slice_in_files;                                  // of a parameter's weights
   std::vector<std::pair<std::string, std::string>> files;  // tokenizer: name, content

@@ -21,7 +21,7 @@ using io::GgufTensor;
 using io::GgufType;
 
 // Of a tensor, as numbers, at once.
-constexpr int64_t kSlabNumbers = int64_t{16} << 20;
+constexpr int64_t kBufferNumbers = int64_t{16} << 20;
 
 void require_new(const std::filesystem::path& path) {
   if (io::path_exists(path)) {
@@ -50,7 +50,7 @@ void turn_heads(std::span<float> numbers, int64_t head_rows, int64_t columns, Di
   }
 }
 
-// Slab by slab, changed as GGUF has it otherwise. name: in GGUF.
+// Buffer by buffer, changed as GGUF has it otherwise. name: in GGUF.
 void convert_numbers(const GgufFamily& family, const models::DecoderConfig& config,
                      const std::string& name, const std::vector<int64_t>& shape,
                      Direction direction, const ReadNumbers& read, const WriteNumbers& write) {
@@ -59,10 +59,10 @@ void convert_numbers(const GgufFamily& family, const models::DecoderConfig& conf
   int64_t numel = 1;
   for (const int64_t size : shape) numel *= size;
   const int64_t unit = columns * std::max<int64_t>(1, head_rows) * (shape.size() == 1 ? 256 : 1);
-  const int64_t slab = std::max<int64_t>(1, kSlabNumbers / unit) * unit;
+  const int64_t buffer = std::max<int64_t>(1, kBufferNumbers / unit) * unit;
   std::vector<float> numbers;
-  for (int64_t first = 0; first < numel; first += slab) {
-    numbers.resize(static_cast<size_t>(std::min(slab, numel - first)));
+  for (int64_t first = 0; first < numel; first += buffer) {
+    numbers.resize(static_cast<size_t>(std::min(buffer, numel - first)));
     read(first, numbers);
     if (head_rows > 0) turn_heads(numbers, head_rows, columns, direction);
     if (adds_one(family, name)) {

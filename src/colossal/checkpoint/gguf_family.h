@@ -19,15 +19,15 @@ using GgufFields = std::vector<std::pair<std::string, io::GgufValue>>;
 struct GgufFamily {
   std::string_view name;          // both sides: "model_type", and "general.architecture"
   std::string_view architecture;  // the class of transformers
-  // Of a block: a layer's name in GGUF, and in Hugging Face files.
+  // For each layer of a block: its name in GGUF, and in Hugging Face files.
   std::vector<std::pair<std::string_view, std::string_view>> layers;
-  // Rows of queries and keys lie so that neighbouring channels of a head turn together, where
-  // Hugging Face files have those of its two halves.
+  // True: neighbouring channels of a head are rotated together, so rows of queries and keys lie in
+  // another order than in Hugging Face files, which rotate the two halves of a head.
   bool turns_neighbours = false;
-  bool norms_add_one = false;  // norms' weights in GGUF are 1 + those of Hugging Face files
+  bool norms_add_one = false;  // a norm's weight in GGUF is 1 + the one in Hugging Face files
 };
 
-// Throws ConfigError, naming those that there are.
+// Throws ConfigError, naming the families that there are.
 const GgufFamily& find_gguf_family(std::string_view name, const std::string& where);
 
 // "blk.3.attn_q.weight" of "model.layers.3.self_attn.q_proj.weight", and back; nothing for a name
@@ -35,7 +35,7 @@ const GgufFamily& find_gguf_family(std::string_view name, const std::string& whe
 std::optional<std::string> gguf_name(const GgufFamily& family, const std::string& hf_name);
 std::optional<std::string> hf_name(const GgufFamily& family, const std::string& gguf_name);
 
-// What turns neighbours is cut into: rows of a head; 0 for other tensors.
+// Returns the rows of a head, for tensors whose rows are reordered; 0 for other tensors.
 int64_t rows_of_turning_heads(const GgufFamily& family, std::string_view gguf_name,
                               const models::DecoderConfig& config);
 bool adds_one(const GgufFamily& family, std::string_view gguf_name);

@@ -1,4 +1,4 @@
-// The weights of a model: those of its folder, and of its adapter's.
+// Reads the weights of a model from its folder, and from its adapter's folder.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace colossal::checkpoint {
 
-// Into `chunks`, which are the model's: all that folders have, of its folder also what is read
-// apart. asked: called whenever a parameter is looked for. Throws as read_weights() does.
+// Reads into `chunks`, which are the model's, all that the folders have. `asked` is called whenever
+// a parameter is looked for. Throws as read_weights() does.
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
                 const ReadApart& apart = {}, const std::function<void()>& asked = {});
 

@@ -9,8 +9,8 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/checkpoint/all_or_none.h"
 #include "colossal/checkpoint/checkpoint.h"
-#include "colossal/checkpoint/together.h"
 #include "colossal/io/checkpoint_directory.h"
 
 namespace colossal::checkpoint {

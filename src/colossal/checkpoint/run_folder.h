@@ -26,7 +26,7 @@ class RunFolder {
             const ParallelContext& context);
 
   const std::filesystem::path& directory() const { return directory_; }
-  // Of this run: 32 hexadecimal digits.
+  // Returns the id of this run: 32 hexadecimal digits.
   const std::string& run() const { return run_; }
   // The checkpoint that the run goes on from, if any.
   const std::optional<std::filesystem::path>& start() const { return start_; }

@@ -13,8 +13,8 @@
 namespace colossal::checkpoint {
 
 io::ScalarType file_type(at::ScalarType type);
-// Of a tensor in a file. Throws ConfigError naming both for types that no model weight has (fp8,
-// complex ...).
+// Returns the type of a tensor in a file. Throws ConfigError, naming tensor and type, for types
+// that no weight of a model has (fp8, complex ...).
 at::ScalarType tensor_type(const io::TensorEntry& entry, const std::filesystem::path& file);
 
 // The memory of a contiguous CPU tensor.

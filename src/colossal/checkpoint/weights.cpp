@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "colossal/base/error.h"
-#include "colossal/checkpoint/slabs.h"
+#include "colossal/checkpoint/strided_shards.h"
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/io/tensor_directory.h"
 
@@ -43,8 +43,8 @@ Tensor find(const io::TensorDirectory& directory, const std::string& name) {
 bool have_equal_bytes(const Tensor& a, const Tensor& b) {
   if (a.entry->type != b.entry->type || a.entry->shape != b.entry->shape) return false;
   std::vector<std::byte> of_a, of_b;
-  for (int64_t done = 0; done < a.entry->bytes(); done += kSlabBytes) {
-    of_a.resize(static_cast<size_t>(std::min(kSlabBytes, a.entry->bytes() - done)));
+  for (int64_t done = 0; done < a.entry->bytes(); done += kBufferBytes) {
+    of_a.resize(static_cast<size_t>(std::min(kBufferBytes, a.entry->bytes() - done)));
     of_b.resize(of_a.size());
     a.file->read(*a.entry, done, of_a);
     b.file->read(*b.entry, done, of_b);
@@ -125,9 +125,9 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
   }
   const at::ScalarType type = tensor_type(entry, file.path());
   const auto element = static_cast<int64_t>(c10::elementSize(type));
-  const int64_t slab = kSlabBytes / element;
-  for (int64_t begin = here.begin; begin < here.end; begin += slab) {
-    const Range now{begin, std::min(begin + slab, here.end)};
+  const int64_t buffer = kBufferBytes / element;
+  for (int64_t begin = here.begin; begin < here.end; begin += buffer) {
+    const Range now{begin, std::min(begin + buffer, here.end)};
     const at::Tensor values = at::empty({now.size()}, type);
     const std::span<std::byte> bytes = writable_bytes_of(values);
     parameter.for_each_run(now, [&](const nn::Parameter::Run& run) {

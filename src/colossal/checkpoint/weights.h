@@ -20,8 +20,8 @@ namespace colossal::checkpoint {
 // Where files have a parameter.
 using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
-// What a tensor is that no parameter is named after: nothing where that is not known, the empty
-// string where it is not needed, else the name of the tensor whose copy it must be.
+// Says what a tensor is that belongs to no parameter: nothing if that is unknown, "" if it is not
+// needed, else the name of the tensor of which it must be a copy.
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
 // Parameters that have no place in chunks: each is given whole, of its local shape, in the file's
@@ -42,8 +42,8 @@ void read_weights(
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
     const ReadApart& apart = {});
 
-// Weights for those of `parameters` that one file holds, which holds no others. Throws as
-// read_weights().
+// Reads from one file the weights of those `parameters` that it holds. It may hold no others.
+// Throws as read_weights() does.
 void read_weights_of_file(const std::filesystem::path& file, const nn::ParameterList& parameters,
                           memory::ChunkEngine& chunks, const SliceOf& slice_of);
 

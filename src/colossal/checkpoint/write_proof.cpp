@@ -6,7 +6,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
-#include "colossal/checkpoint/together.h"
+#include "colossal/checkpoint/all_or_none.h"
 #include "colossal/io/checkpoint_directory.h"
 
 namespace colossal::checkpoint {
@@ -47,7 +47,7 @@ void prove_shared_folder(const std::string& setting, const fs::path& folder,
   });
   const size_t separator = made.rfind('\n');
   const fs::path temporary = made.substr(0, separator);
-  together(group, [&] {
+  all_or_none(group, [&] {
     return attempt(setting, folder, [&]() -> std::string {
       if (!io::path_exists(temporary)) {
         throw IoError(
@@ -65,7 +65,7 @@ void prove_shared_folder(const std::string& setting, const fs::path& folder,
 
 void prove_folder(const std::string& setting, const fs::path& folder, bool concerned,
                   const comm::Group& group) {
-  together(group, [&] {
+  all_or_none(group, [&] {
     return attempt(setting, folder, [&]() -> std::string {
       if (!concerned) return "";
       io::make_folders(folder);

@@ -15,8 +15,8 @@ namespace colossal::checkpoint {
 void prove_shared_folder(const std::string& setting, const std::filesystem::path& folder,
                          const comm::Group& group);
 
-// Those ranks that are `concerned` write a file each, in a folder that hosts may share or not; it
-// is made where it is missing.
+// Proves that each rank that is `concerned` can write into the folder, by a file of each. Hosts
+// need not share the folder. It is made if it is missing.
 void prove_folder(const std::string& setting, const std::filesystem::path& folder, bool concerned,
                   const comm::Group& group);
 

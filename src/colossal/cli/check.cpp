@@ -123,31 +123,31 @@ void print_link_rates() {
   report("threads", comm::local_worlds(2, timeout));
 }
 
-// How the last tier's bytes move there, and how fast: slabs as a chunk's, all under way at once.
+// How the last tier's bytes move there, and how fast: buffers as a chunk's, all under way at once.
 void print_disk(const std::string& directory) {
-  constexpr int64_t kSlab = int64_t{16} << 20, kSlabs = 16;
+  constexpr int64_t kBuffer = int64_t{16} << 20, kBuffers = 16;
   fmt::print("\ndisk, as memory.nvme_path\n");
   print("directory", std::filesystem::canonical(directory));
   try {
-    std::vector<io::TransferMemory> slabs;  // outlive the file, which may still move them
-    io::SwapFile file(directory, kSlab * kSlabs);
+    std::vector<io::TransferMemory> buffers;  // outlive the file, which may still move them
+    io::SwapFile file(directory, kBuffer * kBuffers);
     print("transfers", file.method());
-    for (int64_t i = 0; i < kSlabs; ++i) {
-      std::ranges::fill(slabs.emplace_back(kSlab).bytes(), static_cast<std::byte>(i + 1));
+    for (int64_t i = 0; i < kBuffers; ++i) {
+      std::ranges::fill(buffers.emplace_back(kBuffer).bytes(), static_cast<std::byte>(i + 1));
     }
     const auto rate = [&](const auto& begin_transfer) {
       const Clock::time_point start = Clock::now();
       std::vector<io::SwapFile::Transfer> under_way;
-      for (int64_t i = 0; i < kSlabs; ++i) {
-        under_way.push_back(begin_transfer(i * kSlab, slabs[i].bytes()));
+      for (int64_t i = 0; i < kBuffers; ++i) {
+        under_way.push_back(begin_transfer(i * kBuffer, buffers[i].bytes()));
       }
       for (const io::SwapFile::Transfer& transfer : under_way) file.wait(transfer);
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      return fmt::format("{:.2f} GB/s", kSlab * kSlabs / seconds / 1e9);
+      return fmt::format("{:.2f} GB/s", kBuffer * kBuffers / seconds / 1e9);
     };
-    print("first writes", rate([&](int64_t at, auto slab) { return file.write(at, slab); }));
-    print("writes", rate([&](int64_t at, auto slab) { return file.write(at, slab); }));
-    print("reads", rate([&](int64_t at, auto slab) { return file.read(at, slab); }));
+    print("first writes", rate([&](int64_t at, auto buffer) { return file.write(at, buffer); }));
+    print("writes", rate([&](int64_t at, auto buffer) { return file.write(at, buffer); }));
+    print("reads", rate([&](int64_t at, auto buffer) { return file.read(at, buffer); }));
   } catch (const IoError& error) {
     print("transfers", fmt::format("none: {}", error.what()));
   }
@@ -158,9 +158,9 @@ void print_disk(const std::string& directory) {
 void add_check(CLI::App& app, int&) {
   CLI::App* command = app.add_subcommand(
       "check",
-      "What this machine is, what works on it, and how fast it multiplies, sends and stores");
+      "Show what this machine is, what works on it, and how fast it multiplies, sends and stores");
   const auto directory = std::make_shared<std::string>(".");
-  command->add_option("--nvme", *directory, "A folder of the disk that would be memory.nvme_path")
+  command->add_option("--nvme", *directory, "A folder on the disk that memory.nvme_path would use")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
   command->callback([directory] {

@@ -53,15 +53,17 @@ void add_convert(CLI::App& app, int&) {
   auto arguments = std::make_shared<ConvertArguments>();
   CLI::App* command = app.add_subcommand(
       "convert", "Turn a Hugging Face folder into a GGUF file, or a GGUF file into a folder");
-  command->add_option("source", arguments->source, "a Hugging Face folder, or a GGUF file")
+  command->add_option("source", arguments->source, "A Hugging Face folder, or a GGUF file")
       ->required();
-  command->add_option("destination", arguments->destination, "what is written; it must be new")
+  command
+      ->add_option("destination", arguments->destination,
+                   "The file or folder to write; it must not exist yet")
       ->required();
   command->add_option("--to", arguments->to,
-                      "hf or gguf [gguf where the destination's name ends so, else hf]");
+                      "hf or gguf [gguf if the destination's name ends so, else hf]");
   command->add_option("--type", arguments->type,
-                      "of matrices: " + io::gguf_type_names() +
-                          " [gguf: bf16; hf: that of the file, f32 where it is quantised]");
+                      "The type of matrices: " + io::gguf_type_names() +
+                          " [gguf: bf16; hf: the file's, or f32 if that is quantised]");
   command->callback([arguments] { convert(*arguments); });
 }
 

@@ -133,24 +133,24 @@ void add_evaluate(CLI::App& app, int&) {
   auto arguments = std::make_shared<EvaluateArguments>();
   CLI::App* command =
       app.add_subcommand("evaluate", "Say how well a model predicts a text: loss and perplexity");
-  command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
+  command->add_option("model", arguments->model, "A Hugging Face folder, for example a checkpoint")
       ->required();
   command
       ->add_option("--data,--text", arguments->text,
-                   "files of the text, or patterns of them as in data.train")
+                   "The files of the text: paths or patterns, as in data.train")
       ->type_name("FILE")
       ->required();
   command->add_option("--tokenizer", arguments->tokenizer,
-                      "how text becomes tokens: \"bytes\", or a tokenizer.json or the folder of "
-                      "one [the model's]");
+                      "How text becomes tokens: \"bytes\", a tokenizer.json, or a folder with one "
+                      "[the model's]");
   command->add_option("--sequence-length", arguments->sequence_length,
-                      fmt::format("tokens of a row [the model's positions, at most {}]",
+                      fmt::format("Tokens of a row [the model's positions, at most {}]",
                                   format_count(kMostDefaultSequence)));
   command
       ->add_option("--batch", arguments->batch,
-                   "rows of a forward pass: of speed and memory, not of the result")
+                   "Rows of a forward pass. It changes speed and memory, not the result")
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "print one JSON object");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
   add_quantize(*command, arguments->quantize);
   add_adapter_option(*command, arguments->adapter);
   command->allow_extras();

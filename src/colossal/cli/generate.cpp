@@ -132,19 +132,22 @@ void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
   const auto add = [&](const char* flag, auto& value, const char* help) {
     command.add_option(flag, value, help)->capture_default_str();
   };
-  add("--temperature", sampling.temperature, "0: always the most likely token");
-  add("--top-k", sampling.top_k, "draw from the k most likely; 0: from all");
-  add("--top-p", sampling.top_p, "draw from the fewest whose probabilities reach p");
-  add("--min-p", sampling.min_p, "draw from those at least p times as likely as the most likely");
-  add("--typical-p", sampling.typical_p, "draw from the most typical whose probabilities reach p");
+  add("--temperature", sampling.temperature,
+      "How much chance decides; 0: always the most likely token");
+  add("--top-k", sampling.top_k, "Draw from the k most likely tokens; 0: from all");
+  add("--top-p", sampling.top_p, "Draw from the fewest tokens whose probabilities sum to p");
+  add("--min-p", sampling.min_p,
+      "Draw from tokens at least p times as likely as the most likely one");
+  add("--typical-p", sampling.typical_p,
+      "Draw from the most typical tokens whose probabilities sum to p");
   add("--repetition-penalty", sampling.repetition_penalty,
-      "above 1: tokens that were seen, in the prompt too, become less likely");
+      "Above 1: tokens that occurred, also in the prompt, become less likely");
   add("--presence-penalty", sampling.presence_penalty,
-      "above 0: tokens that were generated become less likely");
+      "Above 0: tokens that were generated become less likely");
   add("--frequency-penalty", sampling.frequency_penalty,
-      "above 0: the more often a token was generated, the less likely it becomes");
-  add("--min-tokens", sampling.min_tokens, "the text does not end before so many tokens");
-  add("--seed", sampling.seed, "the same seed draws the same text");
+      "Above 0: the more often a token was generated, the less likely it becomes");
+  add("--min-tokens", sampling.min_tokens, "The text does not end before this many tokens");
+  add("--seed", sampling.seed, "The same seed draws the same text");
 }
 
 }  // namespace
@@ -153,27 +156,29 @@ void add_generate(CLI::App& app, int&) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command =
       app.add_subcommand("generate", "Continue a text with a model, token by token");
-  command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
+  command->add_option("model", arguments->model, "A Hugging Face folder, for example a checkpoint")
       ->required();
-  command->add_option("--prompt", arguments->prompt, "text to continue");
-  command->add_flag("--chat", arguments->chat,
-                    "a conversation in the terminal, by the model's chat template: /reset begins "
-                    "anew, /exit ends, Ctrl-C stops an answer");
+  command->add_option("--prompt", arguments->prompt, "The text to continue");
+  command->add_flag(
+      "--chat", arguments->chat,
+      "Hold a conversation in the terminal, by the model's chat template: /reset begins "
+      "anew, /exit ends, Ctrl-C stops an answer");
   GenerateFile& file = arguments->file;
   command->add_option(
       "--input", file.input,
-      "lines {\"prompt\": \"...\"} or {\"messages\": [...]} to continue, many at once");
-  command->add_option("--output", file.output,
-                      "the lines of --input with \"completion\", \"completion_tokens\" and "
-                      "\"finish_reason\"; line i draws by seed + i");
+      "Lines {\"prompt\": \"...\"} or {\"messages\": [...]} to continue, many at once");
+  command->add_option(
+      "--output", file.output,
+      "Where to write the lines of --input with \"completion\", \"completion_tokens\" and "
+      "\"finish_reason\"; line i draws by seed + i");
   file.request.max_new_tokens = 100;
-  command->add_option("--max-new-tokens", file.request.max_new_tokens, "most tokens to add")
+  command->add_option("--max-new-tokens", file.request.max_new_tokens, "The most tokens to add")
       ->capture_default_str();
   add_sampling_options(*command, file.request.sampling);
-  command->add_option("--stop", file.stop, "end before this string; may be given more than once")
+  command->add_option("--stop", file.stop, "End before this string; may be given more than once")
       ->allow_extra_args(false);
   command->add_option("--logprobs", file.request.logprobs,
-                      "write log-probabilities of tokens, and of so many most likely ones, to "
+                      "Write log-probabilities of tokens, and of this many most likely ones, to "
                       "--output");
   add_quantize(*command, arguments->quantize);
   add_adapter_option(*command, arguments->adapter);

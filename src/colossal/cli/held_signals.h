@@ -5,8 +5,8 @@
 
 namespace colossal::cli {
 
-// For subcommands that answer no stop request: those held act as usual, and so do later ones. The
-// others leave them to cluster::StopListener or a launcher.
+// Called by subcommands that answer no stop request: held signals act as usual from now on. Other
+// subcommands leave them to cluster::StopListener or a launcher.
 void release_held_signals();
 
 }  // namespace colossal::cli

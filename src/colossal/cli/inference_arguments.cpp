@@ -36,13 +36,13 @@ at::ScalarType resolve_type(const std::string& folder, const InferenceConfig& co
 
 void describe(ConfigSchema& schema, InferenceConfig& config) {
   schema.add("precision.compute", &config.compute,
-             "type of weights and activations; auto: that of the folder, bf16 where it has fp16",
+             "The type of weights and activations. auto: the folder's; bf16 if that is fp16.",
              {.choices = {"auto", "fp32", "bf16", "fp64"}});
   memory::add_offload_key(schema, "parameters", &config.offload_parameters, "weights",
                           /*or_auto=*/false);
   memory::add_table_rows_key(schema, &config.table_rows);
   memory::add_nvme_path_key(schema, &config.nvme_path);
-  schema.add("train.threads", &config.threads, "With how many threads the CPU computes.",
+  schema.add("train.threads", &config.threads, "How many threads the CPU computes with.",
              {.minimum = 1, .maximum = 1024, .unset = "cores", .per_rank = true});
 }
 
@@ -77,7 +77,7 @@ std::string tokenizer_folder(const std::string& model, const std::string& adapte
 void add_adapter_option(CLI::App& command, std::string& adapter) {
   command
       .add_option("--adapter", adapter,
-                  "the folder of a LoRA adapter of the model, as peft or an [adapter] run saves it")
+                  "The folder of a LoRA adapter of the model, as peft or an [adapter] run saves it")
       ->type_name("DIR");
 }
 
@@ -85,13 +85,14 @@ void add_quantize(CLI::App& command, QuantizeArguments& arguments) {
   command
       .add_option(
           "--quantize", arguments.type,
-          "keep weights of products in fewer bits, rounded as they are read: int8, int4, or "
-          "int8-dynamic (int8, and what they multiply too); tables of tokens stay")
+          "Keep the weights of products in fewer bits, rounded as they are read: int8, int4, or "
+          "int8-dynamic (int8 inputs too). Tables of tokens are not quantised")
       ->capture_default_str();
-  command.add_option("--quantize-group", arguments.group,
-                     fmt::format("inputs that share a scale, a multiple of {}; 0: all of an output "
-                                 "[int8: 0, int4: {}]",
-                                 ops::Quantization::kGroupStep, kInt4Group));
+  command.add_option(
+      "--quantize-group", arguments.group,
+      fmt::format("How many inputs share a scale, a multiple of {}; 0: all inputs of "
+                  "an output [int8: 0, int4: {}]",
+                  ops::Quantization::kGroupStep, kInt4Group));
 }
 
 std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& arguments) {

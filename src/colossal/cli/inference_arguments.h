@@ -1,5 +1,5 @@
-// What the commands that use a trained model have in common: the keys of a run.toml that they take,
-// under the same names, and how a folder becomes a model.
+// Shared by the commands that use a trained model: the keys of a run.toml that they take, under the
+// same names, and the way from a folder to a model.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ struct InferenceConfig {
   std::optional<int64_t> threads;
 };
 
-// Of --quantize and --quantize-group.
+// The values of --quantize and --quantize-group.
 struct QuantizeArguments {
   std::string type = "none";
   std::optional<int64_t> group;

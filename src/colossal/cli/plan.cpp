@@ -7,10 +7,10 @@
 #include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/run_arguments.h"
+#include "colossal/io/file.h"
 #include "colossal/plan/fit_memory.h"
 #include "colossal/plan/plan_page.h"
 #include "colossal/plan/plan_text.h"
-#include "colossal/report/output_file.h"
 
 namespace colossal::cli {
 namespace {
@@ -38,7 +38,7 @@ void print_plan(const PlanArguments& arguments) {
   const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job, made.fullest_rank());
   const std::string text = plan::describe(job, made, costs);
   if (!arguments.page.empty()) {
-    report::write_file_atomically(arguments.page, plan::page_of(job, text));
+    io::write_file_atomically(arguments.page, plan::page_of(job, text));
   }
   fmt::print("{}", arguments.json ? plan::to_json(job, made, costs).dump(2) + "\n" : text);
 }
@@ -47,19 +47,18 @@ void print_plan(const PlanArguments& arguments) {
 
 void add_plan(CLI::App& app, int&) {
   auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* command = app.add_subcommand(
-      "plan",
-      "Say what a run will cost before it starts: what each rank sends, holds and computes in a "
-      "step, and when the ranks of a pipeline wait. Runs the program dry: opens no corpus, "
-      "allocates "
-      "and sends nothing");
+  CLI::App* command =
+      app.add_subcommand("plan",
+                         "Show what a run will cost before it starts: what each rank sends, holds "
+                         "and computes in a step, and when the ranks of a pipeline wait. Runs the "
+                         "program dry: it opens no corpus, allocates nothing and sends nothing");
   add_run_arguments(*command, arguments->run, "Plan for this many ranks in all [1]");
   command->add_flag("--json", arguments->json,
-                    "Print one JSON object, with the keys of metrics.jsonl where it has them");
+                    "Print one JSON object, with the keys of metrics.jsonl for the same things");
   command
       ->add_option("--page", arguments->page,
-                   "Also write a page with the plan, and with the timeline of the pipeline's "
-                   "schedule, into this file (plan.html)")
+                   "Also write an HTML page with the plan and the timeline of the pipeline's "
+                   "schedule into this file")
       ->type_name("FILE");
   command->callback([arguments, command] {
     arguments->run.flags = command->remaining();

@@ -13,17 +13,21 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "run",
       "Start a program as ranks, here or on several hosts: colossal run -n 2 -- PROGRAM ARGS");
-  command->add_option("-n,--ranks", options->num_ranks, "ranks on each host")->required();
+  command->add_option("-n,--ranks", options->num_ranks, "How many ranks to start on each host")
+      ->required();
   // One text: an option that takes a list would take the "--" for its end.
   command->add_option_function<std::string>(
       "--hosts",
       [options](const std::string& text) { options->hosts = cluster::expand_host_list(text); },
-      "names or addresses, the first with rank 0; start the same command on each");
-  command->add_option("--host-index", options->host_index,
-                      "which of the hosts this is; found by its addresses where left out");
-  command->add_option("--port", options->port, "on the first host, where the launchers meet")
+      "Names or addresses of the hosts; the first has rank 0. Start the same command on each");
+  command->add_option(
+      "--host-index", options->host_index,
+      "Which of the hosts this is, from 0. Left out: found by this machine's addresses");
+  command
+      ->add_option("--port", options->port,
+                   "The port of the first host at which the launchers meet")
       ->capture_default_str();
-  command->add_option("program", options->command, "after --: the program and its arguments")
+  command->add_option("program", options->command, "The program and its arguments, behind --")
       ->required();
   command->callback([options, &exit_code] {
     if (options->num_ranks < 1) {

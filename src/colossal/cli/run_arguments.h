@@ -1,4 +1,5 @@
-// What `train` and `plan` take alike: a run.toml, flags that override its keys, a number of ranks.
+// The arguments that `train` and `plan` share: a run.toml, flags that override its keys, a number
+// of ranks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +17,7 @@ struct RunArguments {
   std::optional<int> ranks;
   std::vector<std::string> flags;  // --section.key=value
 
-  // The ranks, or 1. Throws ConfigError for less, or more than a million.
+  // Returns the ranks given, or 1. Throws ConfigError for less than 1 or more than a million.
   int num_ranks() const;
 };
 
@@ -34,7 +35,7 @@ GivenConfig read_config(const RunArguments& arguments);
 // Whether the memory of this host bounds what its ranks may take, where no budget is given.
 enum class HostMemory { is_limit, not_a_limit };
 
-// The job on `ranks` ranks, `local_ranks` of them on this machine. Throws ConfigError.
+// Resolves the job on `ranks` ranks, `local_ranks` of them on this machine. Throws ConfigError.
 Job resolve(const GivenConfig& given, int ranks, int local_ranks,
             HostMemory memory = HostMemory::is_limit);
 

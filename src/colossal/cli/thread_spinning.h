@@ -1,7 +1,6 @@
-// How long compute threads that have nothing to do wait on their core, for the next piece of work,
-// before they let go of it. LibTorch's OpenMP spins for about 10 ms. On a machine that is not idle
-// that keeps the core from the very thread that is waited for: steps of 5 ms beside two busy
-// processes on two cores took ten times as long.
+// Limits how long idle compute threads spin on their core before they release it. LibTorch's OpenMP
+// spins for about 10 ms. On a machine that is not idle that keeps the core from the very thread
+// that is waited for: steps of 5 ms beside two busy processes on two cores took ten times as long.
 #pragma once
 
 #include <vector>

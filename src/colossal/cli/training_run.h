@@ -1,4 +1,4 @@
-// What `train` and `tune` do alike: a job on ranks of this machine, or as one rank of a launcher's.
+// Runs a job for `train` and `tune`: on ranks of this machine, or as one rank of a launcher.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ struct TrainingRun {
   std::vector<std::string> words;  // of the command: "train", or "tune", "dpo"
   RunArguments arguments;
   GivenConfig given;
-  comm::Settings settings = {};  // what ranks must have been started with alike beside the config
+  comm::Settings settings =
+      {};  // besides the config, what all ranks must have been started with alike
   MakeTask make_task;
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;  // see TrainingHooks
 };

@@ -1,5 +1,5 @@
-// What joins the launchers of one job on several hosts: a TCP connection from each to the one on
-// the first host, which passes messages on. Through it all of them start together, learn where the
+// Joins the launchers of one job on several hosts: each has a TCP connection to the one on the
+// first host, which passes messages on. Through it all of them start together, learn where the
 // store is, name a rank that died anywhere, and stop together.
 //
 // Messages are lines of JSON. A connection is accepted only from an address of a listed host; like
@@ -31,7 +31,7 @@ struct HostTable {
   std::string describe(int index) const;  // "host node7 (ranks 4 to 7)"
 };
 
-// What the first host's launcher tells the others once all are there.
+// What the first host's launcher tells the others when all have arrived.
 struct JobStart {
   int store_port = 0;
   std::string job;  // its name, see kJobVariable
@@ -62,8 +62,8 @@ class ControlChannel {
 
   void add_to(std::vector<pollfd>& polled) const;
 
-  // What the others said since the last call. A host whose connection broke before it said that it
-  // was done comes as a failure.
+  // Returns the messages of the others since the last call. A host whose connection broke before it
+  // said that it was done counts as a failure.
   std::vector<HostMessage> receive();
 
   void send(const HostMessage& message);  // to all other hosts

@@ -1,4 +1,4 @@
-// What went wrong in a job, and what its launcher makes of it.
+// Collects what went wrong in a job, and finds the cause.
 #pragma once
 
 #include <optional>
@@ -37,18 +37,19 @@ class JobOutcome {
   bool failed() const;
   const Failure& cause() const;  // of a job that failed
 
-  // Whether all ranks of this host failed with one exit code, which blames no other rank, and no
-  // other host saw another: the mistake is the job's, as a wrong configuration that every rank
-  // finds, and no rank's.
+  // Whether all ranks of this host failed with one exit code that blames no other rank, and no
+  // other host saw another failure. Then the mistake is the job's, such as a wrong configuration
+  // that every rank finds, and not one rank's.
   bool all_alike() const;
 
-  // What a person should read about it: cause().describe(), or once what all ranks said alike.
+  // Returns the text for people: cause().describe(), or, if all ranks failed alike, their message
+  // once.
   std::string message() const;
 
   // Whether every failure only says that another rank died or did not come.
   bool all_wait_for_another() const;
 
-  // What failed ranks said as they ended, each as describe() has it. The first of many.
+  // Returns the messages with which ranks ended, each as describe() writes it; of many, the first.
   std::vector<std::string> said_by_ranks() const;
 
  private:

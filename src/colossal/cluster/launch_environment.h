@@ -40,12 +40,12 @@ const char* process_environment(const char* name);
 std::optional<LaunchEnvironment> read_launch_environment(
     const EnvironmentReader& environment = process_environment);
 
-// From now on the loss of another known launcher (mpirun, pressed twice, leaves its ranks behind)
-// is a stop request to this process. Ours sees to that itself.
+// From now on the loss of a launcher that is not ours is a stop request to this process: mpirun,
+// pressed twice, leaves its ranks behind. Our own launcher sees to that itself.
 void stop_with_launcher(const LaunchEnvironment& environment);
 
-// What OMP_NUM_THREADS says; none where it says nothing (of what is no number OpenMP itself warns),
-// or where it was torchrun, which gives each rank one thread unless somebody says more.
+// Returns OMP_NUM_THREADS. None if it is not set, is no number (OpenMP itself warns then), or was
+// set by torchrun, which gives each rank one thread unless somebody says more.
 std::optional<int> openmp_threads(const EnvironmentReader& environment = process_environment);
 
 // Hands our launcher the message with which this rank ends; it prints it once, with the rank's

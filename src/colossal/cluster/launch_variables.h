@@ -1,4 +1,4 @@
-// The variables, beyond torchrun's, by which our launcher speaks to its ranks.
+// The environment variables, beyond torchrun's, that our launcher sets for its ranks.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "colossal/cluster/file_descriptor.h"
+#include "colossal/base/file_descriptor.h"
 
 namespace colossal::cluster {
 
@@ -17,14 +17,14 @@ class LineSocket {
   int fd() const { return socket_.get(); }
   bool is_open() const { return static_cast<bool>(socket_); }
 
-  // The next whole line that has come, or none. When the peer has closed the connection, is lost,
-  // or sends more than a line may have, the socket is closed; why_closed() says which. Lines that
-  // came before are still given.
+  // Returns the next whole line that has arrived, or none. When the peer has closed the connection,
+  // is lost, or sends a line that is too long, the socket is closed, and why_closed() says which.
+  // Lines that arrived before are still returned.
   std::optional<std::string> next_line();
   const std::string& why_closed() const { return why_closed_; }
 
-  // Adds the end of line. Lines are few and short, so they fit the kernel's buffer; a peer that has
-  // read nothing for so long that they do not is taken for lost.
+  // Sends a line; adds the end of line. Lines are few and short, so they fit the kernel's buffer:
+  // if they do not, the peer has stopped reading and counts as lost.
   void send(std::string_view line);
 
  private:
@@ -32,7 +32,7 @@ class LineSocket {
   void close(std::string why);
 
   FileDescriptor socket_;
-  std::string input_;  // received, not yet given
+  std::string input_;  // received, not yet returned
   std::string why_closed_;
 };
 

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "colossal/cluster/file_descriptor.h"
+#include "colossal/base/file_descriptor.h"
 
 namespace colossal::cluster {
 

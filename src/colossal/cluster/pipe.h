@@ -1,7 +1,7 @@
 // A pipe whose ends are close-on-exec.
 #pragma once
 
-#include "colossal/cluster/file_descriptor.h"
+#include "colossal/base/file_descriptor.h"
 
 namespace colossal::cluster {
 

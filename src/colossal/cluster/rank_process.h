@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/base/file_descriptor.h"
 #include "colossal/cluster/failure.h"
-#include "colossal/cluster/file_descriptor.h"
 #include "colossal/cluster/orphan_guard.h"
 
 namespace colossal::cluster {
@@ -47,7 +47,7 @@ class RankProcess {
   bool killed_by_us() const;                       // with SIGKILL: it did not end before
   const std::string& who() const { return who_; }  // "rank 1 (pid 123, host node7)"
 
-  // To its whole process group; nothing when it has ended.
+  // Sends a signal to the rank's whole process group. Does nothing if the rank has ended.
   void send_signal(int signal);
 
  private:

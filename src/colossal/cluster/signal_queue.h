@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "colossal/cluster/file_descriptor.h"
+#include "colossal/base/file_descriptor.h"
 
 namespace colossal::cluster {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/cluster/file_descriptor.h"
+#include "colossal/base/file_descriptor.h"
 
 namespace colossal::cluster {
 

@@ -35,8 +35,8 @@ class StopListener {
   StopListener(const StopListener&) = delete;
   StopListener& operator=(const StopListener&) = delete;
 
-  // From now on a request is answered with this text after the name of the signal: "SIGTERM:
-  // {answer}". Throws StoppedInSetUp if one has come already.
+  // From now on a stop request is answered with this text after the name of the signal: "SIGTERM:
+  // {answer}". Throws StoppedInSetUp if a request has arrived already.
   void end_set_up(std::string answer);
 
   bool requested() const noexcept { return requested_; }

@@ -12,8 +12,8 @@
 
 namespace colossal::cluster {
 
-// From now on a reader of our output that goes away (SIGPIPE) ends nothing either: what is written
-// to it is lost, as are messages to a terminal that is gone.
+// From now on the loss of a reader of our output (SIGPIPE) does not end this process. What is
+// written to it is lost, as are messages to a terminal that is gone.
 void outlive_lost_readers();
 
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGUSR1};
@@ -25,8 +25,8 @@ bool any_stop_signal(const std::vector<int>& signals);
 // RequeueExit=75).
 inline constexpr int kStoppedExitCode = 75;
 
-// What each stop signal means after those before it. Some senders signal a process and its group
-// (GNU timeout), and a terminal signals a launcher and its ranks at once: what comes within a
+// Tells what each stop signal means after those before it. Some senders signal a process and its
+// group (GNU timeout), and a terminal signals a launcher and its ranks at once: what comes within a
 // second is one request. SIGINT or SIGTERM later than that insists. SIGUSR1 never insists, and the
 // signal that follows this notice does not either.
 class StopRequests {

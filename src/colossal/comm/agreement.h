@@ -1,4 +1,4 @@
-// Whether all ranks of a job were started alike: compared while they meet, before anything is sent
+// Checks that all ranks of a job were started alike, while they meet and before anything is sent
 // that depends on it.
 #pragma once
 
@@ -19,7 +19,7 @@ std::string describe_difference(const Settings& of_rank_0, int rank, const Setti
 // order, for its arrival.
 std::string publish_settings(c10d::Store& store, int rank, const Settings& settings);
 
-// Once all ranks have arrived, throws the same ConfigError on each where two differ: what
+// Called when all ranks have arrived. If two differ, throws the same ConfigError on each rank: what
 // describe_difference() says of the first rank whose settings are not those of rank 0. The store
 // lives as long as anybody reads it, but no longer than `timeout`.
 void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,

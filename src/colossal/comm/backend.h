@@ -1,4 +1,4 @@
-// A rank's endpoint of one group: what moves the bytes. Arguments were checked and the law booked
+// A rank's endpoint of one group, which moves the bytes. Arguments were checked and the law booked
 // in group.cpp; a backend moves the data and books what it sends in the ledger's wire column. Calls
 // come one at a time, from any thread. A call that cannot be completed throws CallFailure.
 //
@@ -76,7 +76,7 @@ class Backend {
   // On the thread that issues a call: makes what it has computed so far readable for whichever
   // thread carries the call out.
   virtual void before_call() {}
-  // From now on calls wait so much longer than the timeout, because a peer may wait itself.
+  // From now on calls wait `grace` longer than the timeout, because a peer may be waiting itself.
   void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }
   // Calls wait for nobody: asynchronous ones too are carried out where they are issued.
   virtual bool is_immediate() const { return false; }
@@ -84,7 +84,7 @@ class Backend {
   virtual bool moves_nothing() const { return false; }
   // After a call failed: no later one can succeed, and peers should learn of it soon.
   virtual void close(const std::string& why) = 0;
-  // From any thread: ends what is under way and what is to come, because the whole world ends.
+  // Ends calls under way and to come, because the whole world ends. May be called from any thread.
   virtual void abort(const std::string& why) { close(why); }
 
  protected:

@@ -40,8 +40,8 @@ struct Membership {
   std::string axis;
   std::vector<int> ranks;  // global ranks, in group order
   int rank = 0;            // within the group
-  // Of the members of a larger group that are on one host: their ranks there, by which errors name
-  // them. Empty: there is no larger one.
+  // If the members are those ranks of a larger group that are on one host: their ranks in that
+  // group, by which errors name them. Else empty.
   std::vector<int> places = {};
 
   int size() const { return static_cast<int>(ranks.size()); }

@@ -18,9 +18,9 @@ struct IssuedCall {
   Reason reason = Reason::control;
   std::shared_ptr<const Membership> group;  // one for all calls of a group
   int64_t law_bytes = 0;                    // as booked in the ledger
-  // Global ranks that this one sends to or receives from, as our own algorithms do: the neighbours
-  // of a rotation and of a broadcast's chain; of an all-to-all those with a part. None: all others
-  // of the group, as in reductions and gathers.
+  // The global ranks with which this rank exchanges bytes in our own algorithms: the neighbours in
+  // a rotation or in a broadcast's chain, or the ranks with a part in an all-to-all. None: all
+  // other ranks of the group, as in reductions and gathers.
   std::optional<std::vector<int>> partners;
   std::vector<at::Tensor> buffers;  // read or written
 };

@@ -18,9 +18,9 @@ class Transfer {
 };
 using TransferPointer = std::unique_ptr<Transfer>;
 
-// What a transport gives: messages that are started, then waited for. A send ends when its memory
-// may be reused, a receive when its memory is filled. Between two ranks, messages of the same kind
-// and size match in the order in which they were posted.
+// Messages that are started first and waited for later. A send ends when its memory may be reused,
+// a receive when its memory is filled. Between two ranks, messages of the same kind and size match
+// in the order in which they were posted.
 class Transport {
  public:
   enum class Kind { header, data };

@@ -20,15 +20,15 @@ class GlooBackend final : public PointToPointBackend {
   void close(const std::string& why) override;
   void abort(const std::string& why) override;
 
-  // What a wait for `peer` that threw `error` means; `missing`: what the peer did not do.
+  // Explains why a wait for `peer` threw `error`; `missing` says what the peer did not do.
   CallFailure explain(int peer, const std::string& error, const char* missing,
                       const Deadline& deadline) const;
 
  private:
   class MessageTransfer;
 
-  // From any thread: ends what is under way and what is to come, here with `prefix` and `why`;
-  // tells the peers `why` and closes the connections, so that they notice at once.
+  // Ends calls under way and to come: here with the error `prefix` + `why`, at the peers by telling
+  // them `why` and closing the connections. May be called from any thread.
   void end_all(const char* prefix, const std::string& why);
 
   template <typename Post>
@@ -45,8 +45,8 @@ class GlooBackend final : public PointToPointBackend {
   std::string closed_;        // why; empty: open
 
   static constexpr size_t kFarewellBytes = 512;
-  // What a peer said before it closed its connections: who failed first is known even where ranks
-  // fall like dominoes.
+  // The reason that a peer gave before it closed its connections. It tells who failed first, even
+  // when one failure leads to the next.
   struct Farewell {
     std::array<char, kFarewellBytes> text{};
     c10::intrusive_ptr<c10d::Work> arrival;

@@ -121,7 +121,7 @@ at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, cons
 // Each rank's bytes, in rank order: for manifests, error messages and the like, not for tensors.
 std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason);
 
-// What ranks give that differs: as little to look at as that is, of however many ranks.
+// Returns the distinct texts that the ranks give: few, if few differ, however many ranks there are.
 std::set<std::string> gather_distinct_bytes(const std::string& bytes, const Group& group,
                                             Reason reason);
 

@@ -1,4 +1,4 @@
-// What stands behind a Group, and how worlds make one.
+// The implementation behind a Group, and how worlds make one.
 #pragma once
 
 #include <functional>

@@ -45,14 +45,14 @@ HierarchicalBackend::HierarchicalBackend(Membership membership, std::shared_ptr<
   }
 }
 
-HierarchicalBackend::Slabs::Slabs(Counts counts, int64_t limit)
+HierarchicalBackend::Buffers::Buffers(Counts counts, int64_t limit)
     : counts(counts), offsets(offsets_of(counts)) {
   const int64_t longest = *std::max_element(counts.begin(), counts.end());
   largest = std::min(limit, longest);
   rounds = longest == 0 ? 1 : (longest + largest - 1) / largest;
 }
 
-int64_t HierarchicalBackend::Slabs::size(int rank, int64_t round) const {
+int64_t HierarchicalBackend::Buffers::size(int rank, int64_t round) const {
   return std::clamp<int64_t>(counts[rank] - round * largest, 0, largest);
 }
 
@@ -92,26 +92,26 @@ int HierarchicalBackend::num_rows() const {
   return static_cast<int>(rows);
 }
 
-std::vector<int64_t> HierarchicalBackend::row_counts(const Slabs& slabs, int64_t round,
+std::vector<int64_t> HierarchicalBackend::row_counts(const Buffers& buffers, int64_t round,
                                                      int row) const {
   std::vector<int64_t> counts;
   for (const std::vector<int>& clients : clients_) {
-    counts.push_back(row < std::ssize(clients) ? slabs.size(clients[row], round) : 0);
+    counts.push_back(row < std::ssize(clients) ? buffers.size(clients[row], round) : 0);
   }
   return counts;
 }
 
 template <typename Copy>
-at::Tensor HierarchicalBackend::stage(const at::Tensor& full, const Slabs& slabs, int64_t round,
+at::Tensor HierarchicalBackend::stage(const at::Tensor& full, const Buffers& buffers, int64_t round,
                                       int row, const Copy& copy) {
   const int64_t element_bytes = full.element_size();
-  const std::vector<int64_t> counts = row_counts(slabs, round, row);
+  const std::vector<int64_t> counts = row_counts(buffers, round, row);
   std::byte* const staged = at_least(staged_, total(counts) * element_bytes);
   std::byte* position = staged;
   for (int member = 0; member < std::ssize(clients_); ++member) {
     const int64_t bytes = counts[member] * element_bytes;
     if (bytes == 0) continue;
-    const int64_t begin = slabs.begin(clients_[member][row], round);
+    const int64_t begin = buffers.begin(clients_[member][row], round);
     copy(member, memory_of(full) + begin * element_bytes, position, bytes);
     position += bytes;
   }
@@ -131,17 +131,17 @@ class HierarchicalBackend::HostSums {
         full_(full),
         part_(part),
         part_type_(part_type),
-        slabs_(counts, backend.slab_elements(full.element_size())),
+        buffers_(counts, backend.buffer_elements(full.element_size())),
         type_(accumulation_type(full.scalar_type())),
-        slab_bytes_(slabs_.largest * static_cast<int64_t>(c10::elementSize(type_))) {
-    at_least(backend.sums_, 2 * backend.num_rows() * slab_bytes_);
-    at_least(backend.received_, 2 * hosts_.size() * slab_bytes_);
+        buffer_bytes_(buffers_.largest * static_cast<int64_t>(c10::elementSize(type_))) {
+    at_least(backend.sums_, 2 * backend.num_rows() * buffer_bytes_);
+    at_least(backend.received_, 2 * hosts_.size() * buffer_bytes_);
   }
 
   void run() {
     post_receives(0);
     post_receives(1);
-    for (int64_t round = 0; round < slabs_.rounds; ++round) {
+    for (int64_t round = 0; round < buffers_.rounds; ++round) {
       sum_within_host(round);
       if (round > 0) {
         add_hosts(round - 1);
@@ -150,25 +150,25 @@ class HierarchicalBackend::HostSums {
       exchange_.wait_for_sends();
       send(round);
     }
-    add_hosts(slabs_.rounds - 1);
+    add_hosts(buffers_.rounds - 1);
   }
 
  private:
   int own() const { return backend_.rank(); }
   int64_t bytes(int rank, int64_t round) const {
-    return slabs_.size(rank, round) * static_cast<int64_t>(c10::elementSize(type_));
+    return buffers_.size(rank, round) * static_cast<int64_t>(c10::elementSize(type_));
   }
   const std::vector<int>& clients() const { return backend_.own_clients(); }
-  // This host's, of the slab of a client.
+  // This host's, of the buffer of a client.
   std::byte* sum(int64_t round, int64_t row) const {
-    return backend_.sums_.data() + (round % 2 * backend_.num_rows() + row) * slab_bytes_;
+    return backend_.sums_.data() + (round % 2 * backend_.num_rows() + row) * buffer_bytes_;
   }
   std::byte* received(int64_t round, int host) const {
-    return backend_.received_.data() + (round % 2 * hosts_.size() + host) * slab_bytes_;
+    return backend_.received_.data() + (round % 2 * hosts_.size() + host) * buffer_bytes_;
   }
 
   void post_receives(int64_t round) {
-    if (round >= slabs_.rounds) return;
+    if (round >= buffers_.rounds) return;
     for (int host = 0; host < hosts_.size(); ++host) {
       if (host == hosts_.host[own()]) continue;
       for (auto& transfer : exchange_.receive(received(round, host), bytes(own(), round),
@@ -181,11 +181,11 @@ class HierarchicalBackend::HostSums {
   void sum_within_host(int64_t round) {
     for (int row = 0; row < backend_.num_rows(); ++row) {
       const at::Tensor staged =
-          backend_.stage(full_, slabs_, round, row,
-                         [](int, const std::byte* slab, std::byte* place, int64_t bytes) {
-                           std::memcpy(place, slab, bytes);
+          backend_.stage(full_, buffers_, round, row,
+                         [](int, const std::byte* buffer, std::byte* place, int64_t bytes) {
+                           std::memcpy(place, buffer, bytes);
                          });
-      const std::vector<int64_t> counts = backend_.row_counts(slabs_, round, row);
+      const std::vector<int64_t> counts = backend_.row_counts(buffers_, round, row);
       const int64_t own_count = counts[hosts_.place[own()]];
       if (backend_.within_) {
         backend_.within_first().reduce_scatter(call_, staged,
@@ -213,8 +213,8 @@ class HierarchicalBackend::HostSums {
       sources.push_back(host == hosts_.host[own()] ? sum(round, own_row) : received(round, host));
     }
     const int64_t begin =
-        round * slabs_.largest * static_cast<int64_t>(c10::elementSize(part_type_));
-    sum_in_rank_order(sources, slabs_.size(own(), round), type_, part_ + begin, part_type_);
+        round * buffers_.largest * static_cast<int64_t>(c10::elementSize(part_type_));
+    sum_in_rank_order(sources, buffers_.size(own(), round), type_, part_ + begin, part_type_);
   }
 
   HierarchicalBackend& backend_;
@@ -224,9 +224,9 @@ class HierarchicalBackend::HostSums {
   const at::Tensor& full_;
   std::byte* part_;
   at::ScalarType part_type_;
-  Slabs slabs_;
+  Buffers buffers_;
   at::ScalarType type_;  // of a host's sums
-  int64_t slab_bytes_;
+  int64_t buffer_bytes_;
   std::array<std::vector<TransferPointer>, 2> receives_;  // by parity of the round
 };
 
@@ -235,45 +235,45 @@ class HierarchicalBackend::HostSums {
 void HierarchicalBackend::gather(Exchange& exchange, const Call& call, const at::Tensor& full,
                                  Counts counts) {
   const int64_t element_bytes = full.element_size();
-  const Slabs slabs(counts, slab_elements(element_bytes));
+  const Buffers buffers(counts, buffer_elements(element_bytes));
   const auto memory = [&](int rank, int64_t round) {
-    return memory_of(full) + slabs.begin(rank, round) * element_bytes;
+    return memory_of(full) + buffers.begin(rank, round) * element_bytes;
   };
-  std::vector<std::vector<TransferPointer>> receives(slabs.rounds);
-  for (int64_t round = 0; round < slabs.rounds; ++round) {
+  std::vector<std::vector<TransferPointer>> receives(buffers.rounds);
+  for (int64_t round = 0; round < buffers.rounds; ++round) {
     for (int client : own_clients()) {
       if (client == rank()) continue;
       for (auto& transfer : exchange.receive(memory(client, round),
-                                             slabs.size(client, round) * element_bytes, client)) {
+                                             buffers.size(client, round) * element_bytes, client)) {
         receives[round].push_back(std::move(transfer));
       }
     }
     for (int host = 0; host < hosts_.size(); ++host) {
       if (host == hosts_.host[rank()]) continue;
-      exchange.send(memory(rank(), round), slabs.size(rank(), round) * element_bytes,
+      exchange.send(memory(rank(), round), buffers.size(rank(), round) * element_bytes,
                     hosts_.agent(rank(), host));
     }
   }
   exchange.check_headers();
-  for (int64_t round = 0; round < slabs.rounds; ++round) {
+  for (int64_t round = 0; round < buffers.rounds; ++round) {
     exchange.wait(receives[round]);
-    if (within_) hand_on(call, full, slabs, round);
+    if (within_) hand_on(call, full, buffers, round);
   }
 }
 
-void HierarchicalBackend::hand_on(const Call& call, const at::Tensor& full, const Slabs& slabs,
+void HierarchicalBackend::hand_on(const Call& call, const at::Tensor& full, const Buffers& buffers,
                                   int64_t round) {
   const int own_place = hosts_.place[rank()];
   for (int row = 0; row < num_rows(); ++row) {
     const at::Tensor staged =
-        stage(full, slabs, round, row,
-              [&](int member, const std::byte* slab, std::byte* place, int64_t bytes) {
-                if (member == own_place) std::memcpy(place, slab, bytes);
+        stage(full, buffers, round, row,
+              [&](int member, const std::byte* buffer, std::byte* place, int64_t bytes) {
+                if (member == own_place) std::memcpy(place, buffer, bytes);
               });
-    within_last().all_gather(call, staged, row_counts(slabs, round, row));
-    stage(full, slabs, round, row,
-          [&](int member, std::byte* slab, const std::byte* place, int64_t bytes) {
-            if (member != own_place) std::memcpy(slab, place, bytes);
+    within_last().all_gather(call, staged, row_counts(buffers, round, row));
+    stage(full, buffers, round, row,
+          [&](int member, std::byte* buffer, const std::byte* place, int64_t bytes) {
+            if (member != own_place) std::memcpy(buffer, place, bytes);
           });
   }
 }
@@ -316,27 +316,27 @@ void HierarchicalBackend::all_to_all(const Call& call, const at::Tensor& send, C
 
 void HierarchicalBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
-  const Slabs slabs(Counts(&bytes, 1), slab_elements(1));
+  const Buffers buffers(Counts(&bytes, 1), buffer_elements(1));
   const int own = hosts_.host[rank()], first = hosts_.host[root], n = hosts_.size();
   const int agent = hosts_.agent(root, own);
   const int next = (own + 1) % n, previous = (own + n - 1) % n;
   const bool receives = rank() == agent && rank() != root;
   const bool sends = rank() == agent && next != first;
-  const auto memory = [&](int64_t round) { return memory_of(tensor) + slabs.begin(0, round); };
+  const auto memory = [&](int64_t round) { return memory_of(tensor) + buffers.begin(0, round); };
 
   Exchange exchange = begin_between(call);
-  std::vector<std::vector<TransferPointer>> arrivals(slabs.rounds);
+  std::vector<std::vector<TransferPointer>> arrivals(buffers.rounds);
   if (receives) {
     const int from = hosts_.agent(root, previous);
     exchange.expect(from, bytes);
-    for (int64_t round = 0; round < slabs.rounds; ++round) {
-      arrivals[round] = exchange.receive(memory(round), slabs.size(0, round), from);
+    for (int64_t round = 0; round < buffers.rounds; ++round) {
+      arrivals[round] = exchange.receive(memory(round), buffers.size(0, round), from);
     }
   }
   if (sends) exchange.greet(hosts_.agent(root, next), bytes);
   exchange.check_headers();
-  for (int64_t round = 0; round < slabs.rounds; ++round) {
-    const int64_t count = slabs.size(0, round);
+  for (int64_t round = 0; round < buffers.rounds; ++round) {
+    const int64_t count = buffers.size(0, round);
     exchange.wait(arrivals[round]);
     if (sends) exchange.send(memory(round), count, hosts_.agent(root, next));
     if (within_) {

@@ -51,21 +51,22 @@ class HierarchicalBackend final : public PointToPointBackend {
   void abort(const std::string& why) override;
 
  private:
-  // Calls move a slab of each part at a time, so that the memory they need beside the tensors stays
-  // small: a slab for each rank of this host, and twice the sums of those for which this rank acts
-  // and what other hosts sent.
-  struct Slabs {
+  // Calls move a buffer of each part at a time, so that the memory they need beside the tensors
+  // stays small: a buffer for each rank of this host, and twice the sums of those for which this
+  // rank acts and what other hosts sent.
+  struct Buffers {
     Counts counts;
     std::vector<int64_t> offsets;
     int64_t largest, rounds;
-    Slabs(Counts counts, int64_t limit);
+    Buffers(Counts counts, int64_t limit);
     int64_t begin(int rank, int64_t round) const { return offsets[rank] + round * largest; }
     int64_t size(int rank, int64_t round) const;
   };
   class HostSums;
 
   const std::vector<int>& own_host() const { return hosts_.members[hosts_.host[rank()]]; }
-  // Whom this rank acts for on its host: itself, and those of other hosts whose agent it is.
+  // Returns the ranks for which this rank acts on its host: itself, and the ranks of other hosts
+  // whose agent it is.
   const std::vector<int>& own_clients() const { return clients_[hosts_.place[rank()]]; }
   int num_rows() const;  // the most clients that a rank of this host has
 
@@ -78,13 +79,14 @@ class HierarchicalBackend final : public PointToPointBackend {
   void announce(Exchange& exchange, Counts counts, int64_t sum_bytes, int64_t gather_bytes);
 
   void gather(Exchange& exchange, const Call& call, const at::Tensor& full, Counts counts);
-  void hand_on(const Call& call, const at::Tensor& full, const Slabs& slabs, int64_t round);
-  // Of each rank of this host the client in a row: element counts of their slabs. That these are of
-  // single parts lets the ranks of a host see where they disagree on the parts.
-  std::vector<int64_t> row_counts(const Slabs& slabs, int64_t round, int row) const;
-  // Copies slabs of a row side by side, or back: calls copy(member, slab of `full`, staged, bytes).
+  void hand_on(const Call& call, const at::Tensor& full, const Buffers& buffers, int64_t round);
+  // Of each rank of this host the client in a row: element counts of their buffers. That these are
+  // of single parts lets the ranks of a host see where they disagree on the parts.
+  std::vector<int64_t> row_counts(const Buffers& buffers, int64_t round, int row) const;
+  // Copies buffers of a row side by side, or back: calls copy(member, buffer of `full`, staged,
+  // bytes).
   template <typename Copy>
-  at::Tensor stage(const at::Tensor& full, const Slabs& slabs, int64_t round, int row,
+  at::Tensor stage(const at::Tensor& full, const Buffers& buffers, int64_t round, int row,
                    const Copy& copy);
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;

@@ -1,6 +1,6 @@
-// What each collective must send: the first table of docs/laws.md. Bytes that rank `rank` of `n`
-// ranks sends, element counts in rank order. The ledger's column `law` is computed here and nowhere
-// else, and the algorithms do not look at it.
+// Computes the bytes that each collective must send: the first table of docs/laws.md. A function
+// returns what rank `rank` of `n` ranks sends; element counts are in rank order. The ledger's
+// column `law` is computed here and nowhere else, and the algorithms do not look at it.
 #pragma once
 
 #include <cstdint>

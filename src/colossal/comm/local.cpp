@@ -1,6 +1,6 @@
 // Ranks as threads: each reads its peers' memory and writes only its own, between barriers; what
-// goes from one rank to one other is mail. Sums are made by the same function in the same order as
-// over a network, so the results are the same bits.
+// goes from one rank to one other is a message. Sums are made by the same function in the same
+// order as over a network, so the results are the same bits.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -8,7 +8,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/comm/group_impl.h"
-#include "colossal/comm/local_mail.h"
+#include "colossal/comm/local_messages.h"
 #include "colossal/comm/sum.h"
 #include "colossal/comm/world.h"
 
@@ -19,9 +19,9 @@ std::vector<int64_t> copy_of(Counts counts) {
   return {counts.begin(), counts.end()};
 }
 
-class LocalBackend final : public MailBackend {
+class LocalBackend final : public MessageBackend {
  public:
-  using MailBackend::MailBackend;
+  using MessageBackend::MessageBackend;
 
   void all_reduce(const Call& call, const at::Tensor& tensor) override {
     const std::vector<int64_t> counts = even_counts(tensor.numel(), size());
@@ -54,7 +54,7 @@ class LocalBackend final : public MailBackend {
     arrive(call, send, copy_of(send_counts), copy_of(receive_counts));
     std::byte* into = memory_of(receive);
     for (int source = 0; source < size(); ++source) {
-      const Counts their_counts = board().seat(source).send_counts;
+      const Counts their_counts = board().state_of(source).send_counts;
       const int64_t begin = total(their_counts.first(rank()));
       const int64_t bytes = receive_counts[source] * receive.element_size();
       read(call, source, begin * receive.element_size(), bytes, into);
@@ -85,11 +85,11 @@ class LocalBackend final : public MailBackend {
 
   void book_read(const Call& call, int source, int64_t bytes) noexcept {
     if (source == rank() || bytes == 0) return;
-    board().seat(source).ledger->book_wire(membership().axis, call.reason, bytes);
+    board().state_of(source).ledger->book_wire(membership().axis, call.reason, bytes);
   }
 
   void read(const Call& call, int source, int64_t begin, int64_t bytes, std::byte* into) noexcept {
-    if (bytes > 0) std::memmove(into, board().seat(source).memory + begin, bytes);
+    if (bytes > 0) std::memmove(into, board().state_of(source).memory + begin, bytes);
     book_read(call, source, bytes);
   }
 
@@ -98,7 +98,7 @@ class LocalBackend final : public MailBackend {
     const auto element_bytes = static_cast<int64_t>(c10::elementSize(call.type));
     std::vector<const void*> sources;
     for (int source = 0; source < size(); ++source) {
-      sources.push_back(board().seat(source).memory + begin * element_bytes);
+      sources.push_back(board().state_of(source).memory + begin * element_bytes);
       book_read(call, source, count * element_bytes);
     }
     sum_in_rank_order(sources, count, call.type, out, out_type);

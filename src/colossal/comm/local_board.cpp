@@ -12,10 +12,10 @@ namespace colossal::comm {
 LocalBoard::LocalBoard(std::vector<int> ranks)
     : names_{.axis = "", .ranks = std::move(ranks), .rank = 0},
       size_(names_.size()),
-      seats_(size_),
+      states_(size_),
       arrived_(size_),
       lost_(size_),
-      mailboxes_(size_ * size_) {}
+      messages_(size_ * size_) {}
 
 bool LocalBoard::count_in() {
   if (++waiting_ < size_) return false;
@@ -49,10 +49,10 @@ std::string LocalBoard::missing_ranks() const {
   return names;
 }
 
-void LocalBoard::arrive(int rank, Seat seat, const Deadline& deadline) {
+void LocalBoard::arrive(int rank, RankState state, const Deadline& deadline) {
   std::unique_lock lock(mutex_);
   if (const std::string why = trouble(rank, -1); !why.empty()) throw CallFailure(why);
-  seats_[rank] = std::move(seat);
+  states_[rank] = std::move(state);
   arrived_[rank] = true;
   const uint64_t generation = generation_;
   if (!count_in()) {
@@ -83,20 +83,20 @@ void LocalBoard::meet() {
   changed_.wait(lock, [&] { return generation_ != generation; });
 }
 
-// Every rank comes to the same verdict: all look at all seats, from rank 0 on.
+// Every rank comes to the same verdict: all look at all states, from rank 0 on.
 void LocalBoard::check_calls_match(int rank) const {
   const auto fail = [&](int one, int other) {
     // The own call comes last where it is one of the two.
     if (one == rank) std::swap(one, other);
-    throw mismatch(names_, one, describe_fully(seats_[one].call), other,
-                   describe_fully(seats_[other].call));
+    throw mismatch(names_, one, describe_fully(states_[one].call), other,
+                   describe_fully(states_[other].call));
   };
-  const Seat& first = seats_[0];
+  const RankState& first = states_[0];
   for (int other = 1; other < size_; ++other) {
-    const Seat& seat = seats_[other];
-    if (seat.call != first.call) fail(other, 0);
+    const RankState& state = states_[other];
+    if (state.call != first.call) fail(other, 0);
     if (first.call.operation == Operation::all_to_all) continue;
-    if (seat.send_counts != first.send_counts) {
+    if (state.send_counts != first.send_counts) {
       throw CallFailure(fmt::format("does not match: {} and {} gave different counts of parts",
                                     name_rank(names_, 0), name_rank(names_, other)));
     }
@@ -104,8 +104,8 @@ void LocalBoard::check_calls_match(int rank) const {
   if (first.call.operation != Operation::all_to_all) return;
   for (int from = 0; from < size_; ++from) {
     for (int to = 0; to < size_; ++to) {
-      const int64_t sent = seats_[from].send_counts[to];
-      const int64_t expected = seats_[to].receive_counts[from];
+      const int64_t sent = states_[from].send_counts[to];
+      const int64_t expected = states_[to].receive_counts[from];
       if (sent == expected) continue;
       throw CallFailure(fmt::format("does not match: {} sends {} elements to {}, which expects {}",
                                     name_rank(names_, from), sent, name_rank(names_, to),
@@ -114,48 +114,49 @@ void LocalBoard::check_calls_match(int rank) const {
   }
 }
 
-void LocalBoard::post(Mail& mail) {
+void LocalBoard::post(Message& message) {
   const std::lock_guard lock(mutex_);
-  mailbox(mail.from, mail.to).push_back(&mail);
+  messages_between(message.from, message.to).push_back(&message);
   changed_.notify_all();
 }
 
-void LocalBoard::withdraw(Mail& mail) {
+void LocalBoard::withdraw(Message& message) {
   std::unique_lock lock(mutex_);
-  if (mail.state == Mail::posted) std::erase(mailbox(mail.from, mail.to), &mail);
-  changed_.wait(lock, [&] { return mail.state != Mail::taken; });
+  if (message.state == Message::posted)
+    std::erase(messages_between(message.from, message.to), &message);
+  changed_.wait(lock, [&] { return message.state != Message::taken; });
 }
 
-void LocalBoard::wait_delivered(Mail& mail, const Deadline& deadline) {
+void LocalBoard::wait_delivered(Message& message, const Deadline& deadline) {
   std::unique_lock lock(mutex_);
   const auto over = [&] {
-    return mail.state != Mail::posted || !trouble(mail.from, mail.to).empty();
+    return message.state != Message::posted || !trouble(message.from, message.to).empty();
   };
   const bool in_time = changed_.wait_until(lock, deadline.time(), over);
-  if (mail.state == Mail::posted) {
-    if (in_time) throw CallFailure(trouble(mail.from, mail.to));
-    throw deadline.failure(name_rank(names_, mail.to) + " did not receive");
+  if (message.state == Message::posted) {
+    if (in_time) throw CallFailure(trouble(message.from, message.to));
+    throw deadline.failure(name_rank(names_, message.to) + " did not receive");
   }
-  changed_.wait(lock, [&] { return mail.state == Mail::delivered; });
+  changed_.wait(lock, [&] { return message.state == Message::delivered; });
 }
 
 void LocalBoard::take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline) {
   std::unique_lock lock(mutex_);
-  auto& box = mailbox(from, to);
+  auto& box = messages_between(from, to);
   const auto over = [&] { return !box.empty() || !trouble(to, from).empty(); };
   const bool in_time = changed_.wait_until(lock, deadline.time(), over);
   if (box.empty()) {
     if (in_time) throw CallFailure(trouble(to, from));
     throw deadline.failure(name_rank(names_, from) + " did not send");
   }
-  Mail& mail = *box.front();
-  COLOSSAL_CHECK(mail.bytes == bytes, "message of {} B, expected {}", mail.bytes, bytes);
+  Message& message = *box.front();
+  COLOSSAL_CHECK(message.bytes == bytes, "message of {} B, expected {}", message.bytes, bytes);
   box.pop_front();
-  mail.state = Mail::taken;
+  message.state = Message::taken;
   lock.unlock();
-  std::memcpy(memory, mail.memory, bytes);
+  std::memcpy(memory, message.memory, bytes);
   lock.lock();
-  mail.state = Mail::delivered;
+  message.state = Message::delivered;
   changed_.notify_all();
 }
 

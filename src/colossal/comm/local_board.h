@@ -1,6 +1,6 @@
-// The meeting place of a group whose ranks are threads of one process: a barrier with a deadline,
-// at which each rank shows the others what it calls and where its memory is; and a mailbox for each
-// pair of ranks. All ranks are numbered within the group.
+// Where the ranks of a group meet that are threads of one process: a barrier with a deadline, at
+// which each rank shows the others its call and its memory; and a queue of messages for each pair
+// of ranks. All ranks are numbered within the group.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ namespace colossal::comm {
 
 class LocalBoard {
  public:
-  // What a rank shows; peers may read it from arrive() to leave().
-  struct Seat {
+  // The state that a rank shows; peers may read it from arrive() to leave().
+  struct RankState {
     Call call;
     std::byte* memory = nullptr;
     std::vector<int64_t> send_counts = {};     // of its parts; empty where the call has none
@@ -28,7 +28,7 @@ class LocalBoard {
   };
 
   // A message: it lies in the sender's memory until the receiver has copied it.
-  struct Mail {
+  struct Message {
     enum State { posted, taken, delivered };
     const void* memory = nullptr;
     int64_t bytes = 0;
@@ -40,19 +40,19 @@ class LocalBoard {
   // `ranks`: global numbers in group order, for names in errors.
   explicit LocalBoard(std::vector<int> ranks);
 
-  // Shows `seat` and waits until all ranks have come. Throws CallFailure when some do not before
+  // Shows `state` and waits until all ranks have come. Throws CallFailure when some do not before
   // `deadline`, when a member is lost, or when the ranks' calls do not match. Once it returned,
   // every rank must go through the same number of meet() and then leave().
-  void arrive(int rank, Seat seat, const Deadline& deadline);
-  const Seat& seat(int rank) const { return seats_[rank]; }
+  void arrive(int rank, RankState state, const Deadline& deadline);
+  const RankState& state_of(int rank) const { return states_[rank]; }
   // A barrier without deadline: it ends by itself, since ranks only copy and add before it. That
   // none leaves early, not even when aborted, is what makes reading each other's memory safe.
   void meet();
   void leave() { meet(); }
 
-  void post(Mail& mail);
-  void withdraw(Mail& mail);  // waits where the receiver is copying already
-  void wait_delivered(Mail& mail, const Deadline& deadline);
+  void post(Message& message);
+  void withdraw(Message& message);  // waits where the receiver is copying already
+  void wait_delivered(Message& message, const Deadline& deadline);
   // Copies the first message from `from` to `to`, which must have this size, into `memory`.
   void take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline);
 
@@ -67,19 +67,19 @@ class LocalBoard {
   std::string trouble(int rank, int peer) const;
   std::string missing_ranks() const;
   void check_calls_match(int rank) const;
-  std::deque<Mail*>& mailbox(int from, int to) { return mailboxes_[from * size_ + to]; }
+  std::deque<Message*>& messages_between(int from, int to) { return messages_[from * size_ + to]; }
 
   Membership names_;
   int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Seat> seats_;
+  std::vector<RankState> states_;
   std::vector<bool> arrived_;
   int waiting_ = 0;
   std::atomic<uint64_t> generation_ = 0;  // grows when the gate opens
   std::string closed_;                    // why; empty: open for calls
   std::vector<std::string> lost_;         // by rank, likewise
-  std::vector<std::deque<Mail*>> mailboxes_;
+  std::vector<std::deque<Message*>> messages_;
 };
 
 }  // namespace colossal::comm

@@ -13,11 +13,12 @@ namespace colossal::comm {
 
 class OpenBackends {
  public:
-  // Of a group that is being made: the same on all its members, another for each: "dp/0,1/0".
+  // Returns the name of a group that is being made, "dp/0,1/0": equal on all its members, and
+  // different from every other group's.
   std::string next_name(const Membership& membership);
-  // From now on abort() ends it, and at once where that has come before.
+  // From now on abort() ends this backend too; at once, if abort() was called before.
   void add(const std::shared_ptr<Backend>& backend);
-  // From any thread. Backends to come end too.
+  // Ends all backends, also those that are added later. May be called from any thread.
   void abort(const std::string& why);
 
  private:

@@ -20,7 +20,7 @@ void copy_past_caches(std::byte* to, const std::byte* from, int64_t bytes);
 // writes are timed, and after slow ones some go past the caches before the next is tried.
 class PeerWriter {
  public:
-  // A write is slow when one past the caches is so many times as fast.
+  // `slow`: a write counts as slow if one past the caches is that many times as fast.
   explicit PeerWriter(double slow = 4) : slow_(slow) {}
 
   void copy(std::byte* to, const std::byte* from, int64_t bytes);
@@ -30,7 +30,8 @@ class PeerWriter {
   void write(int64_t bytes, const ThroughCaches& through_caches, const PastCaches& past_caches);
 
  private:
-  // Of writes of about one size: short ones pay for their fence.
+  // The speed of writes of about one size. Sizes are kept apart because short writes pay for their
+  // fence.
   struct Pace {
     int past_caches = kFirstPastCaches;  // writes yet to go past the caches
     double past_caches_rate = 0;         // the best so far, bytes a second
@@ -43,8 +44,8 @@ class PeerWriter {
   // Some are when a rank loses its core; and between a far peer's slow ones some are fast, most of
   // them after writes past the caches.
   static constexpr int kSlow = 32;
-  // After so many slow ones, and after each one more. A peer that has come nearer is found after
-  // some tens of MiB.
+  // How many writes go past the caches after slow ones, before an ordinary write is tried again. So
+  // a peer that has come nearer is noticed after some tens of MiB.
   static constexpr int kPastCaches = 256;
 
   // Bytes a second.

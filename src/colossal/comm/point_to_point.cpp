@@ -10,10 +10,10 @@
 namespace colossal::comm {
 namespace {
 
-// Two slabs of each peer's part: one is summed while the next is received.
+// Two buffers of each peer's part: one is summed while the next is received.
 constexpr int64_t kScratchBytes = int64_t{8} << 20;
-constexpr int64_t kLargestSlab = int64_t{1} << 20;
-constexpr int64_t kSmallestSlab = int64_t{64} << 10;  // wins over kScratchBytes above 64 ranks
+constexpr int64_t kLargestBuffer = int64_t{1} << 20;
+constexpr int64_t kSmallestBuffer = int64_t{64} << 10;  // wins over kScratchBytes above 64 ranks
 
 }  // namespace
 
@@ -26,8 +26,9 @@ void PointToPointBackend::end(const Call& call, Exchange& exchange) {
   book_wire(call, exchange.bytes_sent());
 }
 
-int64_t PointToPointBackend::slab_elements(int64_t element_bytes) const {
-  const int64_t bytes = std::clamp(kScratchBytes / (2 * (size() - 1)), kSmallestSlab, kLargestSlab);
+int64_t PointToPointBackend::buffer_elements(int64_t element_bytes) const {
+  const int64_t bytes =
+      std::clamp(kScratchBytes / (2 * (size() - 1)), kSmallestBuffer, kLargestBuffer);
   return bytes / element_bytes;
 }
 
@@ -45,24 +46,24 @@ void PointToPointBackend::greet_all(Exchange& exchange, Counts send_counts, Coun
   }
 }
 
-// Receives this rank's part from all peers, slab by slab.
+// Receives this rank's part from all peers, buffer by buffer.
 class PointToPointBackend::PartReceiver {
  public:
-  PartReceiver(PointToPointBackend& backend, Exchange& exchange, int64_t count, int64_t slab,
+  PartReceiver(PointToPointBackend& backend, Exchange& exchange, int64_t count, int64_t buffer,
                int64_t element_bytes)
       : backend_(backend),
         exchange_(exchange),
         count_(count),
-        slab_(slab),
+        buffer_(buffer),
         element_bytes_(element_bytes) {
-    const int64_t bytes = 2 * (backend.size() - 1) * std::min(slab, count) * element_bytes;
+    const int64_t bytes = 2 * (backend.size() - 1) * std::min(buffer, count) * element_bytes;
     if (std::ssize(backend.scratch_) < bytes) backend.scratch_.resize(bytes);
   }
 
-  // Starts receiving the slab that begins at element `begin` of the part.
+  // Starts receiving the buffer that begins at element `begin` of the part.
   void post(int64_t begin) {
     if (begin >= count_) return;
-    const int64_t bytes = std::min(slab_, count_ - begin) * element_bytes_;
+    const int64_t bytes = std::min(buffer_, count_ - begin) * element_bytes_;
     std::vector<TransferPointer>& transfers = transfers_.emplace_back();
     for (int peer : backend_.peers()) {
       for (auto& transfer : exchange_.receive(place(begin, peer), bytes, peer)) {
@@ -78,15 +79,15 @@ class PointToPointBackend::PartReceiver {
 
   std::byte* place(int64_t begin, int peer) const {
     const int64_t slot =
-        (begin / slab_ % 2) * (backend_.size() - 1) + peer - (peer > backend_.rank());
-    return backend_.scratch_.data() + slot * std::min(slab_, count_) * element_bytes_;
+        (begin / buffer_ % 2) * (backend_.size() - 1) + peer - (peer > backend_.rank());
+    return backend_.scratch_.data() + slot * std::min(buffer_, count_) * element_bytes_;
   }
 
  private:
   PointToPointBackend& backend_;
   Exchange& exchange_;
   int64_t count_;
-  int64_t slab_;
+  int64_t buffer_;
   int64_t element_bytes_;
   std::deque<std::vector<TransferPointer>> transfers_;
 };
@@ -95,18 +96,18 @@ void PointToPointBackend::scatter_and_sum(Exchange& exchange, const at::Tensor& 
                                           at::ScalarType part_type, Counts counts) {
   const int64_t element_bytes = full.element_size();
   const int64_t part_element_bytes = c10::elementSize(part_type);
-  const int64_t slab = slab_elements(element_bytes);
+  const int64_t buffer = buffer_elements(element_bytes);
   const std::vector<int64_t> offsets = offsets_of(counts);
   const std::byte* full_memory = memory_of(full);
   const int64_t own_count = counts[rank()];
 
-  PartReceiver receiver(*this, exchange, own_count, slab, element_bytes);
+  PartReceiver receiver(*this, exchange, own_count, buffer, element_bytes);
   receiver.post(0);
-  // Slab by slab over all peers, as they receive them.
+  // Buffer by buffer over all peers, as they receive them.
   const int64_t largest = *std::max_element(counts.begin(), counts.end());
-  for (int64_t begin = 0; begin < largest; begin += slab) {
+  for (int64_t begin = 0; begin < largest; begin += buffer) {
     for (int peer : peers()) {
-      const int64_t elements = std::min(slab, counts[peer] - begin);
+      const int64_t elements = std::min(buffer, counts[peer] - begin);
       if (elements <= 0) continue;
       exchange.send(full_memory + (offsets[peer] + begin) * element_bytes, elements * element_bytes,
                     peer);
@@ -115,14 +116,14 @@ void PointToPointBackend::scatter_and_sum(Exchange& exchange, const at::Tensor& 
   exchange.check_headers();
 
   std::vector<const void*> sources(size());
-  for (int64_t begin = 0; begin < own_count; begin += slab) {
-    receiver.post(begin + slab);
+  for (int64_t begin = 0; begin < own_count; begin += buffer) {
+    receiver.post(begin + buffer);
     receiver.wait_for_next();
     for (int source = 0; source < size(); ++source) {
       sources[source] = source == rank() ? full_memory + (offsets[rank()] + begin) * element_bytes
                                          : receiver.place(begin, source);
     }
-    sum_in_rank_order(sources, std::min(slab, own_count - begin), full.scalar_type(),
+    sum_in_rank_order(sources, std::min(buffer, own_count - begin), full.scalar_type(),
                       static_cast<std::byte*>(part) + begin * part_element_bytes, part_type);
   }
 }
@@ -216,7 +217,7 @@ void PointToPointBackend::rotate(const Call& call, const at::Tensor& send,
   end(call, exchange);
 }
 
-// A chain from the root on. Slabs make it a pipeline: a rank passes on the first while the second
+// A chain from the root on. Buffers make it a pipeline: a rank passes on the first while the second
 // still travels towards it.
 void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
   begin_messages();
@@ -229,17 +230,17 @@ void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, 
   std::deque<std::vector<TransferPointer>> receives;
   if (rank() != root) {
     exchange.expect(previous, bytes);
-    for (int64_t position = 0; position < bytes; position += kLargestSlab) {
-      receives.push_back(
-          exchange.receive(memory + position, std::min(kLargestSlab, bytes - position), previous));
+    for (int64_t position = 0; position < bytes; position += kLargestBuffer) {
+      receives.push_back(exchange.receive(memory + position,
+                                          std::min(kLargestBuffer, bytes - position), previous));
     }
   }
   if (next != root) exchange.greet(next, bytes);
   exchange.check_headers();
-  for (int64_t position = 0; position < bytes; position += kLargestSlab) {
-    if (rank() != root) exchange.wait(receives[position / kLargestSlab]);
+  for (int64_t position = 0; position < bytes; position += kLargestBuffer) {
+    if (rank() != root) exchange.wait(receives[position / kLargestBuffer]);
     if (next != root)
-      exchange.send(memory + position, std::min(kLargestSlab, bytes - position), next);
+      exchange.send(memory + position, std::min(kLargestBuffer, bytes - position), next);
   }
   end(call, exchange);
 }

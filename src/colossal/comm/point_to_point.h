@@ -1,7 +1,7 @@
-// Collectives over sends and receives by direct exchange: every part travels once, straight to the
-// rank that needs it, so that the bytes are those of the law and sums can be made in rank order.
-// The libraries' own algorithms fall short of one or the other (Gloo's reduce-scatter is an
-// all-reduce; rings add in an order that differs from part to part).
+// Implements collectives by direct exchange: every part travels once, straight to the rank that
+// needs it. So the bytes are those of the law, and sums are made in rank order. Libraries' own
+// algorithms miss one or the other: Gloo's reduce-scatter is an all-reduce, and rings add each part
+// in another order.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +31,13 @@ class PointToPointBackend : public Backend, protected Transport {
   // Before messages that no collective call of the whole group announces; throws CallFailure where
   // the group has ended.
   virtual void begin_messages() {}
-  // For algorithms over several backends.
+  // Gives algorithms over several backends access to the transport.
   Transport& transport() { return *this; }
 
  protected:
   void end(const Call& call, Exchange& exchange);
-  // Elements of a slab of a part: the same on all ranks, as it depends on their number only.
-  int64_t slab_elements(int64_t element_bytes) const;
+  // Elements of a buffer of a part: the same on all ranks, as it depends on their number only.
+  int64_t buffer_elements(int64_t element_bytes) const;
 
  private:
   class PartReceiver;

@@ -12,7 +12,8 @@ class SharedMemory {
  public:
   // Zeros, which take real memory only where they are written to. Throws CommError.
   static SharedMemory create(int64_t bytes);
-  // What another process (or this one) created and has not sealed; throws CommError naming why not.
+  // Opens memory that another process (or this one) created and has not sealed. Throws CommError
+  // with the reason if it cannot.
   static SharedMemory open(const std::string& address);
 
   SharedMemory(SharedMemory&& other) noexcept;
@@ -21,7 +22,7 @@ class SharedMemory {
 
   // Where others of this host find it.
   std::string address() const;
-  // From here on nobody can open it; those who have keep it.
+  // From now on nobody can open this memory; whoever has it open keeps it.
   void seal();
 
   std::byte* data() const { return data_; }

@@ -25,7 +25,7 @@ class SharedRegions : public std::enable_shared_from_this<SharedRegions> {
     int64_t offset = 0;   // in bytes, within what the rank has of the region
     bool operator==(const Place&) const = default;
   };
-  // As this process sees it.
+  // A region as this process sees it.
   struct Found {
     Place place;
     std::byte* memory;  // of the region
@@ -33,12 +33,12 @@ class SharedRegions : public std::enable_shared_from_this<SharedRegions> {
     std::byte* of(int rank, int64_t offset) const { return memory + rank * stride + offset; }
   };
 
-  // Bytes of a region with so many of each rank, which begin at pages of their own.
+  // Returns the bytes of a region that gives each rank `bytes`, from a page of its own.
   static int64_t stride_for(int64_t bytes);
 
-  // The group's next region, of `stride` bytes a rank; all ranks call it alike. Gives what `rank`,
-  // this one, has of it. The region stays mapped here until that is released: a rank that has
-  // released its own takes nothing from those that have not.
+  // Adds the group's next region, with `stride` bytes a rank; all ranks call it alike. Returns the
+  // part of `rank`, which is this one. The region stays mapped here until that part is released,
+  // which takes nothing from ranks that have not released theirs.
   c10::DataPtr add(SharedMemory memory, int64_t stride, int rank);
 
   // Where a tensor of this rank lies, if in a region.

@@ -1,5 +1,5 @@
-// Ranks as processes: groups whose ranks are all on one host talk through shared memory, those with
-// one rank a host over Gloo, others both ways.
+// Makes worlds of ranks that are processes. A group on one host uses shared memory, a group with
+// one rank a host uses Gloo, and other groups use both.
 #pragma once
 
 #include <chrono>

@@ -85,7 +85,8 @@ class ShmBackend final : public PointToPointBackend {
   ShmBoard board_;
   std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
   std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
-  // By who reads: a peer, some of which may be near and others far; the own rank's: all peers.
+  // One for each reader: peers may be near or far. The own rank's entry is for writes that all
+  // peers read.
   std::vector<PeerWriter> writers_;
   // Within shared memory, where a write also reads what is far.
   PeerWriter sum_writer_{2}, copy_writer_{2};

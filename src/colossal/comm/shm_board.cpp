@@ -41,8 +41,8 @@ int open_process(int process) {
 // A rank has two rows of counts and its slots, and a ring to each other one.
 ShmBoard::Places::Places(int ranks) {
   const int64_t n = ranks;
-  seats = sizeof(Verdict);
-  counts = seats + n * sizeof(Seat);
+  states = sizeof(Verdict);
+  counts = states + n * sizeof(RankState);
   slots = aligned(counts + n * 2 * n * sizeof(int64_t));
   rings = slots + n * kSlots * kSlotBytes;
   end = rings + n * n * aligned(sizeof(Ring));
@@ -52,8 +52,8 @@ int64_t ShmBoard::bytes_needed(int ranks) {
   return Places(ranks).end;
 }
 
-ShmBoard::Seat& ShmBoard::seat(int rank) const {
-  return reinterpret_cast<Seat*>(memory_.data() + Places(size()).seats)[rank];
+ShmBoard::RankState& ShmBoard::state_of(int rank) const {
+  return reinterpret_cast<RankState*>(memory_.data() + Places(size()).states)[rank];
 }
 
 int64_t* ShmBoard::counts_of(int rank) const {
@@ -67,12 +67,12 @@ std::byte* ShmBoard::slot(int rank, uint64_t round) const {
 }
 
 std::byte* ShmBoard::own_slot(const Deadline& deadline) {
-  wait_until_all_reach(&Seat::taken, taken_before(round_), deadline);
+  wait_until_all_reach(&RankState::taken, taken_before(round_), deadline);
   return slot(own());
 }
 
 void ShmBoard::next_round() {
-  seat(own()).taken.raise();
+  state_of(own()).taken.raise();
   ++round_;
 }
 
@@ -86,13 +86,13 @@ ShmBoard::ShmBoard(SharedMemory memory, Membership membership, std::chrono::mill
     : memory_(std::move(memory)),
       membership_(std::move(membership)),
       cores_to_spare_(size() <= machine::available_cores()) {
-  take_seat(timeout);
+  take_place(timeout);
   memory_.seal();
   watch_processes();
 }
 
 ShmBoard::~ShmBoard() {
-  Seat& mine = seat(own());
+  RankState& mine = state_of(own());
   uint32_t expected = present;
   mine.presence.compare_exchange_strong(expected, left);
   for (int descriptor : processes_) {
@@ -100,12 +100,12 @@ ShmBoard::~ShmBoard() {
   }
 }
 
-void ShmBoard::take_seat(std::chrono::milliseconds timeout) {
-  seat(own()).process = getpid();
-  seat(own()).presence = present;
+void ShmBoard::take_place(std::chrono::milliseconds timeout) {
+  state_of(own()).process = getpid();
+  state_of(own()).presence = present;
   const Deadline deadline(timeout);
   for (int rank = 0; rank < size(); ++rank) {
-    while (seat(rank).presence == absent) {
+    while (state_of(rank).presence == absent) {
       if (deadline.passed()) {
         throw CommError(fmt::format(
             "{}: {}", describe_caller(membership_),
@@ -119,7 +119,7 @@ void ShmBoard::take_seat(std::chrono::milliseconds timeout) {
 
 void ShmBoard::watch_processes() {
   for (int rank = 0; rank < size(); ++rank) {
-    const int process = seat(rank).process;
+    const int process = state_of(rank).process;
     processes_.push_back(process == getpid() ? -1 : open_process(process));
   }
 }
@@ -137,7 +137,7 @@ void ShmBoard::show(const Call& call, Counts counts, Place place) {
   compared_ = false;
   ++ordinal_;
   std::copy(counts.begin(), counts.end(), counts_of(own()));
-  Shown& shown = seat(own()).shown[ordinal_ % 2];
+  Shown& shown = state_of(own()).shown[ordinal_ % 2];
   shown.ordinal.store(0, std::memory_order_relaxed);
   shown.what.store(static_cast<uint64_t>(call.operation) | static_cast<uint64_t>(call.reason) << 8 |
                        static_cast<uint64_t>(call.type) << 16 |
@@ -150,7 +150,7 @@ void ShmBoard::show(const Call& call, Counts counts, Place place) {
 }
 
 ShmBoard::Place ShmBoard::place_of(int rank) const {
-  const Shown& shown = seat(rank).shown[ordinal_ % 2];
+  const Shown& shown = state_of(rank).shown[ordinal_ % 2];
   return {.region = shown.region.load(std::memory_order_relaxed),
           .offset = shown.offset.load(std::memory_order_relaxed)};
 }
@@ -187,41 +187,41 @@ void ShmBoard::next_phase(const Deadline& deadline) {
 }
 
 void ShmBoard::raise_phase() {
-  seat(own()).phase.raise();
+  state_of(own()).phase.raise();
   ++phase_;
 }
 
 void ShmBoard::end_phase(const Deadline& deadline) {
   raise_phase();
-  wait_until_all_reach(&Seat::phase, phase_, deadline);
+  wait_until_all_reach(&RankState::phase, phase_, deadline);
 }
 
-bool ShmBoard::have_reached(Signal Seat::*signal, uint32_t count) const {
+bool ShmBoard::have_reached(SharedCounter RankState::*counter, uint32_t count) const {
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank != own() && !has_reached(seat(rank).*signal, count)) return false;
+    if (rank != own() && !has_reached(state_of(rank).*counter, count)) return false;
   }
   return true;
 }
 
-void ShmBoard::wait_until_all_reach(Signal Seat::*signal, uint32_t count,
+void ShmBoard::wait_until_all_reach(SharedCounter RankState::*counter, uint32_t count,
                                     const Deadline& deadline) {
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank != own()) wait_until_reached(rank, signal, count, deadline);
+    if (rank != own()) wait_until_reached(rank, counter, count, deadline);
   }
 }
 
-void ShmBoard::wait_until_reached(int rank, Signal Seat::*signal, uint32_t count,
+void ShmBoard::wait_until_reached(int rank, SharedCounter RankState::*counter, uint32_t count,
                                   const Deadline& deadline) {
-  Signal& of_rank = seat(rank).*signal;
+  SharedCounter& of_rank = state_of(rank).*counter;
   const auto over = [&] { return has_reached(of_rank, count); };
-  Patience patience(cores_to_spare_);
+  SpinThenSleep spinning(cores_to_spare_);
   while (!over()) {
-    if (patience.turn()) continue;
+    if (spinning.turn()) continue;
     check(rank, over);
     if (deadline.passed() && !over()) {
       std::string missing;
       for (int other = 0; other < size(); ++other) {
-        if (other == own() || has_reached(seat(other).*signal, count)) continue;
+        if (other == own() || has_reached(state_of(other).*counter, count)) continue;
         missing += (missing.empty() ? "" : ", ") + name_rank(membership_, other);
       }
       fail(deadline.failure(missing + " did not arrive"));
@@ -234,22 +234,22 @@ void ShmBoard::wait_until_reached(int rank, Signal Seat::*signal, uint32_t count
 void ShmBoard::wait_for_bell(uint32_t seen, int peer, const char* missing,
                              const Deadline& deadline) {
   const auto over = [&] { return bell() != seen; };
-  Patience patience(cores_to_spare_);
+  SpinThenSleep spinning(cores_to_spare_);
   while (!over()) {
-    if (patience.turn()) continue;
+    if (spinning.turn()) continue;
     check(peer, over);
     if (deadline.passed() && !over())
       fail(deadline.failure(name_rank(membership_, peer) + missing));
-    seat(own()).bell.sleep(seen, std::min(kNap, deadline.remaining()));
+    state_of(own()).bell.sleep(seen, std::min(kNap, deadline.remaining()));
   }
 }
 
 // Every rank comes to the same verdict: all look at all calls, from rank 0 on.
 void ShmBoard::compare_calls() {
   compared_ = true;
-  const Call first = read_call(seat(0).shown[ordinal_ % 2]);
+  const Call first = read_call(state_of(0).shown[ordinal_ % 2]);
   for (int rank = 1; rank < size(); ++rank) {
-    const Call call = read_call(seat(rank).shown[ordinal_ % 2]);
+    const Call call = read_call(state_of(rank).shown[ordinal_ % 2]);
     if (call != first) {
       check(rank, [] { return false; });
       int one = rank, other = 0;
@@ -268,7 +268,7 @@ void ShmBoard::compare_calls() {
 std::string ShmBoard::other_call() const {
   if (!announced_) return "";
   for (int rank = 0; rank < size(); ++rank) {
-    const Shown& shown = seat(rank).shown[ordinal_ % 2];
+    const Shown& shown = state_of(rank).shown[ordinal_ % 2];
     if (shown.ordinal.load(std::memory_order_acquire) != ordinal_) continue;
     const Call call = read_call(shown);
     if (shown.ordinal.load(std::memory_order_acquire) != ordinal_ || call == call_) continue;
@@ -284,7 +284,7 @@ std::string ShmBoard::closed() const {
 
 bool ShmBoard::process_has_ended(int rank) const {
   if (processes_[rank] < 0) {
-    const int process = seat(rank).process;
+    const int process = state_of(rank).process;
     return process != getpid() && kill(process, 0) != 0 && errno == ESRCH;
   }
   pollfd process{.fd = processes_[rank], .events = POLLIN, .revents = 0};
@@ -296,9 +296,9 @@ std::string ShmBoard::trouble(int peer) const {
   if (verdict().state == Verdict::spoken) return verdict().reason.data();
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == own()) continue;
-    const uint32_t presence = seat(rank).presence;
+    const uint32_t presence = state_of(rank).presence;
     const std::string loss = "lost " + name_rank(membership_, rank) + ": ";
-    if (presence == lost) return loss + seat(rank).farewell.data();
+    if (presence == lost) return loss + state_of(rank).farewell.data();
     if (presence == left && rank == peer) return loss + "connection closed";
     if (presence == present && process_has_ended(rank)) return loss + "its process has ended";
   }
@@ -326,7 +326,7 @@ void ShmBoard::close(const std::string& why, bool aborted) {
   const std::lock_guard lock(mutex_);
   if (!closed_.empty()) return;
   closed_ = (aborted ? "was aborted: " : "found its group closed by an earlier failure: ") + why;
-  Seat& mine = seat(own());
+  RankState& mine = state_of(own());
   write_text(mine.farewell, why);
   mine.presence = lost;
   for (int rank = 0; rank < size(); ++rank) ring_bell(rank);

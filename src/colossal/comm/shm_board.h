@@ -1,5 +1,5 @@
 // The memory that the ranks of a group share when all are processes of one host: for each rank a
-// seat, where it shows what it calls and how far it is; slots, into which it copies what peers are
+// state, where it shows what it calls and how far it is; slots, into which it copies what peers are
 // to read; and a ring of messages to each other rank.
 //
 // Ranks take turns by counting phases. A rank ends a phase by raising its `phase`; it may read what
@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "colossal/comm/backend.h"
+#include "colossal/comm/shared_counter.h"
 #include "colossal/comm/shared_memory.h"
 #include "colossal/comm/shared_regions.h"
-#include "colossal/comm/signal.h"
 
 namespace colossal::comm {
 
@@ -45,7 +45,7 @@ class ShmBoard {
   static int64_t bytes_needed(int ranks);
 
   // `memory`: of bytes_needed(), zero when the first rank comes. Collective: returns when every
-  // rank has taken its seat, or throws CommError naming those that have not.
+  // rank has come, or throws CommError naming those that have not.
   ShmBoard(SharedMemory memory, Membership membership, std::chrono::milliseconds timeout);
   ~ShmBoard();
   ShmBoard(const ShmBoard&) = delete;
@@ -97,8 +97,8 @@ class ShmBoard {
 
   Ring& ring(int from, int to) const;
   // Tells a peer that a ring has changed.
-  void ring_bell(int rank) { seat(rank).bell.raise(); }
-  uint32_t bell() const { return seat(own()).bell.value(); }
+  void ring_bell(int rank) { state_of(rank).bell.raise(); }
+  uint32_t bell() const { return state_of(own()).bell.value(); }
   // Waits until somebody has rung since `seen`. `peer`: who should.
   void wait_for_bell(uint32_t seen, int peer, const char* missing, const Deadline& deadline);
 
@@ -110,17 +110,17 @@ class ShmBoard {
 
   enum Presence : uint32_t { absent, present, lost, left };
 
-  // What a rank calls. Peers look at it while it may change: words, read one by one.
+  // The call that a rank makes. Peers read it, word by word, while it may change.
   struct Shown {
     std::atomic<uint64_t> ordinal;  // of the call, from 1
     std::atomic<uint64_t> what, bytes;
     std::atomic<uint64_t> region;
     std::atomic<int64_t> offset;
   };
-  struct Seat {
-    alignas(64) Signal phase;
-    Signal taken;  // rounds
-    alignas(64) Signal bell;
+  struct RankState {
+    alignas(64) SharedCounter phase;
+    SharedCounter taken;  // rounds
+    alignas(64) SharedCounter bell;
     alignas(64) std::atomic<uint32_t> presence;
     std::atomic<int32_t> process;
     Shown shown[2];  // by parity of the ordinal: a rank can be one call ahead
@@ -132,28 +132,30 @@ class ShmBoard {
     alignas(64) std::atomic<uint32_t> state;
     Text reason;
   };
-  // Where things lie in the memory of a group of so many ranks: the verdict, then these.
+  // The offsets of what lies in the memory of a group of `n` ranks, behind the verdict.
   struct Places {
-    int64_t seats, counts, slots, rings, end;
+    int64_t states, counts, slots, rings, end;
     explicit Places(int ranks);
   };
 
-  Seat& seat(int rank) const;
+  RankState& state_of(int rank) const;
   Verdict& verdict() const { return *reinterpret_cast<Verdict*>(memory_.data()); }
   int64_t* counts_of(int rank) const;  // of this call
   int own() const { return membership_.rank; }
   int size() const { return membership_.size(); }
 
-  void take_seat(std::chrono::milliseconds timeout);
+  void take_place(std::chrono::milliseconds timeout);
   void watch_processes();
   std::byte* slot(int rank, uint64_t round) const;
-  static bool has_reached(const Signal& signal, uint32_t count) {
-    return static_cast<int32_t>(signal.value() - count) >= 0;
+  static bool has_reached(const SharedCounter& counter, uint32_t count) {
+    return static_cast<int32_t>(counter.value() - count) >= 0;
   }
-  // Of all peers.
-  bool have_reached(Signal Seat::*signal, uint32_t count) const;
-  void wait_until_all_reach(Signal Seat::*signal, uint32_t count, const Deadline& deadline);
-  void wait_until_reached(int rank, Signal Seat::*signal, uint32_t count, const Deadline& deadline);
+  // Whether all peers have reached `count`.
+  bool have_reached(SharedCounter RankState::*counter, uint32_t count) const;
+  void wait_until_all_reach(SharedCounter RankState::*counter, uint32_t count,
+                            const Deadline& deadline);
+  void wait_until_reached(int rank, SharedCounter RankState::*counter, uint32_t count,
+                          const Deadline& deadline);
   static uint32_t taken_before(uint64_t round) { return static_cast<uint32_t>(round) - kSlots + 1; }
   void raise_phase();
   void end_phase(const Deadline& deadline);
@@ -198,16 +200,16 @@ void ShmBoard::stream(int64_t rounds, const Write& write, const Read& read,
     raise_phase();
   };
   const auto may_write = [&] {
-    return written < rounds && have_reached(&Seat::taken, taken_before(first_round + written));
+    return written < rounds && have_reached(&RankState::taken, taken_before(first_round + written));
   };
   for (int64_t round = 0; round < rounds; ++round) {
     const auto phase = static_cast<uint32_t>(first_phase + round);
     if (written == round) {
-      wait_until_all_reach(&Seat::taken, taken_before(round_), deadline);
+      wait_until_all_reach(&RankState::taken, taken_before(round_), deadline);
       write_next();
     }
-    while (!have_reached(&Seat::phase, phase) && may_write()) write_next();
-    wait_until_all_reach(&Seat::phase, phase, deadline);
+    while (!have_reached(&RankState::phase, phase) && may_write()) write_next();
+    wait_until_all_reach(&RankState::phase, phase, deadline);
     read(round, Slots(*this, round_));
     next_round();
   }
@@ -219,7 +221,7 @@ void ShmBoard::stream_reduced(int64_t rounds, const Write& write, const Reduce& 
   const uint64_t first_round = round_;
   const auto write_round = [&](int64_t round) {
     if (round >= rounds) return;
-    wait_until_all_reach(&Seat::taken, taken_before(first_round + round), deadline);
+    wait_until_all_reach(&RankState::taken, taken_before(first_round + round), deadline);
     write(round, slot(own(), first_round + round));
   };
   const auto read_round = [&](int64_t round) {
@@ -234,7 +236,7 @@ void ShmBoard::stream_reduced(int64_t rounds, const Write& write, const Reduce& 
     raise_phase();
     if (round > 0) read_round(round - 1);
     write_round(round + 2);
-    wait_until_all_reach(&Seat::phase, phase_, deadline);
+    wait_until_all_reach(&RankState::phase, phase_, deadline);
   }
   read_round(rounds - 1);
 }

@@ -14,22 +14,22 @@ namespace colossal::comm {
 
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
-// What an exception of LibTorch says, without its backtrace.
+// Returns the message of an exception of LibTorch without its backtrace.
 std::string reason_of(const std::exception& error);
 
 // Serves (rank 0, unless somebody else does) or reaches the store, which listens on
 // `rendezvous.address` only. Throws CommError naming the address.
 StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds timeout);
 
-// What a rank tells the others when it comes.
+// What a rank tells the others when it arrives.
 struct Arrival {
   std::string host;
   int gpus = 0;
   std::string settings;  // the digest of publish_settings()
 };
 
-// Announces this rank and waits for all others; in rank order. Throws CommError naming those that
-// do not come.
+// Announces this rank, waits for all others, and returns all arrivals in rank order. Throws
+// CommError naming the ranks that do not arrive.
 std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, const Arrival& own,
                               std::chrono::milliseconds timeout);
 

@@ -15,7 +15,7 @@ namespace colossal::comm {
 // fp16 also fp32, and the other way round.
 bool can_sum(at::ScalarType type, at::ScalarType out_type);
 
-// In which sums of a type are made: fp32 for bf16 and fp16, else the type itself.
+// Returns the type in which sums are made: fp32 for bf16 and fp16, else the type itself.
 at::ScalarType accumulation_type(at::ScalarType type);
 
 // out[i] <- sources[0][i] + sources[1][i] + ..., `count` elements of `type` each. fp32, bf16 and

@@ -44,8 +44,9 @@ class World {
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
 };
 
-// Where a rank alone computes: with backend "nccl" the first GPU, with "auto" too if there is one,
-// else on the CPU. Throws ConfigError for a GPU that is not there and for unknown names.
+// Returns the device of a rank that runs alone: the first GPU with backend "nccl", or with "auto"
+// if there is one; else the CPU. Throws ConfigError for a GPU that is not there and for unknown
+// names.
 c10::Device device_alone(const std::string& backend);
 
 // GPUs that ranks of this process can compute on; 0 in a build without NCCL.
@@ -57,17 +58,17 @@ std::unique_ptr<World> single_world(c10::Device device = c10::kCPU);
 // Ranks as threads of this process; one world for each. Copies into the peers' memory are the wire.
 std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::milliseconds timeout);
 
-// Rank `rank` of `size` ranks that exist only here: tensors may be on meta, calls are booked (law),
-// nothing moves and every sum is left as it is.
+// Makes rank `rank` of `size` ranks, of which no other exists. Calls are booked (law) and move
+// nothing, and sums leave their tensors as they are. Tensors may be on meta.
 std::unique_ptr<World> dry_world(int rank, int size);
 
-// backend: "shm" (ranks of one host, through shared memory), "gloo" (TCP), "nccl" (GPUs) or "auto":
-// nccl where built and a GPU is there for each rank, else shm within a host and gloo between hosts.
-// settings: what all ranks must have been started with alike. Where two differ, each rank throws a
-// ConfigError that names the ranks, the first setting that differs and both values.
-// Throws CommError naming the address when the others do not come within `timeout`.
-// Gloo needs broken pipes to be errors, not signals: where SIGPIPE has its default action, the
-// process ignores it from then on.
+// Connects this rank with the others of a job. `backend` is "shm" (shared memory of one host),
+// "gloo" (TCP), "nccl" (GPUs) or "auto": nccl if it is built in and each rank has a GPU, else shm
+// within a host and gloo between hosts. All ranks must have the same `settings`: if two differ,
+// each rank throws a ConfigError that names the ranks, the first setting that differs, and both
+// values. Throws CommError naming the address if the others do not arrive within `timeout`. Gloo
+// needs broken pipes to be errors, not signals: where SIGPIPE has its default action, the process
+// ignores it from then on.
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
                                std::chrono::milliseconds timeout, const Settings& settings = {});
 

@@ -21,14 +21,13 @@ struct CorpusOptions : TokenizeOptions {
 // Immutable; a copy is a handle to the same tokens. May be read from several threads.
 class Corpus {
  public:
-  // The files that the globs match (see glob.h), sorted by path, their documents joined by an
-  // end-of-text token. With a cache folder they are tokenized once, until a file, the tokenizer or
-  // an option changes that decides what is text;
-  // a damaged cache is written again. All ranks of a host simply call this: one tokenizes, the
-  // others wait for its cache. Without a cache folder each caller holds tokens of its own.
-  // Throws ConfigError for globs without files, text that is not UTF-8 where the tokenizer needs
-  // it, a corpus without text, and one that memory does not hold; IoError for what cannot be read
-  // or written.
+  // Opens the files that the globs match (see glob.h), sorted by path, with their documents joined
+  // by an end-of-text token. With a cache folder, files are tokenized once, until a file, the
+  // tokenizer, or an option that decides what is text changes. A damaged cache is written again.
+  // All ranks of a host simply call this: one tokenizes, the others wait for its cache. Without a
+  // cache folder each caller holds tokens of its own. Throws ConfigError for globs without files,
+  // text that is not UTF-8 where the tokenizer needs it, a corpus without text, and one that memory
+  // does not hold; IoError for what cannot be read or written.
   static Corpus open(std::span<const std::string> globs, const text::Tokenizer& tokenizer,
                      const CorpusOptions& options = {});
 
@@ -40,8 +39,8 @@ class Corpus {
   int64_t num_skipped_lines() const { return tokens_.counts.skipped_lines; }
   int64_t num_skipped_files() const { return tokens_.counts.skipped_files; }
   bool from_cache() const { return from_cache_; }  // nothing had to be tokenized
-  // Of all tokens in their order, and so of the borders between files, which are tokens too. Made
-  // once, by whoever tokenizes; a cache keeps it.
+  // Returns a hash of all tokens in their order, which include the ends of documents. It is made
+  // once, by whoever tokenizes, and kept in the cache.
   std::string fingerprint() const;
   const std::string& setting() const { return setting_; }
 

@@ -23,7 +23,7 @@ bool holds_lines(std::string_view path, FileFormat format);
 
 enum class Compression { none, gzip, zstd };
 
-// By the ending of the name: ".gz", ".zst".
+// Finds the compression by the ending of the name: ".gz", ".zst".
 Compression compression_of(std::string_view path);
 
 }  // namespace colossal::data

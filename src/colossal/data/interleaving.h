@@ -22,8 +22,8 @@ class Interleaving {
   Place at(int64_t position) const;
 
  private:
-  // Sources are the leaves of a binary tree. Of the positions that reach a node, those go left at
-  // which the count of such, `share` times the position, rises (a Beatty sequence).
+  // Sources are the leaves of a binary tree. A position that reaches a node goes left if
+  // floor(share * position) rises there (a Beatty sequence).
   struct Node {
     int64_t source = -1;  // of a leaf
     uint32_t left = 0, right = 0;

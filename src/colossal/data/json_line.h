@@ -7,7 +7,7 @@
 
 namespace colossal::data {
 
-// What is wrong with a line, and what would work.
+// A line is no document; what() says why, and what would work.
 class InvalidLine : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,4 +1,4 @@
-// What a run trains on: one source of samples, or several in given proportions.
+// The samples that a run trains on: one source, or several in given proportions.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace colossal::data {
 class Mixture {
  public:
   explicit Mixture(TokenDataset source, uint64_t seed) : Mixture({std::move(source)}, {}, seed) {}
-  // sources: alike but for their corpora. weights: of each; none where there is one source.
+  // `sources` may differ only in their corpora. `weights` has one for each; none if there is one
+  // source.
   Mixture(std::vector<TokenDataset> sources, std::vector<double> weights, uint64_t seed);
 
   std::span<const TokenDataset> sources() const { return sources_; }

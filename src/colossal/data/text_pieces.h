@@ -25,8 +25,8 @@ struct TextPiece {
   // lines that begin among these bytes.
   int64_t begin = 0;
   int64_t end = 0;
-  // Of a compressed file in pieces: the piece itself, whole lines where it holds lines, and the
-  // number of lines before it. Otherwise the piece is read from the file.
+  // If the file is compressed: the piece itself (whole lines, in a file of lines) and the number of
+  // lines before it. Else the piece is read from the file.
   std::optional<std::string> content = {};
   int64_t lines_before = 0;
 };
@@ -69,8 +69,8 @@ class PieceText {
 
   std::string_view text() const { return text_; }
 
-  // Of a piece of lines: calls with each line that begins in it, without the line feed, and with a
-  // function that tells its number in the file, from 1.
+  // Calls `on_line` with each line that begins in a piece of lines, without the line feed, and with
+  // a function that returns its number in the file, from 1.
   template <typename OnLine>  // void(std::string_view line, const auto& number)
   void for_each_line(const OnLine& on_line) const {
     for (size_t begin = first_line(); begin < lines_end_;) {

@@ -21,15 +21,15 @@ struct XXH3_state_s;
 
 namespace colossal::data {
 
-// What the tokens depend on, as a hash of 128 bits.
+// A hash of 128 bits of all that the tokens depend on.
 struct CacheKey {
   uint64_t high = 0;
   uint64_t low = 0;
   bool operator==(const CacheKey&) const = default;
 };
 
-// Of the tokenizer, of each file's path, size and time of modification, and of the options that
-// decide which files count and what of them is text.
+// Hashes the tokenizer, each file's path, size and time of modification, and the options that
+// decide which files count and what in them is text.
 CacheKey make_cache_key(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                         const TokenizeOptions& options);
 

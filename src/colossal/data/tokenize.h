@@ -15,7 +15,7 @@
 
 namespace colossal::data {
 
-// What becomes of a file that the tokenizer refuses because it is not UTF-8, and of a line that is
+// What to do with a file that is not UTF-8 where the tokenizer needs that, and with a line that is
 // no document.
 enum class InvalidFiles { error, skip };
 

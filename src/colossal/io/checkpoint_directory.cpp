@@ -71,13 +71,12 @@ DirectoryWriter::DirectoryWriter(fs::path path, std::optional<fs::path> final_pa
 DirectoryWriter::DirectoryWriter(DirectoryWriter&& other) noexcept
     : path_(std::move(other.path_)),
       final_path_(std::exchange(other.final_path_, std::nullopt)),
-      lock_(std::exchange(other.lock_, -1)),
+      lock_(std::move(other.lock_)),
       files_(std::move(other.files_)),
       written_(std::move(other.written_)) {}
 
 DirectoryWriter::~DirectoryWriter() {
   discard();
-  if (lock_ >= 0) ::close(lock_);
 }
 
 DirectoryWriter DirectoryWriter::create(const fs::path& final_path) {
@@ -92,10 +91,10 @@ DirectoryWriter DirectoryWriter::create(const fs::path& final_path) {
   const fs::path temporary = hidden_sibling(full, HiddenKind::temporary);
   if (::mkdir(temporary.c_str(), 0777) != 0) raise_io_error(temporary, "create the folder", errno);
   DirectoryWriter writer(temporary, full);
-  writer.lock_ = ::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (writer.lock_ < 0) raise_io_error(temporary, "open", errno);
+  writer.lock_ = FileDescriptor(::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!writer.lock_) raise_io_error(temporary, "open", errno);
   // File systems without locks exist; there, stale directories cannot be told from busy ones.
-  (void)::flock(writer.lock_, LOCK_EX | LOCK_NB);
+  (void)::flock(writer.lock_.get(), LOCK_EX | LOCK_NB);
   return writer;
 }
 

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "colossal/base/file_descriptor.h"
 #include "colossal/io/file.h"
 #include "colossal/io/manifest.h"
 
@@ -46,7 +47,8 @@ class DirectoryWriter {
 
   // A new file of `bytes` bytes, reserved on the disk. `name` may have folders: "a/b.json".
   void create_file(const std::string& name, int64_t bytes);
-  // Into a file that some rank has created. Each byte of a file is written exactly once.
+  // Writes into a file that some rank has created. Each byte of a file must be written exactly
+  // once.
   void write(const std::string& name, int64_t offset, std::span<const std::byte> data);
   // A whole file by one rank.
   void write_file(const std::string& name, std::string_view contents);
@@ -70,13 +72,13 @@ class DirectoryWriter {
 
   std::filesystem::path path_;
   std::optional<std::filesystem::path> final_path_;  // while this is the creator's, unpublished
-  int lock_ = -1;  // a descriptor whose lock says that path_ is in use
+  FileDescriptor lock_;                              // its lock says that path_ is in use
   std::map<std::string, File> files_;
   Manifest written_;
 };
 
-// What is wrong with a directory written by DirectoryWriter: a file missing, of another size, or
-// with other bytes. Files that the manifest does not name are left alone.
+// One fault of a directory that DirectoryWriter wrote: a file that is missing, has another size, or
+// other bytes. Files that the manifest does not name are left alone.
 struct Damage {
   std::string file;
   int64_t offset = 0;  // of the first range or byte concerned
@@ -103,8 +105,8 @@ std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 // that a living writer holds stay.
 void remove_stale_temporaries(const std::filesystem::path& folder);
 
-// Of the checkpoints that `counts`, removes all but the `keep` newest; the others stay, whatever
-// their steps. Each loses its name first, so that a half-removed one is never taken for a
+// Removes all but the `keep` newest of the checkpoints for which `counts` is true; the others stay,
+// whatever their steps. Each loses its name first, so that a half-removed one is never taken for a
 // checkpoint.
 void prune(const std::filesystem::path& folder, int64_t keep,
            const std::function<bool(const Checkpoint&)>& counts);

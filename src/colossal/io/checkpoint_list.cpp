@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "colossal/base/error.h"
+#include "colossal/base/file_descriptor.h"
 #include "colossal/io/checkpoint_directory.h"
 #include "colossal/io/hidden_sibling.h"
 
@@ -47,11 +48,8 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 }
 
 bool held_by_writer(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool held = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(descriptor);
-  return held;
+  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 uint64_t checksum_of_range(const File& file, const ManifestRange& range,

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/base/file_descriptor.h"
 #include "colossal/io/hidden_sibling.h"
 
 namespace colossal::io {
@@ -27,20 +28,6 @@ auto uninterrupted(Call call) {
   } while (result < 0 && errno == EINTR);
   return result;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
 
 int open_directory(const std::filesystem::path& path) {
   const int descriptor =
@@ -75,28 +62,10 @@ void raise_io_error(const std::filesystem::path& path, std::string_view operatio
 File::File(int descriptor, std::filesystem::path path)
     : descriptor_(descriptor), path_(std::move(path)) {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) {
-    const int error = errno;
-    ::close(descriptor_);
-    raise_io_error(path_, "read the size", error);
-  }
+  if (::fstat(descriptor_.get(), &status) != 0) raise_io_error(path_, "read the size", errno);
   if (!S_ISREG(status.st_mode)) {
-    ::close(descriptor_);
     throw IoError(fmt::format("{}: is not a regular file", path_.string()));
   }
-}
-
-File::File(File&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
-
-File& File::operator=(File&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(path_, other.path_);
-  return *this;
-}
-
-File::~File() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 File File::open(const std::filesystem::path& path, int flags, const char* operation) {
@@ -137,7 +106,7 @@ File File::open_inside(const std::filesystem::path& directory, const std::string
                        OutsideLinks links) {
   const auto path = directory / name;
   if (links == OutsideLinks::follow) return open_for_reading(path);
-  const Descriptor folder(open_directory(directory));
+  const FileDescriptor folder(open_directory(directory));
   const int descriptor = open_beneath(folder.get(), name.c_str(), kReadFlags);
   if (descriptor < 0 && (errno == EXDEV || errno == ELOOP)) {
     throw IoError(
@@ -151,14 +120,14 @@ File File::open_inside(const std::filesystem::path& directory, const std::string
 
 int64_t File::size() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) raise_io_error(path_, "read the size", errno);
+  if (::fstat(descriptor_.get(), &status) != 0) raise_io_error(path_, "read the size", errno);
   return status.st_size;
 }
 
 bool File::has_its_name() const {
   struct stat opened {};
   struct stat named {};
-  return ::fstat(descriptor_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+  return ::fstat(descriptor_.get(), &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
@@ -168,7 +137,7 @@ void File::read_at(std::span<std::byte> destination, int64_t offset) const {
     const auto position = offset + static_cast<int64_t>(done);
     const size_t wanted = destination.size() - done;
     const ssize_t read = uninterrupted(
-        [&] { return ::pread(descriptor_, destination.data() + done, wanted, position); });
+        [&] { return ::pread(descriptor_.get(), destination.data() + done, wanted, position); });
     if (read < 0) {
       raise_io_error(path_, fmt::format("read {} bytes at offset {}", wanted, position), errno);
     }
@@ -188,7 +157,7 @@ void File::write_at(std::span<const std::byte> source, int64_t offset) {
     const auto position = offset + static_cast<int64_t>(done);
     const size_t wanted = source.size() - done;
     const ssize_t written = uninterrupted(
-        [&] { return ::pwrite(descriptor_, source.data() + done, wanted, position); });
+        [&] { return ::pwrite(descriptor_.get(), source.data() + done, wanted, position); });
     // A device that takes nothing and names no reason is full.
     if (written <= 0) {
       raise_io_error(path_, fmt::format("write {} bytes at offset {}", wanted, position),
@@ -199,17 +168,18 @@ void File::write_at(std::span<const std::byte> source, int64_t offset) {
 }
 
 void File::reserve(int64_t bytes) {
-  if (bytes > 0 && uninterrupted([&] { return ::fallocate(descriptor_, 0, 0, bytes); }) != 0 &&
+  if (bytes > 0 &&
+      uninterrupted([&] { return ::fallocate(descriptor_.get(), 0, 0, bytes); }) != 0 &&
       errno != EOPNOTSUPP && errno != ENOSYS) {
     raise_io_error(path_, fmt::format("reserve {} bytes", bytes), errno);
   }
-  if (uninterrupted([&] { return ::ftruncate(descriptor_, bytes); }) != 0) {
+  if (uninterrupted([&] { return ::ftruncate(descriptor_.get(), bytes); }) != 0) {
     raise_io_error(path_, fmt::format("extend to {} bytes", bytes), errno);
   }
 }
 
 void File::sync() {
-  if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
+  if (uninterrupted([&] { return ::fsync(descriptor_.get()); }) != 0) {
     raise_io_error(path_, "bring to the disk (fsync)", errno);
   }
 }
@@ -270,7 +240,7 @@ void remove_tree(const std::filesystem::path& path) {
 }
 
 void sync_directory(const std::filesystem::path& path) {
-  const Descriptor directory(open_directory(path));
+  const FileDescriptor directory(open_directory(path));
   if (uninterrupted([&] { return ::fsync(directory.get()); }) != 0) {
     raise_io_error(path, "bring the directory to the disk (fsync)", errno);
   }

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "colossal/base/file_descriptor.h"
+
 namespace colossal::io {
 
 // Whether a symbolic link in a folder may lead out of it (as in the cache of the Hugging Face hub).
@@ -28,12 +30,8 @@ class File {
   // A new file that no directory lists: it is gone with its descriptor, however the process ends.
   static File create_unnamed(const std::filesystem::path& directory);
 
-  File(File&& other) noexcept;
-  File& operator=(File&& other) noexcept;
-  ~File();
-
   const std::filesystem::path& path() const { return path_; }
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   int64_t size() const;
   // Whether it still has the name by which it was opened; others may have removed or replaced it.
   bool has_its_name() const;
@@ -51,7 +49,7 @@ class File {
   File(int descriptor, std::filesystem::path path);
   static File open(const std::filesystem::path& path, int flags, const char* operation);
 
-  int descriptor_ = -1;
+  FileDescriptor descriptor_;
   std::filesystem::path path_;
 };
 
@@ -63,17 +61,18 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 
 // Whether anything stands at `path`, a link that leads nowhere included.
 bool path_exists(const std::filesystem::path& path);
-// A folder and those above it, as far as they are missing. Their names are brought to the disk:
-// what is saved in a folder that a power cut takes is lost too.
+// Makes a folder and the missing folders above it, and syncs their names to the disk: a power cut
+// that takes a folder takes what was saved in it.
 void make_folders(const std::filesystem::path& path);
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
-// With all that is in it; does not follow links.
+// Removes a file, or a folder with all that is in it. Does not follow links.
 void remove_tree(const std::filesystem::path& path);
 
 // Makes the names in a directory (created, renamed, removed ones) survive a power cut.
 void sync_directory(const std::filesystem::path& path);
 
-// For what this header does not wrap: throws IoError "PATH: cannot OPERATION: reason of `error`".
+// Throws, for calls that this header does not wrap, IoError "PATH: cannot OPERATION: reason of
+// `error`".
 [[noreturn]] void raise_io_error(const std::filesystem::path& path, std::string_view operation,
                                  int error);
 

@@ -19,7 +19,7 @@
 
 namespace colossal::io {
 
-// With the numbers that files have for them.
+// The enumerators have the numbers that files use.
 enum class GgufKind : uint32_t {
   u8 = 0,
   i8 = 1,

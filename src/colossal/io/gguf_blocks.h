@@ -1,5 +1,5 @@
-// How GGUF files lay out the numbers of a tensor, whole rows in blocks of one size: plain numbers,
-// and the quantised forms of ggml that are read and written here. Layouts and rounding are those of
+// Reads and writes the blocks in which GGUF files lay out a tensor: plain numbers, and some of
+// ggml's quantised forms. A row is a whole number of blocks. Layouts and rounding are those of
 // ggml's reference (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace colossal::io {
 
-// With the numbers that files have for them.
+// The enumerators have the numbers that files use.
 enum class GgufType : uint32_t {
   f32 = 0,
   f16 = 1,
@@ -23,9 +23,9 @@ enum class GgufType : uint32_t {
   bf16 = 30,
 };
 
-// Of a type's number in a file; nothing where it is not among those above.
+// Finds a type by its number in a file; nothing if it is none of the above.
 std::optional<GgufType> find_gguf_type(uint32_t number);
-// "q4_k"; nothing where there is none of that name, in small letters.
+// Finds a type by its name in small letters, "q4_k"; nothing if there is none.
 std::optional<GgufType> find_gguf_type(std::string_view name);
 const char* gguf_type_name(GgufType type);
 std::string gguf_type_names();  // all, for messages

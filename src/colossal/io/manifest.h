@@ -1,5 +1,5 @@
-// What a checkpoint directory consists of: every file, its size, and the checksums of the ranges
-// that the ranks wrote.
+// The list of a checkpoint's files: the size of each, and the checksums of the ranges that the
+// ranks wrote.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,7 @@ enum class SwapMethod { automatic, threads };
 // read is compared with them: a torn or damaged file is an error, never wrong data.
 class SwapFile {
  public:
-  // Reserves `bytes`, so that a full disk shows here where the file system can reserve. Throws
+  // Reserves `bytes`, so that a full disk shows here (if the file system can reserve). Throws
   // IoError naming the directory, the bytes asked for and those free.
   SwapFile(const std::filesystem::path& directory, int64_t bytes,
            SwapMethod method = SwapMethod::automatic);
@@ -54,11 +54,13 @@ class SwapFile {
   // The memory, best a TransferMemory, must stay where and as it is until wait(). `write` returns
   // when it has the checksums, at about 8 GB/s, while the transfer is under way.
   Transfer write(int64_t offset, std::span<const std::byte> from);
-  // What was written last. Throws InternalError where it is not whole pieces of earlier writes.
+  // Reads what was written last. Throws InternalError unless the range is made of whole pieces of
+  // earlier writes.
   Transfer read(int64_t offset, std::span<std::byte> into);
 
-  // Throws IoError, each time: what could not be moved and the system's reason, or that the bytes
-  // read are not those written. Only then is what was read to be used.
+  // Waits for the transfer; only then may its memory be used. Throws IoError, at each call, if
+  // bytes could not be moved, with the system's reason, or if the bytes read are not those that
+  // were written.
   void wait(const Transfer& transfer);
   bool done(const Transfer& transfer) const;  // wait() will not wait
 

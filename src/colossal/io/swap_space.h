@@ -25,7 +25,8 @@ class SwapSpace {
     int64_t offset = 0;
     int64_t bytes = 0;
   };
-  // At least `bytes`. Throws IoError when a file that is needed cannot be had: a full disk.
+  // Returns a region of at least `bytes`. Throws IoError when it needs another file and the disk is
+  // full.
   Region take(int64_t bytes);
   void give(const Region& region);
 

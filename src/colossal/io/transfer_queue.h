@@ -19,9 +19,9 @@
 
 namespace colossal::io {
 
-// Transfers are cut into blocks of so many bytes, of which so many are under way at a time. What
-// counts is their product: measured, bandwidth no longer grows from 16 MiB on, and larger blocks
-// cost less of the CPU.
+// A transfer is cut into blocks of kTransferBlock bytes; kTransferDepth of them are under way at a
+// time. Their product decides the bandwidth, which was measured to grow no more from 16 MiB on.
+// Larger blocks cost less CPU time.
 inline constexpr int64_t kTransferBlock = int64_t{1} << 20;
 inline constexpr int kTransferDepth = 32;
 // Where threads wait for a block each. They sleep in the kernel, so cores do not matter.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/base/file_descriptor.h"
 #include "colossal/io/swap_file.h"
 #include "colossal/io/transfer_queue.h"
 
@@ -54,19 +55,16 @@ class Uring {
 class Bell {
  public:
   Bell() : descriptor_(::eventfd(0, EFD_CLOEXEC)) {
-    if (descriptor_ < 0) refuse("eventfd", errno);
+    if (!descriptor_) refuse("eventfd", errno);
   }
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
-  ~Bell() { ::close(descriptor_); }
 
-  void ring() const { ::eventfd_write(descriptor_, 1); }
+  void ring() const { ::eventfd_write(descriptor_.get(), 1); }
   void prepare_read(io_uring_sqe* entry) {
-    ::io_uring_prep_read(entry, descriptor_, &count_, sizeof count_, 0);
+    ::io_uring_prep_read(entry, descriptor_.get(), &count_, sizeof count_, 0);
   }
 
  private:
-  int descriptor_;
+  FileDescriptor descriptor_;
   eventfd_t count_ = 0;
 };
 

@@ -12,8 +12,8 @@ namespace colossal {
 // This rank's groups along every set of axes of more than one rank.
 class GridGroups {
  public:
-  // Collective over the ranks of `all`, which are those of the grid, in its order: the world's, or
-  // those of a tp group whose factors are the grid's axes.
+  // Collective over the ranks of `all`. They must be the ranks of the grid in its order: the
+  // world's, or a tp group's whose factors are the grid's axes.
   GridGroups(comm::World& world, const RankGrid& grid, const comm::Group& all);
 
   const RankGrid& grid() const { return grid_; }

@@ -10,9 +10,9 @@
 
 namespace colossal {
 
-// How many neighbours along an axis of `ranks` ranks hold the same keys and values. As many heads
-// of those as of queries: 1, and all are cut alike. Fewer: they are cut over gcd(key_value_heads,
-// ranks), so that none is cut and no rank has more than another.
+// Returns how many neighbours along an axis of `ranks` ranks hold the same keys and values. With as
+// many K/V heads as query heads it is 1, and all are cut alike. With fewer, they are cut over
+// gcd(key_value_heads, ranks) ranks, so that no head is cut and no rank has more than another.
 int key_value_replicas(int64_t query_heads, int64_t key_value_heads, int ranks);
 
 // The axis in two factors: heads of keys and values are sharded over the first and replicated over

@@ -1,4 +1,4 @@
-// Initial values of a part of a parameter: those of the serial run, bit for bit.
+// Makes the initial values of a part of a parameter, bit for bit as in the serial run.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -68,9 +68,9 @@ class Layout {
   const AxisSet& sharded_axes() const { return sharded_axes_; }
   const AxisSet& partial_axes() const { return partial_axes_; }
   AxisSet replicated_axes() const;  // of more than one rank
-  // Ranks that hold the same elements differ along the replicated and the partial axes only: which
-  // of them `rank` is, and how many they are, not counting those along `summed` (for an
-  // nn::Placement: the reduction axes). The first counts for all.
+  // Ranks that hold the same elements differ only along replicated and partial axes. Returns which
+  // of them `rank` is, not counting axes in `summed` (for an nn::Placement: the reduction axes).
+  // The first of them counts for all.
   int replica(int rank, const AxisSet& summed = {}) const;
   int num_replicas(const AxisSet& summed = {}) const;
 

@@ -30,7 +30,7 @@ class Partition {
   int parts_;
   int64_t unit_;
   int64_t fewest_units_ = 0;  // in each part
-  int larger_parts_ = 0;      // the first so many have one unit more
+  int larger_parts_ = 0;      // the first larger_parts_ parts have one unit more
 };
 
 }  // namespace colossal

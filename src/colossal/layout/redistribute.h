@@ -8,8 +8,8 @@
 
 namespace colossal {
 
-// From one layout to another, and of the gradient the way back: from to.conjugate() to
-// from.conjugate().
+// The plan from one layout to another, and the plan of the gradient's way back: from to.conjugate()
+// to from.conjugate().
 struct Redistribution {
   Redistribution(const Layout& from, const Layout& to)
       : forward(from, to), backward(to.conjugate(), from.conjugate()) {}

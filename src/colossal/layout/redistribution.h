@@ -1,4 +1,4 @@
-// From one layout of a tensor to another: which collectives, and what they cost.
+// Plans how a tensor goes from one layout to another: which collectives, and what they cost.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace colossal {
 
-// What takes a tensor from one layout to the next. Over several axes at once it is one call in the
-// group of their ranks.
+// One step of a plan. A step over several axes is one call in the group of all their ranks.
 struct RedistributionStep {
   enum class Kind {
     // Nothing travels:
@@ -37,7 +36,7 @@ struct RedistributionStep {
 // that happen to even out a part that is a row larger than the others.
 class RedistributionPlan {
  public:
-  // Of the same global tensor over the same grid. They may differ in segments.
+  // Both layouts must be of the same global tensor over the same grid. Their segments may differ.
   RedistributionPlan(const Layout& from, const Layout& to);
 
   const Layout& from() const { return from_; }

@@ -13,13 +13,13 @@ using Runs = std::vector<Range>;
 
 int64_t num_indices(const Runs& runs);
 
-// At the end of `runs`, joined to the last one where they touch; nothing for an empty run.
+// Appends a run, joined to the last one if they touch. Does nothing for an empty run.
 void append(Runs& runs, const Range& run);
 
 // Indices at places [line.begin, line.end) of the line of `runs`.
 Runs indices_at(const Runs& runs, const Range& line);
 
-// The places within the line of `runs` of those of `wanted` that it has.
+// Returns where, within the line of `runs`, those indices of `wanted` lie that it has.
 Runs places_of(const Runs& wanted, const Runs& runs);
 
 // How many indices both have.

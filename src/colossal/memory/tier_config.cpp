@@ -8,12 +8,12 @@ void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* tar
                      const std::string& what, bool or_auto) {
   std::string doc = fmt::format(
       "Where {} rest between uses: on the device (none), on the host or on NVMe; or in parts, as "
-      "in "
-      "{{host = 0.5, nvme = 0.25}}. Takes less of the device's memory; moving them takes time.",
+      "in {{host = 0.5, nvme = 0.25}}. That takes less of the device's memory; moving them takes "
+      "time.",
       what);
   std::vector<std::string> choices{"none", "host", "nvme"};
   if (or_auto) {
-    doc += " auto: no more moves than must to keep the budgets.";
+    doc += " auto: moves no more than the budgets require.";
     choices.emplace_back("auto");
   }
   schema.add("memory.offload_" + kind, target, doc,

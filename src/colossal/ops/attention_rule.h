@@ -1,4 +1,4 @@
-// Which keys a query sees, and what becomes of its scores.
+// Options of attention: which keys a query sees, and what is done to its scores.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +22,8 @@ struct AttentionOptions {
   // Sliding window: a query at position p sees the keys in (p - window, p], or, where attention is
   // not causal, in (p - window, p + window). 0: no window.
   int64_t window = 0;
-  // [batch]: the keys at the first so many positions of a sample are seen by all of its queries,
-  // whatever causality and window say. Empty: none.
+  // [batch]: the length of each sample's prefix. All queries of a sample see the keys of its
+  // prefix, whatever causality and window say. Empty: no prefixes.
   std::span<const int64_t> prefix_lengths{};
   double scale = 0;  // of the scores; 0: 1 / sqrt(head_size)
   // The scaled scores s become soft_cap * tanh(s / soft_cap). 0: they stay.
@@ -31,16 +31,16 @@ struct AttentionOptions {
   // ALiBi: head h adds alibi_slopes[h] * (position of key - position of query) to the scaled and
   // capped scores. One for each query head here; empty: nothing is added.
   std::span<const double> alibi_slopes{};
-  // Attention sinks, one for each query head here, differentiable: a logit that joins the softmax's
-  // denominator, and no value. Undefined: none.
+  // Attention sinks: for each query head of this rank a logit that joins the softmax's denominator
+  // and has no value. Differentiable. Undefined: none.
   at::Tensor sinks{};
 
-  // [batch, key_sequence] int64: the document of each key. A query sees the keys of its own only,
-  // that of the key at its position (the last query stands at the last key). Undefined: all are
-  // one. What pads a sequence is a document of its own.
+  // [batch, key_sequence] int64: the document of each key. A query belongs to the document of the
+  // key at its position (the last query is at the last key), and sees that document's keys only.
+  // Padding is a document of its own. Undefined: all keys are of one document.
   at::Tensor documents{};
-  // [batch, sequence] int64: those of the queries, where these are not the last keys (cross-
-  // attention, which is not causal). Undefined: see above.
+  // [batch, sequence] int64: the document of each query, in cross-attention, whose queries are not
+  // at the positions of keys. Undefined: see above.
   at::Tensor query_documents{};
 
   // Dropout of the probabilities. The mask is a pure function of (key, global sample id, head,
@@ -51,12 +51,12 @@ struct AttentionOptions {
   int64_t head_begin = 0;                 // global index of the first query head here
 };
 
-// Of each of a model's heads the slope of ALiBi (O. Press et al., "Train Short, Test Long", 2022):
-// the powers of 2^(-8 / heads); where the number of heads is no power of two, those of the largest
-// such below it, then every second one of those of the next.
+// Returns ALiBi's slope for each head of a model (O. Press et al., "Train Short, Test Long", 2022):
+// the powers of 2^(-8 / heads). If the number of heads is no power of two, it takes the slopes of
+// the next smaller power, then every second slope of the next larger one.
 std::vector<double> alibi_slopes(int64_t heads);
 
-// The options but for tensors, as operators of the dispatcher and autograd's nodes keep them.
+// The options without tensors, as the dispatcher's operators and autograd's nodes keep them.
 struct AttentionRule {
   bool causal = true;
   int64_t window = 0;
@@ -72,12 +72,12 @@ struct AttentionRule {
   AttentionRule() = default;
   AttentionRule(const AttentionOptions& options, int64_t head_size);
 
-  // The positions of the keys that any, or all, of the queries at these positions see, prefixes and
-  // documents left out. An end that nothing limits is farther than any position.
+  // Returns the positions of keys that any (or that every) query at these positions sees, without
+  // regard to prefixes and documents. An unlimited end is farther than any position.
   Range seen_by_any(const Range& queries) const;
   Range seen_by_all(const Range& queries) const;
   int64_t prefix_length(int64_t sample) const;
-  // Whether any of these queries sees any of these keys, documents left out.
+  // Whether any of these queries sees any of these keys, without regard to documents.
   bool sees_any(const std::vector<Range>& queries, const std::vector<Range>& keys) const;
 
   struct Packed {

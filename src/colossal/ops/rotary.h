@@ -45,7 +45,7 @@ struct RotaryOptions {
 
   bool operator==(const RotaryOptions&) const = default;
 
-  // Whether frequencies follow from the length of a sequence.
+  // Whether frequencies depend on the length of a sequence.
   bool depends_on_length() const {
     return scaling == Scaling::dynamic || scaling == Scaling::longrope;
   }
@@ -55,8 +55,8 @@ struct RotaryOptions {
 // depend on it. InternalError: longrope's factors are not as many as pairs.
 at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size, int64_t length = 0);
 
-// By which cosines and sines are multiplied: of the options if they say, else yarn's 0.1 ln(factor)
-// + 1, or longrope's sqrt(1 + ln(factor) / ln(original_positions)), else 1.
+// Returns the factor of cosines and sines: the options' own if given, else yarn's 0.1 ln(factor) +
+// 1 or longrope's sqrt(1 + ln(factor) / ln(original_positions)), else 1.
 double rotary_attention_factor(const RotaryOptions& options);
 
 struct RotaryTurn {

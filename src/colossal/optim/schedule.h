@@ -9,7 +9,7 @@ namespace colossal::optim {
 struct ScheduleConfig {
   std::string name = "cosine";  // "cosine", "linear", "constant"
   int64_t warmup_steps = 0;
-  // Of the peak learning rate: what cosine and linear fall towards, see Schedule.
+  // What cosine and linear fall towards, as a part of the peak; see Schedule.
   double minimum_ratio = 0;
 };
 

@@ -373,7 +373,7 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
 
 struct Choice {
   Recompute recompute;
-  Placement placement;
+  TierPlan placement;
 };
 
 bool fits(const Job& job, const Choice& choice) {

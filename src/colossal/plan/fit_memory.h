@@ -18,7 +18,7 @@ namespace colossal::plan {
 Job fit_memory(const Job& job);
 
 // What a rank takes, computes and sends with each setting of memory.recompute: none, selective,
-// full, and the job's own where it is another, of which `own` is the fullest rank.
+// full, and the job's own setting if that is another one, whose fullest rank is `own`.
 struct RecomputeCost {
   std::string name;
   RankPlan plan;  // of the rank whose tensors take most

@@ -1,5 +1,5 @@
-// What an operator computes: floating-point operations of products and attention, a multiplication
-// and an addition each counted; of everything else 0.
+// Counts the floating-point operations of an operator: those of products and attention, a
+// multiplication and an addition as one each. Everything else counts 0.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -1,4 +1,4 @@
-// The schedule that the pipeline of a run would follow, and how its ranks' time would pass.
+// The schedule that a run's pipeline would follow, and a simulation of its ranks' time.
 #pragma once
 
 #include <string>
@@ -14,15 +14,16 @@ namespace colossal::plan {
 
 struct PipelinePlan {
   parallel::pipeline::Schedule schedule;
-  // Costs are GFLOP of one rank: of messages nothing is known before there are measurements.
+  // Costs are in GFLOP of one rank. Messages cost nothing, as nothing has been measured yet.
   parallel::pipeline::Simulation simulation;
 
   double bubble_share() const { return simulation.bubble_share(); }
-  // Of a rank along pp: micro-batches between their forward pass and the gradients of weights.
+  // Returns the most micro-batches that a rank along pp has between their forward pass and their
+  // gradients of weights.
   int in_flight(int pipeline_rank) const { return simulation.ranks[pipeline_rank].in_flight.held; }
 };
 
-// Of a job with pp > 1.
+// Plans the pipeline of a job with pp > 1.
 PipelinePlan plan_pipeline(const Job& job);
 
 report::Timeline timeline_of(const PipelinePlan& plan);

@@ -29,7 +29,7 @@ class Placing {
  public:
   explicit Placing(const Job& job) : job_(job), at_{job.tiers, fullest_rank(job)} {}
 
-  Placement find() {
+  TierPlan find() {
     move_to(Tier::host);
     if (!job_.tiers.nvme_path.empty()) move_to(Tier::nvme);
     return std::move(at_);
@@ -38,7 +38,7 @@ class Placing {
  private:
   struct Candidate {
     MemoryKind kind;
-    Placement whole;  // with all of it moved
+    TierPlan whole;   // with all of it moved
     double cost = 0;  // traffic for each byte freed
   };
 
@@ -78,7 +78,7 @@ class Placing {
   }
 
   // The job as it is placed now, with so many parts of a kind moved.
-  Placement place(MemoryKind kind, Tier tier, int parts) const {
+  TierPlan place(MemoryKind kind, Tier tier, int parts) const {
     Job job = job_;
     job.tiers = at_.tiers;
     TierShares& shares = job.tiers.of(kind);
@@ -95,7 +95,7 @@ class Placing {
 
   // None where no kind frees anything.
   std::optional<Candidate> find_cheapest(const std::vector<MemoryKind>& kinds, Tier tier) const {
-    std::vector<std::future<Placement>> wholes;
+    std::vector<std::future<TierPlan>> wholes;
     for (const MemoryKind kind : kinds) {
       wholes.push_back(std::async(std::launch::async, [this, kind, tier] {
         return place(kind, tier, all_parts(kind, tier));
@@ -113,12 +113,12 @@ class Placing {
     return cheapest;
   }
 
-  Placement least_of(const Candidate& candidate, Tier tier) const {
-    Placement best = candidate.whole;
+  TierPlan least_of(const Candidate& candidate, Tier tier) const {
+    TierPlan best = candidate.whole;
     int too_few = 0, enough = all_parts(candidate.kind, tier);
     while (enough - too_few > 1) {
       const int middle = (too_few + enough) / 2;
-      Placement tried = place(candidate.kind, tier, middle);
+      TierPlan tried = place(candidate.kind, tier, middle);
       const bool is_enough = fits(tried.plan, tier);
       (is_enough ? enough : too_few) = middle;
       if (is_enough) best = std::move(tried);
@@ -127,7 +127,7 @@ class Placing {
   }
 
   const Job& job_;
-  Placement at_;
+  TierPlan at_;
 };
 
 }  // namespace
@@ -139,7 +139,7 @@ Overrun overrun_of(const Job& job, const RankPlan& plan) {
           .together = over(device + host, job.memory_budget)};
 }
 
-Placement place_tiers(const Job& job) {
+TierPlan place_tiers(const Job& job) {
   return Placing(job).find();
 }
 

@@ -20,7 +20,7 @@ inline bool fits_budgets(const Job& job, const RankPlan& plan) {
   return overrun_of(job, plan).sum() == 0;
 }
 
-struct Placement {
+struct TierPlan {
   memory::Tiers tiers;
   RankPlan plan;  // of the fullest rank
 };
@@ -29,6 +29,6 @@ struct Placement {
 // goes what costs the least traffic for each byte that it frees at the peak, kind by kind, of the
 // last kind no more than must; to the host, and from there in the same way to NVMe, where there is
 // a folder, what the host has no room for. Where that does not fit either, as far as it goes.
-Placement place_tiers(const Job& job);
+TierPlan place_tiers(const Job& job);
 
 }  // namespace colossal::plan

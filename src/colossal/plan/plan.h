@@ -1,5 +1,5 @@
-// What a run will cost, before it starts: bytes sent, memory, work and partners of its ranks in a
-// step, from dry runs of those ranks that differ.
+// Finds what a run will cost before it starts, by dry runs of the ranks that differ: bytes sent,
+// memory, work and partners of each rank in a step.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct RankPlan {
   int64_t activation_bytes = 0;             // kept by a micro-batch's forward pass, at most
   memory::TierPools::Traffic tier_traffic;  // with tiers other than the device
   std::map<memory::Tier, memory::BytesByKind> at_rest;  // in each of them, at its peak
-  // Distinct ranks that it exchanges with, by axis.
+  // How many distinct ranks it exchanges bytes with, by axis.
   std::map<std::string, int> partners;
   int all_partners = 0;       // over all axes
   int training_partners = 0;  // ... leaving out control and metrics, which bring all ranks together
@@ -33,25 +33,27 @@ struct RankPlan {
   int64_t tier_bytes(memory::Tier tier) const;  // to and from it
 };
 
-// From a recording; a middle micro-batch counts as often as it stands for.
+// Makes the plan of a rank from its recording. A middle micro-batch counts for all those that it
+// stands for.
 RankPlan plan_of(const RecordedStep& step, int rank);
 
 struct Plan {
   std::vector<RankPlan> ranks;  // those recorded
   double seconds = 0;           // that this took
 
-  const RankPlan& fullest_rank() const;  // whose tensors take most, the first of equals
+  const RankPlan& fullest_rank() const;  // the first of those whose tensors take most
 };
 
-// Ranks among which every figure is the largest of all. Parts as even as they go are largest for
-// the first rank of an axis and smallest for the last: these two along dp, all along pp, and along
-// sp and tp these two where heads and tokens divide, all where they do not.
+// Returns ranks among which every figure reaches its largest value over all ranks. Of uneven parts
+// the first rank of an axis has the largest and the last the smallest. So these two are taken along
+// dp, and along sp and tp if heads and tokens divide evenly; else all are, as along pp.
 std::vector<int> ranks_to_record(const Job& job);
 
-// Records on all cores at once.
+// Makes the plan of a job. Records ranks on all cores at once.
 Plan make_plan(const Job& job);
 
-// The rank whose tensors take most, the first of equals; records no more ranks than it must.
+// Returns the plan of the first of the ranks whose tensors take most. Records no more ranks than it
+// must.
 RankPlan fullest_rank(const Job& job);
 
 }  // namespace colossal::plan

@@ -22,12 +22,13 @@ struct ActionMark {
 struct RecordedStep {
   Recording recording;
   std::vector<ActionMark> actions;
-  // Of each micro-batch of each stage here, in the order of its forward pass: what is kept for its
-  // backward pass when that has ended.
+  // For each micro-batch of each stage of this rank, in the order of forward passes: the bytes kept
+  // for its backward pass when its forward pass has ended.
   std::vector<int64_t> activation_bytes;
-  // A micro-batch that stands for so many of the step's, itself included: those between the first,
-  // which writes gradients, and the last, which sends them, are alike. Four are recorded, the first
-  // three and the last; of a pipeline as many as ever are in flight together, and some more.
+  // The recorded micro-batch that stands for middle_repeats of the step's, itself included: those
+  // between the first, which writes gradients, and the last, which sends them, are alike. Four are
+  // recorded, the first three and the last; of a pipeline, as many as are ever in flight together
+  // and some more.
   int64_t middle = 0;
   int64_t middle_repeats = 1;
   int64_t parameters = 0;  // elements held

@@ -32,14 +32,16 @@ class Recorder final : private comm::CallListener {
 
   Recording take();
 
-  // For the dispatcher's fallback, which serves the whole process.
+  // Returns the recorder of the calling thread, for the dispatcher's fallback, which serves the
+  // whole process.
   static Recorder* of_this_thread();
   void add(Operator made);
 
  private:
   void issued(const comm::IssuedCall& call) override;
   size_t index_of(const std::vector<int>& ranks);
-  // Of a group: its ranks, and those but this one. Kept, since a list of all ranks is long.
+  // The ranks of a group, and the same without this rank. They are kept because a list of all ranks
+  // is long.
   struct GroupLists {
     size_t ranks = 0, others = 0;
   };

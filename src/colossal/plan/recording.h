@@ -1,5 +1,5 @@
-// What one rank did, in order: the operators, collectives and changes of memory of a program that
-// ran, for real or dry.
+// A recording of one rank: the operators, collectives and changes of memory, in order, of a program
+// that ran for real or dry.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Fewer points that draw the same line: what a screen of so many columns of pixels can show.
+// Thins a series out to what a screen of a given width in pixels can show, so that the line looks
+// the same.
 #pragma once
 
 #include <cstddef>

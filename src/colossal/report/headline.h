@@ -15,10 +15,10 @@ struct Headline {
   std::string note;  // what the value is of, or what it compares with
 };
 
-// Those that the metrics hold, in the order of interest.
+// Returns the headlines for which there are metrics, the most interesting first.
 std::vector<Headline> headlines(std::span<const StepMetrics> metrics);
 
-// Of the values that are not NaN; NaN where there are none.
+// Returns the median of the values that are not NaN; NaN if there are none.
 double median(std::vector<double> values);
 
 }  // namespace colossal::report

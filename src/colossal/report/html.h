@@ -6,8 +6,8 @@
 
 namespace colossal::report {
 
-// For element contents and quoted attributes: & < > " ' become references; bytes that are not UTF-8
-// and control characters that HTML forbids become U+FFFD.
+// Escapes a text for element contents and quoted attributes: & < > " ' become references; bytes
+// that are not UTF-8 and control characters that HTML forbids become U+FFFD.
 std::string escape_html(std::string_view text);
 
 // Valid UTF-8 of the same text: each byte that belongs to no character becomes U+FFFD.

@@ -10,7 +10,7 @@
 
 namespace colossal::report {
 
-// Of a tier of memory off the device; each figure is that of the rank which has most of it.
+// Figures of one tier off the device. Each is that of the rank that has the most.
 struct TierMetrics {
   struct Moved {
     double to = 0, from = 0;  // bytes
@@ -36,8 +36,8 @@ struct StepMetrics {
   double model_flops_utilization = kMissing;  // a fraction of the machine's measured rate
   double memory_peak_bytes = kMissing;        // largest over ranks
   double device_peak_bytes = kMissing;        // on a GPU
-  // Of the rank whose tensors took most when they took most: kind to bytes, their sum, and what was
-  // resident before the model.
+  // The peak of the rank whose tensors took most: bytes by kind, their sum, and what was resident
+  // before the model.
   std::map<std::string, double> memory_by_kind = {};
   double memory_at_peak = kMissing;
   double memory_base_bytes = kMissing;
@@ -47,10 +47,9 @@ struct StepMetrics {
   bool skipped = false;                           // no rank updated
 };
 
-// In the order of steps, each once: the last line of a repeated step counts, since a resumed run
-// appends. Unknown keys are passed over, and so are lines that are torn: the last one of a process
-// that was killed, or one that it left unfinished and a resumed run wrote on.
-// Throws IoError where the file cannot be read.
+// Reads each step once, in the order of steps. Of a repeated step the last line counts, since a
+// resumed run appends. Skips unknown keys and torn lines: a killed process leaves its last line
+// unfinished, and a resumed run may write on in it. Throws IoError if the file cannot be read.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
 
 }  // namespace colossal::report

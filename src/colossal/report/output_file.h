@@ -1,10 +1,12 @@
-// A file being written through its descriptor, without a buffer of its own: what write() was given
-// is the system's when it returns, so a process that is killed afterwards loses none of it.
+// A file that is written without a buffer: when write() returns, the system has the bytes, and a
+// process that is killed afterwards loses none of them.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
+
+#include "colossal/base/file_descriptor.h"
 
 namespace colossal::report {
 
@@ -18,28 +20,21 @@ class OutputFile {
 
   // Throws IoError, naming the path and the system's reason, as all members do.
   explicit OutputFile(std::filesystem::path path, Mode mode = Mode::truncate);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
 
-  // All of the bytes or, on a full disk, none: a part that got there is taken back, so that a later
-  // write goes on where the last whole one ended.
+  // Writes all bytes or, on a full disk, none: a part that was written is cut off again, so that a
+  // later write goes on where the last whole one ended.
   void write(std::string_view bytes);
-  void cut_to(int64_t size);  // drops what lies behind
+  void cut_to(int64_t size);  // cuts off what lies beyond
   void sync();                // to the device
-  void close();  // what the file system reports only now is thrown, which the destructor cannot
+  void close();  // throws what the file system reports only now, which the destructor cannot
 
   const std::filesystem::path& path() const { return path_; }
   int64_t size() const { return size_; }  // of the file
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  FileDescriptor descriptor_;
   int64_t size_ = 0;
 };
-
-// The whole file at once: readers see the old contents or the new ones, never a part. Written
-// under a temporary name in the same folder, synced, then renamed.
-void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
 }  // namespace colossal::report

@@ -10,8 +10,8 @@ namespace colossal::report {
 // `body`: HTML, already escaped. `title`: plain text.
 std::string html_page(std::string_view title, std::string_view body);
 
-// The page's colours as CSS variables, light and dark, and the classes c1 to c7 that choose --color
-// among those that tell series apart, also with the usual kinds of colour blindness.
+// Returns the page's colours as CSS variables, light and dark, and the classes c1 to c7, which set
+// --color to colours that tell series apart, also with the usual kinds of colour blindness.
 std::string_view page_colors();
 
 }  // namespace colossal::report

@@ -34,16 +34,16 @@ struct Scaling {
   const char* prefix = "";
 };
 
-// What fits numbers up to this magnitude.
+// Returns the scaling that fits numbers up to this magnitude.
 Scaling scaling_of(double magnitude, const Unit& unit);
 
-// With three significant digits, four where there is no unit. Not finite: "–".
+// Formats with three significant digits, or four if there is no unit. What is not finite is "–".
 std::string format_quantity(double value, const Unit& unit);
 
 // Prefix and symbol as they follow a number, with the space that belongs between them.
 std::string unit_suffix(const Scaling& scaling, const Unit& unit, bool with_symbol);
 
-// In scientific notation without padding, `digits` after the point: 6.00e-4.
+// Formats in scientific notation without padding, with `digits` after the point: 6.00e-4.
 std::string format_scientific(double value, int digits);
 
 }  // namespace colossal::report

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "colossal/base/units.h"
+#include "colossal/io/file.h"
 #include "colossal/report/chart.h"
 #include "colossal/report/headline.h"
 #include "colossal/report/html.h"
@@ -265,7 +266,7 @@ void write_run_report(const std::filesystem::path& html, const RunReport& report
                             facts_section("Memory off the device", tier_facts(report.metrics));
   if (!facts.empty()) body += "<div class=\"facts\">\n" + facts + "</div>\n";
   body += configuration_section(report.configuration);
-  write_file_atomically(html, html_page(report.title, body));
+  io::write_file_atomically(html, html_page(report.title, body));
 }
 
 }  // namespace colossal::report

@@ -10,7 +10,7 @@ namespace colossal::report {
 
 struct TimelineCategory {
   std::string name;  // in the legend
-  int color = 1;     // 1 to 7, of those of the page
+  int color = 1;     // 1 to 7, one of the page's colours
 };
 
 struct TimelineSpan {
@@ -47,7 +47,7 @@ std::string timeline_svg(const Timeline& timeline);
 // with its label, cut to its length; dots are time without a span.
 std::string timeline_text(const Timeline& timeline, int width);
 
-// What timeline_figure and timeline_svg need beside the colours of the page.
+// Returns the CSS that timeline_figure and timeline_svg need besides the page's colours.
 std::string_view timeline_style();
 
 }  // namespace colossal::report

@@ -31,7 +31,7 @@ struct InferenceOptions {
 
 class InferenceModel {
  public:
-  // Reads the weights slab by slab; no more of them is in memory than rests there. Throws
+  // Reads the weights buffer by buffer; no more of them is in memory than rests there. Throws
   // ConfigError where they are of another model, or are to be quantised and rest elsewhere than on
   // the device; IoError for what the disk refuses.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);

@@ -12,8 +12,9 @@
 
 namespace colossal::text {
 
-// At each position from left to right the longest token that begins there wins. A token within
-// which another begins hides it, even where the first is then rejected as not a single word.
+// Finds added tokens from left to right: at each position the longest token that begins there wins.
+// A token within which another begins hides it, even where the first is then rejected as not a
+// single word.
 class AddedTokenFinder {
  public:
   // tokens: with `content` as it is to be found.

@@ -19,8 +19,8 @@ namespace colossal::text {
 
 class BpeModel : public WordModel {
  public:
-  // definition: of a BPE model. Throws ConfigError where the vocabulary lacks a token of a merge,
-  // or those of bytes that the definition needs.
+  // `definition` is one of a BPE model. Throws ConfigError if the vocabulary lacks a token of a
+  // merge, or the tokens of bytes that the definition needs.
   BpeModel(const TokenizerDefinition& definition, const std::string& file);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "colossal/io/file.h"
 #include "colossal/text/jinja/python_text.h"
 #include "colossal/text/tokenizer_files.h"
 
@@ -19,7 +20,7 @@ constexpr std::string_view kContinuationMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 ordered_json read_object(const fs::path& file) {
   if (!fs::exists(file)) return ordered_json::object();
-  ordered_json json = ordered_json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  ordered_json json = ordered_json::parse(io::read_file(file), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) throw ConfigError(file.string() + ": is not a JSON object");
   return json;
 }
@@ -63,7 +64,7 @@ struct TemplateSource {
 
 std::optional<TemplateSource> find_template(const fs::path& folder) {
   if (const fs::path file = folder / "chat_template.jinja"; fs::exists(file)) {
-    return TemplateSource{file, read_file(file)};
+    return TemplateSource{file, io::read_file(file)};
   }
   for (const char* name : {kTokenizerConfigFile, "chat_template.json"}) {
     const ordered_json json = read_object(folder / name);
@@ -140,7 +141,7 @@ std::optional<ChatTemplate> ChatTemplate::read(const fs::path& folder) {
 
 ChatTemplate ChatTemplate::open(const fs::path& file, const fs::path& folder) {
   try {
-    return ChatTemplate(read_file(file), read_special_tokens(folder));
+    return ChatTemplate(io::read_file(file), read_special_tokens(folder));
   } catch (const jinja::TemplateError& error) {
     throw ConfigError(fmt::format("{}: {}", file.string(), error.what()));
   }

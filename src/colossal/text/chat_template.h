@@ -26,13 +26,13 @@ class ChatTemplate {
   explicit ChatTemplate(std::string_view source,
                         std::map<std::string, std::string> special_tokens = {});
 
-  // That of chat_template.jinja, else of tokenizer_config.json or chat_template.json, with the
-  // special tokens of the folder; nothing where the folder has none. Throws ConfigError naming the
-  // file, IoError for a file that cannot be read.
+  // Reads a folder's template: chat_template.jinja, else that of tokenizer_config.json or
+  // chat_template.json, with the folder's special tokens. Nothing if the folder has none. Throws
+  // ConfigError naming the file, IoError for a file that cannot be read.
   static std::optional<ChatTemplate> read(const std::filesystem::path& folder);
 
-  // That of a file of its own (.jinja), with the special tokens of the folder. Throws ConfigError
-  // naming the file, IoError.
+  // Reads a template from a file of its own (.jinja), with the special tokens of the folder. Throws
+  // ConfigError naming the file, IoError.
   static ChatTemplate open(const std::filesystem::path& file, const std::filesystem::path& folder);
 
   // messages: a list of objects with "role" and "content". The text is what `transformers`'

@@ -1,4 +1,4 @@
-// What tokens stand for, token by token.
+// Turns tokens into text, token by token.
 #pragma once
 
 #include <cstdint>

@@ -1,16 +1,15 @@
 #include "colossal/text/json_node.h"
 
 #include "colossal/base/error.h"
+#include "colossal/io/json.h"
 
 namespace colossal::text {
 
 nlohmann::json parse_json(std::string_view text, const std::string& file) {
   try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    throw ConfigError(fmt::format("{}: not JSON at byte {}: {}", file, error.byte, error.what()));
-  } catch (const nlohmann::json::exception& error) {  // a number beyond all types
-    throw ConfigError(fmt::format("{}: {}", file, error.what()));
+    return io::parse_json(text, file);
+  } catch (const IoError& error) {  // what a file says is the user's to mend, as all else in it
+    throw ConfigError(error.what());
   }
 }
 

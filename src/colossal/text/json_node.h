@@ -9,7 +9,7 @@
 
 namespace colossal::text {
 
-// file: its path, for messages. Throws ConfigError naming file and byte.
+// Parses as io::parse_json does, but throws ConfigError.
 nlohmann::json parse_json(std::string_view text, const std::string& file);
 
 // A value and the way to it ("model.merges[3]"). Value and file name must outlive it. What a

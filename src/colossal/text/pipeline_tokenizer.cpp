@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "colossal/io/file.h"
 #include "colossal/text/utf8.h"
 
 namespace colossal::text {
@@ -133,7 +134,7 @@ std::optional<int32_t> PipelineTokenizer::end_by_config(const Source& source) co
   const fs::path path = source.path.parent_path() / "config.json";
   std::error_code ignored;  // of a file that cannot even be looked for
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;
-  const auto token = read_end_of_text(read_file(path), path.string());
+  const auto token = read_end_of_text(io::read_file(path), path.string());
   std::string bytes;
   return token && decoder_.append(*token, false, bytes) ? token : std::nullopt;
 }

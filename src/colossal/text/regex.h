@@ -47,7 +47,8 @@ class Regex {
   // lookbehind only. text: valid UTF-8. Throws ConfigError where the search exceeds its limits.
   std::optional<Match> search(std::string_view text, size_t start, RegexScratch& scratch) const;
 
-  // All matches from left to right. Of empty ones, those that touch the match before do not count.
+  // Called with each match, from left to right. An empty match that touches the one before does not
+  // count.
   using OnMatch = std::function<void(Match)>;
   void for_each_match(std::string_view text, RegexScratch& scratch, const OnMatch& on_match) const;
 

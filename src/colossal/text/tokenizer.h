@@ -34,7 +34,8 @@ class Tokenizer {
 
   // Tokens of the text, with no special tokens added around it. Throws InvalidText.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  // The same with those that a model expects around it, such as "<s>" before it: a prompt.
+  // Encodes a prompt: the text, and the tokens that the model expects around it, such as "<s>"
+  // before it.
   virtual std::vector<int32_t> encode_prompt(std::string_view text) const { return encode(text); }
   // The bytes that the tokens stand for. They may break off within a UTF-8 character. A number that
   // is no token's (a model's vocabulary may be larger) stands for none.
@@ -56,7 +57,8 @@ class Tokenizer {
   virtual int32_t end_of_text() const = 0;      // joins documents
   // Changes whenever encode() could give something else; part of a cache's key.
   virtual std::string fingerprint() const = 0;
-  // Files that a checkpoint carries along: those that it was read from, or some made for it.
+  // Returns the files that a checkpoint carries along: those that the tokenizer was read from, or
+  // files made for it.
   virtual TokenizerFiles files() const = 0;
 };
 

@@ -1,7 +1,7 @@
-// What a tokenizer.json says, as plain data, checked. Its model is BPE, Unigram or WordPiece. There
-// are two kinds of BPE: the byte-level one (GPT-2, Llama 3, Qwen2) merges bytes, written in GPT-2's
-// alphabet; the other one (Llama 2, Gemma, Mistral) merges characters, and may fall back to bytes
-// for those that it does not know, as Unigram (T5, XLM-R) may.
+// The contents of a tokenizer.json as plain data, checked. Its model is BPE, Unigram or WordPiece.
+// There are two kinds of BPE: the byte-level one (GPT-2, Llama 3, Qwen2) merges bytes, written in
+// GPT-2's alphabet; the other one (Llama 2, Gemma, Mistral) merges characters, and may fall back to
+// bytes for those that it does not know, as Unigram (T5, XLM-R) may.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,8 @@ struct SplitDefinition {
   bool invert = false;  // what lies between matches counts as match, and the other way round
 };
 
-// What is done to each piece that comes out of the step before, in the order of the fields.
+// One step of pre-tokenization. It is applied to each piece of the step before, in the order of the
+// fields.
 struct PreTokenizerStep {
   std::string space = {};   // written in place of each space; empty: spaces stay
   std::string prefix = {};  // put before a piece that does not begin with it; empty: nothing is
@@ -138,7 +139,7 @@ struct TokenizerDefinition {
 // json: content of the file; file: its path, for messages. Throws ConfigError.
 TokenizerDefinition read_tokenizer_definition(std::string_view json, const std::string& file);
 
-// What tokenizer_config.json and special_tokens_map.json say that bears on the tokens themselves.
+// The settings of tokenizer_config.json and special_tokens_map.json that affect tokens.
 struct TokenizerConfig {
   std::vector<std::string> ends_of_text;  // "eos_token", where it is given
   bool split_special_tokens = false;      // special tokens in a text are text like any other

@@ -1,10 +1,9 @@
 #include "colossal/text/tokenizer_files.h"
 
 #include <algorithm>
-#include <fstream>
 #include <system_error>
 
-#include "colossal/base/error.h"
+#include "colossal/io/file.h"
 
 namespace colossal::text {
 namespace {
@@ -45,22 +44,10 @@ std::vector<std::string> list_companions(const fs::path& folder) {
 
 }  // namespace
 
-std::string read_file(const fs::path& path) {
-  std::error_code error;
-  std::string content(fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0, '\0');
-  std::ifstream stream(path, std::ios::binary);
-  stream.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (error || !stream || !fs::is_regular_file(path, error)) {
-    throw IoError(fmt::format("cannot read the tokenizer file {}: {}", path.string(),
-                              error ? error.message() : "not a file that may be read to its end"));
-  }
-  return content;
-}
-
 TokenizerFiles read_tokenizer_files(const fs::path& tokenizer_json) {
-  TokenizerFiles files{{kTokenizerFile, read_file(tokenizer_json)}};
+  TokenizerFiles files{{kTokenizerFile, io::read_file(tokenizer_json)}};
   for (const std::string& name : list_companions(tokenizer_json.parent_path())) {
-    files.emplace_back(name, read_file(tokenizer_json.parent_path() / name));
+    files.emplace_back(name, io::read_file(tokenizer_json.parent_path() / name));
   }
   return files;
 }

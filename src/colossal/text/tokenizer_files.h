@@ -24,7 +24,4 @@ const std::string* find_file(const TokenizerFiles& files, const std::string& nam
 // Names of the files in a folder that belong to a tokenizer of any kind, readable here or not.
 std::vector<std::string> list_tokenizer_files(const std::filesystem::path& folder);
 
-// Throws IoError naming the file and what is wrong with it.
-std::string read_file(const std::filesystem::path& path);
-
 }  // namespace colossal::text

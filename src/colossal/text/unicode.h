@@ -1,4 +1,4 @@
-// What the tokenizers' regular expressions need to know of Unicode, where libraries differ.
+// Facts of Unicode that the regular expressions of tokenizers need, and on which libraries differ.
 //
 // The `tokenizers` library matches with Oniguruma 6.9.10, which knows Unicode 16; PCRE2 knows the
 // version of its release (10.42: Unicode 14). A character that was unassigned in Unicode 14 is a

@@ -7,7 +7,7 @@
 
 namespace colossal::text {
 
-// What stands at the start of some bytes.
+// The character, or the damage, at the start of some bytes.
 struct Utf8Prefix {
   enum class Kind {
     character,   // a whole character of `length` bytes

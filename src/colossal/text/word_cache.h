@@ -10,7 +10,7 @@
 
 namespace colossal::text {
 
-// Of a fixed size (1 MiB): each word has one place, and a newer word takes it over. Longer words,
+// Has a fixed size (1 MiB): each word has one place, which a newer word takes over. Longer words,
 // and words of many tokens, are not kept. One thread at a time may use it.
 class WordCache {
  public:

@@ -11,8 +11,8 @@
 
 namespace colossal::text::grammar {
 
-// States are made when they are first reached, and kept: what was seen once takes a look at a table
-// then. Not for several threads at once.
+// Makes a state when it is first reached and keeps it, so that later only a table is read. Not for
+// several threads at once.
 class Automaton {
  public:
   using State = int32_t;
@@ -29,7 +29,7 @@ class Automaton {
   bool must_end(State state) const { return states_[static_cast<size_t>(state)].stacks.empty(); }
 
  private:
-  // Places in symbols_ that are to be gone on with; the last one comes first, and is a byte.
+  // Indices of symbols_ at which to go on. The last one is next, and is a byte.
   using Stack = std::vector<int32_t>;
   struct Stacks {
     std::vector<Stack> stacks;  // sorted

@@ -1,4 +1,5 @@
-// Which texts may be written: rules over bytes, made from regular expressions and JSON schemas.
+// A grammar says which texts may be written. It has rules over bytes, made from regular expressions
+// and JSON schemas.
 #pragma once
 
 #include <bitset>
@@ -10,7 +11,7 @@
 
 namespace colossal::text::grammar {
 
-// What is wrong with an expression or a schema, or not supported in it.
+// An expression or a schema is wrong, or uses what is not supported; what() says which.
 class GrammarError : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -22,7 +23,7 @@ struct CodePoints {
   char32_t first, last;
 };
 
-// One byte of a set, or whatever a rule gives.
+// A symbol is one byte of a set, or any text of a rule.
 struct Symbol {
   static constexpr int32_t kBytes = -1;
   int32_t rule = kBytes;
@@ -30,11 +31,12 @@ struct Symbol {
 };
 using Sequence = std::vector<Symbol>;
 
-// A rule is one of its alternatives. Rules may hold themselves, but not begin with themselves.
+// A rule stands for any one of its alternatives. A rule may contain itself, but not begin with
+// itself.
 class Grammar {
  public:
   int32_t add_rule() { return static_cast<int32_t>(rules_.emplace_back(), rules_.size()) - 1; }
-  // Throws GrammarError where the grammar grows beyond any use.
+  // Adds an alternative to a rule. Throws GrammarError if the grammar becomes too large.
   void add_alternative(int32_t rule, Sequence sequence);
   Symbol rule_of(std::vector<Sequence> alternatives);
 
@@ -43,11 +45,11 @@ class Grammar {
   }
   int32_t num_rules() const { return static_cast<int32_t>(rules_.size()); }
 
-  // What common needs give; all of them UTF-8.
+  // Builds common symbols; all texts are UTF-8.
   static Sequence literal(std::string_view text);
   Symbol character(const std::vector<CodePoints>& ranges);
   Symbol optional(const Symbol& symbol) { return rule_of({{}, {symbol}}); }
-  // From `minimum` to `maximum` times; below 0: any number.
+  // The symbol from `minimum` to `maximum` times. A maximum below 0 means any number.
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 
  private:
@@ -55,7 +57,7 @@ class Grammar {
   size_t num_symbols_ = 0;
 };
 
-// All code points that are characters, but these.
+// Returns all code points that are characters, without these.
 std::vector<CodePoints> complement(std::vector<CodePoints> ranges);
 
 }  // namespace colossal::text::grammar

@@ -1,5 +1,5 @@
-// What every template finds without being given it: range, dict, namespace, raise_exception,
-// strftime_now.
+// Defines what every template finds without being given it: range, dict, namespace,
+// raise_exception, strftime_now.
 #pragma once
 
 #include <string>

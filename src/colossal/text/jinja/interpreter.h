@@ -1,4 +1,4 @@
-// What a template's nodes share while they run: variables, output, and limits.
+// The state that a template's nodes share while they run: variables, output, and limits.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ class Interpreter {
   void leave() { --depth_; }
   // So many bytes of text were made. Throws TemplateError.
   void charge(size_t bytes);
-  // The value is gone through: its characters or elements count as steps. `deep`: those within,
-  // too.
+  // Counts the characters or elements of a value that is gone through as steps; with `deep`, nested
+  // ones too.
   void charge_for(const Value& value, bool deep = false);
   int line() const { return line_; }
 
@@ -61,7 +61,7 @@ class Interpreter {
   std::shared_ptr<Namespace> make_namespace();
 
   void write(std::string_view text);
-  // What `run` writes, kept out of the output.
+  // Returns what `run` writes, which is kept out of the output.
   std::string capture(const std::function<void()>& run);
 
   void add_generation(size_t begin, size_t length) { spans_.push_back({begin, begin + length}); }

@@ -1,4 +1,4 @@
-// What operators, attributes and subscripts give.
+// Computes operators, attributes and subscripts.
 #pragma once
 
 #include <optional>

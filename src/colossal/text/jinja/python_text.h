@@ -1,4 +1,4 @@
-// What Python does with strings: its str methods, and how it writes values.
+// Does with strings what Python does: its str methods, and how it writes values.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ std::string_view strip_left(std::string_view text, std::optional<std::string_vie
 std::string_view strip_right(std::string_view text, std::optional<std::string_view> what = {});
 std::string_view strip_both(std::string_view text, std::optional<std::string_view> what = {});
 
-// At most max_splits cuts, from the left or the right; below 0: any number. No separator: at white
-// space, without empty parts.
+// Splits a text at most `max_splits` times, from the left or the right; below 0: any number. No
+// separator: at white space, without empty parts.
 std::vector<std::string> split_text(std::string_view text,
                                     std::optional<std::string_view> separator, int64_t max_splits,
                                     bool from_right = false);
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends);
 
-// At most max_count of them; below 0: all.
+// Replaces at most `max_count` occurrences; below 0: all.
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
                          int64_t max_count);
 

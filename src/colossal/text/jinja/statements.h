@@ -59,7 +59,7 @@ class Set : public Statement {
   ExpressionPointer value_;
 };
 
-// What a block of statements writes, as a value.
+// An expression whose value is what a block of statements writes.
 class Written : public Expression {
  public:
   Written(int line, Block body) : Expression(line), body_(std::move(body)) {}

@@ -15,13 +15,13 @@
 
 namespace colossal::text::jinja {
 
-// What is wrong with a template, or with the use that it makes of its values: "line 12: reason".
+// A template is wrong, or uses a value wrongly: "line 12: reason".
 class TemplateError : public ConfigError {
  public:
   using ConfigError::ConfigError;
 };
 
-// What a template said by raise_exception(), without a line.
+// A template called raise_exception(); what() is its message, without a line.
 class TemplateRefusal : public TemplateError {
  public:
   using TemplateError::TemplateError;
@@ -137,7 +137,7 @@ struct Namespace {
   void set(const std::string& name, Value value);
 };
 
-// What `loop` is within a {% for %}.
+// The variable `loop` within a {% for %}.
 struct Loop {
   std::shared_ptr<const List> items;
   int64_t index = 0;  // from 0
@@ -153,8 +153,8 @@ bool equal(const Value& a, const Value& b);
 // Below, equal, above: negative, 0, positive. Throws TemplateError where Python cannot order them.
 int compare(const Value& a, const Value& b);
 
-// What a {% for %} goes through: elements, keys, characters. Throws TemplateError for what is no
-// sequence of anything.
+// Returns what a {% for %} goes through: elements, keys or characters. Throws TemplateError for
+// what is no sequence of anything.
 std::shared_ptr<const List> iterate(const Value& value);
 
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,

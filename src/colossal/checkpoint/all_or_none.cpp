@@ -1,4 +1,4 @@
-#include "colossal/checkpoint/together.h"
+#include "colossal/checkpoint/all_or_none.h"
 
 #include <algorithm>
 
@@ -71,8 +71,8 @@ std::string who(const std::vector<size_t>& failed, size_t ranks) {
 
 }  // namespace
 
-std::vector<std::string> together(const comm::Group& group,
-                                  const std::function<std::string()>& work) {
+std::vector<std::string> all_or_none(const comm::Group& group,
+                                     const std::function<std::string()>& work) {
   std::vector<std::string> outcomes =
       comm::gather_bytes(attempt(work), group, comm::Reason::checkpoint);
   const std::vector<Failure> failures = gather_failures(outcomes);
@@ -82,7 +82,7 @@ std::vector<std::string> together(const comm::Group& group,
 }
 
 std::string on_first_rank(const comm::Group& group, const std::function<std::string()>& work) {
-  return together(group, [&] { return group.rank() == 0 ? work() : std::string(); }).front();
+  return all_or_none(group, [&] { return group.rank() == 0 ? work() : std::string(); }).front();
 }
 
 }  // namespace colossal::checkpoint

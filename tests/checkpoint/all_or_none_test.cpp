@@ -1,4 +1,4 @@
-#include "colossal/checkpoint/together.h"
+#include "colossal/checkpoint/all_or_none.h"
 
 #include <gmock/gmock.h>
 
@@ -14,7 +14,7 @@ std::string failure(const std::function<std::string(int rank)>& work) {
   std::vector<std::string> words(4);
   test::run_ranks(4, [&](comm::World& world) {
     try {
-      together(world.group("all", {0, 1, 2, 3}), [&] { return work(world.rank()); });
+      all_or_none(world.group("all", {0, 1, 2, 3}), [&] { return work(world.rank()); });
       ADD_FAILURE() << "rank " << world.rank() << " did not fail";
     } catch (const E& error) {
       words[static_cast<size_t>(world.rank())] = error.what();
@@ -27,7 +27,7 @@ std::string failure(const std::function<std::string(int rank)>& work) {
 TEST(Together, GivesWhatEachRankReturned) {
   test::run_ranks(3, [&](comm::World& world) {
     const comm::Group all = world.group("all", {0, 1, 2});
-    EXPECT_THAT(together(all, [&] { return std::to_string(world.rank()); }),
+    EXPECT_THAT(all_or_none(all, [&] { return std::to_string(world.rank()); }),
                 testing::ElementsAre("0", "1", "2"));
     EXPECT_EQ(on_first_rank(all, [&] { return std::to_string(world.rank()); }), "0");
   });

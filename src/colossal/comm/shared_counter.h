@@ -7,11 +7,11 @@
 
 namespace colossal::comm {
 
-class Signal {
+class SharedCounter {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  // What was written before is seen by whoever sees the new value.
+  // Raises the value. Whoever sees the new value sees what was written before.
   void raise() {
     value_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
@@ -31,9 +31,9 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 // Waits for a condition that another rank will make true, first awake, then asleep: awake costs a
 // core but no time. Where there are more ranks than cores, the one waited for may need this very
 // core, so the wait gives it up at every turn.
-class Patience {
+class SpinThenSleep {
  public:
-  explicit Patience(bool cores_to_spare) : spins_(cores_to_spare ? kSpins : 0) {}
+  explicit SpinThenSleep(bool cores_to_spare) : spins_(cores_to_spare ? kSpins : 0) {}
   // One turn; false once it is time to sleep.
   bool turn();
 

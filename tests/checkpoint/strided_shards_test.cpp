@@ -1,4 +1,4 @@
-#include "colossal/checkpoint/slabs.h"
+#include "colossal/checkpoint/strided_shards.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -11,14 +11,14 @@ namespace colossal::checkpoint {
 namespace {
 
 // Element i has value i in both kinds; runs of 3 go round the ranks, rank 2 has nothing.
-TEST(Slabs, BringStridedPiecesTogether) {
-  constexpr int64_t kNumel = 100, kSlab = 7;
+TEST(Buffers, BringStridedShardsTogether) {
+  constexpr int64_t kNumel = 100, kBuffer = 7;
   std::vector<double> first(kNumel, -1), second(kNumel, -1);
-  int slabs = 0;
+  int buffers = 0;
   std::mutex mutex;
   test::run_ranks(3, [&](comm::World& world) {
     const comm::Group group = world.group("all", {0, 1, 2});
-    std::vector<StridedPiece> pieces;
+    std::vector<StridedShard> pieces;
     for (int64_t begin = 0; begin < kNumel; begin += 3) {
       if (begin / 3 % 2 != world.rank()) continue;
       const int64_t end = std::min(kNumel, begin + 3);
@@ -27,21 +27,21 @@ TEST(Slabs, BringStridedPiecesTogether) {
     }
     const auto take = [&](int64_t begin, const std::vector<at::Tensor>& values) {
       const std::lock_guard lock(mutex);
-      ++slabs;
-      EXPECT_LE(values[0].numel(), kSlab);
+      ++buffers;
+      EXPECT_LE(values[0].numel(), kBuffer);
       for (int64_t i = 0; i < values[0].numel(); ++i) {
         EXPECT_EQ(first[begin + i], -1) << "element " << begin + i << " came twice";
         first[begin + i] = values[0][i].item<double>();
         second[begin + i] = values[1][i].item<double>();
       }
     };
-    exchange_slabs(pieces, kNumel, {at::kDouble, at::kFloat}, group, take, kSlab);
+    exchange_shards(pieces, kNumel, {at::kDouble, at::kFloat}, group, take, kBuffer);
   });
   for (int64_t i = 0; i < kNumel; ++i) {
     EXPECT_EQ(first[i], i);
     EXPECT_EQ(second[i], i);
   }
-  EXPECT_EQ(slabs, 15);  // five rounds of three ranks
+  EXPECT_EQ(buffers, 15);  // five rounds of three ranks
 }
 
 }  // namespace

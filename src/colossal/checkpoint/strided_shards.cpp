@@ -1,4 +1,4 @@
-#include "colossal/checkpoint/slabs.h"
+#include "colossal/checkpoint/strided_shards.h"
 
 #include <ATen/ATen.h>
 
@@ -59,16 +59,16 @@ std::vector<int64_t> element_counts(const std::vector<Runs>& by_rank) {
   return counts;
 }
 
-// The values of the runs, in the order in which they came, to their places in the slab.
-at::Tensor assemble(const at::Tensor& values, const std::vector<Runs>& received, Range slab) {
+// The values of the runs, in the order in which they came, to their places in the buffer.
+at::Tensor assemble(const at::Tensor& values, const std::vector<Runs>& received, Range buffer) {
   const at::Tensor here = values.cpu();
-  const at::Tensor whole = at::empty({slab.size()}, here.options());
+  const at::Tensor whole = at::empty({buffer.size()}, here.options());
   const int64_t bytes = here.element_size();
   const char* from = static_cast<const char*>(here.const_data_ptr());
   char* to = static_cast<char*>(whole.mutable_data_ptr());
   for (const Runs& runs : received) {
     for (size_t i = 0; i < runs.size(); i += 2) {
-      std::memcpy(to + (runs[i] - slab.begin) * bytes, from, runs[i + 1] * bytes);
+      std::memcpy(to + (runs[i] - buffer.begin) * bytes, from, runs[i + 1] * bytes);
       from += runs[i + 1] * bytes;
     }
   }
@@ -77,18 +77,18 @@ at::Tensor assemble(const at::Tensor& values, const std::vector<Runs>& received,
 
 }  // namespace
 
-void exchange_slabs(const std::vector<StridedPiece>& pieces, int64_t numel,
-                    const std::vector<at::ScalarType>& types, const comm::Group& group,
-                    const std::function<void(int64_t begin, const std::vector<at::Tensor>&)>& take,
-                    int64_t slab_elements) {
-  for (int64_t begin = 0; begin < numel; begin += slab_elements * group.size()) {
-    const Partition parts(std::min(slab_elements * group.size(), numel - begin), group.size());
+void exchange_shards(const std::vector<StridedShard>& pieces, int64_t numel,
+                     const std::vector<at::ScalarType>& types, const comm::Group& group,
+                     const std::function<void(int64_t begin, const std::vector<at::Tensor>&)>& take,
+                     int64_t buffer_elements) {
+  for (int64_t begin = 0; begin < numel; begin += buffer_elements * group.size()) {
+    const Partition parts(std::min(buffer_elements * group.size(), numel - begin), group.size());
     std::vector<Runs> sent(group.size());
     std::vector<std::vector<at::Tensor>> values(types.size());
     for (int rank = 0; rank < group.size(); ++rank) {
-      const Range slab{begin + parts.range(rank).begin, begin + parts.range(rank).end};
-      for (const StridedPiece& piece : pieces) {
-        const Range common = intersect(piece.elements, slab);
+      const Range buffer{begin + parts.range(rank).begin, begin + parts.range(rank).end};
+      for (const StridedShard& piece : pieces) {
+        const Range common = intersect(piece.elements, buffer);
         if (common.empty()) continue;
         sent[rank].insert(sent[rank].end(), {common.begin, common.size()});
         for (size_t kind = 0; kind < types.size(); ++kind) {
@@ -103,17 +103,17 @@ void exchange_slabs(const std::vector<StridedPiece>& pieces, int64_t numel,
     const Range mine = parts.range(group.rank());
     COLOSSAL_CHECK(
         std::accumulate(receive_counts.begin(), receive_counts.end(), int64_t{0}) == mine.size(),
-        "pieces of {} elements, a slab of {}", fmt::join(receive_counts, "+"), mine.size());
-    std::vector<at::Tensor> slabs;
+        "pieces of {} elements, a buffer of {}", fmt::join(receive_counts, "+"), mine.size());
+    std::vector<at::Tensor> buffers;
     for (size_t kind = 0; kind < types.size(); ++kind) {
       const at::Tensor send =
           values[kind].empty()
               ? at::empty({0}, at::TensorOptions(types[kind]).device(group.device()))
               : at::cat(values[kind]);
-      slabs.push_back(assemble(exchange(send, send_counts, receive_counts, group), received,
-                               {begin + mine.begin, begin + mine.end}));
+      buffers.push_back(assemble(exchange(send, send_counts, receive_counts, group), received,
+                                 {begin + mine.begin, begin + mine.end}));
     }
-    if (!mine.empty()) take(begin + mine.begin, slabs);
+    if (!mine.empty()) take(begin + mine.begin, buffers);
   }
 }
 

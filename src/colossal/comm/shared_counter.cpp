@@ -1,4 +1,4 @@
-#include "colossal/comm/signal.h"
+#include "colossal/comm/shared_counter.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -9,11 +9,11 @@
 
 namespace colossal::comm {
 
-void Signal::wake() {
+void SharedCounter::wake() {
   syscall(SYS_futex, &value_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void Signal::sleep(uint32_t seen, std::chrono::milliseconds length) {
+void SharedCounter::sleep(uint32_t seen, std::chrono::milliseconds length) {
   const timespec time{.tv_sec = length.count() / 1000,
                       .tv_nsec = (length.count() % 1000) * 1'000'000};
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
@@ -22,7 +22,7 @@ void Signal::sleep(uint32_t seen, std::chrono::milliseconds length) {
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-bool Patience::turn() {
+bool SpinThenSleep::turn() {
   if (spins_ > 0) {
     --spins_;
 #if defined(__x86_64__)

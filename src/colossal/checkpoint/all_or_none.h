@@ -12,8 +12,8 @@ namespace colossal::checkpoint {
 // Runs `work` on each rank of the group; returns what each returned, in rank order. When any of
 // them threw, every rank throws IoError naming the ranks and their reasons, ranks of one reason
 // together; where all that threw did so with ConfigError, a ConfigError. Collective.
-std::vector<std::string> together(const comm::Group& group,
-                                  const std::function<std::string()>& work);
+std::vector<std::string> all_or_none(const comm::Group& group,
+                                     const std::function<std::string()>& work);
 
 // The same for what only rank 0 of the group does; returns what it returned.
 std::string on_first_rank(const comm::Group& group, const std::function<std::string()>& work);

@@ -10,10 +10,10 @@ namespace colossal::comm {
 
 // Every collective as messages. LocalBackend replaces most by reading the peers' memory, which is
 // faster; tests run the algorithms of PointToPointBackend over it without a network.
-class MailBackend : public PointToPointBackend {
+class MessageBackend : public PointToPointBackend {
  public:
-  MailBackend(Membership membership, std::shared_ptr<Ledger> ledger,
-              std::chrono::milliseconds timeout, std::shared_ptr<LocalBoard> board);
+  MessageBackend(Membership membership, std::shared_ptr<Ledger> ledger,
+                 std::chrono::milliseconds timeout, std::shared_ptr<LocalBoard> board);
 
   void close(const std::string& why) override { board_->close(why); }
 

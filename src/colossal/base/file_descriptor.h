@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace colossal::cluster {
+namespace colossal {
 
 class FileDescriptor {
  public:
@@ -29,4 +29,4 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-}  // namespace colossal::cluster
+}  // namespace colossal

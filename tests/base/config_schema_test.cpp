@@ -286,7 +286,7 @@ TEST_F(Schema, AFileIsCheckedEvenWhereAFlagWins) {
 
 TEST_F(Schema, SectionsAreNoValuesAndValuesNoSections) {
   EXPECT_EQ(read_error("train = 3\n"),
-            "run.toml:1: train = 3: a section of keys, not a value: write [train]");
+            "run.toml:1: train = 3: this is a section, not a key; write [train]");
   EXPECT_EQ(read_error("[train.steps]\nx = 1\n"),
             "run.toml:2: train.steps.x: no such key; nearest: train.steps");
   EXPECT_EQ(read_error("[train]\n"), "no error");

@@ -358,7 +358,7 @@ TEST(ResolveJob, ProcessesTakeTheirPartOfTheHost) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("300 ranks on this host leave no memory for tensors: it "
                                         "has 24.0 GiB, and each process takes some 128 MiB"));
-    EXPECT_THAT(error.what(), HasSubstr("96 ranks would leave each as much again"));
+    EXPECT_THAT(error.what(), HasSubstr("with 96 ranks, each would have as much again"));
   }
 }
 

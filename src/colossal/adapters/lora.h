@@ -17,8 +17,8 @@ struct LoraSettings {
   double dropout = 0.05;
   bool rslora = false;
 
-  // Of what an adapter adds: alpha / rank, or with rslora alpha / sqrt(rank) (D. Kalajdzievski, "A
-  // Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023).
+  // Returns the factor of what an adapter adds: alpha / rank, or with rslora alpha / sqrt(rank) (D.
+  // Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023).
   double scale() const;
 };
 
@@ -28,9 +28,9 @@ struct Product {
   std::string module;  // in its files: "model.layers.3.self_attn.q_proj"
 };
 
-// Those that any of `targets` names; no targets: all. A target is a regular expression of a module,
-// or of the end of its name after a dot: "q_proj", "self_attn\..*". Throws ConfigError for one that
-// names no product, with what there is.
+// Returns the products that any of `targets` names; without targets, all. A target is a regular
+// expression of a module, or of the end of its name after a dot: "q_proj", "self_attn\..*". Throws
+// ConfigError for one that names no product, with what there is.
 std::vector<Product> choose_products(const std::vector<Product>& products,
                                      const std::vector<std::string>& targets);
 

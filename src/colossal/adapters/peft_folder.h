@@ -13,7 +13,7 @@ namespace colossal::adapters {
 inline constexpr const char* kConfigFile = "adapter_config.json";
 inline constexpr const char* kWeightsFile = "adapter_model.safetensors";
 
-// What such a folder's config says of how the adapter computes.
+// Returns the fields of a folder's config that say how the adapter computes.
 nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Product>& products,
                               const std::vector<Product>& adapted);
 
@@ -31,8 +31,8 @@ struct PeftFolder {
 // the field, and for tensors that are no adapter's.
 PeftFolder read_peft_folder(const std::filesystem::path& folder);
 
-// Of a model's products those that the folder has adapters for. Throws ConfigError for one of
-// another model.
+// Returns those of a model's products for which the folder has adapters. Throws ConfigError if the
+// folder's adapter is of another model.
 std::vector<Product> adapted_products(const std::filesystem::path& folder, const PeftFolder& read,
                                       const std::vector<Product>& products);
 

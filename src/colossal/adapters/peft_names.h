@@ -13,7 +13,8 @@ struct AdapterParameter {
   std::string product;  // "blocks.3.query"
   std::string name;     // "lora_A" or "lora_B"
 };
-// Of a parameter, by its name in the model; nothing for one of the model itself.
+// Finds the adapter's parameter of a given name in the model; nothing if the name is of the model
+// itself.
 std::optional<AdapterParameter> find_adapter_parameter(const std::string& parameter);
 
 struct ParametersApart {

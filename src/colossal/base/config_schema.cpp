@@ -238,7 +238,7 @@ void ConfigSchema::assign_open(const std::string& key, const json& value, Config
 void ConfigSchema::refuse_key(const std::string& key, const json& value,
                               const std::string& place) const {
   if (has_section(key)) {
-    throw ConfigError(fmt::format("{}: a section of keys, not a value: write [{}]",
+    throw ConfigError(fmt::format("{}: this is a section, not a key; write [{}]",
                                   describe_found(key, value, ConfigSource::file, place), key));
   }
   const bool section = value.is_object() && key.find('.') == std::string::npos;

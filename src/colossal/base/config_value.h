@@ -32,7 +32,7 @@ namespace colossal {
 
 struct KeyOptions {
   std::string unit = {};  // "steps", "sequences": for people
-  // Of numbers, also within lists; of durations in seconds, of byte sizes in bytes.
+  // The limits of numbers, also within lists; of durations in seconds, of byte sizes in bytes.
   std::optional<double> minimum = {};
   std::optional<double> maximum = {};
   std::vector<std::string> choices = {};  // the words that a text may be
@@ -53,13 +53,13 @@ struct TypeDescription {
   std::string values(const std::string& unit) const;
 };
 
-// Of another type than the key's.
+// The value has another type than the key.
 class WrongType : public ConfigError {
  public:
   WrongType() : ConfigError("wrong type") {}
 };
 
-// Of the right type; what() says the rule that it breaks: "must be at least 1".
+// The value has the right type; what() says the rule that it breaks: "must be at least 1".
 class BadValue : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -68,14 +68,14 @@ class BadValue : public ConfigError {
 template <class T>
 struct ConfigType;
 
-// What a flag's text says: the TOML value that it spells, or else just text.
+// Returns the TOML value that a flag's text spells, or else the text.
 nlohmann::json toml_or_text(std::string_view text);
 // The items of "a, b" or of "[...]".
 std::vector<std::string> split_list(std::string_view text);
 // Throws BadValue naming the choices and the nearest.
 [[noreturn]] void refuse_word(const std::string& word, const std::vector<std::string>& choices);
 
-// What most types have in common.
+// Shared by most types.
 template <class T>
 struct PlainConfigType {
   static nlohmann::json parse(std::string_view flag, const KeyOptions&) {

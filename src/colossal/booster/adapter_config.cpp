@@ -41,8 +41,8 @@ std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
   }
   if (!model.without_weights.empty()) {
     throw ConfigError(fmt::format(
-        "adapter.kind = \"lora\": {} has no {}, which would stay as random as it begins; train all "
-        "of the model (adapter.kind = \"none\"), or begin with one that has it",
+        "adapter.kind = \"lora\": {} has no {}, which would keep its random initial values; train "
+        "all of the model (adapter.kind = \"none\"), or begin with one that has it",
         model.weights.string(), fmt::join(model.without_weights, ", ")));
   }
   if (!config.resume_from.empty()) return resumed_adapter(config, model, given_keys);

@@ -10,9 +10,9 @@
 
 namespace colossal {
 
-// What the section asks for, of a model without an adapter; nothing for kind = "none". given_keys:
-// those that a user has set. Throws ConfigError for a model without weights, a target that names no
-// product, and a folder to resume from that is not read or not as the given keys say.
+// Resolves the section for a model without an adapter; nothing for kind = "none". `given_keys` are
+// the keys that a user has set. Throws ConfigError for a model without weights, a target that names
+// no product, and a folder to resume from that cannot be read or differs from the given keys.
 std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
                                                     const models::ModelSpecification& model,
                                                     const std::set<std::string>& given_keys);

@@ -47,8 +47,7 @@ void resolve_tensor_mode(const ParallelConfig& config, Strategy& strategy) {
   if (!one_d && config.tp_sequence.value_or(false)) {
     throw LayoutError(
         fmt::format("parallel.tp_sequence = true applies only to parallel.tp_mode = \"1d\"; in "
-                    "\"{}\" each rank "
-                    "has its share of an activation as it is",
+                    "\"{}\" each rank has its share of an activation only, in any case",
                     config.tp_mode));
   }
   strategy.tp_sequence = config.tp_sequence.value_or(one_d);
@@ -165,12 +164,11 @@ int64_t share_of_host(const Machine& machine) {
   const int ranks = std::max(1, machine.local_ranks);
   const int64_t share = machine.memory_bytes / ranks - kProcessBytes;
   if (share > 0) return share;
-  throw ConfigError(
-      fmt::format("{} ranks on this host leave no memory for tensors: it has {}, and each process "
-                  "takes some {} "
-                  "before its model is made; {} ranks would leave each as much again",
-                  ranks, format_bytes(machine.memory_bytes), format_bytes(kProcessBytes),
-                  std::max<int64_t>(1, machine.memory_bytes / (2 * kProcessBytes))));
+  throw ConfigError(fmt::format(
+      "{} ranks on this host leave no memory for tensors: it has {}, and each process takes some "
+      "{} before its model is made; with {} ranks, each would have as much again for its tensors",
+      ranks, format_bytes(machine.memory_bytes), format_bytes(kProcessBytes),
+      std::max<int64_t>(1, machine.memory_bytes / (2 * kProcessBytes))));
 }
 
 void resolve_budgets(const MemoryConfig& config, const Machine& machine, Job& job) {
@@ -187,7 +185,7 @@ int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
         fmt::format("train.global_batch = {}: at least 1 sequence", train.global_batch));
   }
   if (train.global_batch % strategy.dp != 0) {
-    throw LayoutError(fmt::format("train.global_batch = {} does not divide by dp = {}",
+    throw LayoutError(fmt::format("train.global_batch = {} is not a multiple of dp = {}",
                                   train.global_batch, strategy.dp));
   }
   return train.global_batch / strategy.dp;

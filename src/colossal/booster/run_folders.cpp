@@ -34,8 +34,8 @@ RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
   if (config.directory.empty()) {
     if (context.rank() == 0) {
       log::warn(
-          "checkpoint.directory is empty: this run keeps nothing of what it trains; set it to the "
-          "folder in which checkpoints are to be kept");
+          "checkpoint.directory is empty: this run keeps nothing of what it learns; set it to a "
+          "folder for checkpoints");
     }
     return;
   }

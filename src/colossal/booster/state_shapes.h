@@ -23,7 +23,7 @@ struct ModelSource {
 
 class StateShapes {
  public:
-  // As this rank of `context` sees them.
+  // Finds the shapes as this rank of `context` sees them.
   StateShapes(const ModelSource& source, const ParallelContext& context);
   ~StateShapes();
 

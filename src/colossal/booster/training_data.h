@@ -32,8 +32,8 @@ data::CorpusOptions corpus_options(const DataConfig& config);
 data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
                          const data::CorpusOptions& options);
 
-// Of what two runs' TrainingData::state() say: how the text that they train on differs, for people;
-// empty where it does not, as far as the older one knows.
+// Compares two results of TrainingData::state() and says, for people, how the texts that the runs
+// train on differ; empty if they do not, as far as the older state tells.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
 
 // Learns to predict the next token of a text.

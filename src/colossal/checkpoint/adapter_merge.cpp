@@ -41,10 +41,10 @@ at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weigh
   const at::Tensor oriented = stored_in_out_ ? weight.t() : weight;
   if (down.dim() != 2 || up.dim() != 2 || up.size(1) != down.size(0) ||
       oriented.size(0) != up.size(0) || oriented.size(1) != down.size(1)) {
-    throw ConfigError(fmt::format("{}: the adapter of {} is [{}] and [{}], its weight [{}]",
-                                  file_.path().string(), found->module,
-                                  fmt::join(down.sizes(), ", "), fmt::join(up.sizes(), ", "),
-                                  fmt::join(weight.sizes(), ", ")));
+    throw ConfigError(fmt::format(
+        "{}: the adapter of {} has the shapes [{}] and [{}], which do not fit its weight of [{}]",
+        file_.path().string(), found->module, fmt::join(down.sizes(), ", "),
+        fmt::join(up.sizes(), ", "), fmt::join(weight.sizes(), ", ")));
   }
   const at::Tensor added = at::mm(up, down).mul_(adapter_.settings.scale());
   const at::Tensor sum = oriented.to(at::kDouble).add_(added).to(weight.scalar_type());

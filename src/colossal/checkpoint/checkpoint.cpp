@@ -242,7 +242,7 @@ Save::Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
     try {
       return run();
     } catch (...) {
-      let_go();  // nobody reads any more
+      release();  // nobody reads any more
       throw;
     }
   });
@@ -264,8 +264,8 @@ std::filesystem::path Save::finish() {
   return end_.get();
 }
 
-void Save::let_go() {
-  std::call_once(let_go_, [&] { read_.set_value(); });
+void Save::release() {
+  std::call_once(released_, [&] { read_.set_value(); });
 }
 
 std::filesystem::path Save::run() {
@@ -283,7 +283,7 @@ std::filesystem::path Save::run() {
   });
   const std::vector<std::string> written = all_or_none(group_, [&] {
     write_pieces(*writer, plan, chunks_, description_, group_);
-    let_go();
+    release();
     writer->sync();
     return writer->written().to_json();
   });

@@ -66,14 +66,14 @@ class Save {
 
  private:
   std::filesystem::path run();
-  void let_go();  // this rank's tensors may change
+  void release();  // this rank's tensors may change
 
   RunFolder& folder_;
   std::filesystem::path path_;
   const memory::ChunkEngine& chunks_;
   const comm::Group& group_;
   Description description_;
-  std::once_flag let_go_;
+  std::once_flag released_;
   std::promise<void> read_;
   std::shared_future<void> all_read_;
   std::future<std::filesystem::path> end_;

@@ -109,7 +109,7 @@ std::string key(const GgufFamily& family, std::string_view name) {
 
 [[noreturn]] void refuse(const GgufFamily& family, const std::string& what) {
   throw ConfigError(
-      fmt::format("convert: {} has no GGUF form here that has {}", family.name, what));
+      fmt::format("convert: no GGUF form is known here for {} with {}", family.name, what));
 }
 
 io::GgufValue count(int64_t number) {

@@ -84,7 +84,7 @@ void check_all_are_read(const io::TensorDirectory& directory, const nn::Paramete
   const std::span shown = std::span(unread).first(std::min(unread.size(), kShown));
   throw ConfigError(fmt::format(
       "{}: {} of its {} tensors belong to no parameter of the model that config.json describes: "
-      "\"{}\"{}; they would be left out, and the model be another than was saved",
+      "\"{}\"{}; they would be left out, and the model would not be the one that was saved",
       directory.path().string(), unread.size(), directory.names().size(),
       fmt::join(shown, "\", \""), unread.size() > kShown ? " ..." : ""));
 }

@@ -38,16 +38,17 @@ std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& a
 
 void describe(ConfigSchema& schema, InferenceConfig& config);
 
-// Of a config that describe() tells the keys of: its keys for --help, and what flags
-// "--section.key=value" say. Throws ConfigError for what is no key, or a wrong value.
+// Returns the help of the keys that describe() declares for a config.
 template <class Config>
 std::string help_of_keys() {
   Config config;
   ConfigSchema schema;
   describe(schema, config);
-  return "Keys as of a training run:\n\n" + schema.help();
+  return "Keys, with the names of a training run's:\n\n" + schema.help();
 }
 
+// Makes a config of flags "--section.key=value". Throws ConfigError for an unknown key or a wrong
+// value.
 template <class Config>
 Config parse_flags(const std::vector<std::string>& flags) {
   Config config;

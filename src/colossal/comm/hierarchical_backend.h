@@ -80,8 +80,8 @@ class HierarchicalBackend final : public PointToPointBackend {
 
   void gather(Exchange& exchange, const Call& call, const at::Tensor& full, Counts counts);
   void hand_on(const Call& call, const at::Tensor& full, const Buffers& buffers, int64_t round);
-  // Of each rank of this host the client in a row: element counts of their buffers. That these are
-  // of single parts lets the ranks of a host see where they disagree on the parts.
+  // Returns, for each rank of this host, the element count of its client's buffer in a row. As each
+  // count is of a single part, the ranks of a host see where they disagree on the parts.
   std::vector<int64_t> row_counts(const Buffers& buffers, int64_t round, int row) const;
   // Copies buffers of a row side by side, or back: calls copy(member, buffer of `full`, staged,
   // bytes).

@@ -1,4 +1,4 @@
-// What becomes of the tensors that autograd and our Functions keep for the backward pass.
+// Decides how the tensors are kept that autograd and our Functions save for the backward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ class SavedTensor {
   virtual at::Tensor restore() = 0;
 };
 
-// Where a view lies in its memory, so that it is found in another copy of that.
+// Where a view lies in its memory, so that the same view can be made in a copy of that memory.
 class ViewPlace {
  public:
   explicit ViewPlace(const at::Tensor& view)
@@ -33,7 +33,7 @@ class ViewPlace {
   int64_t offset_;
 };
 
-// As it is.
+// Keeps the tensor as it is.
 std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
 
 class SavedTensorPolicy {
@@ -42,9 +42,10 @@ class SavedTensorPolicy {
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
 };
 
-// While one lives, `policy`, which must outlive the graph, decides over what this thread saves. The
-// innermost does. LibTorch asks its engine for default hooks: the first scope installs one that
-// asks this thread's scope, for the whole process, and otherwise is LibTorch's own.
+// While a scope lives, `policy` decides how this thread's tensors are saved; of nested scopes the
+// innermost. The policy must outlive the graph. LibTorch asks its engine for default hooks: the
+// first scope installs one that asks this thread's scope, for the whole process, and otherwise is
+// LibTorch's own.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorPolicy& policy);
@@ -56,8 +57,8 @@ class SavedTensorScope {
   SavedTensorPolicy* before_;
 };
 
-// While one lives, it sees each tensor that this thread keeps for the backward pass, after the
-// policy if there is one. The innermost does.
+// While one lives, `see` is called with each tensor that this thread keeps for the backward pass,
+// after the policy if there is one; of nested ones only the innermost is called.
 class KeptTensorWatch {
  public:
   using See = std::function<void(const at::Tensor&)>;
@@ -71,7 +72,7 @@ class KeptTensorWatch {
   const See* before_;
 };
 
-// Tells the watch of a tensor that is kept by other means than keep().
+// Tells the watch of a tensor that is kept otherwise than by keep().
 void note_kept(const at::Tensor& tensor);
 
 }  // namespace colossal::memory

@@ -81,7 +81,8 @@ struct TierPools::HostBooks {
       peak = std::max(peak, bytes);
       return made;
     } catch (const std::bad_alloc&) {
-      throw IoError(fmt::format("host memory: no {} bytes more than the {} in use", size, bytes));
+      throw IoError(fmt::format("host memory: {} bytes beside the {} in use cannot be allocated",
+                                size, bytes));
     }
   }
 

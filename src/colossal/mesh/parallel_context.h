@@ -43,8 +43,9 @@ class ParallelContext {
   const comm::Group& data_group() const { return along({"dp", "sp"}); }
   // Ranks that hold the same stages of the pipeline: dp, sp and tp.
   const comm::Group& stage_group() const { return along({"dp", "sp", "tp"}); }
-  // Of `same_parameters`, the data group or a wider one whose gradients are summed: those of this
-  // rank's zero_group, which share out what a ZeRO stage shards; all, without one.
+  // Returns the ranks over which a ZeRO stage shards: of `same_parameters` (the data group, or a
+  // wider group whose gradients are summed) those in this rank's zero_group; all of them without a
+  // zero_group.
   const comm::Group& shard_group(const comm::Group& same_parameters) const;
   // Ranks with the same share in different zero_groups.
   const comm::Group& replica_group() const { return replica_; }
@@ -53,8 +54,9 @@ class ParallelContext {
   // This rank and the one that holds the other end of the pipeline, where this one holds an end and
   // not both: they share the table of a tied head. Else this rank alone.
   const comm::Group& ends_group() const { return ends_; }
-  // What carries activations from a stage to the next one, or gradients back, where these are on
-  // two ranks of pp, of which this is one: messages of this border and this way only, in order.
+  // Returns the group that carries activations from a stage to the next, or gradients back, if the
+  // two are on different ranks of pp, one of which is this. It carries messages of this border and
+  // direction only, in order.
   enum class Way { forward, backward };
   const comm::Group& stage_channel(int stage, Way way) const;
   // Two-dimensional and higher modes: this rank and the one whose last two coordinates of tp are

@@ -22,7 +22,7 @@ using AxisSet = std::vector<int>;
 
 class RankGrid {
  public:
-  // From the outermost axis to the innermost: rank r and rank r + 1 differ in the last one.
+  // Axes go from the outermost to the innermost: rank r and rank r + 1 differ along the last one.
   explicit RankGrid(std::vector<GridAxis> axes);
   // The mesh of a job: pp, and the factors that Strategy gives for dp, sp and tp.
   explicit RankGrid(const Strategy& strategy);

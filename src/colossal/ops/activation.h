@@ -20,8 +20,8 @@ enum class Activation {
   relu_squared,  // its square
 };
 
-// By transformers' name of it ("hidden_act" of a config.json), none for another name. Names that
-// mean the same up to rounding are one activation.
+// Finds an activation by its name in transformers ("hidden_act" of a config.json); none for an
+// unknown name. Names that mean the same up to rounding are one activation.
 std::optional<Activation> activation_of(std::string_view name);
 std::vector<std::string> activation_names();
 

@@ -40,9 +40,9 @@ struct AttentionPart {
   at::Tensor sinks{};
 };
 
-// What queries have seen: output [batch, heads, sequence, value_size] and the logarithm of the sum
-// of exponentials, [batch, heads, sequence]; 0 and -infinity for a query that saw nothing. Both in
-// the type of the sums: fp32, or fp64 for fp64 queries.
+// The result of attention: output [batch, heads, sequence, value_size] and the logarithm of the sum
+// of exponentials, [batch, heads, sequence]. They are 0 and -infinity for a query that saw nothing.
+// Both in the type of the sums: fp32, or fp64 for fp64 queries.
 struct AttentionResult {
   at::Tensor output, logsumexp;
 };

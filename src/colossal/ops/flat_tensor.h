@@ -1,4 +1,4 @@
-// What the kernels over plain memory need of a tensor.
+// Views of tensors for kernels over plain memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -33,7 +33,7 @@ struct FusedGradients {
   // All of them.
   static FusedGradients all(std::vector<int64_t> out_features, bool with_biases, bool transposed);
 };
-// As many as wanted.size(); those that are not wanted are undefined.
+// Returns wanted.size() gradients; those that are not wanted are undefined.
 std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, const at::Tensor& x,
                                                const FusedGradients& gradients);
 

@@ -11,8 +11,8 @@ namespace colossal::ops {
 inline constexpr int64_t kIgnoredLabel = -100;
 inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;
 
-// What makes logits of the products x weight^T. All zero and one: nothing, the products are the
-// logits. In this order: soft_cap * tanh(scale * (products + bias) / soft_cap).
+// Makes logits of the products x weight^T. With zeros and ones the products are the logits.
+// Otherwise: soft_cap * tanh(scale * (products + bias) / soft_cap).
 struct LogitOptions {
   at::Tensor bias;  // [rows of the weight], of x's type; undefined: none
   double scale = 1;

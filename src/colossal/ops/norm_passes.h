@@ -10,9 +10,9 @@
 
 namespace colossal::ops {
 
-// Of the statistics that are kept for the backward pass: a layer norm's two are in x's type, as
-// LibTorch keeps them (docs/activations.md counts their bytes), an RMS norm's in that computed
-// with.
+// Returns the type of the statistics that are kept for the backward pass. A layer norm's two are in
+// x's type, as LibTorch keeps them (docs/activations.md counts their bytes); an RMS norm's is in
+// the type computed with.
 at::ScalarType norm_statistics_type(const at::Tensor& x, bool centered);
 
 struct RowSums {
@@ -38,8 +38,8 @@ NormGradientSums norm_gradient_sums(const at::Tensor& gradient, const at::Tensor
                                     const at::Tensor& mean, const at::Tensor& inverse,
                                     const at::Tensor& weight, bool unit_offset = false);
 
-// Of x, from the means over all features of what norm_gradient_sums() sums, plus sum_gradient
-// (undefined: nothing), that which reaches x by other ways than its norm.
+// Returns the gradient of x from the means over all features of what norm_gradient_sums() sums,
+// plus `sum_gradient`, which reaches x otherwise than by its norm (undefined: none).
 at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
                                const at::Tensor& mean, const at::Tensor& inverse,
                                const at::Tensor& weight, bool unit_offset, const at::Tensor& means,

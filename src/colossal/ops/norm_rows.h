@@ -1,5 +1,5 @@
-// What the operators of norms have in common: rows as the kernels take them, and gradients of
-// parameters with the same bits for any number of threads.
+// Shared by the operators of norms: rows as the kernels take them, and gradients of parameters with
+// the same bits for any number of threads.
 #pragma once
 
 #include <ATen/Parallel.h>

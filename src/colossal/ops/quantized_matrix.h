@@ -8,7 +8,7 @@
 
 namespace colossal::ops {
 
-// As what a product takes its input.
+// How a product takes its input.
 enum class Activations {
   as_given,  // as it is; sums in fp32, or fp64 of fp64
   int8,      // rounded to 255 steps of each row's own, with weights of int8

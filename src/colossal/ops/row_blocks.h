@@ -31,7 +31,8 @@ class BlockRanks {
   // The global rows of all of it, run after run.
   virtual std::vector<Range> rows(size_t block) const = 0;
   virtual at::Tensor gather(const at::Tensor& part, size_t block) const = 0;
-  // Of all of the block -> of the part here, of those sizes: summed over the ranks.
+  // Takes the gradient of the whole block, and returns that of this rank's part, summed over the
+  // ranks.
   virtual at::Tensor give_back(const at::Tensor& gradient, at::IntArrayRef sizes,
                                size_t block) const = 0;
 };

@@ -1,4 +1,4 @@
-// What attention does to a block of scores between its products.
+// The work of attention on a block of scores between its products.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -24,8 +24,8 @@ struct BitsOf<double> {
   typedef uint64_t Type;
 };
 
-// What there is to do to scores: nothing; hide those beyond limits and of other documents; or all
-// that a block can ask for, at run time.
+// The work on scores. plain: none. masked: hides scores beyond limits and of other documents.
+// general: all that a block can ask for, decided at run time.
 enum class BlockKind { plain, masked, general };
 
 // A block as its lanes [lane, lane + Native<Real>::kLanes) see it.

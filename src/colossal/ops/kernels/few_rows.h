@@ -25,7 +25,7 @@ struct RowsProduct {
 // Outputs [begin, end) of the product.
 using MultiplyRows = void (*)(const RowsProduct& product, int64_t begin, int64_t end);
 
-// By the type of all numbers. bf16 is summed in fp32 and rounded once.
+// One kernel for each type of all numbers. bf16 is summed in fp32 and rounded once.
 struct RowsKernels {
   MultiplyRows bfloat16, float32, float64;
   MultiplyRows bfloat16_in_out, float32_in_out, float64_in_out;

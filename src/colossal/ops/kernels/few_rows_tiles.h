@@ -143,7 +143,7 @@ template <typename Format, int kRows, int kVectors>
   const auto* bias = static_cast<const Element*>(product.bias);
   for (int r = 0; r < kRows; ++r) {
     Element* y = static_cast<Element*>(product.y) + (row + r) * product.y_stride + output;
-    // By a constant index each, or all sums would be kept in memory.
+    // Each is indexed by a constant, or all sums would be kept in memory.
     typename Format::Sum of_outputs[kVectors * kStep];
     for (int v = 0; v < kVectors; ++v) store_native(sums[r][v], of_outputs + v * kStep);
     for (int64_t o = 0; o < count; ++o) {

@@ -18,8 +18,8 @@ template <typename Real>
   return sigmoid_of_power<Real>(x * (linear + cubic * (x * x)));
 }
 
-// What the change of that gate adds to the slope of x * gate. The gate's own derivative vanishes in
-// both tails faster than the slope of u grows.
+// Returns what the change of the gate adds to the slope of x * gate. The gate's own derivative
+// vanishes in both tails faster than the slope of u grows.
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> gelu_bend(NativeVector<Real> x,
                                                            NativeVector<Real> gate) {

@@ -50,7 +50,7 @@ template <typename Number>
   return value != value ? broadcast(uint32_t{0x7FC00000}) : rounded;
 }
 
-// As many numbers in bf16.
+// The same count of numbers in bf16.
 typedef uint16_t Halves __attribute__((vector_size(kNativeBytes / 2)));
 
 [[gnu::always_inline]] inline NativeVector<float> load_halves(const uint16_t* from) {

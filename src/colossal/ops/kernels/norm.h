@@ -132,7 +132,7 @@ inline double squared_deviations(const void* x, double given_mean, ElementType t
   return total;
 }
 
-// What n is multiplied by.
+// The factor by which n is multiplied.
 enum class Multiplier { none, weight, one_and_weight };
 
 // use<Real, Element, kMultiplier>()

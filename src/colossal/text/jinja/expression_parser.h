@@ -21,7 +21,7 @@ class ExpressionParser {
   ExpressionPointer parse_tuple(bool conditional = true);
   // "(a, b=c)"
   CallArguments parse_arguments();
-  // What follows "|": name(...)|name...
+  // Parses what follows "|": name(...)|name
   ExpressionPointer parse_filters(ExpressionPointer operand);
   std::unique_ptr<const Call> parse_call();
   Target parse_target(std::string_view end);  // ends before this name, or a symbol

@@ -10,7 +10,8 @@ STYLE = (".folder{fill:#eef3fb;stroke:#5b7db1}.batch{fill:#f5f1e6;stroke:#a58b4f
          ".arrow{stroke:#444;fill:none;marker-end:url(#tip)}")
 TIP = ('<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
        '<path d="M0,0 L8,4 L0,8 z" fill="#444"/></marker></defs>')
-TOP = 70
+TOP, PITCH = 70, 40
+HEIGHT = TOP + PITCH * len(LEVELS) + 10
 BATCH = [("TrainingTask makes micro-batches", "data/, tune/"),
          ("Engine::forward_backward begins a step", "booster/"),
          ("PipelineExecutor runs the schedule", "forward, backward, send, receive"),
@@ -41,11 +42,11 @@ def title(x, text, note):
     return [f'<text class="head" x="{x}" y="30">{text}</text>', f'<text class="note" x="{x}" y="50">{note}</text>']
 
 
-def folders(x, width, pitch):
+def folders(x, width):
     lines = title(x, "Folders by level", "each includes itself and lower levels only")
     for row, level in enumerate(range(len(LEVELS) - 1, -1, -1)):
         names = LEVELS[level]
-        y, each = TOP + row * pitch, (width - 24) // len(names)
+        y, each = TOP + row * PITCH, (width - 24) // len(names)
         lines.append(f'<text class="note" x="{x}" y="{y + 20}">{level}</text>')
         for place, name in enumerate(names):
             lines += box("folder", x + 24 + place * each, y, each - 6, 30, name)
@@ -64,11 +65,11 @@ def way(x, width, style, steps):
 
 
 def drawing():
-    return ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 650" '
+    return [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 {HEIGHT}" '
             'font-family="Helvetica, Arial, sans-serif" font-size="13">',
             "<title>Colossal: folders by level, the way of a batch, the way of a save</title>",
-            f"<style>{STYLE}</style>", TIP, '<rect width="940" height="650" fill="white"/>',
-            *folders(20, 330, 40),
+            f"<style>{STYLE}</style>", TIP, f'<rect width="940" height="{HEIGHT}" fill="white"/>',
+            *folders(20, 330),
             *title(375, "The way of a batch", "a step on one rank"), *way(375, 265, "batch", BATCH),
             *title(665, "The way of a save", "while training goes on"), *way(665, 255, "save", SAVE),
             "</svg>"]

@@ -222,19 +222,20 @@ TEST_F(Schema, TheFirstMistakeOfTheFileIsTold) {
 }
 
 TEST_F(Schema, WrongTypesSayWhatWasFoundAndWhatIsExpected) {
-  EXPECT_EQ(
-      read_error("\n[train]\nsteps = \"many\"\n"),
-      "run.toml:3: train.steps = \"many\": found a string, expected a whole number of steps from 1, "
-      "such as train.steps = 1000");
+  EXPECT_EQ(read_error("\n[train]\nsteps = \"many\"\n"),
+            "run.toml:3: train.steps = \"many\": found a string, expected a whole number of steps "
+            "from 1, "
+            "such as train.steps = 1000");
   EXPECT_EQ(set_error("train.steps", "many"),
             "--train.steps=many: found a string, expected a whole number of steps from 1, such as "
             "train.steps = 1000");
   EXPECT_EQ(read_error("[train]\nsteps = 1.5\n"),
             "run.toml:2: train.steps = 1.5: found a number with a fraction, expected a whole "
             "number of steps from 1, such as train.steps = 1000");
-  EXPECT_EQ(read_error("[data]\ntrain = \"a.py\"\n"),
-            "run.toml:2: data.train = \"a.py\": found a string, expected a list of strings, such as "
-            "data.train = [\"name\", \"name\"]");
+  EXPECT_EQ(
+      read_error("[data]\ntrain = \"a.py\"\n"),
+      "run.toml:2: data.train = \"a.py\": found a string, expected a list of strings, such as "
+      "data.train = [\"name\", \"name\"]");
   EXPECT_EQ(read_error("[data]\ntrain = [1]\n"),
             "run.toml:2: data.train = [1]: found a list, expected a list of strings, such as "
             "data.train = [\"name\", \"name\"]");

@@ -1,4 +1,5 @@
-// Hears of every call of a rank but barriers when it is issued, in order: for dry runs and audits.
+// Is told of every call of a rank, except barriers, in the order in which calls are issued. Dry
+// runs and audits use it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

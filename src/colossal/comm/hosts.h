@@ -12,8 +12,8 @@ struct Hosts {
   explicit Hosts(std::span<const std::string> identities);
 
   int size() const { return static_cast<int>(members.size()); }
-  // Who stands in for `rank` on a host: itself on its own; elsewhere the rank with its place, or,
-  // where the host has fewer ranks, counting on from the first.
+  // Returns the rank that acts for `rank` on a host: itself on its own host; elsewhere the rank
+  // with the same place, counted from the first again if the host has fewer ranks.
   int agent(int rank, int on_host) const;
 
   std::vector<std::vector<int>> members;  // of each host, in group order; hosts by first member

@@ -53,8 +53,8 @@ class Ledger {
   std::map<std::string, Traffic> by_axis() const;
   void reset();
 
-  // Hears of every call of the groups that share this ledger; set before the first, outlives the
-  // last. Null: nobody does.
+  // Sets the listener that is told of every call of the groups that share this ledger. It must be
+  // set before the first call and outlive the last. Null: none.
   void set_listener(CallListener* listener) { listener_ = listener; }
   CallListener* listener() const { return listener_; }
 

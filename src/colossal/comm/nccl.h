@@ -1,4 +1,4 @@
-// Groups of GPUs. nccl.cpp is built with -DCOLOSSAL_CUDA=ON, no_nccl.cpp without.
+// Makes groups of GPUs. nccl.cpp is built with -DCOLOSSAL_CUDA=ON, no_nccl.cpp without.
 #pragma once
 
 #include <chrono>

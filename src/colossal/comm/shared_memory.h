@@ -10,7 +10,7 @@ namespace colossal::comm {
 
 class SharedMemory {
  public:
-  // Zeros, which take real memory only where they are written to. Throws CommError.
+  // Creates memory of zeros, which takes real memory only where it is written to. Throws CommError.
   static SharedMemory create(int64_t bytes);
   // Opens memory that another process (or this one) created and has not sealed. Throws CommError
   // with the reason if it cannot.
@@ -20,7 +20,7 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  // Where others of this host find it.
+  // Returns the address by which others on this host open this memory.
   std::string address() const;
   // From now on nobody can open this memory; whoever has it open keeps it.
   void seal();

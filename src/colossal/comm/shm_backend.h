@@ -59,7 +59,7 @@ class ShmBackend final : public PointToPointBackend {
   // them, once all have come. Else nothing: peers read slots.
   std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
                                    const Deadline& deadline);
-  // Over such memory.
+  // The same over memory that all ranks can read.
   void all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          at::ScalarType type, const Deadline& deadline);
   void reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,

@@ -1,5 +1,6 @@
-// Sums over ranks, in rank order whatever the timing: the reason why all ranks hold the same bits.
-// Over several hosts: of the sums of hosts, each in rank order (hierarchical_backend.h).
+// Sums over ranks in rank order, whatever the timing, so that all ranks hold the same bits. Over
+// several hosts, each host's ranks are summed in rank order, and then the hosts' sums
+// (hierarchical_backend.h).
 #pragma once
 
 #include <c10/core/ScalarType.h>

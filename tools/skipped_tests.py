@@ -5,7 +5,7 @@ import pathlib
 import re
 import sys
 
-PYTHON = re.compile(r"^(test_\w+) .*\.\.\. skipped ['\"](.*)['\"]$")
+PYTHON = re.compile(r"\.\.\. skipped ['\"](.*)['\"]$")
 GOOGLE_TEST = re.compile(r"^\S+:\d+: Skipped$")
 
 
@@ -14,9 +14,9 @@ def skipped(log):
     reasons = collections.Counter()
     lines = log.split("\n")
     for number, line in enumerate(lines):
-        python = PYTHON.match(line)
+        python = PYTHON.search(line)
         if python:
-            reasons[python[2]] += 1
+            reasons[python[1]] += 1
         elif GOOGLE_TEST.match(line):
             reasons[lines[number + 1]] += 1
     return reasons

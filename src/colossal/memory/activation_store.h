@@ -28,7 +28,7 @@ class ActivationStore {
  private:
   class Stored;
   class StoredView;
-  // What a forward pass put on NVMe: the last is needed first.
+  // The activations that a forward pass put on NVMe; the last is needed first.
   using OnDisk = std::vector<std::weak_ptr<Stored>>;
 
   Tier choose(int64_t bytes);
@@ -37,7 +37,7 @@ class ActivationStore {
   TierPools& pools_;
   TierShares shares_;
   double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;  // of this forward pass
-  // By memory, while something on the device holds it.
+  // Activations by their memory, while something on the device holds it.
   std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;
   std::shared_ptr<OnDisk> on_disk_ = std::make_shared<OnDisk>();  // of this forward pass
 };

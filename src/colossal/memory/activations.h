@@ -1,4 +1,4 @@
-// What the forward pass leaves for the backward pass: kept, or computed again from less.
+// Decides what the forward pass keeps for the backward pass, and what is computed again.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace colossal::memory {
 struct Recompute {
   // Results of norms and activation functions, from their inputs.
   bool selective = false;
-  // Of the first so many blocks of each pipeline stage everything, from the block's input (T. Chen
-  // et al. 2016).
+  // The first full_blocks blocks of each pipeline stage are computed again from their inputs (T.
+  // Chen et al. 2016).
   int64_t full_blocks = 0;
 
   static constexpr int64_t kAllBlocks = int64_t{1} << 40;

@@ -20,17 +20,17 @@ struct OrderOfUse {
   bool operator==(const OrderOfUse&) const = default;
 };
 
-// By stage of the pipeline.
+// The order of use in each stage of the pipeline.
 using OrderOfStages = std::map<int, OrderOfUse>;
 
 // Whether `shorter` comes out of `longer` by leaving uses out.
 bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer);
 
-// In an order of use: what came before is used no more. Between the passes, so that the table of a
-// head is not kept until the last layer's weights are used backward.
+// A mark in an order of use: nothing before it is used again. It stands between the passes, so that
+// a head's table is not kept until the last layer's weights are used in the backward pass.
 inline constexpr int kNoUse = -1;
 
-// What happens before a use: first chunks are let go, then others fetched, in this order.
+// What happens before a use: first chunks are released, then others are fetched, in this order.
 struct FetchStep {
   int chunk = 0;  // that is used, or kNoUse
   std::vector<int> release;
@@ -46,9 +46,9 @@ struct FetchPlan {
   const FetchStep* step(size_t number) const;
 };
 
-// At each use the chunk itself is together, and those that are used next, as far as all come to no
-// more than `window_bytes`; the next other one in any case. At kNoUse chunks are let go only.
-// bytes: of each chunk.
+// Plans fetches so that at each use the chunk itself is whole, and so are the chunks used next, as
+// far as all take no more than `window_bytes` (at least the next one in any case). At kNoUse chunks
+// are only released. `bytes` are those of each chunk.
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                        int64_t window_bytes);
 

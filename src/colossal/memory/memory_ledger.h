@@ -1,5 +1,5 @@
-// What a rank's tensors take, by kind, counted where LibTorch allocates and releases: exact, on the
-// CPU and, for dry runs, on meta.
+// Counts the memory of a rank's tensors by kind, where LibTorch allocates and releases it. The
+// count is exact, on the CPU and, for dry runs, on meta.
 #pragma once
 
 #include <c10/core/Allocator.h>

@@ -72,7 +72,8 @@ class StretchVisit {
  public:
   // write: contents are arbitrary at first.
   enum class Access { read, write, update };
-  // What goes between the tensor's tier and another place is traffic, or counted by the caller.
+  // Whether bytes between the tensor's tier and another place count as traffic here, or by the
+  // caller.
   enum class Counted { yes, no };
   // Begins to bring them.
   StretchVisit(StoredTensor& tensor, Range range, Tier place, Access access, Counted counted);

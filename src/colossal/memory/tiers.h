@@ -27,8 +27,8 @@ struct TierShares {
   double nvme = 0;
 
   bool all_on_device() const { return host == 0 && nvme == 0; }
-  // Of a kind of `total` bytes, where the bytes [begin, end) rest, which are not divided: on the
-  // device those that come first, on NVMe the last.
+  // Returns where bytes [begin, end) of a kind of `total` bytes rest. They are not divided. The
+  // first bytes rest on the device, the last on NVMe.
   Tier tier_of(int64_t begin, int64_t end, int64_t total) const;
 };
 
@@ -37,7 +37,7 @@ struct Tiers {
   std::string nvme_path;  // a folder
 
   bool uses(Tier tier) const;
-  // Of parameters, gradients, optimizer or activations.
+  // Returns the shares of parameters, gradients, optimizer or activations.
   TierShares& of(MemoryKind kind);
   const TierShares& of(MemoryKind kind) const;
 };
@@ -81,8 +81,8 @@ class TierPools {
   }
   const Traffic& traffic() const { return traffic_; }
 
-  // What rests in a tier off the device comes (bytes > 0) or goes (< 0). What is on its way, or has
-  // arrived for an update, does not rest.
+  // Counts bytes that come to rest in a tier off the device (bytes > 0), or leave it (< 0). Bytes
+  // that are on their way, or have arrived for an update, do not rest.
   void count_at_rest(Tier tier, MemoryKind kind, int64_t bytes);
   // When most rested there, since the last reset_peaks().
   const BytesByKind& at_rest(Tier tier) const { return resting_.at(tier).at_peak; }

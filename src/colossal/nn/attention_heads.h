@@ -1,4 +1,5 @@
-// What every attention does to a fused product of queries, keys and values before the scores.
+// Splits the fused product of queries, keys and values into heads, as every attention does before
+// the scores.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,14 +18,17 @@ class AttentionHeads {
   // [.., (queries + 2 keys) * head_size] -> [batch, sequence, queries + 2 keys, head_size], queries
   // and keys turned by their positions where the model does so.
   at::Tensor view(const at::Tensor& qkv, const StepContext& context) const;
-  // Of that: queries, keys and values, [batch, heads here, sequence, head_size] each.
+  // Splits the product into queries, keys and values, [batch, heads on this rank, sequence,
+  // head_size] each.
   std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& heads) const;
-  // What cross-attention has apart: [batch, sequence, queries * head_size] -> [batch, queries,
-  // sequence, head_size]; [batch, positions, 2 keys * head_size] -> keys and values of that shape.
+  // Splits what cross-attention has apart: [batch, sequence, queries * head_size] -> [batch,
+  // queries, sequence, head_size]; [batch, positions, 2 keys * head_size] -> keys and values of
+  // that shape.
   at::Tensor split_queries(const at::Tensor& query) const;
   std::pair<at::Tensor, at::Tensor> split_memory(const at::Tensor& key_value) const;
-  // Of keys or values [batch, keys here, sequence, head_size] those that the queries here see, so
-  // many to each as to any other, as ops::attention() takes them.
+  // Selects, from keys or values [batch, K/V heads on this rank, sequence, head_size], those that
+  // this rank's queries see, as ops::attention() takes them: equally many queries for each. Heads
+  // that are shared unevenly are repeated.
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
 
  private:

@@ -1,6 +1,6 @@
-// What a product that is adapted has beside its weight (E. Hu et al., "LoRA: Low-Rank Adaptation of
-// Large Language Models", 2021): y = x W^T + scale * dropout(x) A^T B^T. Of several products side
-// by side some may be adapted, and some of those may share A.
+// The adapter of a product, beside its weight (E. Hu et al., "LoRA: Low-Rank Adaptation of Large
+// Language Models", 2021): y = x W^T + scale * dropout(x) A^T B^T. Of several products side by side
+// some may be adapted, and some of those may share A.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,7 @@ class LowRankAdapter {
     int64_t out_features = 0;  // here
   };
   // What the ranks that share a product do with dropout(x) A^T, [.., ranks of all A's side by
-  // side], from where x lies to where y does. Null: nothing.
+  // side], to bring it from where x lies to where y lies. Null: nothing.
   using Move = std::function<at::Tensor(const at::Tensor& z, const StepContext& context)>;
 
   LowRankAdapter() = default;  // of products that are not adapted

@@ -1,4 +1,4 @@
-// What a norm's layer is made of, dense or sharded.
+// The parts of which a norm's layer is made, dense or sharded.
 #pragma once
 
 #include <ATen/core/Tensor.h>

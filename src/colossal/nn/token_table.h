@@ -17,7 +17,7 @@ class TokenTable {
   explicit TokenTable(std::vector<ParameterHandle> blocks) : blocks_(std::move(blocks)) {}
 
   bool is_cut() const { return blocks_.size() > 1; }
-  // Of a table that is not cut.
+  // Returns the parameter of a table that is not cut.
   const ParameterHandle& whole() const { return blocks_.front(); }
   int64_t vocabulary() const { return blocks_.front()->shape[0]; }
   TokenTable tie() const;  // for the second layer that reads it

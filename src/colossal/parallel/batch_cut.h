@@ -16,18 +16,18 @@ class BatchCut {
     int parts = 1;
     int part = 0;  // this rank's
   };
-  // From the outermost cut to the innermost.
+  // Levels go from the outermost cut to the innermost.
   explicit BatchCut(std::vector<Level> levels) : levels_(std::move(levels)) {}
 
-  // Of `batch` sequences those that are here.
+  // Returns which of `batch` sequences this rank has.
   Range here(int64_t batch) const { return within(batch, levels_.size()); }
-  // Of those that the first `first` cuts leave here, how many each rank along the other cuts has,
-  // in rank order.
+  // Returns how many of the sequences that the first `first` cuts leave here each rank along the
+  // other cuts has, in rank order.
   std::vector<int64_t> counts(int64_t batch, size_t first) const;
-  // Those that the first `first` cuts leave here.
+  // Returns the sequences that the first `first` cuts leave here.
   Range within(int64_t batch, size_t first) const;
 
-  // What a layer sees of a step that has only the sequences here.
+  // Returns the context of a step that has only this rank's sequences.
   nn::StepContext seen_here(const nn::StepContext& context) const;
 
  private:

@@ -23,13 +23,13 @@ struct Shares {
   const comm::Group* group = nullptr;
   std::vector<int64_t> sizes;
 
-  // As evenly as they go.
+  // Divides as evenly as possible.
   static Shares even(const comm::Group& group, int64_t total);
 
   int64_t total() const;
   int64_t mine() const { return sizes[group->rank()]; }
   Range here() const;
-  // Elements of the parts where each index of the dim has so many.
+  // Returns the elements of the parts if each index of the dim has `elements`.
   std::vector<int64_t> times(int64_t elements) const;
 };
 

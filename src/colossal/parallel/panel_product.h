@@ -20,7 +20,7 @@ struct SideBySide {
   // All weights in one flat tensor, one after the other; a single weight is itself.
   at::Tensor pack(const std::vector<at::Tensor>& weights) const;
   std::vector<at::Tensor> unpack(const at::Tensor& flat, int64_t in_size) const;
-  // As [out, in] each.
+  // Returns each weight as [out, in].
   std::vector<at::Tensor> oriented(std::vector<at::Tensor> weights) const;
 };
 

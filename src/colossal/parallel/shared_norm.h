@@ -1,4 +1,4 @@
-// Norms of tokens whose features the ranks of a group share out.
+// Norms of tokens whose features are divided among the ranks of a group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,9 +16,9 @@ struct SharedNormOptions {
   bool centered = false;  // as ops::layer_norm(), else as ops::rms_norm()
   double epsilon = 0;
   bool unit_offset = false;
-  // That the group's ranks have together, each counted as often as ranks have it: of heads that
-  // several ranks hold, each with its own part of their gradient, the norm is of the heads and the
-  // gradients remain parts.
+  // The features of all ranks of the group; one that several ranks hold counts as often. So where
+  // several ranks hold a head, each with its own part of the gradient, the norm is that of the
+  // heads, and gradients remain parts.
   int64_t features = 0;
 };
 

@@ -61,12 +61,12 @@ class Tensor1dBuilder : public nn::DenseBuilder {
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
 
  private:
-  // Of the dim that is cut, the runs that are here.
+  // Returns the runs of the cut dim that this rank has.
   std::vector<Range> held_here(const LinearSharding& sharding) const;
   // Weight and bias (empty where there is none) of a first product.
   std::pair<nn::ParameterHandle, nn::ParameterHandle> first_product(
       const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);
-  // Of the outputs of a first product.
+  // Returns the placement of a first product's outputs.
   nn::Placement of_first_outputs(const LinearSharding& sharding) const;
   // What of a product's adapter lies at its input; held: of a second product's inputs.
   AdaptedInput input_of_first(int64_t in_features);

@@ -28,8 +28,8 @@ struct TensorGrid {
   Activation between;  // pairs of products, as in tensor_1d.h
   Activation within;   // a pair
 
-  // The block of a weight that is here: of its inputs and its outputs, each cut over tensor_side()
-  // ranks, and of the rows of that as it is stored one of so many pieces.
+  // The block of a weight on this rank. Inputs and outputs are each cut over tensor_side() ranks,
+  // and the stored rows of the block into `pieces`, of which this rank has `piece`.
   struct Block {
     int inputs = 0;
     int outputs = 0;
@@ -50,7 +50,8 @@ struct TensorGrid {
   // `table_features`.
   const comm::Group* table_pieces = nullptr;
   const comm::Group& table_features;
-  // What must come from the mirror rank before: a table tied to the embedding's, or the activation.
+  // Whether the table tied to the embedding's, or the activation, must come from the mirror rank
+  // before.
   bool mirror_tied_table = false;
   bool mirror_activation = false;
 };
@@ -86,7 +87,7 @@ class TensorGridBuilder : public nn::DenseBuilder {
 
  protected:
   virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
-  // Of `features` between pairs those that are here.
+  // Returns the placement of `features` between pairs of products.
   nn::Placement of_features(int64_t features) const override;
   std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
   nn::Placement of_all_heads() const override;
@@ -109,7 +110,7 @@ class TensorGridBuilder : public nn::DenseBuilder {
   // and of the features the `features`th part.
   nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,
                        int piece, int features);
-  // Of each part of the vocabulary the rows of each piece.
+  // Returns the rows of each piece of each part of the vocabulary.
   std::vector<Range> rows_of_pieces(int64_t vocabulary) const;
   // Adds what is stored for a product to `product`; gives what its adapter needs to know of it.
   AdaptedProduct add(GridProduct& product, const std::string& name,

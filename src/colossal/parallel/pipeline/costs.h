@@ -8,7 +8,7 @@
 
 namespace colossal::parallel::pipeline {
 
-// Of one micro-batch in one stage, in seconds (or any unit: results have the same).
+// The costs of one micro-batch in one stage, in seconds (or any unit: results have the same).
 struct StageCosts {
   double forward = 1;
   double input_gradient = 1;
@@ -20,8 +20,8 @@ struct StageCosts {
 
 struct Costs {
   std::vector<StageCosts> stages;  // [stages]; empty: 1 for each part of each stage
-  // Of the message over each boundary between two stages, in either direction, [stages - 1]; empty:
-  // they take no time. message_seconds() makes one from bytes.
+  // The time of the message over each boundary between two stages, in either direction, [stages -
+  // 1]; empty: messages take no time. message_seconds() computes a time from bytes.
   std::vector<double> messages;
   // Where computations may run at the same time (Action::overlaps_next), the two take this share of
   // what they take one after the other. None: they run one after the other.

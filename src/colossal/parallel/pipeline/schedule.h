@@ -41,9 +41,10 @@ struct Action {
 struct Schedule {
   std::string name;
   int num_micro_batches = 0;
-  // Messages under way on each channel: so many may have been sent before the receiver asks for the
-  // first of them (the sender waits with the next one), and so many may have been asked for before
-  // the first of them is used. A channel is one boundary between stages in one direction.
+  // How many messages of a channel may be under way. That many may have been sent before the
+  // receiver asks for the first of them (the sender waits with the next), and that many may have
+  // been asked for before the first is used. A channel is one boundary between stages in one
+  // direction.
   int buffers = 0;
   std::vector<int> rank_of_stage;            // [stages]
   std::vector<std::vector<Action>> actions;  // [ranks], each in the order of execution
@@ -77,8 +78,8 @@ std::string action_name(const Action& action);
 // "input gradient of micro-batch 0 in stage 3", for messages.
 std::string in_words(const Action& action);
 
-// What a computation takes from another rank, and gives to one; nothing where the neighbouring
-// stage lies at the same rank, or there is none.
+// Returns the message that a computation receives from another rank, and the one that it sends to
+// another; nothing if the neighbouring stage is on the same rank or does not exist.
 std::optional<Action> receive_before(const Schedule& schedule, const Action& computation);
 std::optional<Action> send_after(const Schedule& schedule, const Action& computation);
 

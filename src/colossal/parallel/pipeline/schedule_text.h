@@ -22,7 +22,7 @@
 
 namespace colossal::parallel::pipeline {
 
-// What parse_schedule reads as the same schedule.
+// Returns a text that parse_schedule reads as the same schedule.
 std::string schedule_text(const Schedule& schedule);
 
 // Throws ConfigError with `source` (a path), line, column, what was found and what would work.

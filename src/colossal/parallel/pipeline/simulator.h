@@ -17,8 +17,8 @@ struct SimulatedRank {
   double busy = 0;   // time in computations
   InFlight in_flight;
 
-  // What it waits between its first computation and its last one. Papers give this one: with
-  // nothing to synchronise the ranks, the next step fills the time before and after.
+  // The time that a rank waits between its first and its last computation. Papers give this bubble:
+  // if nothing synchronises the ranks, the next step fills the time before and after.
   double bubble() const { return end - start - busy; }
 };
 

@@ -9,8 +9,8 @@
 
 namespace colossal::parallel {
 
-// Of `sequence` positions, those of rank `rank` of `ranks`, as ascending runs. ulysses: part `rank`
-// of a Partition; ring: that of a zigzag.
+// Returns the positions of rank `rank` of `ranks`, of `sequence` in all, as ascending runs: with
+// ulysses part `rank` of a Partition, with ring that of a zigzag.
 std::vector<Range> positions_of_rank(SequenceMode mode, int64_t sequence, int ranks, int rank);
 
 }  // namespace colossal::parallel

@@ -1,4 +1,4 @@
-"""Documents: links lead somewhere, and what a program makes is what it makes today."""
+"""Documents: links lead somewhere, lines are short, and what a program makes is what it makes today."""
 import os
 import pathlib
 import re
@@ -10,6 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("COLOSSAL_BUILD", ROOT / "build"))
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md"),
                 *ROOT.glob("examples/**/*.md")])
+LONGEST = 120
+WIDE = {"serving.md", "tuning.md"}  # to be wrapped
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -44,6 +46,17 @@ class Documents(unittest.TestCase):
                     self.assertTrue(target.exists(), where)
                     if anchor:
                         self.assertIn(anchor, list(anchors(target)), where)
+
+    def test_lines_are_short(self):
+        for page in PAGES:
+            if page.name in WIDE:
+                continue
+            output = False  # what a program prints stays as it is
+            for number, line in enumerate(page.read_text().split("\n"), 1):
+                if line.startswith("```"):
+                    output = line.startswith("```console")
+                if not output and not line.lstrip().startswith("|"):
+                    self.assertLessEqual(len(line), LONGEST, f"{page.relative_to(ROOT)}:{number}")
 
     def test_every_page_is_in_the_index(self):
         index = (ROOT / "docs" / "README.md").read_text()

@@ -31,7 +31,46 @@ TEST(Strategy, RefusalsNameTheSettingsAndWhatTheyComeTo) {
   EXPECT_THAT(refusal({.tp = 4}, false, 6),
               HasSubstr("6 ranks are not a multiple of pp 1 x sp 1 x tp 4 = 4"));
   EXPECT_THAT(refusal({.dp = 0}, true, 1), HasSubstr("parallel.dp = 0"));
-  EXPECT_THAT(refusal({.dp = 2, .ep = 3}, true, 2), HasSubstr("parallel.ep = 3"));
+}
+
+TEST(Strategy, ExpertsRegroupTheRanksOfAStage) {
+  const Strategy experts{.dp = 3, .tp = 4, .ep = 2, .expert_tp = 2};
+  EXPECT_EQ(experts.world_size(), 12);
+  EXPECT_THAT(experts.expert_axes(),
+              ElementsAre(Pair("expert_dp", 3), Pair("ep", 2), Pair("expert_tp", 2)));
+  EXPECT_EQ(refusal(experts, true, 12), "accepted");
+  EXPECT_EQ(refusal({.dp = 2, .sp = 3, .tp = 2, .ep = 12}, true, 12), "accepted");
+  EXPECT_EQ(refusal({.dp = 2, .ep = 0}, true, 2), "parallel.ep = 0: a size is at least 1");
+  EXPECT_EQ(refusal({.dp = 2, .expert_tp = 0}, true, 2),
+            "parallel.expert_tp = 0: a size is at least 1");
+  EXPECT_EQ(refusal({.dp = 2, .tp = 3, .ep = 4}, true, 6),
+            "parallel.ep = 4 does not divide dp 2 x sp 1 x tp 3 = 6; use ep = 1, 2, 3 or 6");
+  EXPECT_EQ(
+      refusal({.dp = 2, .tp = 3, .ep = 2, .expert_tp = 2}, true, 6),
+      "parallel.ep = 2 x expert_tp 2 does not divide dp 2 x sp 1 x tp 3 = 6; use ep = 1 or 3");
+  EXPECT_EQ(refusal({.dp = 2, .expert_tp = 4}, true, 2),
+            "parallel.ep = 1 x expert_tp 4 does not divide dp 2 x sp 1 x tp 1 = 2; use "
+            "expert_tp = 1");
+  // A pipeline's stages have experts of their own.
+  EXPECT_THAT(refusal({.pp = 2, .dp = 2, .ep = 4}, true, 4), HasSubstr("= 2; use ep = 1 or 2"));
+}
+
+TEST(Strategy, ExpertsLieWithinGroupsThatShareOutOrSpanWholeOnes) {
+  const auto experts = [](int dp, int tp, int group, int ep) {
+    return Strategy{.dp = dp, .tp = tp, .ep = ep, .zero = 1, .zero_group = group};
+  };
+  // 4 x 2 ranks in groups of 2 x 2: experts over 2 of them are there twice.
+  EXPECT_THAT(experts(4, 2, 2, 2).expert_axes(),
+              ElementsAre(Pair("expert_dp.replica", 2), Pair("expert_dp.shard", 2), Pair("ep", 2),
+                          Pair("expert_tp", 1)));
+  // Over 8 in two groups: no rank of a group holds the same as another.
+  EXPECT_THAT(experts(8, 2, 2, 8).expert_axes(),
+              ElementsAre(Pair("expert_dp.replica", 2), Pair("expert_dp.shard", 1), Pair("ep", 8),
+                          Pair("expert_tp", 1)));
+  EXPECT_EQ(refusal(experts(8, 2, 2, 8), true, 16), "accepted");
+  EXPECT_EQ(refusal(experts(6, 1, 2, 3), true, 6),
+            "parallel.ep = 3 and parallel.zero_group = 2 x tp 1 do not divide one another; use "
+            "ep = 1, 2 or 6");
 }
 
 TEST(Strategy, GroupsThatShareOutAreOfWholeSequencesOrPartsOfOne) {

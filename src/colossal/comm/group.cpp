@@ -205,6 +205,28 @@ void check_reduce_scatter(const at::Tensor& full, const at::Tensor& part, Counts
                  part.numel(), counts[group.rank()]);
 }
 
+void check_all_to_all(const at::Tensor& send, Counts send_counts, const at::Tensor& receive,
+                      Counts receive_counts, const Group& group) {
+  check_counts(send, send_counts, group);
+  check_counts(receive, receive_counts, group);
+  COLOSSAL_CHECK(send.scalar_type() == receive.scalar_type(), "sends {}, receives {}",
+                 c10::toString(send.scalar_type()), c10::toString(receive.scalar_type()));
+}
+
+// What each rank sends is its own: bytes of the whole call are not compared.
+Call call_of_all_to_all(const at::Tensor& send, Reason reason) {
+  Call call = call_of(Operation::all_to_all, send, reason);
+  call.bytes = 0;
+  return call;
+}
+
+Facts facts_of_all_to_all(const at::Tensor& send, Counts send_counts, const at::Tensor& receive,
+                          Counts receive_counts, const Group& group) {
+  return {law::all_to_all(send_counts, group.rank(), send.element_size()),
+          {send, receive},
+          those_with_parts(group, send_counts, receive_counts)};
+}
+
 }  // namespace
 
 Group::Group() : impl_(std::make_shared<Impl>()) {
@@ -325,20 +347,29 @@ Work all_gather_async(const at::Tensor& full, Counts counts, const Group& group,
 
 void all_to_all(const at::Tensor& send, Counts send_counts, const at::Tensor& receive,
                 Counts receive_counts, const Group& group, Reason reason) {
-  check_counts(send, send_counts, group);
-  check_counts(receive, receive_counts, group);
-  COLOSSAL_CHECK(send.scalar_type() == receive.scalar_type(), "sends {}, receives {}",
-                 c10::toString(send.scalar_type()), c10::toString(receive.scalar_type()));
+  check_all_to_all(send, send_counts, receive, receive_counts, group);
   if (group.size() == 1) return copy_unless_same(send, receive);
-  Call call = call_of(Operation::all_to_all, send, reason);
-  call.bytes = 0;
-  issue(group, call,
-        {law::all_to_all(send_counts, group.rank(), send.element_size()),
-         {send, receive},
-         those_with_parts(group, send_counts, receive_counts)},
+  const Call call = call_of_all_to_all(send, reason);
+  issue(group, call, facts_of_all_to_all(send, send_counts, receive, receive_counts, group),
         [&](Backend& backend) {
           backend.all_to_all(call, send, send_counts, receive, receive_counts);
         });
+}
+
+Work all_to_all_async(const at::Tensor& send, Counts send_counts, const at::Tensor& receive,
+                      Counts receive_counts, const Group& group, Reason reason) {
+  check_all_to_all(send, send_counts, receive, receive_counts, group);
+  if (group.size() == 1) {
+    copy_unless_same(send, receive);
+    return {};
+  }
+  const Call call = call_of_all_to_all(send, reason);
+  return issue_async(
+      group, call, facts_of_all_to_all(send, send_counts, receive, receive_counts, group),
+      [call, send, receive, sent = std::vector(send_counts.begin(), send_counts.end()),
+       received = std::vector(receive_counts.begin(), receive_counts.end())](Backend& backend) {
+        backend.all_to_all(call, send, sent, receive, received);
+      });
 }
 
 Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group& group,

@@ -85,6 +85,9 @@ Work all_gather_async(const at::Tensor& full, std::span<const int64_t> counts, c
 void all_to_all(const at::Tensor& send, std::span<const int64_t> send_counts,
                 const at::Tensor& receive, std::span<const int64_t> receive_counts,
                 const Group& group, Reason reason);
+Work all_to_all_async(const at::Tensor& send, std::span<const int64_t> send_counts,
+                      const at::Tensor& receive, std::span<const int64_t> receive_counts,
+                      const Group& group, Reason reason);
 
 // One hop of a ring: `send` goes to the next rank, and `receive`, of any size, is filled by the
 // previous one. Law: bytes(send).

@@ -81,7 +81,7 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
     const int stage = stage_here(placement);
     chunks_.push_back(
         std::make_unique<Chunk>(std::move(plans[i]), stage,
-                                ChunkRanks{context.shard_group(group), context.replica_group(),
+                                ChunkRanks{context.shard_group(group), context.replica_group(group),
                                            at_both_ends ? context.ends_group() : alone_},
                                 options, context.strategy().zero, tiers[i], num_states, memory_));
     all.push_back(chunks_.back().get());

@@ -47,18 +47,29 @@ std::vector<AxisNames> wanted_groups(const Strategy& strategy) {
   return wanted;
 }
 
+RankGrid mesh_of_experts(const Strategy& strategy) {
+  std::vector<GridAxis> axes{{axis_name(Axis::pp), strategy.pp}};
+  for (const auto& [name, size] : strategy.expert_axes()) axes.push_back({name, size});
+  return RankGrid(std::move(axes));
+}
+
 }  // namespace
 
 ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy)
     : ParallelContext(world, strategy, world.device()) {}
 
 ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, at::Device device)
-    : world_(world), strategy_(strategy), mesh_(strategy), device_(device) {
+    : world_(world),
+      strategy_(strategy),
+      mesh_(strategy),
+      expert_mesh_(mesh_of_experts(strategy)),
+      device_(device) {
   COLOSSAL_CHECK(strategy.world_size() == world.size() && mesh_.num_ranks() == world.size(),
                  "strategy of {} ranks, grid of {}, world of {}", strategy.world_size(),
                  mesh_.num_ranks(), world.size());
-  for (const AxisNames& names : wanted_groups(strategy)) make_group(mesh_.axes_of(names));
+  for (const AxisNames& names : wanted_groups(strategy)) make_group(mesh_, names);
   if (strategy.zero_group > 0) make_shard_groups();
+  if (strategy.expert_ranks() > 1) make_expert_groups();
   if (strategy.tensor_mode != TensorMode::one_d) make_mirror_group();
   if (strategy.pp > 1) make_pipeline_groups();
   const comm::Group& all = world_group();
@@ -72,29 +83,58 @@ const comm::Group& ParallelContext::along(const AxisNames& names) const {
   return found->second;
 }
 
-const comm::Group& ParallelContext::make_group(const AxisSet& axes) {
-  const std::string name = mesh_.joined_name(axes);
+const comm::Group& ParallelContext::along_experts(const AxisNames& names) const {
+  if (strategy_.expert_ranks() == 1) return alone_;
+  const std::string name = expert_mesh_.joined_name(expert_mesh_.axes_of(names));
+  return groups_.at(name);
+}
+
+const comm::Group& ParallelContext::same_experts_group() const {
+  return strategy_.expert_ranks() == 1 ? stage_group() : along_experts({"expert_dp"});
+}
+
+const comm::Group& ParallelContext::make_group(const RankGrid& grid, const AxisNames& names) {
+  return make_group(grid, grid.axes_of(names));
+}
+
+const comm::Group& ParallelContext::make_group(const RankGrid& grid, const AxisSet& axes) {
+  const std::string name = grid.joined_name(axes);
   const auto found = groups_.find(name);
   if (found != groups_.end()) return found->second;
-  return groups_.emplace(name, world_.group(name, mesh_.ranks_along(rank(), axes))).first->second;
+  return groups_.emplace(name, world_.group(name, grid.ranks_along(rank(), axes))).first->second;
 }
 
 void ParallelContext::make_shard_groups() {
   const AxisSet replicas = mesh_.axes_of(strategy_.replica_axes());
-  replica_ = make_group(replicas);
+  const std::string replica_name = make_group(mesh_, replicas).axis();
   const AxisSet data = mesh_.axes_of({"dp", "sp"});
   for (const AxisNames& names : wanted_groups(strategy_)) {
     const AxisSet axes = mesh_.axes_of(names);
     if (!std::ranges::includes(axes, data)) continue;
     AxisSet shards;
     std::ranges::set_difference(axes, replicas, std::back_inserter(shards));
-    shard_groups_[mesh_.joined_name(axes)] = make_group(shards).axis();
+    const std::string name = mesh_.joined_name(axes);
+    shard_groups_[name] = make_group(mesh_, shards).axis();
+    replica_groups_[name] = replica_name;
   }
+}
+
+void ParallelContext::make_expert_groups() {
+  for (const char* name : {"expert_dp", "ep", "expert_tp"}) make_group(expert_mesh_, {name});
+  if (strategy_.zero_group == 0) return;
+  const std::string& same = same_experts_group().axis();
+  shard_groups_[same] = make_group(expert_mesh_, {"expert_dp.shard"}).axis();
+  replica_groups_[same] = make_group(expert_mesh_, {"expert_dp.replica"}).axis();
 }
 
 const comm::Group& ParallelContext::shard_group(const comm::Group& same_parameters) const {
   if (strategy_.zero_group == 0) return same_parameters;
   return groups_.at(shard_groups_.at(same_parameters.axis()));
+}
+
+const comm::Group& ParallelContext::replica_group(const comm::Group& same_parameters) const {
+  if (strategy_.zero_group == 0) return alone_;
+  return groups_.at(replica_groups_.at(same_parameters.axis()));
 }
 
 std::vector<std::string> ParallelContext::ledger_axes() const {

@@ -43,12 +43,20 @@ class ParallelContext {
   const comm::Group& data_group() const { return along({"dp", "sp"}); }
   // Ranks that hold the same stages of the pipeline: dp, sp and tp.
   const comm::Group& stage_group() const { return along({"dp", "sp", "tp"}); }
-  // Returns the ranks over which a ZeRO stage shards: of `same_parameters` (the data group, or a
-  // wider group whose gradients are summed) those in this rank's zero_group; all of them without a
-  // zero_group.
+  // Experts regroup the ranks of a stage. Those that share out a layer's experts, as neighbours as
+  // expert_tp allows: tokens travel among them.
+  const comm::Group& expert_group() const { return along_experts({"ep"}); }
+  // Those that have a part each of the same experts.
+  const comm::Group& expert_parts_group() const { return along_experts({"expert_tp"}); }
+  // Those that hold the same elements of experts and see other tokens, whatever tp is: gradients of
+  // experts are summed over these.
+  const comm::Group& same_experts_group() const;
+  // Returns the ranks over which a ZeRO stage shards: of `same_parameters` (the data group, a wider
+  // group whose gradients are summed, or the same_experts_group) those in this rank's zero_group;
+  // all of them without a zero_group.
   const comm::Group& shard_group(const comm::Group& same_parameters) const;
-  // Ranks with the same share in different zero_groups.
-  const comm::Group& replica_group() const { return replica_; }
+  // Those of `same_parameters` with the same share in different zero_groups.
+  const comm::Group& replica_group(const comm::Group& same_parameters) const;
   // Whether a stage of the pipeline is on this rank.
   bool holds_stage(int stage) const { return strategy_.stage_rank(stage) == coordinate(Axis::pp); }
   // This rank and the one that holds the other end of the pipeline, where this one holds an end and
@@ -71,8 +79,11 @@ class ParallelContext {
   const comm::Group& world_group() const { return along({"pp", "dp", "sp", "tp"}); }
 
  private:
-  const comm::Group& make_group(const AxisSet& axes);
+  const comm::Group& make_group(const RankGrid& grid, const AxisNames& names);
+  const comm::Group& make_group(const RankGrid& grid, const AxisSet& axes);
+  const comm::Group& along_experts(const AxisNames& names) const;
   void make_shard_groups();
+  void make_expert_groups();
   void make_mirror_group();
   void make_pipeline_groups();
   int rank_at_stage(int stage) const;
@@ -80,10 +91,12 @@ class ParallelContext {
   comm::World& world_;
   Strategy strategy_;
   RankGrid mesh_;
+  RankGrid expert_mesh_;  // the same ranks with the axes of experts in place of dp, sp and tp
   at::Device device_;
-  std::map<std::string, comm::Group> groups_;        // by joined name: one group for the same ranks
-  std::map<std::string, std::string> shard_groups_;  // by name of what they are part of
-  comm::Group replica_;
+  std::map<std::string, comm::Group> groups_;  // by joined name: one group for the same ranks
+  // With a zero_group, by name of what they are part of.
+  std::map<std::string, std::string> shard_groups_, replica_groups_;
+  comm::Group alone_;
   comm::Group background_;
   comm::Group mirror_;
   comm::Group ends_;

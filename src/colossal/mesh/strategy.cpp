@@ -1,5 +1,6 @@
 #include "colossal/mesh/strategy.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace colossal {
@@ -163,7 +164,26 @@ std::vector<std::string_view> Strategy::replica_axes() const {
   return {"dp", "sp.replica"};
 }
 
+std::vector<std::pair<std::string, int>> Strategy::expert_axes() const {
+  const int same = dp * sp * tp / expert_ranks();
+  std::vector<std::pair<std::string, int>> axes{{"expert_dp", same}};
+  if (zero_group > 0) {
+    const int shards = std::max(1, zero_group * tp / expert_ranks());
+    axes = {{"expert_dp.replica", same / shards}, {"expert_dp.shard", shards}};
+  }
+  axes.insert(axes.end(), {{"ep", ep}, {"expert_tp", expert_tp}});
+  return axes;
+}
+
 namespace {
+
+// "1, 3 or 6".
+std::string one_of(std::vector<int> sizes) {
+  const int last = sizes.back();
+  sizes.pop_back();
+  return sizes.empty() ? std::to_string(last)
+                       : fmt::format("{} or {}", fmt::join(sizes, ", "), last);
+}
 
 // Groups are of neighbours: of whole sequences, or of parts of one.
 bool is_zero_group(const Strategy& strategy, int size) {
@@ -171,16 +191,12 @@ bool is_zero_group(const Strategy& strategy, int size) {
   return size % strategy.sp == 0 && strategy.dp % (size / strategy.sp) == 0;
 }
 
-// "1, 3 or 6".
 std::string zero_groups_of(const Strategy& strategy) {
   std::vector<int> sizes;
   for (int size = 1; size <= strategy.dp * strategy.sp; ++size) {
     if (is_zero_group(strategy, size)) sizes.push_back(size);
   }
-  const int last = sizes.back();
-  sizes.pop_back();
-  return sizes.empty() ? std::to_string(last)
-                       : fmt::format("{} or {}", fmt::join(sizes, ", "), last);
+  return one_of(std::move(sizes));
 }
 
 void check_zero_group(const Strategy& strategy) {
@@ -208,6 +224,44 @@ void check_zero_group(const Strategy& strategy) {
   }
 }
 
+// Whether zero_groups and groups of ranks that hold all experts once lie within each other.
+bool experts_fit_zero_group(const Strategy& strategy, int64_t expert_ranks) {
+  if (strategy.zero_group == 0) return true;
+  const int64_t ranks = int64_t{strategy.zero_group} * strategy.tp;
+  return ranks % expert_ranks == 0 || expert_ranks % ranks == 0;
+}
+
+void check_experts(const Strategy& strategy) {
+  const int64_t stage_ranks = int64_t{strategy.dp} * strategy.sp * strategy.tp;
+  for (const auto& [key, size] :
+       {std::pair{"ep", strategy.ep}, {"expert_tp", strategy.expert_tp}}) {
+    if (size < 1) {
+      throw LayoutError(fmt::format("parallel.{} = {}: a size is at least 1", key, size));
+    }
+  }
+  const auto works = [&](int64_t ranks) {
+    return stage_ranks % ranks == 0 && experts_fit_zero_group(strategy, ranks);
+  };
+  const int64_t expert_ranks = int64_t{strategy.ep} * strategy.expert_tp;
+  if (works(expert_ranks)) return;
+  std::vector<int> sizes;
+  for (int64_t ep = 1; ep * strategy.expert_tp <= stage_ranks; ++ep) {
+    if (works(ep * strategy.expert_tp)) sizes.push_back(static_cast<int>(ep));
+  }
+  const std::string asked = strategy.expert_tp == 1 ? fmt::format("parallel.ep = {}", strategy.ep)
+                                                    : fmt::format("parallel.ep = {} x expert_tp {}",
+                                                                  strategy.ep, strategy.expert_tp);
+  const std::string why =
+      stage_ranks % expert_ranks != 0
+          ? fmt::format("does not divide dp {} x sp {} x tp {} = {}", strategy.dp, strategy.sp,
+                        strategy.tp, stage_ranks)
+          : fmt::format("and parallel.zero_group = {} x tp {} do not divide one another",
+                        strategy.zero_group, strategy.tp);
+  throw LayoutError(fmt::format(
+      "{} {}; use {}", asked, why,
+      sizes.empty() ? "expert_tp = 1" : fmt::format("ep = {}", one_of(std::move(sizes)))));
+}
+
 }  // namespace
 
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
@@ -233,11 +287,8 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
     throw LayoutError(fmt::format("parallel.dp = {} x {} makes {} ranks, but there {} {}",
                                   strategy.dp, product, world, ranks == 1 ? "is" : "are", ranks));
   }
-  if (strategy.ep < 1 || (strategy.dp * strategy.sp * strategy.tp) % strategy.ep != 0) {
-    throw LayoutError(fmt::format("parallel.ep = {} does not divide dp x sp x tp = {}", strategy.ep,
-                                  strategy.dp * strategy.sp * strategy.tp));
-  }
   check_zero_group(strategy);
+  check_experts(strategy);
   return strategy;
 }
 

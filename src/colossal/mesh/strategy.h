@@ -42,7 +42,10 @@ struct Strategy {
   int dp = 1;  // replicas
   int sp = 1;  // parts of a sequence
   int tp = 1;  // parts of a tensor
-  int ep = 1;  // parts of the experts: divides dp * sp * tp, does not multiply
+  // How many ranks share out the experts of a layer, and how many have a part each of the same
+  // expert. Together they divide dp * sp * tp, and do not multiply it: experts regroup these ranks.
+  int ep = 1;
+  int expert_tp = 1;
 
   // How many stages each rank of the pipeline holds, and the rank of each stage along pp. Empty:
   // stage s is on rank s.
@@ -105,6 +108,15 @@ struct Strategy {
   // Returns those of data_axes() along which ranks hold the same shard in different groups; none
   // without a zero_group.
   std::vector<std::string_view> replica_axes() const;
+
+  // How many ranks hold all experts of a layer once.
+  int expert_ranks() const { return ep * expert_tp; }
+  // Returns dp x sp x tp once more, as experts regroup it, outermost first: "expert_dp", along
+  // which ranks hold the same, "ep" and "expert_tp". With a zero_group the first is
+  // "expert_dp.replica" and "expert_dp.shard": the ranks of a zero_group, with all of their tp,
+  // that hold the same experts share out their state; where experts reach over several such groups,
+  // that is each rank by itself.
+  std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 
 // Completes and checks the sizes for `ranks` ranks; dp_given: false infers dp from the rest. Throws

@@ -1,0 +1,154 @@
+#include "colossal/parallel/expert/routed_rows.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <numeric>
+
+#include "colossal/comm/law.h"
+#include "colossal/parallel/collectives.h"
+
+namespace colossal::parallel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+RowCounts counts_of(const std::vector<int64_t>& counts, const Partition& experts,
+                    const RowsByRank& received) {
+  RowCounts rows;
+  for (int rank = 0; rank < experts.parts(); ++rank) {
+    const Range run = experts.range(rank);
+    rows.send.push_back(
+        std::accumulate(counts.begin() + run.begin, counts.begin() + run.end, int64_t{0}));
+    rows.receive.push_back(comm::total(received[rank]));
+  }
+  return rows;
+}
+
+// What the ranks of `parts` received, one after the other: each from the ranks of its own
+// `experts`. Law: an all-gather of 8 B for each of those ranks and each expert here.
+RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& parts, at::Device device) {
+  std::vector<int64_t> flat;
+  for (const std::vector<int64_t>& of_rank : mine) {
+    flat.insert(flat.end(), of_rank.begin(), of_rank.end());
+  }
+  const auto size = std::ssize(flat);
+  at::Tensor all = at::empty({parts.size(), size}, at::TensorOptions(at::kLong).device(device));
+  all.select(0, parts.rank()).copy_(at::tensor(flat, at::kLong));
+  comm::all_gather(all.view(-1), std::vector<int64_t>(parts.size(), size), parts,
+                   comm::Reason::expert);
+  RowsByRank gathered;
+  if (device.is_meta()) {
+    for (int part = 0; part < parts.size(); ++part) {
+      gathered.insert(gathered.end(), mine.begin(), mine.end());
+    }
+    return gathered;
+  }
+  all = all.cpu();
+  const int64_t* next = all.const_data_ptr<int64_t>();
+  for (int part = 0; part < parts.size(); ++part) {
+    for (const std::vector<int64_t>& of_rank : mine) {
+      gathered.emplace_back(next, next + of_rank.size());
+      next += of_rank.size();
+    }
+  }
+  return gathered;
+}
+
+std::vector<int64_t> sum_over_ranks(const RowsByRank& rows, int64_t num_experts) {
+  std::vector<int64_t> counts(num_experts, 0);
+  for (const std::vector<int64_t>& of_rank : rows) {
+    for (int64_t expert = 0; expert < num_experts; ++expert) counts[expert] += of_rank[expert];
+  }
+  return counts;
+}
+
+struct Reordered : torch::autograd::Function<Reordered> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& order,
+                            const at::Tensor& inverse) {
+    context->save_for_backward({inverse});
+    return x.index_select(0, order);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gradients[0].index_select(0, context->get_saved_variables()[0]), {}, {}};
+  }
+};
+
+// Rows as they come, rank by rank, in the order of the experts; those of an expert stay in the
+// order of the ranks, so that sums over them are the same whatever the timing.
+class OrderOfExperts {
+ public:
+  OrderOfExperts(const RowsByRank& rows, int64_t num_experts, at::Device device) {
+    if (rows.size() == 1 || num_experts <= 1) return;  // they are in order
+    std::vector<int64_t> begins;  // of the ranks' rows, and as experts take theirs, of the rest
+    int64_t total = 0;
+    for (const std::vector<int64_t>& of_rank : rows) {
+      begins.push_back(total);
+      total += comm::total(of_rank);
+    }
+    if (device.is_meta()) {
+      order_ = inverse_ = at::empty({total}, at::TensorOptions(at::kLong).device(device));
+      return;
+    }
+    std::vector<int64_t> order;
+    for (int64_t expert = 0; expert < num_experts; ++expert) {
+      for (size_t rank = 0; rank < rows.size(); ++rank) {
+        for (int64_t row = 0; row < rows[rank][expert]; ++row) order.push_back(begins[rank]++);
+      }
+    }
+    std::vector<int64_t> inverse(order.size());
+    for (size_t place = 0; place < order.size(); ++place) {
+      inverse[order[place]] = static_cast<int64_t>(place);
+    }
+    order_ = at::tensor(order, at::kLong).to(device);
+    inverse_ = at::tensor(inverse, at::kLong).to(device);
+  }
+
+  at::Tensor by_expert(const at::Tensor& rows) const {
+    return order_.defined() ? Reordered::apply(rows, order_, inverse_) : rows;
+  }
+  at::Tensor by_rank(const at::Tensor& rows) const {
+    return order_.defined() ? Reordered::apply(rows, inverse_, order_) : rows;
+  }
+
+ private:
+  at::Tensor order_, inverse_;
+};
+
+// The experts here, of rows as they came from the ranks.
+at::Tensor compute_here(const at::Tensor& rows, const RowsByRank& came, int64_t num_experts,
+                        const ComputeExperts& compute) {
+  const OrderOfExperts order(came, num_experts, rows.device());
+  return order.by_rank(compute(order.by_expert(rows), sum_over_ranks(came, num_experts)));
+}
+
+}  // namespace
+
+RoutedRows::RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                       const ExpertRanks& ranks)
+    : ranks_(ranks),
+      received_(exchange_counts(counts, ranks.share_out(std::ssize(counts)), ranks.experts,
+                                rows.device())),
+      counts_(counts_of(counts, ranks.share_out(std::ssize(counts)), received_)),
+      to_experts_(rows, counts_, ranks.experts) {}
+
+at::Tensor RoutedRows::through(const ComputeExperts& compute) {
+  const auto num_experts = std::ssize(received_[0]);
+  const at::Tensor mine = to_experts_.wait();
+  at::Tensor results;
+  if (ranks_.parts.size() == 1) {
+    results = compute_here(mine, received_, num_experts, compute);
+  } else {
+    const RowsByRank came = gather_counts(received_, ranks_.parts, mine.device());
+    Shares shares{&ranks_.parts, std::vector<int64_t>(ranks_.parts.size(), 0)};
+    for (size_t i = 0; i < came.size(); ++i) {
+      shares.sizes[i / received_.size()] += comm::total(came[i]);
+    }
+    results =
+        sum_to_rows(compute_here(gather_rows(mine, shares), came, num_experts, compute), shares);
+  }
+  return RowExchange(results, {counts_.receive, counts_.send}, ranks_.experts).wait();
+}
+
+}  // namespace colossal::parallel

@@ -1,0 +1,56 @@
+// Experts that ranks share out: rows travel to the experts that they are routed to, and the results
+// back. Knows nothing of routing, nor of what an expert computes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "colossal/layout/partition.h"
+#include "colossal/parallel/expert/row_exchange.h"
+
+namespace colossal::parallel {
+
+// The ranks that hold a layer's experts, and how: runs of whole experts over one group, as even as
+// they go; parts of each over the other.
+struct ExpertRanks {
+  const comm::Group& experts;  // ParallelContext::expert_group()
+  const comm::Group& parts;    // ParallelContext::expert_parts_group()
+
+  Partition share_out(int64_t num_experts) const { return Partition(num_experts, experts.size()); }
+};
+
+// Computes the experts here. rows: [rows, hidden], those of the first expert first; counts: how
+// many each has. Returns [rows, hidden]; where other ranks have parts of the same experts, a term
+// of the sum over these: what is not cut (a bias of the second product) only one of them may add.
+// Of no rows it returns none, by operators that autograd sees: the backward pass of this rank sends
+// its gradients, none, when the others do.
+using ComputeExperts =
+    std::function<at::Tensor(const at::Tensor& rows, const std::vector<int64_t>& counts)>;
+
+// Rows on their way through experts on other ranks.
+//
+//   RoutedRows routed(rows, counts, ranks);           // under way to the experts
+//   const at::Tensor shared = shared_expert(x);       // meanwhile
+//   const at::Tensor y = routed.through(compute);     // [rows, hidden], in the order of `rows`
+//
+// All ranks of both groups make the same calls, whatever rows they have. With one rank in each it
+// is compute(rows, counts), and nothing is sent.
+class RoutedRows {
+ public:
+  // rows: [rows, hidden], those of the first expert first; counts: of each expert of the layer.
+  RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, const ExpertRanks& ranks);
+
+  // Called once.
+  at::Tensor through(const ComputeExperts& compute);
+
+ private:
+  ExpertRanks ranks_;
+  RowsByRank received_;  // of the ranks of `experts`
+  RowCounts counts_;
+  RowExchange to_experts_;
+};
+
+}  // namespace colossal::parallel

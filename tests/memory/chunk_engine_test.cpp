@@ -151,6 +151,50 @@ TEST(ChunkEngine, InitialWeightsAreTheSameAtEveryRankCount) {
   }
 }
 
+// A chunk of fewer units of 64 bytes than ranks: the last ones have no part of it to update, and
+// gather what the others updated.
+TEST(ChunkEngine, RanksWithoutAPartOfAChunkGatherItsUpdates) {
+  const auto optimizer = optim::make_optimizer({});
+  const test::TemporaryDirectory folder;
+  for (const Tier tier : {Tier::device, Tier::host, Tier::nvme}) {
+    for (int zero : {0, 1, 2, 3}) {
+      TRACED_CASE(fmt::format("{}, zero {}", tier_name(tier), zero));
+      ChunkOptions options = kFp64;
+      options.chunk_bytes = 1;
+      options.window_bytes = 0;
+      options.tiers.nvme_path = folder.path();
+      const TierShares shares{.host = tier == Tier::host ? 1.0 : 0,
+                              .nvme = tier == Tier::nvme ? 1.0 : 0};
+      options.tiers.parameters = options.tiers.gradients = options.tiers.optimizer = shares;
+      std::array<at::Tensor, 4> weights;
+      test::run_ranks(4, [&](comm::World& world) {
+        const ParallelContext context(world, Strategy{.dp = 4, .zero = zero});
+        nn::ParameterList parameters{nn::ParameterHandle(std::make_shared<nn::Parameter>(
+            nn::Parameter{.name = "small", .shape = {11}}))};  // two units
+        ChunkEngine engine(parameters, context, *optimizer, options);
+        engine.initialise(1);
+        for (int step = 0; step < 2; ++step) {
+          engine.begin_step();
+          engine.begin_micro_batch();
+          engine.begin_backward(/*last=*/true);
+          backward_of_sum(parameters[0], 1.0);
+          engine.end_backward();
+          engine.finish_reduction();
+          engine.update({.learning_rate = 0.1}, {true});
+        }
+        engine.synchronize();
+        engine.begin_micro_batch();
+        nn::LayerScope scope("layer");
+        weights[world.rank()] = parameters[0].use(scope).detach().clone();
+      });
+      for (const at::Tensor& weight : weights) {
+        EXPECT_TRUE(at::equal(weight, weights[0]));
+        EXPECT_FALSE(at::equal(weight, at::zeros_like(weight)));
+      }
+    }
+  }
+}
+
 TEST(ChunkEngine, NamesTheFirstNonFiniteGradient) {
   const auto optimizer = optim::make_optimizer({});
   const auto world = comm::single_world();

@@ -20,7 +20,7 @@ std::vector<Range> update_stretches(const Chunk& chunk) {
   const ChunkTiers& tiers = chunk.tiers();
   const bool nothing_moves = tiers.optimizer == Tier::device && tiers.gradients == Tier::device &&
                              tiers.parameters == Tier::device;
-  if (nothing_moves) return {chunk.held};
+  if (nothing_moves || chunk.held.empty()) return {chunk.held};
   return stretches_of(chunk.held, chunk.held.begin);
 }
 

@@ -37,7 +37,7 @@ class StretchUpdate {
 };
 
 // What of a chunk is updated together: all that is held, where nothing moves; else a stretch at a
-// time.
+// time. One at least, which is empty where nothing is held: gathers of updates follow the last.
 std::vector<Range> update_stretches(const Chunk& chunk);
 
 }  // namespace colossal::memory

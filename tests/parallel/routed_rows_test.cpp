@@ -8,11 +8,13 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <thread>
 
+#include "colossal/base/error.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/ops/meta_kernels.h"
 #include "tests/support/run_ranks.h"
@@ -318,7 +320,11 @@ TEST(RowExchange, OtherWorkRunsMeanwhileForwardAndBackward) {
       2,
       [&](comm::World& world) {
         const auto wait_for = [](const std::atomic<bool>& flag) {
-          while (!flag) std::this_thread::yield();
+          const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+          while (!flag) {
+            if (std::chrono::steady_clock::now() > deadline) throw CommError("no other work ran");
+            std::this_thread::yield();
+          }
         };
         const comm::Group group = world.group("ep", {0, 1});
         const bool first = world.rank() == 0;

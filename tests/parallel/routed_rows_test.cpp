@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "colossal/base/error.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/ops/meta_kernels.h"
+#include "colossal/parallel/collectives.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::test::routed_rows {
@@ -239,6 +241,52 @@ TEST(RoutedRows, EqualsSerialWhoeverHasRows) {
                               routing.name));
       expect_serial(layout, routing);
     }
+  }
+}
+
+// Ranks of tp that all have the same rows, and the same gradients of them: each sends its share to
+// the experts. Had each sent all, experts would see every row tp times.
+TEST(RoutedRows, RowsThatRanksHaveInCommonAreSentOnce) {
+  constexpr int64_t kExperts = 5, kRowsOfEach = 7;
+  const Routing routing{"common", [](int) { return kRowsOfEach; },
+                        [](int64_t row, int64_t experts) { return row * row % 11 % experts; }};
+  for (const auto& [dp, tp, ep] : {std::array{1, 2, 1}, {1, 3, 3}, {2, 2, 2}, {2, 2, 4}}) {
+    TRACED_CASE(fmt::format("dp {} tp {} ep {}", dp, tp, ep));
+    const Serial serial(routing, kExperts, dp);
+    run_ranks(dp * tp, [&, dp = dp, tp = tp, ep = ep](comm::World& world) {
+      const ParallelContext context(world, Strategy{.dp = dp, .tp = tp, .ep = ep});
+      const ExpertRanks ranks{context.expert_group(), context.expert_parts_group()};
+      const Range mine = ranks.share_out(kExperts).range(ranks.experts.rank());
+      const Experts experts = Experts::of(kExperts).part(mine, {0, kInner});
+      const int replica = context.coordinate(Axis::dp);
+      const Rows rows = Rows::of(routing, kExperts, replica, replica + 1);
+      const parallel::Shares shares = parallel::Shares::even(context.group(Axis::tp), kRowsOfEach);
+      // Rows are sorted by expert; so is each share of them.
+      std::vector<int64_t> counts;
+      int64_t end = 0;
+      for (const int64_t count : rows.counts) {
+        const int64_t begin = end;
+        end += count;
+        counts.push_back(intersect(shares.here(), {begin, end}).size());
+      }
+      const at::Tensor y = parallel::collect_rows(
+          RoutedRows(parallel::take_rows(rows.x, shares), counts, ranks)
+              .through([&](const at::Tensor& x, const std::vector<int64_t>& n) {
+                return experts.compute(x, n, /*adds_bias=*/true);
+              }),
+          shares);
+      torch::autograd::backward({y}, {rows.upstream});
+      expect_close(y.detach(), serial.y.index_select(0, rows.order), "results");
+      expect_close(rows.x.grad(), serial.x_gradient.index_select(0, rows.order), "rows");
+      for (size_t i = 0; i < 3; ++i) {
+        const at::Tensor sum = experts.all()[i].grad().clone();
+        comm::all_reduce(sum.view(-1), context.same_experts_group(), Reason::gradient);
+        expect_close(sum, serial.gradients[i].narrow(0, mine.begin, mine.size()), "weights");
+      }
+      if (ep == 1) {  // whole on each rank: nothing but the shares of rows travels
+        EXPECT_EQ(world.ledger().entries().count({"ep", Reason::expert}), 0);
+      }
+    });
   }
 }
 

@@ -60,6 +60,11 @@ struct MoveShares : torch::autograd::Function<MoveShares<forwards, backwards>> {
   }
 };
 
+Pending rows_here(const at::Tensor& x, const Shares& rows) {
+  const Range here = rows.here();
+  return {x.narrow(0, here.begin, here.size()).clone(), x, {}};
+}
+
 // The columns of each rank lie one after the other in what travels.
 std::vector<at::Tensor> column_parts(const at::Tensor& flat, int64_t num_rows,
                                      const Shares& columns) {
@@ -151,6 +156,16 @@ at::Tensor gather_rows(const at::Tensor& x, const Shares& rows) {
 
 at::Tensor sum_to_rows(const at::Tensor& x, const Shares& rows) {
   return MoveShares<start_sum_to_rows, start_gather_rows>::apply(x, rows);
+}
+
+at::Tensor take_rows(const at::Tensor& x, const Shares& rows) {
+  if (rows.group->size() == 1) return x;
+  return MoveShares<rows_here, start_gather_rows>::apply(x, rows);
+}
+
+at::Tensor collect_rows(const at::Tensor& x, const Shares& rows) {
+  if (rows.group->size() == 1) return x;
+  return MoveShares<start_gather_rows, rows_here>::apply(x, rows);
 }
 
 at::Tensor gather_columns(const at::Tensor& x, const Shares& columns) {

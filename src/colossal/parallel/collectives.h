@@ -39,6 +39,15 @@ at::Tensor gather_rows(const at::Tensor& x, const Shares& rows);
 // Sum over ranks of all rows -> this rank's rows of it; the gradient's rows are gathered.
 at::Tensor sum_to_rows(const at::Tensor& x, const Shares& rows);
 
+// x, the same on all ranks -> this rank's rows of it; their gradients are gathered, so that x has
+// the whole gradient everywhere. For what works on rows that no other rank has, where ranks have
+// all.
+at::Tensor take_rows(const at::Tensor& x, const Shares& rows);
+
+// The way back: this rank's rows -> all rows; the gradient of all rows is the same on all ranks,
+// and this rank's rows of it pass.
+at::Tensor collect_rows(const at::Tensor& x, const Shares& rows);
+
 // [rows, columns here] -> [rows, all columns]; the gradient of all columns is summed over ranks.
 at::Tensor gather_columns(const at::Tensor& x, const Shares& columns);
 

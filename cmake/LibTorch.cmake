@@ -49,6 +49,12 @@ if(COLOSSAL_CUDA)
     "SHELL:-isystem ${COLOSSAL_NCCL_INCLUDE}")
   target_link_libraries(colossal_torch INTERFACE ${COLOSSAL_CUDA_RUNTIME})
 endif()
+# The OpenMP that LibTorch loads: a second one would not know how many threads LibTorch is given.
+file(GLOB torch_openmp ${torch_lib}/libgomp*.so*)
+if(NOT torch_openmp)
+  set(torch_openmp -lgomp)
+endif()
+target_link_libraries(colossal_torch INTERFACE ${torch_openmp})
 list(TRANSFORM torch_libraries PREPEND -l)
 target_link_libraries(colossal_torch INTERFACE -L${torch_lib}
   -Wl,--push-state,--no-as-needed ${torch_libraries} -Wl,--pop-state -Wl,-rpath,${torch_lib})

@@ -43,6 +43,11 @@ find_program(MOLD mold)
 if(MOLD)
   target_link_options(colossal_flags INTERFACE -fuse-ld=mold)
 endif()
+# at::parallel_for is made where it is called, and without OpenMP it runs on one thread. The thread
+# sanitizer does not see how libgomp's threads wait for each other.
+if(NOT COLOSSAL_SANITIZE MATCHES thread)
+  target_compile_options(colossal_flags INTERFACE -fopenmp)
+endif()
 if(COLOSSAL_SANITIZE)
   target_compile_options(colossal_flags INTERFACE -fsanitize=${COLOSSAL_SANITIZE}
     -fno-omit-frame-pointer)

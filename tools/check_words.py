@@ -17,6 +17,15 @@ RETIRED = {
     r"\btogether\(": "all_or_none(",
     r"\b(tell|hear)_tiers\b": "pack_tier_metrics, unpack_tier_metrics",
     r"\bStridedPiece\b": "StridedShard",
+    r"\bLentTensor\b|\blent_tensor\b": "TransientTensor",
+    r"\b[Ss]tretch(es)?\b|\bStretch[A-Z]": "span, TierTransfer, TieredUpdate",
+    r"\bKeptTensorWatch\b": "SavedTensorObserver",
+    r"go_away|let_go": "transient, release",
+    r"\bOwnedPiece\b|\bwritten_pieces?\b": "OwnedShard, checkpoint_shard",
+    r"\bhandles_used\b|\baccumulate_whole\b": "uses_parameter_handles, reduce_once_per_step",
+    r"\b[Cc]heap_?[Rr]esult": "recomputable result",
+    r"\bany_device": "aten_fallback",
+    r"\bHeadShare\b": "LocalHeads",
 }
 FOLDERS = ("src", "docs", "tests", "bench", "examples", "tools")
 SUFFIXES = {".cpp", ".h", ".md", ".py", ".toml", ".txt", ".cmake"}

@@ -35,7 +35,7 @@ data::Batch batch_of(int64_t step, int64_t begin, int64_t count) {
   return {x, i.to(at::kLong).remainder(3).unsqueeze(1), std::vector<int64_t>(count, 0)};
 }
 
-void collect(std::map<std::string, at::Tensor>& weights, const memory::OwnedPiece& piece) {
+void collect(std::map<std::string, at::Tensor>& weights, const memory::OwnedShard& piece) {
   at::Tensor& whole = weights[piece.parameter->name];
   if (!whole.defined()) whole = at::zeros(piece.parameter->shape);
   whole.view(-1).narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working());
@@ -75,8 +75,8 @@ Outcome train(int ranks, int zero, int64_t micro_batches) {
     }
     engine->chunks().synchronize();
     const std::lock_guard lock(mutex);
-    engine->chunks().for_each_written_piece(
-        [&](const memory::OwnedPiece& piece) { collect(outcome.weights, piece); });
+    engine->chunks().for_each_checkpoint_shard(
+        [&](const memory::OwnedShard& piece) { collect(outcome.weights, piece); });
   });
   return outcome;
 }

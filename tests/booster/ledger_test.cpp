@@ -97,7 +97,7 @@ TEST(BytesOfAStep, OfGradientsAndWeightsInPartsEqualTheLaws) {
         TinyTraining training = unpadded(zero, 1);
         const bool blocks_run_again = whole;  // the two have nothing to do with each other
         if (blocks_run_again) training.recompute.full_blocks = memory::Recompute::kAllBlocks;
-        training.accumulate_whole = whole;
+        training.reduce_once_per_step = whole;
         training.order_known = true;
         training.chunk_bytes = 1;
         training.window_bytes = 0;

@@ -112,7 +112,7 @@ Outcome train(const Strategy& strategy, int64_t rows) {
     }
     engine->chunks().synchronize();
     const std::lock_guard lock(mutex);
-    engine->chunks().for_each_written_piece([&](const memory::OwnedPiece& piece) {
+    engine->chunks().for_each_checkpoint_shard([&](const memory::OwnedShard& piece) {
       at::Tensor& whole = outcome.weights[piece.parameter->name];
       if (!whole.defined()) whole = at::zeros(piece.parameter->shape, at::kDouble);
       whole.view(-1).narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working());

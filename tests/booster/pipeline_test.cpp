@@ -24,7 +24,7 @@ struct PipelineCase {
   int recompute = 0;  // 0: nothing; 1: selective; 2: selective, and the first block of each stage
   int offload = 0;    // 0: nothing; 1: all to the host; 2: all to NVMe; 3: parts of all to both
   double dropout = 0;
-  bool accumulate_whole = false;
+  bool reduce_once_per_step = false;
   bool order_known = false;
 };
 
@@ -36,7 +36,7 @@ std::string pipeline_case_name(const testing::TestParamInfo<PipelineCase>& info)
   const PipelineCase& c = info.param;
   return fmt::format("{}{}_micro{}_kept{}_rest{}{}{}{}", c.llama ? "llama_" : "",
                      layout_name(c.layout), c.micro_batches, c.recompute, c.offload,
-                     c.dropout > 0 ? "_dropout" : "", c.accumulate_whole ? "_whole" : "",
+                     c.dropout > 0 ? "_dropout" : "", c.reduce_once_per_step ? "_whole" : "",
                      c.order_known ? "_ordered" : "");
 }
 
@@ -72,7 +72,7 @@ TinyTraining pipeline_training(const PipelineCase& c) {
   training.layout = with_blocks(c.layout);
   training.model = c.llama ? tiny_llama(c.dropout) : tiny_gpt2(c.dropout);
   training.model.layers = num_blocks(c);
-  training.accumulate_whole = c.accumulate_whole;
+  training.reduce_once_per_step = c.reduce_once_per_step;
   training.order_known = c.order_known;
   training.recompute = {.selective = c.recompute > 0, .full_blocks = c.recompute == 2 ? 1 : 0};
   training.tiers = tiers_of(c.offload);
@@ -87,7 +87,7 @@ TinyResult serial_run(const PipelineCase& c) {
   training.micro_batch = 0;
   training.recompute = {};
   training.tiers = {};
-  training.accumulate_whole = training.order_known = false;
+  training.reduce_once_per_step = training.order_known = false;
   return train_tiny(training, 1);
 }
 
@@ -202,7 +202,7 @@ PipelineCase combination(const Choice& choice) {
   c.recompute = choice[kRecompute];
   c.offload = choice[kOffload];
   c.dropout = choice[kDropout] * 0.2;
-  c.accumulate_whole = choice[kAccumulateWhole] == 1;
+  c.reduce_once_per_step = choice[kAccumulateWhole] == 1;
   c.order_known = choice[kOrderKnown] == 1;
   return c;
 }

@@ -22,7 +22,7 @@ constexpr Rest kRests[] = {
 struct Case {
   Strategy layout;
   int64_t micro_batch;  // 0: no accumulation
-  bool accumulate_whole;
+  bool reduce_once_per_step;
   bool order_known;
   int64_t window_bytes;
   Kept kept;
@@ -33,7 +33,7 @@ struct Case {
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   return fmt::format("{}_micro{}{}{}_ahead{}_kept{}_rest{}_dropout{}", layout_name(c.layout),
-                     c.micro_batch, c.accumulate_whole ? "_whole" : "",
+                     c.micro_batch, c.reduce_once_per_step ? "_whole" : "",
                      c.order_known ? "_ordered" : "", c.window_bytes, static_cast<int>(c.kept),
                      static_cast<int>(c.rest), c.dropout > 0 ? "on" : "off");
 }
@@ -119,7 +119,7 @@ TinyTraining training_of(const Case& c, at::ScalarType type) {
   training.model = tiny_gpt2(c.dropout);
   training.layout = c.layout;
   training.micro_batch = c.micro_batch;
-  training.accumulate_whole = c.accumulate_whole;
+  training.reduce_once_per_step = c.reduce_once_per_step;
   training.order_known = c.order_known;
   training.chunk_bytes = 8000;  // a few parameters
   training.window_bytes = c.window_bytes;
@@ -161,7 +161,7 @@ TEST_P(ShardingFp32, EqualsSerial) {
 
 std::vector<double> settings_of(const Case& c) {
   return layout_settings(
-      c.layout, {static_cast<double>(c.micro_batch), static_cast<double>(c.accumulate_whole),
+      c.layout, {static_cast<double>(c.micro_batch), static_cast<double>(c.reduce_once_per_step),
                  static_cast<double>(c.order_known), static_cast<double>(c.window_bytes),
                  static_cast<double>(c.kept), static_cast<double>(c.rest), c.dropout});
 }

@@ -84,7 +84,7 @@ struct Layout {
 using Contents = std::map<std::string, at::Tensor>;
 
 void collect(Contents& contents, const memory::ChunkEngine& engine) {
-  engine.for_each_written_piece([&](const memory::OwnedPiece& piece) {
+  engine.for_each_checkpoint_shard([&](const memory::OwnedShard& piece) {
     const auto put = [&](const std::string& kind, const at::Tensor& values) {
       at::Tensor& whole = contents[kind + "." + piece.parameter->name];
       if (!whole.defined()) whole = at::zeros({piece.parameter->numel()}, values.scalar_type());

@@ -242,7 +242,7 @@ TEST(Heads, EveryRankHasTheKeysAndValuesOfItsQueries) {
         }
         EXPECT_EQ(all, heads);
         for (int rank = 0; rank < ranks && heads >= ranks; ++rank) {
-          const nn::HeadShare share = share_heads(heads, key_value_heads, ranks, rank);
+          const nn::LocalHeads share = share_heads(heads, key_value_heads, ranks, rank);
           EXPECT_THAT(queries.held(rank, 0), ElementsAre(share.queries));
           EXPECT_THAT(keys.held(rank, 0), ElementsAre(share.keys));
         }
@@ -261,7 +261,7 @@ TEST(Heads, EveryRankHasTheKeysAndValuesOfItsQueries) {
 TEST(Heads, AsManyKeysAsQueriesAreCutAlike) {
   EXPECT_EQ(key_value_replicas(6, 6, 4), 1);
   for (int rank = 0; rank < 4; ++rank) {
-    const nn::HeadShare share = share_heads(6, 6, 4, rank);
+    const nn::LocalHeads share = share_heads(6, 6, 4, rank);
     EXPECT_EQ(share.queries, share.keys);
     EXPECT_EQ(share.queries.size(), rank < 2 ? 2 : 1);
   }

@@ -42,7 +42,7 @@ class Weights {
  public:
   void collect(const ChunkEngine& engine) {
     const std::lock_guard lock(mutex_);
-    engine.for_each_written_piece([&](const OwnedPiece& piece) {
+    engine.for_each_checkpoint_shard([&](const OwnedShard& piece) {
       at::Tensor& whole = weights_[piece.parameter->name];
       if (!whole.defined()) whole = at::zeros(piece.parameter->shape, at::kDouble);
       whole.view(-1).narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working());
@@ -114,7 +114,7 @@ TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
     }
     engine.finish_reduction();
     const at::Tensor checked = at::zeros({1}, at::kLong);
-    engine.for_each_written_piece(*parameters[0], [&](const OwnedPiece& piece) {
+    engine.for_each_checkpoint_shard(*parameters[0], [&](const OwnedShard& piece) {
       EXPECT_TRUE(at::equal(piece.gradient(),
                             at::full({piece.elements.size()}, 3.0 * (1 + 11), at::kDouble)));
       checked.add_(piece.elements.size());
@@ -325,7 +325,7 @@ TEST_F(NvmeTier, InferenceBringsEachWeightOnceARound) {
   EXPECT_EQ(rest.total(), rest.parameters);
   EXPECT_EQ(engine.state_bytes(Tier::device).total(), 0);
   std::map<std::string, at::Tensor> expected;
-  engine.for_each_written_piece([&](const OwnedPiece& piece) {
+  engine.for_each_checkpoint_shard([&](const OwnedShard& piece) {
     expected[piece.parameter->name] = piece.working().view(piece.parameter->shape);
   });
   const at::NoGradGuard no_grad;

@@ -68,7 +68,7 @@ struct Collected {
 
   void add(const ChunkEngine& engine) {
     const std::lock_guard lock(mutex);
-    engine.for_each_written_piece([&](const OwnedPiece& piece) {
+    engine.for_each_checkpoint_shard([&](const OwnedShard& piece) {
       const auto part_of = [&](std::map<std::string, at::Tensor>& tensors) {
         at::Tensor& whole = tensors[piece.parameter->name];
         if (!whole.defined()) whole = at::zeros({piece.parameter->numel()}, at::kDouble);

@@ -104,7 +104,7 @@ TEST(FetchPlan, HoldsItsPromisesForAnyOrder) {
     const FetchPlan plan = plan_fetches(order, bytes, window);
     ASSERT_EQ(plan.steps.size(), order.size());
     std::set<int> here;
-    const auto let_go = [&](const std::vector<int>& which) {
+    const auto release_weights = [&](const std::vector<int>& which) {
       for (int chunk : which) EXPECT_EQ(here.erase(chunk), 1);
     };
     int used_before = -1;
@@ -112,14 +112,14 @@ TEST(FetchPlan, HoldsItsPromisesForAnyOrder) {
       // Nothing is let go between its fetch and its use.
       for (int chunk : step.release) EXPECT_EQ(chunk, used_before);
       used_before = step.chunk;
-      let_go(step.release);
+      release_weights(step.release);
       for (int chunk : step.fetch) EXPECT_TRUE(here.insert(chunk).second);
       EXPECT_TRUE(here.contains(step.chunk));
       int64_t together = 0;
       for (int chunk : here) together += bytes[chunk];
       EXPECT_TRUE(together <= window || here.size() <= 2);
     }
-    let_go(plan.release_at_end);
+    release_weights(plan.release_at_end);
     EXPECT_THAT(here, IsEmpty());
   }
 }

@@ -278,10 +278,10 @@ TEST(SavedTensors, AreSeenByTheInnermostWatch) {
   int outer = 0, inner = 0;
   at::Tensor y, z;
   {
-    const KeptTensorWatch watching([&](const at::Tensor&) { ++outer; });
+    const SavedTensorObserver watching([&](const at::Tensor&) { ++outer; });
     y = x * x;
     EXPECT_EQ(outer, 2);
-    const KeptTensorWatch closer([&](const at::Tensor&) { ++inner; });
+    const SavedTensorObserver closer([&](const at::Tensor&) { ++inner; });
     z = y.exp();
   }
   const at::Tensor unseen = x * x;
@@ -293,7 +293,7 @@ TEST(SavedTensors, AreSeenByTheInnermostWatch) {
 
 TEST(SavedTensors, GoWithAGraphThatIsDropped) {
   const at::Tensor x = at::ones({3}).requires_grad_();
-  const KeptTensorWatch watching([](const at::Tensor&) {});
+  const SavedTensorObserver watching([](const at::Tensor&) {});
   at::Tensor y = x.exp();  // its node keeps its result
   const c10::weak_intrusive_ptr<c10::StorageImpl> memory(
       c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(y.storage().unsafeGetStorageImpl()));

@@ -4,7 +4,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/attention.h"
 #include "tests/ops/tensors.h"
 
@@ -106,7 +106,7 @@ TEST(PagedAttention, GivesWhatAttentionToTheWholeSequenceGives) {
       EXPECT_LE(error_of(problem.run(), problem.expected()), tolerance);
       const AttentionRule rule(problem.options, kHeadSize);
       const auto [integers, numbers] = rule.packed();
-      const at::Tensor composite = any_device::paged_attention(
+      const at::Tensor composite = aten_fallback::paged_attention(
           problem.query, problem.pages.keys, problem.pages.values, problem.tokens.tables,
           problem.tokens.sequences, problem.tokens.positions,
           problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,

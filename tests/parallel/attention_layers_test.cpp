@@ -128,7 +128,7 @@ void expect_equal_to_serial(const Strategy& given, Kind kind) {
                                       .kv_heads = kKeyHeads,
                                       .head_size = kHeadSize};
     const auto builder = parallel::make_builder(context, sharding);
-    const nn::HeadShare here =
+    const nn::LocalHeads here =
         share_heads(kHeads, kKeyHeads, strategy.head_ranks(), heads_coordinate(context));
     std::vector<at::Tensor> runs;
     for (const Range& run : parallel::positions_of_rank(

@@ -42,7 +42,7 @@ struct Case {
   int zero;
   int recompute;  // 0: none, 1: selective, 2: full
   int64_t micro_batch;
-  bool accumulate_whole;
+  bool reduce_once_per_step;
   double dropout;
   int64_t table_rows;
 
@@ -58,7 +58,7 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   return fmt::format("{}_{}_recompute{}_micro{}{}_dropout{}", layout_name(c.layout()),
                      c.llama ? "llama" : "gpt2", c.recompute, c.micro_batch,
-                     c.accumulate_whole ? "_whole" : "", c.dropout > 0 ? "on" : "off");
+                     c.reduce_once_per_step ? "_whole" : "", c.dropout > 0 ? "on" : "off");
 }
 
 std::vector<Case> all_cases(int most_ranks = 8) {
@@ -94,7 +94,7 @@ class MemoryParity : public testing::TestWithParam<Case> {
     TinyTraining training = uneven_of(llama_heads, c.dropout, type);
     training.layout = c.layout();
     training.micro_batch = c.micro_batch;
-    training.accumulate_whole = c.accumulate_whole;
+    training.reduce_once_per_step = c.reduce_once_per_step;
     training.order_known = c.recompute != 1;
     training.chunk_bytes = 12'000;
     training.window_bytes = 12'000;
@@ -118,7 +118,7 @@ TEST_P(MemoryParityFp32, EqualsSerial) {
 std::vector<double> settings_of(const Case& c) {
   return {static_cast<double>(c.mesh),        static_cast<double>(c.llama),
           static_cast<double>(c.zero),        static_cast<double>(c.recompute),
-          static_cast<double>(c.micro_batch), static_cast<double>(c.accumulate_whole),
+          static_cast<double>(c.micro_batch), static_cast<double>(c.reduce_once_per_step),
           static_cast<double>(c.table_rows)};
 }
 

@@ -353,7 +353,7 @@ int64_t saved_by_hooks(const Job& job) {
     const auto model = models::build_model(job.model, *build);
     std::map<const void*, int64_t> saved;
     bool counting = true;
-    const memory::KeptTensorWatch watching([&](const at::Tensor& tensor) {
+    const memory::SavedTensorObserver watching([&](const at::Tensor& tensor) {
       if (counting) saved[tensor.storage().data()] = tensor.storage().nbytes();
     });
     Engine engine(

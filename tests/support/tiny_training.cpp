@@ -35,7 +35,7 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.precision = {.compute = training.compute,
                       .master = training.compute == at::kDouble ? at::kDouble : at::kFloat,
                       .gradient = training.gradient};
-  config.accumulate_whole = training.accumulate_whole;
+  config.reduce_once_per_step = training.reduce_once_per_step;
   config.chunk_bytes = training.chunk_bytes;
   config.window_bytes = training.window_bytes;
   config.recompute = training.recompute;
@@ -71,7 +71,7 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
 }
 
 // Puts this rank's pieces into whole tensors that all ranks share.
-void collect(std::map<std::string, at::Tensor>& whole, const memory::OwnedPiece& piece,
+void collect(std::map<std::string, at::Tensor>& whole, const memory::OwnedShard& piece,
              const at::Tensor& values) {
   at::Tensor& tensor = whole[piece.parameter->name];
   if (!tensor.defined()) tensor = at::zeros(piece.parameter->shape, at::kDouble);
@@ -134,7 +134,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   const std::lock_guard lock(mutex);
   result.traffic[world.rank()] = world.ledger().entries();
   result.tier_traffic[world.rank()] = engine.chunks().tier_traffic();
-  engine.chunks().for_each_written_piece([&](const memory::OwnedPiece& piece) {
+  engine.chunks().for_each_checkpoint_shard([&](const memory::OwnedShard& piece) {
     collect(result.weights, piece, piece.master());
     if (training.steps == 0 || !piece.parameter->trainable) return;
     collect(result.gradients, piece, piece.gradient() * to_mean);

@@ -36,7 +36,7 @@ struct TinyTraining {
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder& build)> make_model;
   std::optional<nn::AdapterOptions> adapter;  // then these are trained, and the model is frozen
   Strategy layout;                            // dp is what sp and tp leave of the ranks
-  bool accumulate_whole = false;
+  bool reduce_once_per_step = false;
   memory::Recompute recompute;
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;

@@ -108,7 +108,7 @@ std::unique_ptr<Engine> Booster::boost(torch::nn::Module& module, LossFunction l
   refuse_axes(context_.strategy(), /*in_parts=*/false);
   ForeignParameters parameters(context_);
   parameters.add(module, /*prefix=*/"", /*stage=*/0);
-  config.handles_used = false;
+  config.uses_parameter_handles = false;
   return std::make_unique<Engine>(parameters.take(), std::move(loss), context_, config);
 }
 
@@ -124,7 +124,7 @@ std::unique_ptr<Engine> Booster::boost(const std::vector<ModulePart>& parts,
       parameters.add(*parts[part].module, fmt::format("{}.", part), stage);
     }
   }
-  config.handles_used = false;
+  config.uses_parameter_handles = false;
   return std::make_unique<Engine>(parameters.take(), stages_of(parts, counts), context_, config);
 }
 

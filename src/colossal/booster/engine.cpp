@@ -13,9 +13,9 @@ memory::ChunkOptions chunk_options(const EngineConfig& config) {
           .master = config.precision.master,
           .gradient = config.precision.gradient,
           .chunk_bytes = config.chunk_bytes,
-          .accumulate_whole = config.accumulate_whole,
+          .reduce_once_per_step = config.reduce_once_per_step,
           .window_bytes = config.window_bytes,
-          .handles_used = config.handles_used,
+          .uses_parameter_handles = config.uses_parameter_handles,
           .tiers = config.tiers};
 }
 
@@ -53,7 +53,7 @@ Engine::Engine(nn::ParameterList parameters, StagedModel model, const ParallelCo
       activations_(chunks_, config.recompute, config.tiers.activations),
       model_(std::move(model)),
       executor_(context_, model_, chunks_, activations_,
-                {.uses_handles = config.handles_used,
+                {.uses_handles = config.uses_parameter_handles,
                  .stage_costs = config.stage_costs,
                  .metrics = config.metrics}) {}
 

@@ -32,8 +32,8 @@ struct EngineConfig {
   double gradient_clip = 1.0;  // largest global norm; 0: none
   uint64_t seed = 0;           // of initial weights and dropout
   Precision precision;
-  bool handles_used = true;       // false for a foreign module: see memory::ChunkOptions
-  bool accumulate_whole = false;  // stages 2 and 3: see memory::ChunkOptions
+  bool uses_parameter_handles = true;  // false for a foreign module: see memory::ChunkOptions
+  bool reduce_once_per_step = false;   // stages 2 and 3: see memory::ChunkOptions
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;

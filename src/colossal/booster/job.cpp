@@ -263,7 +263,7 @@ EngineConfig engine_config(const Job& job) {
           .gradient_clip = job.config.train.gradient_clip,
           .seed = static_cast<uint64_t>(job.config.train.seed),
           .precision = job.precision,
-          .accumulate_whole = job.config.parallel.accumulate == "full",
+          .reduce_once_per_step = job.config.parallel.accumulate == "full",
           .recompute = job.recompute,
           .tiers = job.tiers,
           .stage_costs = job.strategy.pp > 1

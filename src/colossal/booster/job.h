@@ -28,7 +28,9 @@ struct Job {
   Precision precision;  // what rank 0 has counts
   memory::Recompute recompute;
   memory::Tiers tiers;
-  bool weights_go_away() const { return strategy.zero == 3 || !tiers.parameters.all_on_device(); }
+  bool weights_are_transient() const {
+    return strategy.zero == 3 || !tiers.parameters.all_on_device();
+  }
   bool recompute_open = false;                 // "auto": to be found, see plan/fit_memory.h
   std::string recompute_reason;                // what was found, and what it saves and costs
   std::vector<memory::MemoryKind> tiers_open;  // offload_* = "auto": the same

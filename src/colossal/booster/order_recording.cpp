@@ -27,7 +27,7 @@ memory::OrderOfStages record_order(const Job& job, int rank) {
 
 EngineConfig ordered_engine_config(const Job& job, int rank) {
   EngineConfig config = engine_config(job);
-  if (job.weights_go_away()) config.order = record_order(job, rank);
+  if (job.weights_are_transient()) config.order = record_order(job, rank);
   return config;
 }
 

@@ -247,7 +247,8 @@ class PipelineExecutor::Run {
     nn::StepContext step = context_of(batch, context_, step_.steps_done, step_.seed, training_);
     if (training_) step.block_runner = &executor_.activations_;
     std::optional<memory::FetchOnDispatch> fetching;
-    if (!executor_.options_.uses_handles && chunks_.weights_go_away()) fetching.emplace(chunks_);
+    if (!executor_.options_.uses_handles && chunks_.weights_are_transient())
+      fetching.emplace(chunks_);
     return model_.run(action.stage, inputs, batch_here(batch, context_), step);
   }
 

@@ -79,7 +79,7 @@ struct Kinds {
     }
   }
 
-  static std::vector<at::Tensor> values(const memory::OwnedPiece& piece,
+  static std::vector<at::Tensor> values(const memory::OwnedShard& piece,
                                         const memory::ChunkEngine& chunks) {
     std::vector<at::Tensor> values{piece.working()};
     if (!piece.parameter->trainable) return values;
@@ -139,7 +139,7 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
       }
     };
     std::vector<StridedShard> pieces;
-    chunks.for_each_written_piece(parameter, [&](const memory::OwnedPiece& piece) {
+    chunks.for_each_checkpoint_shard(parameter, [&](const memory::OwnedShard& piece) {
       if (strided[i]) {
         pieces.push_back({piece.elements, Kinds::values(piece, chunks)});
       } else {

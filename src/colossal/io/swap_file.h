@@ -79,7 +79,7 @@ class SwapFile {
 
   void check_region(int64_t offset, std::span<const std::byte> memory) const;
   void remember(Pieces pieces, int64_t begin, int64_t end);
-  Pieces written_pieces(int64_t begin, int64_t end) const;
+  Pieces checkpoint_shards(int64_t begin, int64_t end) const;
   std::string damage(const Pieces& expected, const FileTransfer& transfer) const;
 
   File file_;

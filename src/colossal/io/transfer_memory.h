@@ -12,7 +12,7 @@ namespace colossal::io {
 enum class PageSize { huge, small };
 
 // Aligned as SwapFile asks, not initialised, and in huge pages where the system gives them (it must
-// not say "never" in /sys/kernel/mm/transparent_hugepage/enabled): a block is then one stretch of
+// not say "never" in /sys/kernel/mm/transparent_hugepage/enabled): a block is then one span of
 // physical memory, which doubled bandwidth where it was measured (bench/swap.py).
 class TransferMemory {
  public:

@@ -30,6 +30,6 @@ HeadSharding shard_heads(const RankGrid& grid, std::string_view axis, int64_t qu
 
 // The heads of one rank of an axis of `ranks`. With at least as many query heads as ranks each has
 // some.
-nn::HeadShare share_heads(int64_t query_heads, int64_t key_value_heads, int ranks, int rank);
+nn::LocalHeads share_heads(int64_t query_heads, int64_t key_value_heads, int ranks, int rank);
 
 }  // namespace colossal

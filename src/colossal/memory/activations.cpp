@@ -51,7 +51,7 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
   void run_again() {
     const at::AutoGradMode with_graph(true);
     const SavedTensorScope saving(activations_);
-    const ops::CheapResultScope nobody_listens(nullptr);
+    const ops::RecomputableResultScope nobody_listens(nullptr);
     const nn::LayerScope scope([&] { return fmt::format("recompute.blocks.{}", index_); });
     runs_again_ = true;
     const auto outer = std::exchange(activations_.replay_, shared_from_this());
@@ -87,7 +87,7 @@ class Activations::ReplayedTensor final : public SavedTensor {
 
 std::unique_ptr<SavedTensor> Activations::Replay::save(const at::Tensor& tensor) {
   if (!runs_again_) return std::make_unique<ReplayedTensor>(shared_from_this(), num_saved_++);
-  note_kept(tensor);
+  note_saved_tensor(tensor);
   captured_.push_back(tensor);
   return nullptr;  // the graph of the second run is never gone through
 }
@@ -123,7 +123,7 @@ at::Tensor Activations::run(int64_t index, nn::Block& block, const at::Tensor& x
     recipes_.clear();  // who saves a result does so within its block
     return y;
   }
-  const ops::CheapResultScope nobody_listens(nullptr);
+  const ops::RecomputableResultScope nobody_listens(nullptr);
   replay_ = std::make_shared<Replay>(*this, index, block, x, context);
   const at::Tensor y = block.forward(x, context);
   replay_ = nullptr;
@@ -131,7 +131,7 @@ at::Tensor Activations::run(int64_t index, nn::Block& block, const at::Tensor& x
 }
 
 std::unique_ptr<SavedTensor> Activations::save(const at::Tensor& tensor) {
-  if (chunks_.may_be_let_go(tensor)) return std::make_unique<WeightReference>(chunks_, tensor);
+  if (chunks_.is_transient(tensor)) return std::make_unique<WeightReference>(chunks_, tensor);
   if (replay_) return replay_->save(tensor);
   if (auto cheap = save_cheap(tensor)) return cheap;
   return chunks_.is_weight(tensor) ? keep(tensor) : store_.save(tensor);

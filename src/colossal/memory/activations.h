@@ -9,7 +9,7 @@
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/memory/saved_tensors.h"
 #include "colossal/nn/blocks.h"
-#include "colossal/ops/cheap_result.h"
+#include "colossal/ops/recomputable_result.h"
 
 namespace colossal::memory {
 
@@ -30,7 +30,7 @@ struct Recompute {
 // `chunks` may let go are fetched again.
 class Activations final : public nn::BlockRunner,
                           private SavedTensorPolicy,
-                          private ops::CheapResultListener {
+                          private ops::RecomputableResultListener {
  public:
   // `chunks` must outlive this, and this the graphs of forward passes in its scopes. `offload`: of
   // what is kept.
@@ -47,7 +47,7 @@ class Activations final : public nn::BlockRunner,
 
    private:
     SavedTensorScope saving_;
-    ops::CheapResultScope cheap_;
+    ops::RecomputableResultScope cheap_;
   };
 
   // To be given to the model in its context.

@@ -13,8 +13,8 @@
 namespace colossal::memory {
 namespace {
 
-using Access = StretchVisit::Access;
-using Counted = StretchVisit::Counted;
+using Access = TierTransfer::Access;
+using Counted = TierTransfer::Counted;
 
 int64_t alignment_of(const ChunkOptions& options) {
   return alignment_elements(static_cast<int64_t>(c10::elementSize(options.working)));
@@ -49,8 +49,8 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
   const Range all{0, numel()};
   const Range resting = weights_sharded_ ? shard : all;
   if (weights_sharded_ || tiers.parameters != Tier::device) {
-    whole_weights_ = std::make_unique<LentTensor>(numel(), options.working, pools.device(),
-                                                  MemoryKind::gathered);
+    whole_weights_ = std::make_unique<TransientTensor>(numel(), options.working, pools.device(),
+                                                       MemoryKind::gathered);
     weights_here_ = whole_weights_->tensor();
     weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, options.working,
                                               MemoryKind::parameters, pools);
@@ -64,8 +64,8 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
   if (!plan.trainable) return;
 
   const auto lent_gradients = [&](int64_t size) {
-    return std::make_unique<LentTensor>(size, options.gradient, pools.device(),
-                                        MemoryKind::gradients);
+    return std::make_unique<TransientTensor>(size, options.gradient, pools.device(),
+                                             MemoryKind::gradients);
   };
   whole_gradients_ = lent_gradients(numel());
   gradients_here_ = whole_gradients_->tensor();
@@ -83,7 +83,7 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
     whole_gradients_->give();
   }
   // Weights of which ranks update parts, and which rest whole off the device, are made on it.
-  if (options.master != options.working || (gathers_updates() && weights_go_away())) {
+  if (options.master != options.working || (gathers_updates() && weights_are_transient())) {
     own_master_ = std::make_unique<StoredTensor>(tiers.optimizer, held, options.master,
                                                  MemoryKind::optimizer, pools);
   }
@@ -127,15 +127,15 @@ int64_t Chunk::begin_load() {
   const Range resting = weights_->covers();
   const Range rest{resting.begin + load_begun_, resting.end};
   if (tiers_.parameters != Tier::nvme || rest.empty()) return 0;
-  const Range stretch = stretches_of(rest, resting.begin).front();
-  loads_.emplace_back(*weights_, stretch, Tier::host, Access::read, Counted::no);
-  load_begun_ += stretch.size();
-  return stretch.size() * weights_->element_bytes();
+  const Range span = spans_of(rest, resting.begin).front();
+  loads_.emplace_back(*weights_, span, Tier::host, Access::read, Counted::no);
+  load_begun_ += span.size();
+  return span.size() * weights_->element_bytes();
 }
 
 int64_t Chunk::loading_bytes() const {
   int64_t elements = 0;
-  for (const StretchVisit& load : loads_) elements += load.range().size();
+  for (const TierTransfer& load : loads_) elements += load.range().size();
   return elements * weights_->element_bytes();
 }
 
@@ -168,7 +168,7 @@ void Chunk::take_weights() {
   if (whole_weights_) whole_weights_->take();
 }
 
-void Chunk::let_go() {
+void Chunk::release_weights() {
   wanted_ = false;
   if (uses_ > 0) return;
   gather_.wait();
@@ -176,7 +176,7 @@ void Chunk::let_go() {
 }
 
 void Chunk::end_use() {
-  if (--uses_ == 0 && !wanted_ && whole_weights_) let_go();
+  if (--uses_ == 0 && !wanted_ && whole_weights_) release_weights();
 }
 
 void Chunk::take_gradients() {
@@ -236,7 +236,7 @@ void Chunk::finish_reduction(bool last) {
   continue_reduction();
   reduction_.wait();
   for (SlotState& slot : slots) slot.summed = false;
-  if (!gradients_go_away()) return;
+  if (!gradients_are_transient()) return;
   keep_sums(last);
   reduced_ = true;
   whole_gradients_->give();
@@ -244,27 +244,27 @@ void Chunk::finish_reduction(bool last) {
 
 bool Chunk::reduces_tied_apart() const {
   if (plan.placement.tied_stage != plan.placement.stage) return false;
-  return gradients_go_away() && std::ranges::any_of(plan.slots, [](const Slot& slot) {
+  return gradients_are_transient() && std::ranges::any_of(plan.slots, [](const Slot& slot) {
            return slot.parameter->tied && slot.parameter->block;
          });
 }
 
-std::vector<Range> Chunk::sum_stretches() const {
-  return stretches_of(held, held.begin);
+std::vector<Range> Chunk::sum_spans() const {
+  return spans_of(held, held.begin);
 }
 
-double Chunk::counted_squares(const Range& stretch, const at::Tensor& sums) const {
-  const Range counted = intersect(stretch, part);
+double Chunk::counted_squares(const Range& span, const at::Tensor& sums) const {
+  const Range counted = intersect(span, part);
   if (counted.empty()) return 0;
-  return ops::squared_norm(sums.narrow(0, counted.begin - stretch.begin, counted.size()));
+  return ops::squared_norm(sums.narrow(0, counted.begin - span.begin, counted.size()));
 }
 
 void Chunk::keep_sums(bool last) {
   squared_norm_ = 0;
   if (kept_gradients_) kept_gradients_->take();
-  for (const Range& stretch : sum_stretches()) {
-    const at::Tensor sums = gradients_here_.narrow(0, stretch.begin, stretch.size());
-    StretchVisit visit(*gradients_, stretch,
+  for (const Range& span : sum_spans()) {
+    const at::Tensor sums = gradients_here_.narrow(0, span.begin, span.size());
+    TierTransfer visit(*gradients_, span,
                        tiers_.gradients == Tier::device ? Tier::device : Tier::host,
                        reduced_ ? Access::update : Access::write, Counted::no);
     const at::Tensor& kept = visit.tensor();
@@ -273,7 +273,7 @@ void Chunk::keep_sums(bool last) {
     } else {
       kept.copy_(sums);
     }
-    if (last) *squared_norm_ += counted_squares(stretch, kept);
+    if (last) *squared_norm_ += counted_squares(span, kept);
     visit.leave();
     if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
   }
@@ -281,14 +281,14 @@ void Chunk::keep_sums(bool last) {
 
 void Chunk::sum_over_ends() {
   if (ranks.ends.size() == 1) return;
-  if (gradients_go_away()) squared_norm_ = 0;
-  for (const Range& stretch : sum_stretches()) {
-    StretchVisit visit(*gradients_, stretch,
+  if (gradients_are_transient()) squared_norm_ = 0;
+  for (const Range& span : sum_spans()) {
+    TierTransfer visit(*gradients_, span,
                        tiers_.gradients == Tier::device ? Tier::device : Tier::host, Access::update,
                        Counted::yes);
     const at::Tensor sums = visit.tensor().contiguous();
     comm::all_reduce(sums, ranks.ends, comm::Reason::gradient);
-    if (gradients_go_away()) *squared_norm_ += counted_squares(stretch, sums);
+    if (gradients_are_transient()) *squared_norm_ += counted_squares(span, sums);
     visit.leave();
     if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
   }
@@ -301,12 +301,12 @@ void Chunk::forget_gradients() {
   for (SlotState& slot : slots) slot.written = slot.summed = false;
 }
 
-// Summed by stretches wherever they rest: the same bits at every tier.
+// Summed by spans wherever they rest: the same bits at every tier.
 double Chunk::squared_gradient_norm() const {
-  if (gradients_go_away()) return squared_norm_.value_or(0);
+  if (gradients_are_transient()) return squared_norm_.value_or(0);
   double sum = 0;
-  for (const Range& stretch : sum_stretches()) {
-    const Range counted = intersect(stretch, part);
+  for (const Range& span : sum_spans()) {
+    const Range counted = intersect(span, part);
     if (!counted.empty()) sum += ops::squared_norm(gradients_->memory(counted));
   }
   return sum;
@@ -330,9 +330,9 @@ void Chunk::begin_weight_gather() {
 void Chunk::finish_weight_gather() {
   if (!weights_on_device_) return;
   gather_.wait();
-  for (const Range& stretch : stretches_of({0, numel()}, 0)) {
-    StretchVisit visit(*weights_, stretch, Tier::host, Access::write, Counted::no);
-    visit.tensor().copy_(weights_here_.narrow(0, stretch.begin, stretch.size()));
+  for (const Range& span : spans_of({0, numel()}, 0)) {
+    TierTransfer visit(*weights_, span, Tier::host, Access::write, Counted::no);
+    visit.tensor().copy_(weights_here_.narrow(0, span.begin, span.size()));
     visit.leave();
     visit.finish();
   }

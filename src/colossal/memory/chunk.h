@@ -14,8 +14,8 @@
 #include "colossal/comm/group.h"
 #include "colossal/layout/partition.h"
 #include "colossal/memory/chunk_plan.h"
-#include "colossal/memory/lent_tensor.h"
 #include "colossal/memory/stored_tensor.h"
+#include "colossal/memory/transient_tensor.h"
 
 namespace colossal::memory {
 
@@ -26,13 +26,13 @@ struct ChunkOptions {
   int64_t chunk_bytes = int64_t{16} << 20;
   // Stages 2 and 3, with several micro-batches. false: gradients are reduced at each and summed in
   // the parts. true: they are summed whole and reduced at the last: less traffic, more memory.
-  bool accumulate_whole = false;
+  bool reduce_once_per_step = false;
   // Of weights that go away: how much is here at once, the chunk in use and those ahead of it; the
   // next other one in any case. Off NVMe half as much again is on its way.
   int64_t window_bytes = int64_t{48} << 20;
   // The model reads weights through handles, so that the next forward waits for each chunk as it
   // comes to it. A foreign module does not: update() returns when all weights are here.
-  bool handles_used = true;
+  bool uses_parameter_handles = true;
   Tiers tiers;
 };
 
@@ -90,8 +90,10 @@ class Chunk {
     return {plan.slots[slot].offset, plan.slots[slot].offset + plan.slots[slot].numel};
   }
   // Whether these are away between uses: sharded, or at rest off the device.
-  bool weights_go_away() const { return whole_weights_ != nullptr; }
-  bool gradients_go_away() const { return gradients_sharded_ || tiers_.gradients != Tier::device; }
+  bool weights_are_transient() const { return whole_weights_ != nullptr; }
+  bool gradients_are_transient() const {
+    return gradients_sharded_ || tiers_.gradients != Tier::device;
+  }
   const ChunkTiers& tiers() const { return tiers_; }
 
   // [numel]; with weights that go away there is memory behind it for a while only. Gradients, also
@@ -113,17 +115,17 @@ class Chunk {
   // After store() of this rank's part: what other ranks stored, where it is to be here.
   void gather_stored();
 
-  // Of weights that go away. fetch() begins, wait_for_weights() ends; let_go() is done as soon as
-  // no use keeps them. Off NVMe they come to the host by stretches: begin_load() begins the next
-  // one of those to come and returns its bytes; 0: no other. fetch() takes them, begins what was
-  // not, and calls `arrived` after each.
+  // Of weights that go away. fetch() begins, wait_for_weights() ends; release_weights() is done as
+  // soon as no use keeps them. Off NVMe they come to the host by spans: begin_load() begins the
+  // next one of those to come and returns its bytes; 0: no other. fetch() takes them, begins what
+  // was not, and calls `arrived` after each.
   int64_t begin_load();
   int64_t loading_bytes() const;  // begun, and not fetched
   void fetch(const std::function<void()>& arrived);
   void wait_for_weights() { gather_.wait(); }
-  // Space for them until let_go(), of no values.
+  // Space for them until release_weights(), of no values.
   void take_weights();
-  void let_go();
+  void release_weights();
   void begin_use() { ++uses_; }
   void end_use();
   bool wanted() const { return wanted_; }
@@ -167,23 +169,24 @@ class Chunk {
   void zero_missing_gradients();
   void count_kept_sums();
   void keep_sums(bool last);
-  // Of the sums of a stretch, the squares that this rank counts for the norm.
-  double counted_squares(const Range& stretch, const at::Tensor& sums) const;
-  std::vector<Range> sum_stretches() const;
+  // Of the sums of a span, the squares that this rank counts for the norm.
+  double counted_squares(const Range& span, const at::Tensor& sums) const;
+  std::vector<Range> sum_spans() const;
 
   ChunkMemory& memory_;
   ChunkTiers tiers_;
   bool state_sharded_, gradients_sharded_, weights_sharded_;
-  at::Tensor weights_here_, gradients_here_;   // [numel]
-  std::unique_ptr<LentTensor> whole_weights_;  // where they go away
-  std::unique_ptr<LentTensor> whole_gradients_;
-  std::unique_ptr<LentTensor> kept_gradients_;  // sums at rest on the device, of those that go away
+  at::Tensor weights_here_, gradients_here_;        // [numel]
+  std::unique_ptr<TransientTensor> whole_weights_;  // where they go away
+  std::unique_ptr<TransientTensor> whole_gradients_;
+  std::unique_ptr<TransientTensor>
+      kept_gradients_;  // sums at rest on the device, of those that go away
   std::unique_ptr<StoredTensor> weights_, own_master_, gradients_;
   std::unique_ptr<StoredTensor> weights_on_device_;  // whole_weights(), while they gather updates
   StoredTensor* master_ = nullptr;
   std::vector<std::unique_ptr<StoredTensor>> state_;
 
-  std::deque<StretchVisit> loads_;  // of the fetch that is to come, or goes on, in order
+  std::deque<TierTransfer> loads_;  // of the fetch that is to come, or goes on, in order
   int64_t load_begun_ = 0;          // elements of weights() whose load of it has begun
   comm::Work gather_;               // of weights
   int uses_ = 0;                    // that keep the whole weights here

@@ -23,7 +23,7 @@ nn::ParameterList frozen(nn::ParameterList parameters) {
 
 // Whole gradients under reduction, besides the one that is being filled.
 constexpr size_t kReductionsUnderWay = 1;
-// Stretches of state under update: read ahead, or written behind.
+// Spans of state under update: read ahead, or written behind.
 constexpr size_t kUpdatesUnderWay = 3;
 
 }  // namespace
@@ -196,7 +196,7 @@ void ChunkEngine::attach(int index) {
     parameter.residency = this;
   }
   storages_[chunk.whole_weights().storage().unsafeGetStorageImpl()] = index;
-  if (chunk.weights_go_away()) chunk.let_go();
+  if (chunk.weights_are_transient()) chunk.release_weights();
 }
 
 void ChunkEngine::before_use(nn::Parameter& parameter) {
@@ -211,8 +211,9 @@ bool ChunkEngine::is_weight(const at::Tensor& tensor) const {
   return tensor.has_storage() && storages_.contains(tensor.storage().unsafeGetStorageImpl());
 }
 
-bool ChunkEngine::may_be_let_go(const at::Tensor& tensor) const {
-  return weights_go_away() && is_weight(tensor) && chunks_[chunk_of(tensor)]->weights_go_away();
+bool ChunkEngine::is_transient(const at::Tensor& tensor) const {
+  return weights_are_transient() && is_weight(tensor) &&
+         chunks_[chunk_of(tensor)]->weights_are_transient();
 }
 
 void ChunkEngine::initialise(uint64_t seed, bool also_frozen) {
@@ -329,7 +330,7 @@ void ChunkEngine::expect_gradients(Chunk& chunk) {
 }
 
 bool ChunkEngine::reduces_now(const Chunk& chunk) const {
-  return last_pass_ || (chunk.reduces_each_micro_batch() && !options_.accumulate_whole);
+  return last_pass_ || (chunk.reduces_each_micro_batch() && !options_.reduce_once_per_step);
 }
 
 void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf) {
@@ -382,7 +383,7 @@ void ChunkEngine::launch(const Launch& next) {
   chunk.begin_reduction();
   if (launched_last_) launched_last_->continue_reduction();
   launched_last_ = &chunk;
-  if (!chunk.gradients_go_away()) return;
+  if (!chunk.gradients_are_transient()) return;
   reducing_.push_back(next);
   // After the last tied one, nothing is under way that the same chunks' other gradients could meet.
   const bool last_tied = next.tied && !(*launch_order_)[launched_].tied;
@@ -407,7 +408,7 @@ void ChunkEngine::finish_reduction() {
   launched_last_ = nullptr;
   while (!reducing_.empty()) finish_oldest_reduction();
   for (Chunk* chunk : trained_) {
-    if (!chunk->gradients_go_away()) chunk->finish_reduction(/*last=*/true);
+    if (!chunk->gradients_are_transient()) chunk->finish_reduction(/*last=*/true);
   }
   memory_.gradient_writes.finish();
   for (Chunk* chunk : trained_) chunk->sum_over_ends();
@@ -460,11 +461,11 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
   // In order of use: the first weights that the next forward needs are gathered first.
   for (auto& chunk : chunks_) {
     if (!chunk->plan.trainable) continue;
-    for (const Range& stretch : update_stretches(*chunk)) {
-      parts.push_back({chunk.get(), stretch, stretch.end == chunk->held.end});
+    for (const Range& span : update_spans(*chunk)) {
+      parts.push_back({chunk.get(), span, span.end == chunk->held.end});
     }
   }
-  std::deque<StretchUpdate> reading, writing;  // the oldest first
+  std::deque<TieredUpdate> reading, writing;  // the oldest first
   const auto finish_oldest_write = [&] {
     writing.front().finish();
     writing.pop_front();
@@ -494,7 +495,7 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
   }
   if (gathering) gathering->finish_weight_gather();
   while (!writing.empty()) finish_oldest_write();
-  if (!options_.handles_used) synchronize();
+  if (!options_.uses_parameter_handles) synchronize();
 }
 
 void ChunkEngine::synchronize() {
@@ -524,7 +525,7 @@ void ChunkEngine::set_update_counts(const std::vector<int64_t>& counts) {
 }
 
 void ChunkEngine::visit_written(const Chunk& chunk, size_t slot,
-                                const std::function<void(const OwnedPiece&)>& visit) const {
+                                const std::function<void(const OwnedShard&)>& visit) const {
   if (chunk.plan.placement.replica > 0) return;  // the first replica writes
   const Slot& place = chunk.plan.slots[slot];
   const Range here = intersect(chunk.range_of(slot), chunk.part);
@@ -538,23 +539,23 @@ void ChunkEngine::visit_written(const Chunk& chunk, size_t slot,
                                 });
 }
 
-at::Tensor OwnedPiece::master() const {
+at::Tensor OwnedShard::master() const {
   return chunk->plan.trainable ? chunk->master().read(in_chunk) : working();
 }
 
-at::Tensor OwnedPiece::gradient() const {
+at::Tensor OwnedShard::gradient() const {
   return chunk->plan.trainable ? chunk->gradients().read(in_chunk) : at::Tensor();
 }
 
-void ChunkEngine::for_each_written_piece(
-    const std::function<void(const OwnedPiece&)>& visit) const {
+void ChunkEngine::for_each_checkpoint_shard(
+    const std::function<void(const OwnedShard&)>& visit) const {
   for (const auto& chunk : chunks_) {
     for (size_t slot = 0; slot < chunk->slots.size(); ++slot) visit_written(*chunk, slot, visit);
   }
 }
 
-void ChunkEngine::for_each_written_piece(
-    const nn::Parameter& parameter, const std::function<void(const OwnedPiece&)>& visit) const {
+void ChunkEngine::for_each_checkpoint_shard(
+    const nn::Parameter& parameter, const std::function<void(const OwnedShard&)>& visit) const {
   if (!is_here(parameter)) return;
   const auto [chunk, slot, index] = places_.at(&parameter);
   visit_written(*chunk, slot, visit);
@@ -569,7 +570,7 @@ ChunkEngine::StateBytes ChunkEngine::state_bytes(Tier tier) const {
     add(bytes.parameters, chunk->weights());
     if (!chunk->plan.trainable) continue;
     // Where they do not go away they are whole.
-    if (chunk->gradients_go_away()) {
+    if (chunk->gradients_are_transient()) {
       add(bytes.gradients, chunk->gradients());
     } else if (tier == Tier::device) {
       bytes.gradients += static_cast<int64_t>(chunk->whole_gradients().nbytes());

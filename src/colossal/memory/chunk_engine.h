@@ -5,7 +5,7 @@
 //   stage 1   a rank holds masters and moments of its part of each chunk, and updates that part:
 //             gradients are reduce-scattered, updated weights all-gathered
 //   stage 2   gradients too are here in part: whole from the first of a chunk to its reduction, at
-//             each micro-batch (ChunkOptions::accumulate_whole: at the last)
+//             each micro-batch (ChunkOptions::reduce_once_per_step: at the last)
 //   stage 3   and weights: gathered ahead of their uses, forward and backward, see fetch_plan.h
 //
 // With Strategy::zero_group parts are of the ranks of such a group, which alone gather; gradients
@@ -32,7 +32,7 @@
 
 #include "colossal/memory/chunk.h"
 #include "colossal/memory/chunk_fetcher.h"
-#include "colossal/memory/stretch_update.h"
+#include "colossal/memory/tiered_update.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/parameter.h"
 #include "colossal/optim/optimizer.h"
@@ -42,7 +42,7 @@ namespace colossal::memory {
 // A run of one parameter's elements that this rank holds: what checkpoints write. Tensors
 // are one-dimensional and of equal length: views where they rest in memory, copies of what is on
 // NVMe.
-struct OwnedPiece {
+struct OwnedShard {
   const nn::Parameter* parameter = nullptr;
   Range elements;  // of the flattened global parameter
   const Chunk* chunk = nullptr;
@@ -124,12 +124,12 @@ class ChunkEngine : private nn::Residency {
   void begin_inference() { fetcher_->begin_inference(); }
 
   // Whether any weights are here for their uses only.
-  bool weights_go_away() const { return fetcher_->any_go_away(); }
+  bool weights_are_transient() const { return fetcher_->any_transient(); }
   // Most bytes of these that inference has on the device at once.
   int64_t fetched_peak_bytes() const { return fetcher_->inference_peak_bytes(); }
   // Whether a tensor is a weight, whole or a view; and its memory may be let go between uses.
   bool is_weight(const at::Tensor& tensor) const;
-  bool may_be_let_go(const at::Tensor& tensor) const;
+  bool is_transient(const at::Tensor& tensor) const;
   // Its memory is here until after_use(), or until the node of autograd that is running has ended.
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
@@ -171,9 +171,9 @@ class ChunkEngine : private nn::Residency {
 
   // Every run of elements that this rank alone writes to a checkpoint; over all ranks they cover
   // the model once.
-  void for_each_written_piece(const std::function<void(const OwnedPiece&)>& visit) const;
-  void for_each_written_piece(const nn::Parameter& parameter,
-                              const std::function<void(const OwnedPiece&)>& visit) const;
+  void for_each_checkpoint_shard(const std::function<void(const OwnedShard&)>& visit) const;
+  void for_each_checkpoint_shard(const nn::Parameter& parameter,
+                                 const std::function<void(const OwnedShard&)>& visit) const;
 
   struct StateBytes {
     int64_t parameters = 0;
@@ -219,7 +219,7 @@ class ChunkEngine : private nn::Residency {
   void finish_oldest_reduction();
   std::vector<ChunkTiers> tiers_of(const std::vector<ChunkPlan>& plans) const;
   void visit_written(const Chunk& chunk, size_t slot,
-                     const std::function<void(const OwnedPiece&)>& visit) const;
+                     const std::function<void(const OwnedShard&)>& visit) const;
 
   nn::ParameterList parameters_;
   const ParallelContext& context_;

@@ -17,16 +17,16 @@ ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks,
       ranks_(ranks),
       tensor_parts_(tensor_parts),
       window_bytes_(window_bytes) {
-  any_go_away_ = !chunks_that_go_away().empty();
+  any_transient_ = !transient_chunks().empty();
   any_on_nvme_ = std::ranges::any_of(
       chunks_, [](const Chunk* chunk) { return chunk->tiers().parameters == Tier::nvme; });
   for (const auto& [stage, order_of_stage] : order) plan(stage, order_of_stage);
 }
 
-std::vector<int> ChunkFetcher::chunks_that_go_away() const {
+std::vector<int> ChunkFetcher::transient_chunks() const {
   std::vector<int> found;
   for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i]->weights_go_away()) found.push_back(static_cast<int>(i));
+    if (chunks_[i]->weights_are_transient()) found.push_back(static_cast<int>(i));
   }
   return found;
 }
@@ -63,7 +63,7 @@ ChunkFetcher::StagePlans& ChunkFetcher::plans_of(int stage) {
   const auto found = stages_.find(stage);
   if (found != stages_.end()) return found->second;
   StagePlans& made = stages_[stage];
-  made.training = made.forward = made.backward = plan_all_at_once(chunks_that_go_away());
+  made.training = made.forward = made.backward = plan_all_at_once(transient_chunks());
   return made;
 }
 
@@ -82,15 +82,15 @@ void ChunkFetcher::begin(int stage, Pass pass, const FetchPlan& plan) {
 }
 
 void ChunkFetcher::begin_training(int stage) {
-  if (any_go_away_) begin(stage, Pass::training, plans_of(stage).training);
+  if (any_transient_) begin(stage, Pass::training, plans_of(stage).training);
 }
 
 void ChunkFetcher::begin_forward(int stage) {
-  if (any_go_away_) begin(stage, Pass::forward, plans_of(stage).forward);
+  if (any_transient_) begin(stage, Pass::forward, plans_of(stage).forward);
 }
 
 void ChunkFetcher::begin_backward(int stage) {
-  if (!any_go_away_) return;
+  if (!any_transient_) return;
   if (!running_) return begin(stage, Pass::backward, plans_of(stage).backward);
   COLOSSAL_CHECK(pass_ == Pass::training && stage == stage_,
                  "stage {} goes backward after a forward pass of stage {}", stage, stage_);
@@ -100,11 +100,11 @@ void ChunkFetcher::begin_backward(int stage) {
 }
 
 void ChunkFetcher::begin_evaluation(int stage) {
-  if (any_go_away_) begin(stage, Pass::evaluation, plans_of(stage).forward);
+  if (any_transient_) begin(stage, Pass::evaluation, plans_of(stage).forward);
 }
 
 void ChunkFetcher::begin_inference() {
-  if (!any_go_away_) return;
+  if (!any_transient_) return;
   COLOSSAL_CHECK(plans_of(0).order_known, "inference over {} chunks in an unknown order",
                  chunks_.size());
   begin(0, Pass::inference, inference_);
@@ -114,7 +114,7 @@ void ChunkFetcher::end() {
   if (!running_) return;
   end_node_uses();
   while (entered_ < running_->steps.size()) enter_next_step();
-  for (int chunk : running_->release_at_end) chunks_[chunk]->let_go();
+  for (int chunk : running_->release_at_end) chunks_[chunk]->release_weights();
   running_ = nullptr;
   if (in_backward_ && !std::exchange(plans_of(stage_).order_asked, true)) agree(stage_);
 }
@@ -123,7 +123,7 @@ void ChunkFetcher::enter_next_step() {
   const at::NoGradGuard no_grad;
   const size_t number = entered_++;
   const FetchStep& step = *running_->step(number);
-  for (int chunk : step.release) chunks_[chunk]->let_go();
+  for (int chunk : step.release) chunks_[chunk]->release_weights();
   load_ahead(number, 0);
   for (size_t i = 0; i < step.fetch.size(); ++i) {
     chunks_[step.fetch[i]]->fetch([&] { load_ahead(number, i); });
@@ -155,7 +155,7 @@ void ChunkFetcher::load_ahead(size_t number, size_t fetch) {
 
 void ChunkFetcher::before_use(int index) {
   Chunk& chunk = *chunks_[index];
-  if (chunk.weights_go_away()) {
+  if (chunk.weights_are_transient()) {
     COLOSSAL_CHECK(running_, "weights of chunk {} are used outside of a micro-batch", index);
     advance_to(index);
     OrderOfUse& recorded = recorded_[stage_];

@@ -43,7 +43,7 @@ class ChunkFetcher {
   void use_in_node(int chunk);
 
   // Whether there is anything to fetch.
-  bool any_go_away() const { return any_go_away_; }
+  bool any_transient() const { return any_transient_; }
   // Most that is whole at once for its uses, of what inference fetches.
   int64_t inference_peak_bytes() const;
   // Of the passes that ran last, by stage.
@@ -66,14 +66,14 @@ class ChunkFetcher {
   StagePlans& plans_of(int stage);
   void agree(int stage);
   void plan(int stage, const OrderOfUse& order);
-  std::vector<int> chunks_that_go_away() const;
+  std::vector<int> transient_chunks() const;
   std::vector<int64_t> chunk_bytes() const;
 
   std::vector<Chunk*> chunks_;
   const comm::Group& ranks_;
   int tensor_parts_;
   int64_t window_bytes_;
-  bool any_go_away_ = false, any_on_nvme_ = false;
+  bool any_transient_ = false, any_on_nvme_ = false;
   std::map<int, StagePlans> stages_;
   FetchPlan inference_;
 

@@ -31,7 +31,7 @@ class Uses {
 
  private:
   void add(const at::Tensor& tensor) {
-    if (!tensor.defined() || !chunks_.may_be_let_go(tensor)) return;
+    if (!tensor.defined() || !chunks_.is_transient(tensor)) return;
     chunks_.before_use(tensor);
     used_.push_back(tensor);
   }

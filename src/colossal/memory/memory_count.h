@@ -32,7 +32,7 @@ class MemoryCount final : private comm::CallListener {
   comm::CallListener* next_;
   MemoryLedger ledger_;
   MemoryScope counting_;
-  KeptTensorWatch watching_;
+  SavedTensorObserver watching_;
 };
 
 }  // namespace colossal::memory

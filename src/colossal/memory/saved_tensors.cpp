@@ -11,7 +11,7 @@ namespace {
 using torch::autograd::SavedVariableHooks;
 
 thread_local SavedTensorPolicy* policy_of_thread = nullptr;
-thread_local const KeptTensorWatch::See* watch_of_thread = nullptr;
+thread_local const SavedTensorObserver::See* watch_of_thread = nullptr;
 
 class Kept final : public SavedTensor {
  public:
@@ -58,11 +58,11 @@ void install_engine() {
 }  // namespace
 
 std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor) {
-  note_kept(tensor);
+  note_saved_tensor(tensor);
   return std::make_unique<Kept>(tensor);
 }
 
-void note_kept(const at::Tensor& tensor) {
+void note_saved_tensor(const at::Tensor& tensor) {
   if (watch_of_thread) (*watch_of_thread)(tensor);
 }
 
@@ -75,12 +75,12 @@ SavedTensorScope::~SavedTensorScope() {
   policy_of_thread = before_;
 }
 
-KeptTensorWatch::KeptTensorWatch(See see)
+SavedTensorObserver::SavedTensorObserver(See see)
     : see_(std::move(see)), before_(std::exchange(watch_of_thread, &see_)) {
   install_engine();
 }
 
-KeptTensorWatch::~KeptTensorWatch() {
+SavedTensorObserver::~SavedTensorObserver() {
   watch_of_thread = before_;
 }
 

@@ -59,13 +59,13 @@ class SavedTensorScope {
 
 // While one lives, `see` is called with each tensor that this thread keeps for the backward pass,
 // after the policy if there is one; of nested ones only the innermost is called.
-class KeptTensorWatch {
+class SavedTensorObserver {
  public:
   using See = std::function<void(const at::Tensor&)>;
-  explicit KeptTensorWatch(See see);
-  ~KeptTensorWatch();
-  KeptTensorWatch(const KeptTensorWatch&) = delete;
-  KeptTensorWatch& operator=(const KeptTensorWatch&) = delete;
+  explicit SavedTensorObserver(See see);
+  ~SavedTensorObserver();
+  SavedTensorObserver(const SavedTensorObserver&) = delete;
+  SavedTensorObserver& operator=(const SavedTensorObserver&) = delete;
 
  private:
   See see_;
@@ -73,6 +73,6 @@ class KeptTensorWatch {
 };
 
 // Tells the watch of a tensor that is kept otherwise than by keep().
-void note_kept(const at::Tensor& tensor);
+void note_saved_tensor(const at::Tensor& tensor);
 
 }  // namespace colossal::memory

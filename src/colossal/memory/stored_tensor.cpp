@@ -31,7 +31,7 @@ StoredTensor::StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryK
       break;
     case Tier::nvme:
       offset_ = pools.reserve_swap(bytes());
-      written_.resize(static_cast<size_t>((covers.size() + kStretch - 1) / kStretch));
+      written_.resize(static_cast<size_t>((covers.size() + kSpan - 1) / kSpan));
       break;
   }
   if (tier != Tier::device) pools.count_at_rest(tier, kind, bytes());
@@ -59,15 +59,15 @@ at::Tensor StoredTensor::memory(Range range) const {
   return memory_.narrow(0, range.begin - covers_.begin, range.size());
 }
 
-Range StoredTensor::stretch_of(int64_t element) const {
-  const int64_t begin = covers_.begin + (element - covers_.begin) / kStretch * kStretch;
-  return {begin, std::min(begin + kStretch, covers_.end)};
+Range StoredTensor::span_of(int64_t element) const {
+  const int64_t begin = covers_.begin + (element - covers_.begin) / kSpan * kSpan;
+  return {begin, std::min(begin + kSpan, covers_.end)};
 }
 
-std::vector<Range> stretches_of(Range range, int64_t origin) {
+std::vector<Range> spans_of(Range range, int64_t origin) {
   std::vector<Range> pieces;
   while (!range.empty()) {
-    const int64_t end = origin + ((range.begin - origin) / kStretch + 1) * kStretch;
+    const int64_t end = origin + ((range.begin - origin) / kSpan + 1) * kSpan;
     pieces.push_back({range.begin, std::min(end, range.end)});
     range.begin = pieces.back().end;
   }
@@ -79,12 +79,12 @@ at::Tensor StoredTensor::read(Range range) const {
   auto& self = const_cast<StoredTensor&>(*this);  // reading changes nothing
   const at::Tensor all =
       at::empty({range.size()}, at::TensorOptions().dtype(type_).device(pools_.device()));
-  for (const Range& piece : stretches_of(range, covers_.begin)) {
-    const Range stretch = stretch_of(piece.begin);
-    StretchVisit visit(self, stretch, Tier::host, StretchVisit::Access::read,
-                       StretchVisit::Counted::no);
+  for (const Range& piece : spans_of(range, covers_.begin)) {
+    const Range span = span_of(piece.begin);
+    TierTransfer visit(self, span, Tier::host, TierTransfer::Access::read,
+                       TierTransfer::Counted::no);
     all.narrow(0, piece.begin - range.begin, piece.size())
-        .copy_(visit.tensor().narrow(0, piece.begin - stretch.begin, piece.size()));
+        .copy_(visit.tensor().narrow(0, piece.begin - span.begin, piece.size()));
   }
   return all;
 }
@@ -95,19 +95,19 @@ void StoredTensor::write(int64_t begin, const at::Tensor& values) {
     memory(range).copy_(values);
     return;
   }
-  for (const Range& piece : stretches_of(range, covers_.begin)) {
-    const Range stretch = stretch_of(piece.begin);
-    StretchVisit visit(*this, stretch, Tier::host, StretchVisit::Access::update,
-                       StretchVisit::Counted::no);
+  for (const Range& piece : spans_of(range, covers_.begin)) {
+    const Range span = span_of(piece.begin);
+    TierTransfer visit(*this, span, Tier::host, TierTransfer::Access::update,
+                       TierTransfer::Counted::no);
     visit.tensor()
-        .narrow(0, piece.begin - stretch.begin, piece.size())
+        .narrow(0, piece.begin - span.begin, piece.size())
         .copy_(values.narrow(0, piece.begin - begin, piece.size()));
     visit.leave();
     visit.finish();
   }
 }
 
-StretchVisit::StretchVisit(StoredTensor& tensor, Range range, Tier place, Access access,
+TierTransfer::TierTransfer(StoredTensor& tensor, Range range, Tier place, Access access,
                            Counted counted)
     : tensor_(&tensor), range_(range), place_(place), access_(access), counted_(counted) {
   const at::NoGradGuard no_grad;
@@ -129,7 +129,7 @@ StretchVisit::StretchVisit(StoredTensor& tensor, Range range, Tier place, Access
   if (access != Access::write) bring();
 }
 
-StretchVisit::~StretchVisit() {
+TierTransfer::~TierTransfer() {
   try {
     finish();
   } catch (const Error&) {
@@ -138,7 +138,7 @@ StretchVisit::~StretchVisit() {
   }
 }
 
-void StretchVisit::count(bool to) const {
+void TierTransfer::count(bool to) const {
   if (counted_ == Counted::no) return;
   TierPools& pools = tensor_->pools_;
   const int64_t bytes = range_.size() * tensor_->element_bytes();
@@ -151,14 +151,14 @@ void StretchVisit::count(bool to) const {
   }
 }
 
-void StretchVisit::for_each_stretch(
+void TierTransfer::for_each_span(
     const std::function<void(size_t index, int64_t offset, std::span<std::byte> bytes)>& visit)
     const {
   auto* const memory = static_cast<std::byte*>(staging_.mutable_data_ptr());
-  for (const Range& piece : stretches_of(range_, tensor_->covers_.begin)) {
-    COLOSSAL_CHECK(piece == tensor_->stretch_of(piece.begin),
-                   "elements {} to {} are no whole stretch", piece.begin, piece.end);
-    const auto index = static_cast<size_t>((piece.begin - tensor_->covers_.begin) / kStretch);
+  for (const Range& piece : spans_of(range_, tensor_->covers_.begin)) {
+    COLOSSAL_CHECK(piece == tensor_->span_of(piece.begin), "elements {} to {} are no whole span",
+                   piece.begin, piece.end);
+    const auto index = static_cast<size_t>((piece.begin - tensor_->covers_.begin) / kSpan);
     const int64_t bytes = piece.size() * tensor_->element_bytes();
     visit(index, tensor_->file_offset(piece.begin),
           {memory + (piece.begin - range_.begin) * tensor_->element_bytes(),
@@ -166,7 +166,7 @@ void StretchVisit::for_each_stretch(
   }
 }
 
-void StretchVisit::bring() {
+void TierTransfer::bring() {
   count(/*to=*/false);
   if (tensor_->tier_ != Tier::nvme) {
     here_.copy_(tensor_->memory(range_));
@@ -174,7 +174,7 @@ void StretchVisit::bring() {
   }
   arrived_ = false;
   if (here_.is_meta()) return;
-  for_each_stretch([&](size_t index, int64_t offset, std::span<std::byte> bytes) {
+  for_each_span([&](size_t index, int64_t offset, std::span<std::byte> bytes) {
     if (tensor_->written_[index]) {
       transfers_.push_back(tensor_->pools_.swap().read(offset, bytes));
     } else {
@@ -183,7 +183,7 @@ void StretchVisit::bring() {
   });
 }
 
-const at::Tensor& StretchVisit::tensor() {
+const at::Tensor& TierTransfer::tensor() {
   if (!std::exchange(arrived_, true)) {
     finish();
     const at::NoGradGuard no_grad;
@@ -192,7 +192,7 @@ const at::Tensor& StretchVisit::tensor() {
   return here_;
 }
 
-void StretchVisit::leave() {
+void TierTransfer::leave() {
   const at::NoGradGuard no_grad;
   if (access_ == Access::read || tensor_->tier_ == place_) return;
   count(/*to=*/true);
@@ -202,13 +202,13 @@ void StretchVisit::leave() {
   }
   if (here_.is_meta()) return;
   if (place_ == Tier::device) staging_.copy_(here_);
-  for_each_stretch([&](size_t index, int64_t offset, std::span<std::byte> bytes) {
+  for_each_span([&](size_t index, int64_t offset, std::span<std::byte> bytes) {
     transfers_.push_back(tensor_->pools_.swap().write(offset, bytes));
     tensor_->written_[index] = true;
   });
 }
 
-void StretchVisit::finish() {
+void TierTransfer::finish() {
   // Each transfer is waited for, also after one has failed: the memory is about to go.
   std::string failure;
   for (const io::SwapFile::Transfer& transfer : std::exchange(transfers_, {})) {
@@ -222,17 +222,17 @@ void StretchVisit::finish() {
   throw IoError(fmt::format("nvme tier, {}: {}", memory_kind_name(tensor_->kind_), failure));
 }
 
-void WritesUnderWay::add(StretchVisit write) {
+void WritesUnderWay::add(TierTransfer write) {
   writes_.push_back(std::move(write));
   while (writes_.size() > kWritesUnderWay) {
-    StretchVisit oldest = std::move(writes_.front());
+    TierTransfer oldest = std::move(writes_.front());
     writes_.pop_front();
     oldest.finish();
   }
 }
 
 void WritesUnderWay::finish() {
-  for (StretchVisit& write : std::exchange(writes_, {})) write.finish();
+  for (TierTransfer& write : std::exchange(writes_, {})) write.finish();
 }
 
 }  // namespace colossal::memory

@@ -1,4 +1,4 @@
-// A flat tensor that rests in a tier, and stretches of it where they are worked on.
+// A flat tensor that rests in a tier, and spans of it where they are worked on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,9 +14,9 @@
 
 namespace colossal::memory {
 
-// Elements that travel together: stretches begin at multiples of it from where a tensor begins, and
+// Elements that travel together: spans begin at multiples of it from where a tensor begins, and
 // are that long but for the last. 4 MiB of fp32.
-inline constexpr int64_t kStretch = int64_t{1} << 20;
+inline constexpr int64_t kSpan = int64_t{1} << 20;
 
 // Elements are counted as the owner does (a chunk's): a tensor covers a range of them.
 class StoredTensor {
@@ -47,11 +47,11 @@ class StoredTensor {
   void write(int64_t begin, const at::Tensor& values);
 
  private:
-  friend class StretchVisit;
+  friend class TierTransfer;
   int64_t file_offset(int64_t element) const {
     return offset_ + (element - covers_.begin) * element_bytes();
   }
-  Range stretch_of(int64_t element) const;
+  Range span_of(int64_t element) const;
 
   Tier tier_;
   Range covers_;
@@ -60,15 +60,15 @@ class StoredTensor {
   TierPools& pools_;
   at::Tensor memory_;  // [covers]; undefined on NVMe
   int64_t offset_ = 0;
-  std::vector<bool> written_;  // stretches of NVMe
+  std::vector<bool> written_;  // spans of NVMe
 };
 
-// `range` in pieces that lie in one stretch of a tensor that begins at `origin`.
-std::vector<Range> stretches_of(Range range, int64_t origin);
+// `range` in pieces that lie in one span of a tensor that begins at `origin`.
+std::vector<Range> spans_of(Range range, int64_t origin);
 
 // Elements `range` of a tensor at `place`, which is the device or the host: a view where they rest
-// there, a copy elsewhere. On NVMe `range` is one or more whole stretches.
-class StretchVisit {
+// there, a copy elsewhere. On NVMe `range` is one or more whole spans.
+class TierTransfer {
  public:
   // write: contents are arbitrary at first.
   enum class Access { read, write, update };
@@ -76,11 +76,11 @@ class StretchVisit {
   // caller.
   enum class Counted { yes, no };
   // Begins to bring them.
-  StretchVisit(StoredTensor& tensor, Range range, Tier place, Access access, Counted counted);
-  ~StretchVisit();
-  StretchVisit(StretchVisit&&) = default;
-  StretchVisit(const StretchVisit&) = delete;
-  StretchVisit& operator=(const StretchVisit&) = delete;
+  TierTransfer(StoredTensor& tensor, Range range, Tier place, Access access, Counted counted);
+  ~TierTransfer();
+  TierTransfer(TierTransfer&&) = default;
+  TierTransfer(const TierTransfer&) = delete;
+  TierTransfer& operator=(const TierTransfer&) = delete;
 
   Range range() const { return range_; }
   // [range], once it is here. Throws IoError where the disk fails or gives other bytes than were
@@ -94,8 +94,8 @@ class StretchVisit {
  private:
   void bring();
   void count(bool to) const;
-  void for_each_stretch(const std::function<void(size_t index, int64_t offset,
-                                                 std::span<std::byte> bytes)>& visit) const;
+  void for_each_span(const std::function<void(size_t index, int64_t offset,
+                                              std::span<std::byte> bytes)>& visit) const;
 
   StoredTensor* tensor_;
   Range range_;
@@ -108,16 +108,16 @@ class StretchVisit {
   std::vector<io::SwapFile::Transfer> transfers_;
 };
 
-// Stretches on their way to NVMe that nobody waits for yet. Only the last few are: what is written
+// Spans on their way to NVMe that nobody waits for yet. Only the last few are: what is written
 // stays in memory until it has been waited for.
 class WritesUnderWay {
  public:
   // After leave(). Throws IoError where an earlier one failed, as finish() does.
-  void add(StretchVisit write);
+  void add(TierTransfer write);
   void finish();
 
  private:
-  std::deque<StretchVisit> writes_;
+  std::deque<TierTransfer> writes_;
 };
 
 }  // namespace colossal::memory

@@ -9,7 +9,7 @@
 
 namespace colossal::nn {
 
-AttentionHeads::AttentionHeads(const AttentionOptions& options, const HeadShare& here)
+AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads& here)
     : head_size_(options.head_size),
       queries_(here.queries.size()),
       keys_(here.keys.size()),

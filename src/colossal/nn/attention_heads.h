@@ -13,7 +13,7 @@ namespace colossal::nn {
 
 class AttentionHeads {
  public:
-  AttentionHeads(const AttentionOptions& options, const HeadShare& here);
+  AttentionHeads(const AttentionOptions& options, const LocalHeads& here);
 
   // [.., (queries + 2 keys) * head_size] -> [batch, sequence, queries + 2 keys, head_size], queries
   // and keys turned by their positions where the model does so.

@@ -99,7 +99,7 @@ struct AttentionOptions {
 };
 
 // Those of a model's heads that are here.
-struct HeadShare {
+struct LocalHeads {
   Range queries;
   Range keys;  // and values
 };

@@ -9,7 +9,7 @@
 namespace colossal::nn {
 
 std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
-                                                const HeadShare& here,
+                                                const LocalHeads& here,
                                                 const AttentionParameters& parameters) {
   return std::make_unique<DenseAttention>(std::move(stream), options, here, parameters);
 }
@@ -244,7 +244,7 @@ std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,
 
 std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& name,
                                                             const AttentionOptions& options,
-                                                            const HeadShare& here) {
+                                                            const LocalHeads& here) {
   std::unique_ptr<Norm> norm;
   if (options.query_key_norm.kind != QueryKeyNormOptions::Kind::none) {
     norm = query_key_norm(options, here);
@@ -261,14 +261,14 @@ std::unique_ptr<CrossAttention> DenseBuilder::cross_attention(const std::string&
 }
 
 std::unique_ptr<CrossAttention> DenseBuilder::cross_attention_of_heads(
-    const std::string& name, const AttentionOptions& options, const HeadShare& here) {
+    const std::string& name, const AttentionOptions& options, const LocalHeads& here) {
   return std::make_unique<DenseCrossAttention>(full_name(name), options, here,
                                                attention_parameters(name, options, here));
 }
 
 AttentionParameters DenseBuilder::attention_parameters(const std::string& name,
                                                        const AttentionOptions& options,
-                                                       const HeadShare& here) {
+                                                       const LocalHeads& here) {
   AttentionParameters parameters;
   if (!options.sinks) return parameters;
   Placement placement = of_heads(HeadKind::query);
@@ -279,7 +279,7 @@ AttentionParameters DenseBuilder::attention_parameters(const std::string& name,
 }
 
 std::unique_ptr<Norm> DenseBuilder::query_key_norm(const AttentionOptions& options,
-                                                   const HeadShare& here) {
+                                                   const LocalHeads& here) {
   NormParts queries = head_norm_parts(HeadKind::query, options, here);
   NormParts keys = head_norm_parts(HeadKind::key, options, here);
   const HeadCounts counts{here.queries.size(), here.keys.size(), options.head_size};
@@ -292,7 +292,7 @@ std::unique_ptr<Norm> DenseBuilder::query_key_norm(const AttentionOptions& optio
 }
 
 NormParts DenseBuilder::head_norm_parts(HeadKind kind, const AttentionOptions& options,
-                                        const HeadShare& here) {
+                                        const LocalHeads& here) {
   const QueryKeyNormOptions& norm = options.query_key_norm;
   const bool of_queries = kind == HeadKind::query;
   const bool over_all = norm.over == QueryKeyNormOptions::Over::all_heads;

@@ -18,10 +18,10 @@ namespace colossal::nn {
 
 // Attention over those of the model's heads that are here; stream: of its dropout.
 using MakeAttention = std::function<std::unique_ptr<Attention>(
-    std::string stream, const AttentionOptions& options, const HeadShare& here,
+    std::string stream, const AttentionOptions& options, const LocalHeads& here,
     const AttentionParameters& parameters)>;
 std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
-                                                const HeadShare& here,
+                                                const LocalHeads& here,
                                                 const AttentionParameters& parameters);
 
 // What one of several products of an input would be alone.
@@ -92,10 +92,10 @@ class DenseBuilder : public Builder {
 
   std::unique_ptr<CrossAttention> cross_attention_of_heads(const std::string& name,
                                                            const AttentionOptions& options,
-                                                           const HeadShare& here);
+                                                           const LocalHeads& here);
   std::unique_ptr<Attention> attention_of_heads(const std::string& name,
                                                 const AttentionOptions& options,
-                                                const HeadShare& here);
+                                                const LocalHeads& here);
   std::string full_name(const std::string& name) const;
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
@@ -135,11 +135,11 @@ class DenseBuilder : public Builder {
   VocabularyHeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
                                  TokenTable table);
   std::unique_ptr<Norm> norm(const std::string& name, const NormOptions& options, bool centered);
-  std::unique_ptr<Norm> query_key_norm(const AttentionOptions& options, const HeadShare& here);
+  std::unique_ptr<Norm> query_key_norm(const AttentionOptions& options, const LocalHeads& here);
   // The norm's parameters for heads of queries or of keys.
-  NormParts head_norm_parts(HeadKind kind, const AttentionOptions& options, const HeadShare& here);
+  NormParts head_norm_parts(HeadKind kind, const AttentionOptions& options, const LocalHeads& here);
   AttentionParameters attention_parameters(const std::string& name, const AttentionOptions& options,
-                                           const HeadShare& here);
+                                           const LocalHeads& here);
 
   MakeAttention make_attention_;
   std::optional<AdapterOptions> adapters_;  // none: all is trained

@@ -84,7 +84,7 @@ at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context
 }
 
 DenseAttention::DenseAttention(std::string stream, const AttentionOptions& options,
-                               const HeadShare& here, const AttentionParameters& parameters)
+                               const LocalHeads& here, const AttentionParameters& parameters)
     : layer_(options.layer),
       heads_(options, here),
       head_options_(std::move(stream), options, here, parameters) {}
@@ -115,7 +115,7 @@ at::Tensor DenseAttention::attend(const at::Tensor& queries, const at::Tensor& k
 }
 
 DenseCrossAttention::DenseCrossAttention(std::string stream, const AttentionOptions& options,
-                                         const HeadShare& here,
+                                         const LocalHeads& here,
                                          const AttentionParameters& parameters)
     : heads_(options, here), head_options_(std::move(stream), options, here, parameters) {
   COLOSSAL_CHECK(

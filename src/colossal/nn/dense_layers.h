@@ -107,7 +107,7 @@ class DenseDropout : public Dropout {
 class DenseAttention : public Attention {
  public:
   // See HeadOptions.
-  DenseAttention(std::string stream, const AttentionOptions& options, const HeadShare& here,
+  DenseAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                  const AttentionParameters& parameters);
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
@@ -126,7 +126,7 @@ class DenseAttention : public Attention {
 
 class DenseCrossAttention : public CrossAttention {
  public:
-  DenseCrossAttention(std::string stream, const AttentionOptions& options, const HeadShare& here,
+  DenseCrossAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                       const AttentionParameters& parameters);
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                      const StepContext& context) override;

@@ -2,8 +2,8 @@
 
 namespace colossal::nn {
 
-HeadOptions::HeadOptions(std::string stream, const AttentionOptions& options, const HeadShare& here,
-                         const AttentionParameters& parameters)
+HeadOptions::HeadOptions(std::string stream, const AttentionOptions& options,
+                         const LocalHeads& here, const AttentionParameters& parameters)
     : stream_(std::move(stream)), options_(options), here_(here), sinks_(parameters.sinks) {
   if (options.alibi == 0) return;
   const std::vector<double> of_all = ops::alibi_slopes(options.heads);

@@ -13,7 +13,7 @@ namespace colossal::nn {
 class HeadOptions {
  public:
   // stream: of the layer's dropout. parameters: of all heads of a rank, `here` being some of them.
-  HeadOptions(std::string stream, const AttentionOptions& options, const HeadShare& here,
+  HeadOptions(std::string stream, const AttentionOptions& options, const LocalHeads& here,
               const AttentionParameters& parameters);
 
   // For a step, but for documents. It reads what this and the context hold.
@@ -26,7 +26,7 @@ class HeadOptions {
 
   std::string stream_;
   AttentionOptions options_;
-  HeadShare here_;
+  LocalHeads here_;
   ParameterHandle sinks_;             // empty: none
   std::vector<double> alibi_slopes_;  // of the query heads here; empty: no ALiBi
 };

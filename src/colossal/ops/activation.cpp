@@ -18,9 +18,9 @@
 #include <map>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/cheap_result.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/recomputable_result.h"
 
 namespace colossal::ops {
 namespace {
@@ -246,7 +246,7 @@ struct OfOneTensor : torch::autograd::Function<OfOneTensor<name, backward_name>>
     context->saved_data["kind"] = kind;
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y = op.call(x, kind);
-    tell_cheap_result(
+    announce_recomputable_result(
         y, {x}, [kind](const std::vector<at::Tensor>& inputs) { return op.call(inputs[0], kind); });
     return y;
   }

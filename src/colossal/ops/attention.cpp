@@ -13,7 +13,7 @@
 #include <tuple>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
@@ -237,10 +237,10 @@ TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("attention_part_backward", part_backward_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("attention", any_device::attention);
-  m.impl("attention_backward", any_device::attention_backward);
-  m.impl("attention_part", any_device::attention_part);
-  m.impl("attention_part_backward", any_device::attention_part_backward);
+  m.impl("attention", aten_fallback::attention);
+  m.impl("attention_backward", aten_fallback::attention_backward);
+  m.impl("attention_part", aten_fallback::attention_part);
+  m.impl("attention_part_backward", aten_fallback::attention_part_backward);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("attention", attention_meta);

@@ -6,7 +6,7 @@
 #include <torch/library.h>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 
@@ -61,7 +61,7 @@ TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("dropout", masked_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("dropout", any_device::dropout);
+  m.impl("dropout", aten_fallback::dropout);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("dropout", masked_meta);

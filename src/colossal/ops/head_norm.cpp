@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/any_device_norm.h"
+#include "colossal/ops/aten_fallback_norm.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/norm_rows.h"
@@ -19,8 +19,8 @@
 namespace colossal::ops {
 namespace {
 
-using any_device::OptionalTensor;
-using any_device::ThreeTensors;
+using aten_fallback::OptionalTensor;
+using aten_fallback::ThreeTensors;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -153,8 +153,8 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("head_norm_backward", head_norm_backward);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("head_norm", any_device::head_norm);
-  m.impl("head_norm_backward", any_device::head_norm_backward);
+  m.impl("head_norm", aten_fallback::head_norm);
+  m.impl("head_norm_backward", aten_fallback::head_norm_backward);
 }
 
 // bias: may be undefined, which autograd takes as an optional only.

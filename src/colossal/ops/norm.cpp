@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/cheap_result.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/recomputable_result.h"
 
 namespace colossal::ops {
 namespace {
@@ -44,10 +44,11 @@ struct Norm : torch::autograd::Function<Norm> {
     context->saved_data["bias"] = bias.defined();
     context->saved_data["unit_offset"] = unit_offset;
     context->set_materialize_grads(false);
-    tell_cheap_result(y, {input, weight, bias}, [=](const std::vector<at::Tensor>& inputs) {
-      return std::get<1>(
-          op.call(inputs[0], {}, inputs[1], inputs[2], unit_offset, centered, epsilon));
-    });
+    announce_recomputable_result(
+        y, {input, weight, bias}, [=](const std::vector<at::Tensor>& inputs) {
+          return std::get<1>(
+              op.call(inputs[0], {}, inputs[1], inputs[2], unit_offset, centered, epsilon));
+        });
     return branch.defined() ? variable_list{added, y} : variable_list{y};
   }
 

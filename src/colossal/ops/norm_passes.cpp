@@ -8,7 +8,7 @@
 #include <optional>
 #include <tuple>
 
-#include "colossal/ops/any_device_norm.h"
+#include "colossal/ops/aten_fallback_norm.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/norm_rows.h"
@@ -16,10 +16,10 @@
 namespace colossal::ops {
 namespace {
 
-using any_device::FourTensors;
-using any_device::OptionalTensor;
-using any_device::ThreeTensors;
-using any_device::TwoTensors;
+using aten_fallback::FourTensors;
+using aten_fallback::OptionalTensor;
+using aten_fallback::ThreeTensors;
+using aten_fallback::TwoTensors;
 
 int64_t num_rows(const at::Tensor& x) {
   return c10::multiply_integers(x.sizes().slice(0, x.dim() - 1));
@@ -290,12 +290,12 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   implement_norms(m);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("norm", any_device::norm);
-  m.impl("norm_backward", any_device::norm_backward);
-  m.impl("norm_sums", any_device::norm_sums);
-  m.impl("normalize", any_device::normalize);
-  m.impl("norm_gradient_sums", any_device::norm_gradient_sums);
-  m.impl("norm_input_gradient", any_device::norm_input_gradient);
+  m.impl("norm", aten_fallback::norm);
+  m.impl("norm_backward", aten_fallback::norm_backward);
+  m.impl("norm_sums", aten_fallback::norm_sums);
+  m.impl("normalize", aten_fallback::normalize);
+  m.impl("norm_gradient_sums", aten_fallback::norm_gradient_sums);
+  m.impl("norm_input_gradient", aten_fallback::norm_input_gradient);
 }
 
 }  // namespace

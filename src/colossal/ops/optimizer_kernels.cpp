@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 
@@ -145,11 +145,11 @@ TORCH_LIBRARY_IMPL(colossal, CPU, m) {
 }
 
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("adamw_", any_device::adamw);
-  m.impl("accumulate_", any_device::accumulate);
-  m.impl("convert_copy_", any_device::convert_copy);
-  m.impl("squared_norm", any_device::squared_norm);
-  m.impl("all_finite", any_device::all_finite);
+  m.impl("adamw_", aten_fallback::adamw);
+  m.impl("accumulate_", aten_fallback::accumulate);
+  m.impl("convert_copy_", aten_fallback::convert_copy);
+  m.impl("squared_norm", aten_fallback::squared_norm);
+  m.impl("all_finite", aten_fallback::all_finite);
 }
 
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/kernels/paged_attention.h"
@@ -124,7 +124,7 @@ TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("paged_attention", paged_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("paged_attention", any_device::paged_attention);
+  m.impl("paged_attention", aten_fallback::paged_attention);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("paged_attention", paged_meta);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 
@@ -32,7 +32,7 @@ TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("fill_normal_", fill_normal_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("fill_normal_", any_device::fill_normal);
+  m.impl("fill_normal_", aten_fallback::fill_normal);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("fill_normal_", fill_normal_meta);

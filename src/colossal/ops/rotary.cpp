@@ -11,7 +11,7 @@
 #include <numbers>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 
@@ -144,7 +144,7 @@ TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("rotary", rotary_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("rotary", any_device::rotary);
+  m.impl("rotary", aten_fallback::rotary);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("rotary", rotary_meta);

@@ -123,11 +123,11 @@ struct SwapBetweenTwo : torch::autograd::Function<SwapBetweenTwo> {
 
 }  // namespace
 
-at::Tensor sum_forward(const at::Tensor& x, const comm::Group& group) {
+at::Tensor reduce_from_tensor_parallel(const at::Tensor& x, const comm::Group& group) {
   return SumForward::apply(x, &group);
 }
 
-at::Tensor sum_backward(const at::Tensor& x, const comm::Group& group) {
+at::Tensor copy_to_tensor_parallel(const at::Tensor& x, const comm::Group& group) {
   return SumBackward::apply(x, &group);
 }
 
@@ -151,11 +151,11 @@ std::vector<int64_t> Shares::times(int64_t elements) const {
 }
 
 at::Tensor gather_rows(const at::Tensor& x, const Shares& rows) {
-  return MoveShares<start_gather_rows, start_sum_to_rows>::apply(x, rows);
+  return MoveShares<start_gather_rows, start_reduce_scatter_rows>::apply(x, rows);
 }
 
-at::Tensor sum_to_rows(const at::Tensor& x, const Shares& rows) {
-  return MoveShares<start_sum_to_rows, start_gather_rows>::apply(x, rows);
+at::Tensor reduce_scatter_rows(const at::Tensor& x, const Shares& rows) {
+  return MoveShares<start_reduce_scatter_rows, start_gather_rows>::apply(x, rows);
 }
 
 at::Tensor take_rows(const at::Tensor& x, const Shares& rows) {
@@ -192,7 +192,7 @@ Pending start_gather_rows(const at::Tensor& x, const Shares& rows) {
           comm::all_gather_async(all.view(-1), rows.times(x.size(1)), *rows.group, Reason::tensor)};
 }
 
-Pending start_sum_to_rows(const at::Tensor& x, const Shares& rows) {
+Pending start_reduce_scatter_rows(const at::Tensor& x, const Shares& rows) {
   const at::Tensor source = x.contiguous();
   const at::Tensor part = at::empty({rows.mine(), x.size(1)}, x.options());
   return {part, source,

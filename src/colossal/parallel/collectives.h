@@ -13,10 +13,10 @@
 namespace colossal::parallel {
 
 // Sum over ranks; its gradient is the same on all of them and passes as it is (Megatron-LM's g).
-at::Tensor sum_forward(const at::Tensor& x, const comm::Group& group);
+at::Tensor reduce_from_tensor_parallel(const at::Tensor& x, const comm::Group& group);
 
 // x itself; its gradient is summed over ranks (Megatron-LM's f).
-at::Tensor sum_backward(const at::Tensor& x, const comm::Group& group);
+at::Tensor copy_to_tensor_parallel(const at::Tensor& x, const comm::Group& group);
 
 // A dim shared out among the ranks of a group: sizes of their parts, in rank order.
 struct Shares {
@@ -37,7 +37,7 @@ struct Shares {
 at::Tensor gather_rows(const at::Tensor& x, const Shares& rows);
 
 // Sum over ranks of all rows -> this rank's rows of it; the gradient's rows are gathered.
-at::Tensor sum_to_rows(const at::Tensor& x, const Shares& rows);
+at::Tensor reduce_scatter_rows(const at::Tensor& x, const Shares& rows);
 
 // x, the same on all ranks -> this rank's rows of it; their gradients are gathered, so that x has
 // the whole gradient everywhere. For what works on rows that no other rank has, where ranks have
@@ -71,7 +71,7 @@ struct Pending {
   }
 };
 Pending start_gather_rows(const at::Tensor& x, const Shares& rows);
-Pending start_sum_to_rows(const at::Tensor& x, const Shares& rows);
+Pending start_reduce_scatter_rows(const at::Tensor& x, const Shares& rows);
 Pending start_sum(const at::Tensor& x, const comm::Group& group);  // in x's own memory
 
 // tensor, flat <- the largest over ranks, element by element; no gradient. Law: an all-reduce's.

@@ -5,7 +5,7 @@
 
 namespace colossal::parallel {
 
-nn::HeadShare Sharding::heads_of(int parts, int part) const {
+nn::LocalHeads Sharding::heads_of(int parts, int part) const {
   return share_heads(heads, kv_heads, parts, part);
 }
 
@@ -13,7 +13,7 @@ std::vector<Range> Sharding::held(const LinearSharding& product, int parts, int 
   if (product.by == LinearSharding::By::segments) {
     return held_of_segments(product.segments, parts, part);
   }
-  const nn::HeadShare here = heads_of(parts, part);
+  const nn::LocalHeads here = heads_of(parts, part);
   const Range range = product.by == LinearSharding::By::queries ? here.queries : here.keys;
   return {{range.begin * head_size, range.end * head_size}};
 }

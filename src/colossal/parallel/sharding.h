@@ -34,7 +34,7 @@ struct Sharding {
 
   // Of the dim along which `product` is cut, the runs of one of so many parts.
   std::vector<Range> held(const LinearSharding& product, int parts, int part) const;
-  nn::HeadShare heads_of(int parts, int part) const;
+  nn::LocalHeads heads_of(int parts, int part) const;
 };
 
 // Broken invariant: Strategy::key_value_replicas is not what follows from the heads.

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "colossal/nn/layer_scope.h"
-#include "colossal/ops/cheap_result.h"
 #include "colossal/ops/norm_passes.h"
+#include "colossal/ops/recomputable_result.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
 
@@ -54,11 +54,11 @@ struct SharedNorm : torch::autograd::Function<SharedNorm> {
     context->set_materialize_grads(false);
     const at::Tensor y = ops::normalize(input, mean, inverse, weight, bias, unit_offset);
     // The statistics are kept: nothing travels again.
-    ops::tell_cheap_result(y, {input, mean, inverse, weight, bias},
-                           [unit_offset](const std::vector<at::Tensor>& inputs) {
-                             return ops::normalize(inputs[0], inputs[1], inputs[2], inputs[3],
-                                                   inputs[4], unit_offset);
-                           });
+    ops::announce_recomputable_result(y, {input, mean, inverse, weight, bias},
+                                      [unit_offset](const std::vector<at::Tensor>& inputs) {
+                                        return ops::normalize(inputs[0], inputs[1], inputs[2],
+                                                              inputs[3], inputs[4], unit_offset);
+                                      });
     return branch.defined() ? variable_list{added, y} : variable_list{y};
   }
 

@@ -74,7 +74,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     const std::vector<at::Tensor> weights = transposed_if(in_out, {saved.begin() + 1, saved.end()});
     const auto start_x_gradient = [&]() -> Pending {
       const at::Tensor all_gradient = ops::fused_input_gradient(y_gradient, weights);
-      return share_tokens ? start_sum_to_rows(all_gradient, rows)
+      return share_tokens ? start_reduce_scatter_rows(all_gradient, rows)
                           : start_sum(all_gradient, *rows.group);
     };
     Pending x_gradient;
@@ -277,7 +277,8 @@ class VocabularyHead : public nn::VocabularyHead {
         [&](const at::Tensor& rows, int64_t) { parts.push_back(at::linear(used, rows)); });
     const at::Tensor part = ops::finish_logits(at::cat(parts, -1), parts_.logit_options(scope));
     const int64_t after = parts_.table.vocabulary() - parts_.rows.end;
-    return sum_forward(at::constant_pad_nd(part, {parts_.rows.begin, after}), ranks_.group);
+    return reduce_from_tensor_parallel(at::constant_pad_nd(part, {parts_.rows.begin, after}),
+                                       ranks_.group);
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
@@ -315,12 +316,13 @@ Shares Tensor1dRanks::rows(const StepContext& context) const {
 }
 
 at::Tensor Tensor1dRanks::begin_pair(const at::Tensor& x, const StepContext& context) const {
-  if (!share_tokens) return sum_backward(x, group);
+  if (!share_tokens) return copy_to_tensor_parallel(x, group);
   return gather_rows(x, rows(context)).view({context.batch, context.sequence, -1});
 }
 
 at::Tensor Tensor1dRanks::end_pair(const at::Tensor& x, const StepContext& context) const {
-  return share_tokens ? sum_to_rows(x.flatten(0, 1), rows(context)) : sum_forward(x, group);
+  return share_tokens ? reduce_scatter_rows(x.flatten(0, 1), rows(context))
+                      : reduce_from_tensor_parallel(x, group);
 }
 
 Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Sharding sharding,

@@ -105,8 +105,8 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
     std::vector<Pending> weight_gradients;
     for (size_t index = 0; index < block_gradients.size(); ++index) {
       weight_gradients.push_back(
-          start_sum_to_rows(block_gradients[index].to(x.scalar_type()),
-                            Shares::even(cube.pieces, cube.block_rows[index])));
+          start_reduce_scatter_rows(block_gradients[index].to(x.scalar_type()),
+                                    Shares::even(cube.pieces, cube.block_rows[index])));
     }
     variable_list result{x_gradient.wait().view(context->saved_data["sizes"].toIntVector())};
     for (Pending& gradient : weight_gradients) result.push_back(gradient.wait());

@@ -32,7 +32,7 @@ class GridEmbedding : public nn::Embedding {
     const at::Tensor found = look_up(tokens.narrow(0, seen.begin, seen.size()));
     Shares shares{&grid_.embedding, batch.counts(context.batch, grid_.embedding_level)};
     shares.sizes = shares.times(context.sequence);
-    return sum_to_rows(found.flatten(0, 1), shares)
+    return reduce_scatter_rows(found.flatten(0, 1), shares)
         .view({batch.here(context.batch).size(), context.sequence, found.size(-1)});
   }
 
@@ -149,7 +149,7 @@ class GridTable final : public ops::BlockRanks {
   at::Tensor give_back(const at::Tensor& gradient, at::IntArrayRef sizes,
                        size_t block) const override {
     at::Tensor part = sum_to_columns(gradient, Shares::even(grid_.table_features, features_));
-    if (grid_.table_pieces) part = sum_to_rows(part, pieces(block));
+    if (grid_.table_pieces) part = reduce_scatter_rows(part, pieces(block));
     if (mirror_) part = exchange(part, sizes.vec(), *mirror_);
     return part;
   }
@@ -187,7 +187,7 @@ class GridHead : public nn::VocabularyHead {
     const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
     nn::LayerScope scope("vocabulary_head");
     if (parts_.table.is_cut()) {
-      return sum_forward(
+      return reduce_from_tensor_parallel(
           ops::linear_cross_entropy(tokens_of(x, context), parts_.table.blocks("vocabulary_head"),
                                     labels_here, vocabulary(), shard.combine, &ranks_,
                                     parts_.logit_options(scope), parts_.rows.begin),
@@ -195,7 +195,7 @@ class GridHead : public nn::VocabularyHead {
     }
     const at::Tensor tokens = tokens_of(x, context);
     const at::Tensor table = ranks_.gather(parts_.table.whole().use(scope), 0);
-    return sum_forward(
+    return reduce_from_tensor_parallel(
         ops::linear_cross_entropy(tokens, table, labels_here, shard, parts_.logit_options(scope)),
         grid_.within.tokens);
   }
@@ -220,7 +220,7 @@ class GridHead : public nn::VocabularyHead {
     const at::Tensor part =
         ops::finish_logits(logits_of_part(tokens_of(x, context)), parts_.logit_options(scope));
     const Range& rows = parts_.rows;
-    const at::Tensor all = sum_forward(
+    const at::Tensor all = reduce_from_tensor_parallel(
         at::constant_pad_nd(part, {rows.begin, vocabulary() - rows.end}), grid_.within.features);
     return all_sequences(all.view({here, context.sequence, vocabulary()}), context);
   }
@@ -251,8 +251,9 @@ class GridHead : public nn::VocabularyHead {
       sizes[0] = count;
       return at::zeros(sizes, found.options().requires_grad(false));
     };
-    return sum_forward(at::cat({others(here.begin), found, others(context.batch - here.end)}),
-                       grid_.within.tokens);
+    return reduce_from_tensor_parallel(
+        at::cat({others(here.begin), found, others(context.batch - here.end)}),
+        grid_.within.tokens);
   }
 
   // [tokens, rows of this rank's part of the vocabulary]
@@ -455,13 +456,14 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
           },
       .move =
           [&from, &to, mirror](const at::Tensor& part, const StepContext& context) {
-            at::Tensor z = part.numel() > 0 ? sum_forward(part, from.features) : part;
+            at::Tensor z =
+                part.numel() > 0 ? reduce_from_tensor_parallel(part, from.features) : part;
             if (mirror) {
               z = exchange(z,
                            {to.batch.here(context.batch).size(), context.sequence, part.size(-1)},
                            *mirror);
             }
-            return z.numel() > 0 ? sum_backward(z, to.features) : z;
+            return z.numel() > 0 ? copy_to_tensor_parallel(z, to.features) : z;
           }};
 }
 

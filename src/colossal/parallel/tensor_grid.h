@@ -102,7 +102,7 @@ class TensorGridBuilder : public nn::DenseBuilder {
   const TensorGrid& grid() const { return grid_; }
 
  private:
-  nn::HeadShare heads_here() const {
+  nn::LocalHeads heads_here() const {
     return sharding_.heads_of(side(), grid_.within.features.rank());
   }
   int side() const { return context_.strategy().tensor_side(); }

@@ -17,17 +17,17 @@ namespace colossal::plan {
 namespace {
 
 // A part of the recording that counts `times` times.
-struct Stretch {
+struct Span {
   int64_t operators_begin, operators_end;
   int64_t collectives_begin, collectives_end;
   int64_t times;
 };
 
-std::vector<Stretch> stretches_of(const RecordedStep& step) {
-  std::vector<Stretch> stretches;
+std::vector<Span> spans_of(const RecordedStep& step) {
+  std::vector<Span> spans;
   int64_t operators = 0, collectives = 0;
   const auto add = [&](int64_t operators_end, int64_t collectives_end, int64_t times) {
-    stretches.push_back({operators, operators_end, collectives, collectives_end, times});
+    spans.push_back({operators, operators_end, collectives, collectives_end, times});
     operators = operators_end;
     collectives = collectives_end;
   };
@@ -36,7 +36,7 @@ std::vector<Stretch> stretches_of(const RecordedStep& step) {
         mark.micro_batch == step.middle ? step.middle_repeats : 1);
   }
   add(std::ssize(step.recording.operators), std::ssize(step.recording.collectives), 1);
-  return stretches;
+  return spans;
 }
 
 memory::TierPools::Traffic tier_traffic_of(const RecordedStep& step) {
@@ -127,13 +127,13 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
                 .memory_at_peak = step.recording.at_peak,
                 .tier_traffic = tier_traffic_of(step),
                 .at_rest = step.at_rest};
-  for (const Stretch& stretch : stretches_of(step)) {
-    for (int64_t i = stretch.operators_begin; i < stretch.operators_end; ++i) {
-      plan.flops += static_cast<double>(stretch.times) * step.recording.operators[i].flops;
+  for (const Span& span : spans_of(step)) {
+    for (int64_t i = span.operators_begin; i < span.operators_end; ++i) {
+      plan.flops += static_cast<double>(span.times) * step.recording.operators[i].flops;
     }
-    for (int64_t i = stretch.collectives_begin; i < stretch.collectives_end; ++i) {
+    for (int64_t i = span.collectives_begin; i < span.collectives_end; ++i) {
       const Collective& call = step.recording.collectives[i];
-      plan.sent[{call.axis, call.reason}] += stretch.times * call.law_bytes;
+      plan.sent[{call.axis, call.reason}] += span.times * call.law_bytes;
     }
   }
   for (const int64_t bytes : step.activation_bytes) {

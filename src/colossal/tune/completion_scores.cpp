@@ -15,7 +15,8 @@ CompletionScores score_completions(models::LanguageModel& model, const at::Tenso
                                   ? found
                                   : found * weights->second.values.to(found.scalar_type());
   at::Tensor sums = at::stack({weighted.sum(1), found.sum(1)});
-  if (context.strategy().sp > 1) sums = parallel::sum_forward(sums, context.group(Axis::sp));
+  if (context.strategy().sp > 1)
+    sums = parallel::reduce_from_tensor_parallel(sums, context.group(Axis::sp));
   return {.log_probability = sums[0], .of_all_labels = sums[1]};
 }
 

@@ -48,7 +48,7 @@ class Reward final : public PairTask {
     const at::Tensor chosen = batch.fields.at(kRewardPosition).values.to(wide);
     const at::Tensor rewards = (scores.to(wide) * chosen).sum(1);
     if (context().strategy().sp == 1) return rewards;
-    return parallel::sum_forward(rewards, context().group(Axis::sp));
+    return parallel::reduce_from_tensor_parallel(rewards, context().group(Axis::sp));
   }
 
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override {

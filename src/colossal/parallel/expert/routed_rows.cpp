@@ -145,8 +145,8 @@ at::Tensor RoutedRows::through(const ComputeExperts& compute) {
     for (size_t i = 0; i < came.size(); ++i) {
       shares.sizes[i / received_.size()] += comm::total(came[i]);
     }
-    results =
-        sum_to_rows(compute_here(gather_rows(mine, shares), came, num_experts, compute), shares);
+    results = reduce_scatter_rows(
+        compute_here(gather_rows(mine, shares), came, num_experts, compute), shares);
   }
   return RowExchange(results, {counts_.receive, counts_.send}, ranks_.experts).wait();
 }

@@ -148,7 +148,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
 
 class RingLayer : public nn::DenseAttention {
  public:
-  RingLayer(std::string stream, const nn::AttentionOptions& options, const nn::HeadShare& here,
+  RingLayer(std::string stream, const nn::AttentionOptions& options, const nn::LocalHeads& here,
             const nn::AttentionParameters& parameters, const comm::Group& group)
       : DenseAttention(std::move(stream), options, here, parameters), group_(group) {}
 
@@ -170,7 +170,7 @@ class RingLayer : public nn::DenseAttention {
 
 nn::MakeAttention make_ring_attention(const comm::Group& group) {
   return [&group](std::string stream, const nn::AttentionOptions& options,
-                  const nn::HeadShare& here, const nn::AttentionParameters& parameters) {
+                  const nn::LocalHeads& here, const nn::AttentionParameters& parameters) {
     return std::make_unique<RingLayer>(std::move(stream), options, here, parameters, group);
   };
 }

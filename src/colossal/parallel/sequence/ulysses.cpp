@@ -123,7 +123,7 @@ struct Moved : torch::autograd::Function<Moved<forwards, backwards>> {
 class UlyssesAttention : public nn::Attention {
  public:
   UlyssesAttention(std::string stream, const nn::AttentionOptions& options,
-                   const nn::HeadShare& here, const nn::AttentionParameters& parameters,
+                   const nn::LocalHeads& here, const nn::AttentionParameters& parameters,
                    const comm::Group& group)
       : head_size_(options.head_size), heads_(options, here) {
     of_qkv_.group = of_results_.group = &group;
@@ -131,7 +131,7 @@ class UlyssesAttention : public nn::Attention {
     of_qkv_.num_heads = queries + 2 * keys;
     of_results_.num_heads = queries;
     for (int rank = 0; rank < group.size(); ++rank) {
-      const nn::HeadShare share = share_of(rank, options, here, group);
+      const nn::LocalHeads share = share_of(rank, options, here, group);
       const Range of_queries = moved(share.queries, -here.queries.begin);
       const Range of_keys = moved(share.keys, queries - here.keys.begin);
       of_qkv_.heads.push_back({of_queries, of_keys, moved(of_keys, keys)});
@@ -157,8 +157,8 @@ class UlyssesAttention : public nn::Attention {
 
  private:
   // An even share of the queries, and the keys that they see.
-  static nn::HeadShare share_of(int rank, const nn::AttentionOptions& options,
-                                const nn::HeadShare& here, const comm::Group& group) {
+  static nn::LocalHeads share_of(int rank, const nn::AttentionOptions& options,
+                                 const nn::LocalHeads& here, const comm::Group& group) {
     const Range queries =
         moved(Partition(here.queries.size(), group.size()).range(rank), here.queries.begin);
     const auto key_of = [&](int64_t query) { return query * options.kv_heads / options.heads; };
@@ -177,7 +177,7 @@ class UlyssesAttention : public nn::Attention {
 
 nn::MakeAttention make_ulysses_attention(const comm::Group& group) {
   return [&group](std::string stream, const nn::AttentionOptions& options,
-                  const nn::HeadShare& here, const nn::AttentionParameters& parameters) {
+                  const nn::LocalHeads& here, const nn::AttentionParameters& parameters) {
     return std::make_unique<UlyssesAttention>(std::move(stream), options, here, parameters, group);
   };
 }

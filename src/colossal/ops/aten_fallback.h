@@ -9,7 +9,7 @@
 #include <optional>
 #include <tuple>
 
-namespace colossal::ops::any_device {
+namespace colossal::ops::aten_fallback {
 
 void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
            const at::Tensor& first_moment, const at::Tensor& second_moment,
@@ -60,4 +60,4 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
                              bool accumulate, const at::Tensor& query_gradient,
                              const at::Tensor& key_gradient, const at::Tensor& value_gradient);
 
-}  // namespace colossal::ops::any_device
+}  // namespace colossal::ops::aten_fallback

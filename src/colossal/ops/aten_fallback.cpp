@@ -1,4 +1,4 @@
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 
 #include <ATen/ATen.h>
 
@@ -10,7 +10,7 @@
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/random.h"
 
-namespace colossal::ops::any_device {
+namespace colossal::ops::aten_fallback {
 
 void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
            const at::Tensor& first_moment, const at::Tensor& second_moment,
@@ -367,4 +367,4 @@ at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
   return (probabilities * seen).sum(2).to(query.scalar_type());
 }
 
-}  // namespace colossal::ops::any_device
+}  // namespace colossal::ops::aten_fallback

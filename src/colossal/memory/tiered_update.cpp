@@ -1,4 +1,4 @@
-#include "colossal/memory/stretch_update.h"
+#include "colossal/memory/tiered_update.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -7,8 +7,8 @@
 namespace colossal::memory {
 namespace {
 
-using Access = StretchVisit::Access;
-using Counted = StretchVisit::Counted;
+using Access = TierTransfer::Access;
+using Counted = TierTransfer::Counted;
 
 Tier place_of_update(const Chunk& chunk) {
   return chunk.tiers().optimizer == Tier::device ? Tier::device : Tier::host;
@@ -16,15 +16,15 @@ Tier place_of_update(const Chunk& chunk) {
 
 }  // namespace
 
-std::vector<Range> update_stretches(const Chunk& chunk) {
+std::vector<Range> update_spans(const Chunk& chunk) {
   const ChunkTiers& tiers = chunk.tiers();
   const bool nothing_moves = tiers.optimizer == Tier::device && tiers.gradients == Tier::device &&
                              tiers.parameters == Tier::device;
   if (nothing_moves || chunk.held.empty()) return {chunk.held};
-  return stretches_of(chunk.held, chunk.held.begin);
+  return spans_of(chunk.held, chunk.held.begin);
 }
 
-StretchUpdate::StretchUpdate(Chunk& chunk, Range elements)
+TieredUpdate::TieredUpdate(Chunk& chunk, Range elements)
     : chunk_(chunk),
       elements_(elements),
       place_(place_of_update(chunk)),
@@ -35,7 +35,7 @@ StretchUpdate::StretchUpdate(Chunk& chunk, Range elements)
   }
 }
 
-void StretchUpdate::run(const optim::Optimizer& optimizer, const ScalarsOf& scalars_of) {
+void TieredUpdate::run(const optim::Optimizer& optimizer, const ScalarsOf& scalars_of) {
   const at::NoGradGuard no_grad;
   if (chunk_.has_own_masters()) {
     working_.emplace(chunk_.updated_weights(), elements_, place_, Access::write, Counted::yes);
@@ -57,13 +57,13 @@ void StretchUpdate::run(const optim::Optimizer& optimizer, const ScalarsOf& scal
   run_slots(optimizer, range, scalars);
   master_.leave();
   if (working_) working_->leave();
-  for (StretchVisit& state : state_) state.leave();
+  for (TierTransfer& state : state_) state.leave();
 }
 
-void StretchUpdate::run_slots(const optim::Optimizer& optimizer, Range range,
-                              const std::optional<optim::UpdateScalars>& scalars) {
+void TieredUpdate::run_slots(const optim::Optimizer& optimizer, Range range,
+                             const std::optional<optim::UpdateScalars>& scalars) {
   if (range.empty()) return;
-  const auto view = [&](StretchVisit& visit) {
+  const auto view = [&](TierTransfer& visit) {
     return visit.tensor().narrow(0, range.begin - elements_.begin, range.size());
   };
   if (!scalars) {
@@ -75,14 +75,14 @@ void StretchUpdate::run_slots(const optim::Optimizer& optimizer, Range range,
   piece.master = view(master_);
   piece.gradient = view(gradient_);
   if (working_) piece.working = view(*working_);
-  for (StretchVisit& state : state_) piece.state.push_back(view(state));
+  for (TierTransfer& state : state_) piece.state.push_back(view(state));
   optimizer.update(piece, *scalars);
 }
 
-void StretchUpdate::finish() {
+void TieredUpdate::finish() {
   master_.finish();
   if (working_) working_->finish();
-  for (StretchVisit& state : state_) state.finish();
+  for (TierTransfer& state : state_) state.finish();
 }
 
 }  // namespace colossal::memory

@@ -1,4 +1,4 @@
-// An optimizer's update of a stretch of a chunk, where its state rests: on the device, or on the
+// An optimizer's update of a span of a chunk, where its state rests: on the device, or on the
 // host, for what rests there or on NVMe (J. Ren et al. 2021, "ZeRO-Offload").
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace colossal::memory {
 
-class StretchUpdate {
+class TieredUpdate {
  public:
   // Begins to bring what the update reads.
-  StretchUpdate(Chunk& chunk, Range elements);
+  TieredUpdate(Chunk& chunk, Range elements);
 
   // Waits for it, updates, and begins to take back what changed. scalars_of: of the slot with this
   // index; none: it stays as it is.
@@ -31,13 +31,13 @@ class StretchUpdate {
   Chunk& chunk_;
   Range elements_;
   Tier place_;
-  StretchVisit master_, gradient_;
-  std::optional<StretchVisit> working_;
-  std::vector<StretchVisit> state_;
+  TierTransfer master_, gradient_;
+  std::optional<TierTransfer> working_;
+  std::vector<TierTransfer> state_;
 };
 
-// What of a chunk is updated together: all that is held, where nothing moves; else a stretch at a
+// What of a chunk is updated together: all that is held, where nothing moves; else a span at a
 // time. One at least, which is empty where nothing is held: gathers of updates follow the last.
-std::vector<Range> update_stretches(const Chunk& chunk);
+std::vector<Range> update_spans(const Chunk& chunk);
 
 }  // namespace colossal::memory

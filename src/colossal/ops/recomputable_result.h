@@ -13,27 +13,27 @@ namespace colossal::ops {
 // From the inputs, in order, below autograd: the same bits as before.
 using ComputeAgain = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
-class CheapResultListener {
+class RecomputableResultListener {
  public:
-  virtual ~CheapResultListener() = default;
+  virtual ~RecomputableResultListener() = default;
   virtual void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
                     ComputeAgain compute) = 0;
 };
 
 // While one lives, the listener hears of this thread's cheap results; null: nobody does.
-class CheapResultScope {
+class RecomputableResultScope {
  public:
-  explicit CheapResultScope(CheapResultListener* listener);
-  ~CheapResultScope();
-  CheapResultScope(const CheapResultScope&) = delete;
-  CheapResultScope& operator=(const CheapResultScope&) = delete;
+  explicit RecomputableResultScope(RecomputableResultListener* listener);
+  ~RecomputableResultScope();
+  RecomputableResultScope(const RecomputableResultScope&) = delete;
+  RecomputableResultScope& operator=(const RecomputableResultScope&) = delete;
 
  private:
-  CheapResultListener* before_;
+  RecomputableResultListener* before_;
 };
 
 // Said by whoever makes such a result.
-void tell_cheap_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
-                       const ComputeAgain& compute);
+void announce_recomputable_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
+                                  const ComputeAgain& compute);
 
 }  // namespace colossal::ops

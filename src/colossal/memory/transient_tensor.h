@@ -11,10 +11,10 @@ namespace colossal::memory {
 
 // A tensor that has memory only between take() and give(); views of its storage follow it. That the
 // system need not make new pages each time is the allocators' to see to (install_allocators).
-class LentTensor {
+class TransientTensor {
  public:
   // Without memory, but views can be made of it.
-  LentTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind);
+  TransientTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind);
 
   const at::Tensor& tensor() const { return tensor_; }
   bool here() const { return here_; }

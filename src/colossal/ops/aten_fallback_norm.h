@@ -1,4 +1,4 @@
-// Norms' operators as any_device.h has the others'.
+// Norms' operators as aten_fallback.h has the others'.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-namespace colossal::ops::any_device {
+namespace colossal::ops::aten_fallback {
 
 using OptionalTensor = std::optional<at::Tensor>;
 using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
@@ -37,4 +37,4 @@ ThreeTensors head_norm_backward(const at::Tensor& gradient, const at::Tensor& x,
                                 const OptionalTensor& mean, const at::Tensor& inverse,
                                 const at::Tensor& weight, bool unit_offset, bool has_bias);
 
-}  // namespace colossal::ops::any_device
+}  // namespace colossal::ops::aten_fallback

@@ -1,5 +1,5 @@
 // The operators for devices without kernels of ours, on the CPU, against the CPU's own.
-#include "colossal/ops/any_device.h"
+#include "colossal/ops/aten_fallback.h"
 
 #include <gtest/gtest.h>
 
@@ -22,10 +22,10 @@ TEST(AnyDevice, RandomNumbersAreTheSameBits) {
   for (const at::ScalarType type : all_types()) {
     const at::Tensor ours = at::empty({1'000}, type), theirs = at::empty({1'000}, type);
     fill_normal(ours, 5, kKey, 0.5, 2);
-    any_device::fill_normal(theirs, 5, pack_key(kKey), 0.5, 2);
+    aten_fallback::fill_normal(theirs, 5, pack_key(kKey), 0.5, 2);
     EXPECT_TRUE(theirs.equal(ours));
     const at::Tensor x = normal({3, 7, 20}, type, 1), positions = at::arange(7, at::kLong);
-    EXPECT_TRUE(any_device::dropout(x, 0.3, pack_key(kKey), kSamples, positions, 9)
+    EXPECT_TRUE(aten_fallback::dropout(x, 0.3, pack_key(kKey), kSamples, positions, 9)
                     .equal(dropout(x, 0.3, kKey, kSamples, positions, 9)));
   }
 }
@@ -44,23 +44,23 @@ TEST(AnyDevice, OptimizerPassesAgree) {
          .beta2 = 0.95,
          .weight_decay = 0.1,
          .gradient_scale = 2});
-  any_device::adamw(theirs[0], theirs[1], theirs[2], theirs[3], gradient, 2, 0.9, 0.95, 1 - 0.01,
-                    0.1 / (1 - 0.9), std::sqrt(1 - 0.95), 1e-8);
+  aten_fallback::adamw(theirs[0], theirs[1], theirs[2], theirs[3], gradient, 2, 0.9, 0.95, 1 - 0.01,
+                       0.1 / (1 - 0.9), std::sqrt(1 - 0.95), 1e-8);
   for (size_t i = 0; i < ours.size(); ++i) expect_near(theirs[i], ours[i], i == 1 ? 1e-3 : 1e-6);
   accumulate(ours[0], gradient);
-  any_device::accumulate(theirs[0], gradient);
+  aten_fallback::accumulate(theirs[0], gradient);
   expect_near(theirs[0], ours[0], 1e-6);
   convert_copy(ours[1], ours[0], 0.3);
-  any_device::convert_copy(theirs[1], ours[0], 0.3);
+  aten_fallback::convert_copy(theirs[1], ours[0], 0.3);
   EXPECT_TRUE(theirs[1].equal(ours[1]));
-  EXPECT_NEAR(any_device::squared_norm(ours[0]), squared_norm(ours[0]), 1e-9);
-  EXPECT_TRUE(any_device::all_finite(ours[0]));
+  EXPECT_NEAR(aten_fallback::squared_norm(ours[0]), squared_norm(ours[0]), 1e-9);
+  EXPECT_TRUE(aten_fallback::all_finite(ours[0]));
   ours[0][7] = NAN;
-  EXPECT_FALSE(any_device::all_finite(ours[0]));
+  EXPECT_FALSE(aten_fallback::all_finite(ours[0]));
 }
 
 TEST(AnyDevice, RotaryAgrees) {
-  static const auto op = find_operator<decltype(any_device::rotary)>("colossal::rotary");
+  static const auto op = find_operator<decltype(aten_fallback::rotary)>("colossal::rotary");
   const at::Tensor of_columns = at::arange(5), of_rows = at::stack({of_columns, of_columns + 7});
   for (const at::ScalarType type : all_types()) {
     const at::Tensor x = normal({2, 5, 4, 6}, type, 1);
@@ -70,7 +70,7 @@ TEST(AnyDevice, RotaryAgrees) {
         for (const bool interleaved : {false, true}) {
           for (const bool backward : {false, true}) {
             expect_near(
-                any_device::rotary(x, positions, frequencies, 3, interleaved, 1.3, backward),
+                aten_fallback::rotary(x, positions, frequencies, 3, interleaved, 1.3, backward),
                 op.call(x, positions, frequencies, 3, interleaved, 1.3, backward),
                 tolerance_of(type));
           }
@@ -86,19 +86,20 @@ void expect_attention_agrees(const AttentionKind& kind, at::ScalarType type) {
   const auto [integers, numbers] = AttentionRule(kind.options(shape), 16).packed();
   const std::optional<at::Tensor> sinks =
       kind.sinks ? std::optional(in.sinks) : std::optional<at::Tensor>();
-  static const auto forward = find_operator<decltype(any_device::attention)>("colossal::attention");
+  static const auto forward =
+      find_operator<decltype(aten_fallback::attention)>("colossal::attention");
   static const auto backward =
-      find_operator<decltype(any_device::attention_backward)>("colossal::attention_backward");
+      find_operator<decltype(aten_fallback::attention_backward)>("colossal::attention_backward");
   const auto [output, logsumexp] =
       forward.call(in.query, in.key, in.value, sinks, integers, numbers);
   const auto [other_output, other_logsumexp] =
-      any_device::attention(in.query, in.key, in.value, sinks, integers, numbers);
+      aten_fallback::attention(in.query, in.key, in.value, sinks, integers, numbers);
   expect_near(other_output, output, tolerance_of(type));
   expect_near(other_logsumexp, logsumexp, 2e-6);
   EXPECT_EQ(other_output.strides(), output.strides());
   const auto [a, b, c] = backward.call(in.gradient, in.query, in.key, in.value, output, logsumexp,
                                        kind.sinks, integers, numbers);
-  const auto [d, e, f] = any_device::attention_backward(
+  const auto [d, e, f] = aten_fallback::attention_backward(
       in.gradient, in.query, in.key, in.value, output, logsumexp, kind.sinks, integers, numbers);
   expect_near(d, a, tolerance_of(type));
   expect_near(e, b, tolerance_of(type));
@@ -117,8 +118,8 @@ TEST(AnyDevice, AttentionAgrees) {
 // Two parts of the keys, of which the second begins before and after the queries.
 void expect_attention_by_parts_agrees(const AttentionKind& kind, at::ScalarType type) {
   static const auto forward =
-      find_operator<decltype(any_device::attention_part)>("colossal::attention_part");
-  static const auto backward = find_operator<decltype(any_device::attention_part_backward)>(
+      find_operator<decltype(aten_fallback::attention_part)>("colossal::attention_part");
+  static const auto backward = find_operator<decltype(aten_fallback::attention_part_backward)>(
       "colossal::attention_part_backward");
   const std::vector<int64_t> queries{70, 75}, positions[] = {{0, 20, 60, 73}, {20, 60, 74, 80}};
   const auto documents = [&](int64_t size, int64_t border) -> std::optional<at::Tensor> {
@@ -146,7 +147,7 @@ void expect_attention_by_parts_agrees(const AttentionKind& kind, at::ScalarType 
       if (on_cpu) {
         run([](auto&&... a) { forward.call(a...); });
       } else {
-        run(any_device::attention_part);
+        run(aten_fallback::attention_part);
       }
     }
     for (const bool second : {false, true}) {
@@ -161,7 +162,7 @@ void expect_attention_by_parts_agrees(const AttentionKind& kind, at::ScalarType 
       if (on_cpu) {
         run([](auto&&... a) { backward.call(a...); });
       } else {
-        run(any_device::attention_part_backward);
+        run(aten_fallback::attention_part_backward);
       }
       results.push_back(key_gradient);
       results.push_back(value_gradient);

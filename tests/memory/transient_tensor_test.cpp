@@ -1,15 +1,15 @@
-#include "colossal/memory/lent_tensor.h"
+#include "colossal/memory/transient_tensor.h"
 
 #include <gtest/gtest.h>
 
 namespace colossal::memory {
 namespace {
 
-TEST(LentTensor, HasMemoryOnlyWhileItIsHere) {
+TEST(TransientTensor, HasMemoryOnlyWhileItIsHere) {
   install_allocators();
   MemoryLedger ledger;
   const MemoryScope scope{ledger, at::kMeta};
-  LentTensor tensor(1000, at::kByte, at::kMeta, MemoryKind::gathered);
+  TransientTensor tensor(1000, at::kByte, at::kMeta, MemoryKind::gathered);
   EXPECT_FALSE(tensor.here());
   EXPECT_EQ(ledger.live().total(), 0);
   for (int i = 0; i < 2; ++i) tensor.take();
@@ -20,8 +20,8 @@ TEST(LentTensor, HasMemoryOnlyWhileItIsHere) {
   EXPECT_EQ(ledger.live().total(), 0);
 }
 
-TEST(LentTensor, ViewsFollowTheMemory) {
-  LentTensor tensor(8, at::kByte, at::kCPU, MemoryKind::gathered);
+TEST(TransientTensor, ViewsFollowTheMemory) {
+  TransientTensor tensor(8, at::kByte, at::kCPU, MemoryKind::gathered);
   tensor.take();
   const at::Tensor view = tensor.tensor().narrow(0, 4, 4);
   tensor.give();
@@ -30,11 +30,11 @@ TEST(LentTensor, ViewsFollowTheMemory) {
   EXPECT_EQ(view.sum().item<int64_t>(), 28);
 }
 
-TEST(LentTensor, TakesTheMemoryOfAnotherOfItsSize) {
+TEST(TransientTensor, TakesTheMemoryOfAnotherOfItsSize) {
   install_allocators();
   MemoryLedger ledger;
   const MemoryScope scope{ledger, at::kCPU};
-  LentTensor tensor(64, at::kByte, at::kCPU, MemoryKind::gradients);
+  TransientTensor tensor(64, at::kByte, at::kCPU, MemoryKind::gradients);
   const at::Tensor larger = at::full({65}, 3, at::kByte), same = at::full({64}, 7, at::kByte);
   const void* const memory = same.const_data_ptr();
   EXPECT_FALSE(tensor.take_from(larger.storage()));

@@ -1,11 +1,11 @@
-#include "colossal/ops/any_device_norm.h"
+#include "colossal/ops/aten_fallback_norm.h"
 
 #include <ATen/ATen.h>
 
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/norm_passes.h"
 
-namespace colossal::ops::any_device {
+namespace colossal::ops::aten_fallback {
 namespace {
 
 bool there(const OptionalTensor& given) {
@@ -141,4 +141,4 @@ ThreeTensors head_norm_backward(const at::Tensor& given_gradient, const at::Tens
           has_bias ? over_tokens(gradient) : at::Tensor()};
 }
 
-}  // namespace colossal::ops::any_device
+}  // namespace colossal::ops::aten_fallback

@@ -1,4 +1,4 @@
-#include "colossal/memory/lent_tensor.h"
+#include "colossal/memory/transient_tensor.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
@@ -7,20 +7,21 @@
 
 namespace colossal::memory {
 
-LentTensor::LentTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind)
+TransientTensor::TransientTensor(int64_t numel, at::ScalarType type, at::Device device,
+                                 MemoryKind kind)
     : kind_(kind), bytes_(numel * static_cast<int64_t>(c10::elementSize(type))) {
   const MemoryKindScope scope(kind);
   tensor_ = at::empty({numel}, at::TensorOptions().dtype(type).device(device));
   give();
 }
 
-void LentTensor::take() {
+void TransientTensor::take() {
   if (here_) return;
   const MemoryKindScope scope(kind_);
   hold(c10::GetAllocator(tensor_.device().type())->allocate(bytes_));
 }
 
-bool LentTensor::take_from(const c10::Storage& storage) {
+bool TransientTensor::take_from(const c10::Storage& storage) {
   if (here_ || storage.nbytes() != static_cast<size_t>(bytes_)) return false;
   c10::StorageImpl* const from = storage.unsafeGetStorageImpl();
   hold(from->set_data_ptr(c10::DataPtr(nullptr, tensor_.device())));
@@ -29,14 +30,14 @@ bool LentTensor::take_from(const c10::Storage& storage) {
   return true;
 }
 
-void LentTensor::hold(c10::DataPtr memory) {
+void TransientTensor::hold(c10::DataPtr memory) {
   c10::StorageImpl* const storage = tensor_.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(std::move(memory));
   storage->set_nbytes(static_cast<size_t>(bytes_));
   here_ = true;
 }
 
-void LentTensor::give() {
+void TransientTensor::give() {
   if (!here_) return;
   c10::StorageImpl* const storage = tensor_.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(c10::DataPtr(nullptr, tensor_.device()));

@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <new>
 
+#include "colossal/io/huge_pages.h"
 #include "colossal/io/swap_file.h"
 
 namespace colossal::io {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr auto kPage = static_cast<size_t>(kSwapBlock);
 
 size_t whole_pages(size_t bytes) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/io/huge_pages.h"
 #include "colossal/ops/optimizer_kernels.h"
 
 namespace colossal::memory {
@@ -59,6 +60,9 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
     const auto type = at::TensorOptions().dtype(options.working).device(pools.device());
     // What no update reads, all of it is loaded or made: the gaps may hold anything.
     weights_here_ = plan.trainable ? at::zeros({numel()}, type) : at::empty({numel()}, type);
+    if (!plan.trainable && pools.device().is_cpu()) {
+      io::advise_huge_pages(weights_here_.mutable_data_ptr(), weights_here_.nbytes());
+    }
     weights_ = std::make_unique<StoredTensor>(weights_here_, all, MemoryKind::parameters, pools);
   }
   if (!plan.trainable) return;

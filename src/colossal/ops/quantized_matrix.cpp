@@ -93,17 +93,11 @@ void store_int4(const float* numbers, int64_t count, const Group& group, uint8_t
   }
 }
 
-int code_at(const QuantizedMatrix& matrix, const uint8_t* row, int64_t place) {
-  if (matrix.how.type == Quantization::Type::int8) return static_cast<int8_t>(row[place]);
-  const int64_t block = place / kBlock, inside = place % kBlock;
-  const uint8_t both = row[block * kBlock / 2 + inside % (kBlock / 2)];
-  return inside < kBlock / 2 ? both & 15 : both >> 4;
-}
-
-int zero_at(const QuantizedMatrix& matrix, int64_t place) {
-  if (matrix.how.type == Quantization::Type::int8) return 0;
-  if (!matrix.zeros.defined()) return kInt4Middle;
-  return matrix.zeros.const_data_ptr<uint8_t>()[place];
+kernels::DequantizeRow kernel_to(at::ScalarType type, Quantization::Type codes) {
+  const kernels::QuantizedKernels& kernels = kernels::quantized_kernels();
+  const bool is_int8 = codes == Quantization::Type::int8;
+  if (type == at::kBFloat16) return is_int8 ? kernels.int8_to_bfloat16 : kernels.int4_to_bfloat16;
+  return is_int8 ? kernels.int8_to_float32 : kernels.int4_to_float32;
 }
 
 QuantizedMatrix empty_matrix(int64_t outputs, int64_t inputs, const Quantization& how) {
@@ -166,32 +160,35 @@ QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how) {
 
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
                             at::ScalarType type) {
-  const at::Tensor numbers = at::empty({end - begin, matrix.inputs}, at::kFloat);
-  auto* to = numbers.mutable_data_ptr<float>();
-  const auto* scales = matrix.scales.const_data_ptr<at::BFloat16>();
-  const auto* codes = matrix.codes.const_data_ptr<uint8_t>();
-  const int64_t size = group_size(matrix), groups = matrix.scales.size(1);
+  const at::ScalarType made = type == at::kBFloat16 ? type : at::kFloat;
+  const at::Tensor numbers = at::empty({end - begin, blocks_of(matrix.inputs) * kBlock}, made);
+  const kernels::DequantizeRow dequantize_row = kernel_to(made, matrix.how.type);
+  const kernels::QuantizedWeight weight = kernel_weight(matrix);
+  auto* to = static_cast<char*>(numbers.mutable_data_ptr());
+  const auto row_bytes = numbers.size(1) * numbers.element_size();
   constexpr int64_t kRowsOfThread = 16;
   at::parallel_for(begin, end, kRowsOfThread, [&](int64_t first, int64_t last) {
     for (int64_t output = first; output < last; ++output) {
-      const uint8_t* row = codes + output * matrix.codes.size(1);
-      for (int64_t group = 0; group < groups; ++group) {
-        const int64_t place = output * groups + group;
-        const float scale = scales[place];
-        const int zero = zero_at(matrix, place);
-        const int64_t stop = std::min(matrix.inputs, (group + 1) * size);
-        for (int64_t k = group * size; k < stop; ++k) {
-          to[(output - begin) * matrix.inputs + k] =
-              static_cast<float>(code_at(matrix, row, k) - zero) * scale;
-        }
-      }
+      dequantize_row(weight, output, to + (output - begin) * row_bytes);
     }
   });
-  return numbers.to(type);
+  return numbers.narrow(1, 0, matrix.inputs).to(type);
 }
 
 at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type) {
   return dequantized_rows(matrix, 0, matrix.outputs, type);
+}
+
+kernels::QuantizedWeight kernel_weight(const QuantizedMatrix& matrix) {
+  const int64_t blocks = blocks_of(matrix.inputs);
+  const int64_t group = matrix.how.group / kBlock;
+  return {.blocks = blocks,
+          .group_blocks = group == 0 ? blocks : std::min(group, blocks),
+          .groups = matrix.scales.size(1),
+          .codes = matrix.codes.const_data_ptr(),
+          .row_bytes = matrix.codes.size(1),
+          .scales = static_cast<const uint16_t*>(matrix.scales.const_data_ptr()),
+          .zeros = matrix.zeros.defined() ? matrix.zeros.const_data_ptr<uint8_t>() : nullptr};
 }
 
 }  // namespace colossal::ops

@@ -8,6 +8,10 @@
 
 namespace colossal::ops {
 
+namespace kernels {
+struct QuantizedWeight;
+}
+
 // How a product takes its input.
 enum class Activations {
   as_given,  // as it is; sums in fp32, or fp64 of fp64
@@ -49,5 +53,8 @@ QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how);
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
                             at::ScalarType type);
 at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type);
+
+// As kernels read it; valid as long as the matrix.
+kernels::QuantizedWeight kernel_weight(const QuantizedMatrix& matrix);
 
 }  // namespace colossal::ops

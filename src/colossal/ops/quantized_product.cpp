@@ -31,18 +31,6 @@ int64_t padded(int64_t inputs) {
   return (inputs + kernels::kCodeBlock - 1) / kernels::kCodeBlock * kernels::kCodeBlock;
 }
 
-kernels::QuantizedWeight kernel_weight(const QuantizedMatrix& matrix) {
-  const int64_t blocks = padded(matrix.inputs) / kernels::kCodeBlock;
-  const int64_t group = matrix.how.group / kernels::kCodeBlock;
-  return {.blocks = blocks,
-          .group_blocks = group == 0 ? blocks : std::min(group, blocks),
-          .groups = matrix.scales.size(1),
-          .codes = matrix.codes.const_data_ptr(),
-          .row_bytes = matrix.codes.size(1),
-          .scales = static_cast<const uint16_t*>(matrix.scales.const_data_ptr()),
-          .zeros = matrix.zeros.defined() ? matrix.zeros.const_data_ptr<uint8_t>() : nullptr};
-}
-
 // x [rows, in] in the type computed in, with zeros up to whole blocks.
 at::Tensor padded_rows(const at::Tensor& x, at::ScalarType type) {
   const int64_t size = padded(x.size(1));

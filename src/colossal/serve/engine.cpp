@@ -1,5 +1,7 @@
 #include "colossal/serve/engine.h"
 
+#include <omp.h>
+
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
@@ -122,6 +124,9 @@ struct Engine::Parts {
         const EngineOptions& given)
       : facts(given_facts), options(resolved(given, facts)), core(model, facts, options) {
     statistics = core.statistics();
+    // The caller's OpenMP threads end here, having read the weights: where more wait for work than
+    // there are CPUs, all sleep between two products, and waking takes longer than a product.
+    omp_pause_resource_all(omp_pause_soft);
     thread = std::thread([this, threads = at::get_num_threads()] { run(threads); });
   }
 

@@ -10,15 +10,20 @@
 #include "colossal/base/units.h"
 #include "colossal/checkpoint/model_weights.h"
 #include "colossal/comm/world.h"
+#include "colossal/io/huge_pages.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/meta_kernels.h"
 
 namespace colossal::serve {
 namespace {
 
+// Of weights that rest on the device.
+constexpr int64_t kBlockBytes = int64_t{64} << 20;
+
 memory::ChunkOptions chunk_options(const InferenceOptions& options) {
+  const bool moved = !options.tiers.parameters.all_on_device();
   return {.working = options.type,
-          .chunk_bytes = options.chunk_bytes,
+          .chunk_bytes = moved ? options.chunk_bytes : kBlockBytes,
           .window_bytes = options.window_bytes,
           .tiers = options.tiers};
 }
@@ -37,11 +42,36 @@ nn::ParameterList select(const nn::ParameterList& parameters, const InferenceOpt
   return selected;
 }
 
+// Codes of one weight after another, in memory that is read fast.
+class CodeBlocks {
+ public:
+  // codes [outputs, bytes], contiguous
+  at::Tensor keep(const at::Tensor& codes) {
+    constexpr int64_t kAlignment = 64;
+    const int64_t bytes = codes.numel();
+    if (!block_.defined() || used_ + bytes > block_.numel()) begin(std::max(bytes, kBlockBytes));
+    at::Tensor kept = block_.narrow(0, used_, bytes).view(codes.sizes()).copy_(codes);
+    used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return kept;
+  }
+
+ private:
+  void begin(int64_t bytes) {
+    block_ = at::empty({bytes}, at::kByte);
+    io::advise_huge_pages(block_.mutable_data_ptr(), block_.nbytes());
+    used_ = 0;
+  }
+
+  at::Tensor block_;
+  int64_t used_ = 0;
+};
+
 void quantize(nn::Parameter& parameter, const at::Tensor& weights,
-              const ops::Quantization& quantization) {
+              const ops::Quantization& quantization, CodeBlocks& blocks) {
   const bool out_in = parameter.product == nn::WeightOrder::out_in;
-  parameter.quantized = std::make_shared<const ops::QuantizedMatrix>(
-      ops::quantize(out_in ? weights : weights.t(), quantization));
+  ops::QuantizedMatrix matrix = ops::quantize(out_in ? weights : weights.t(), quantization);
+  matrix.codes = blocks.keep(matrix.codes);
+  parameter.quantized = std::make_shared<const ops::QuantizedMatrix>(std::move(matrix));
 }
 
 void refuse_tiers(const InferenceOptions& options) {
@@ -79,6 +109,7 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
   parts_ = std::make_unique<Parts>(specification, options, comm::single_world(options.device),
                                    options.device, order);
   const auto total = static_cast<int64_t>(parts_->build.parameters().size());
+  CodeBlocks blocks;
   int64_t asked = 0;  // each tensor is asked for to check the folder, and again to be read
   const auto tell = [&] {
     if (options.progress) options.progress(std::clamp<int64_t>(++asked - total, 0, total), total);
@@ -88,7 +119,7 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
       {.parameters = select(parts_->build.parameters(), options, /*quantized=*/true),
        .take =
            [&](nn::Parameter& parameter, const at::Tensor& weights) {
-             quantize(parameter, weights, *options.quantization);
+             quantize(parameter, weights, *options.quantization, blocks);
            }},
       tell);
   parts_->weights.begin_inference();

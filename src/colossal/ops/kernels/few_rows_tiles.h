@@ -4,6 +4,7 @@
 #include "colossal/ops/kernels/block.h"
 #include "colossal/ops/kernels/few_rows.h"
 #include "colossal/ops/kernels/folded_sum.h"
+#include "colossal/ops/kernels/prefetch.h"
 
 namespace colossal::ops::kernels {
 namespace {
@@ -43,7 +44,7 @@ template <typename Format>
   return Format::load(rest);
 }
 
-// ahead: the weights of the next tile's outputs are asked for.
+// ahead: weights that come later are asked for.
 template <typename Format, int kRows, int kOutputs>
 [[gnu::always_inline]] inline void multiply_tile(const RowsProduct& product, int64_t row,
                                                  int64_t output, bool ahead) {
@@ -52,14 +53,13 @@ template <typename Format, int kRows, int kOutputs>
   const Element* weight =
       static_cast<const Element*>(product.weight) + output * product.weight_stride;
   typename Format::Sums sums[kRows][kOutputs] = {};
-  const int64_t next = ahead ? kOutputs * product.weight_stride : 0;
+  const auto* const later = reinterpret_cast<const char*>(weight) + (ahead ? kBytesAhead : 0);
   int64_t k = 0;
   for (; k + Format::kStep <= product.depth; k += Format::kStep) {
     typename Format::Loaded weights[kOutputs];
     for (int o = 0; o < kOutputs; ++o) {
-      const Element* from = weight + o * product.weight_stride + k;
-      __builtin_prefetch(from + next, 0, 2);
-      weights[o] = Format::load(from);
+      prefetch(later + (k * kOutputs + o * Format::kStep) * int64_t{sizeof(Element)});
+      weights[o] = Format::load(weight + o * product.weight_stride + k);
     }
     for (int r = 0; r < kRows; ++r) {
       const typename Format::Loaded of_row = Format::load(x + r * product.x_stride + k);
@@ -107,7 +107,7 @@ inline void multiply_rows(const RowsProduct& product, int64_t begin, int64_t end
     const int64_t last = smaller(product.rows, row + kRowsTogether);
     int64_t output = begin;
     for (; output + kTileOutputs <= end; output += kTileOutputs) {
-      const bool ahead = output + 2 * kTileOutputs <= end;
+      const bool ahead = product.weight_stride == product.depth && output + kTileOutputs < end;
       multiply_outputs<Format, kTileRows, kTileOutputs>(product, row, last, output, ahead);
     }
     for (; output < end; ++output) {

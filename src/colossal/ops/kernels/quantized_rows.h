@@ -53,10 +53,14 @@ struct Int8Product {
 };
 using MultiplyInt8 = void (*)(const Int8Product& product, int64_t begin, int64_t end);
 
+// The numbers of one output, in order, to [blocks * kCodeBlock] of fp32, or of bf16 as the nearest.
+using DequantizeRow = void (*)(const QuantizedWeight& weight, int64_t output, void* to);
+
 struct QuantizedKernels {
   MultiplyQuantized<float> int8_float32, int4_float32;
   MultiplyQuantized<double> int8_float64, int4_float64;
   MultiplyInt8 int8_int8;
+  DequantizeRow int8_to_float32, int4_to_float32, int8_to_bfloat16, int4_to_bfloat16;
 };
 
 // Null where the build or this CPU has none such.

@@ -4,6 +4,7 @@
 
 #include "colossal/ops/kernels/block.h"
 #include "colossal/ops/kernels/folded_sum.h"
+#include "colossal/ops/kernels/prefetch.h"
 #include "colossal/ops/kernels/quantized_rows.h"
 
 namespace colossal::ops::kernels {
@@ -44,7 +45,7 @@ template <int kRows, int kOutputs>
       __m512i weights[kOutputs];
       for (int o = 0; o < kOutputs; ++o) {
         const int8_t* of_output = codes + o * weight.row_bytes;
-        __builtin_prefetch(of_output + kOutputs * weight.row_bytes + k, 0, 2);
+        prefetch(codes + kBytesAhead + k * kOutputs + o * kLine);
         weights[o] = _mm512_xor_si512(load_codes(of_output, k, end), up);
       }
       for (int r = 0; r < kRows; ++r) {

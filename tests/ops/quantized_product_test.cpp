@@ -113,6 +113,38 @@ TEST(QuantizedMatrix, OfATransposedWeightIsThatOfItsCopy) {
   }
 }
 
+TEST(QuantizedMatrix, HasRowsInAnyOrderAndRoundedToBfloat16) {
+  for (const Quantization& how : kWays) {
+    QuantizedMatrix matrix = quantize(normal({37, 75}, at::kFloat, 5), how);
+    const at::Tensor all = dequantize(matrix, at::kFloat);
+    EXPECT_TRUE(dequantize(matrix, at::kBFloat16).equal(all.to(at::kBFloat16)));
+    const at::Tensor indices = at::tensor({36, 0, 5, 5}, at::kLong).view({2, 2});
+    EXPECT_TRUE(dequantized_rows(matrix, indices).equal(all.index({indices})));
+    matrix.type = at::kDouble;
+    EXPECT_TRUE(dequantized_rows(matrix, indices).equal(all.index({indices}).to(at::kDouble)));
+    EXPECT_THROW(dequantized_rows(matrix, at::tensor({37}, at::kLong)), Error);
+  }
+}
+
+TEST(QuantizedMatrix, HasTheSameNumbersByEveryInstructionSet) {
+  for (const Quantization& how : kWays) {
+    const QuantizedMatrix matrix = quantize(normal({3, 96}, at::kFloat, 6), how);
+    const at::Tensor expected = dequantize(matrix, at::kFloat);
+    for (const InstructionSet set : kernels::kAllInstructionSets) {
+      const kernels::QuantizedKernels* kernels = kernels::quantized_kernels(set);
+      if (!kernels) continue;
+      const bool is_int8 = how.type == Type::int8;
+      const at::Tensor row = at::empty({96}, at::kFloat), half = at::empty({96}, at::kBFloat16);
+      (is_int8 ? kernels->int8_to_float32 : kernels->int4_to_float32)(kernel_weight(matrix), 2,
+                                                                      row.mutable_data_ptr());
+      (is_int8 ? kernels->int8_to_bfloat16 : kernels->int4_to_bfloat16)(kernel_weight(matrix), 2,
+                                                                        half.mutable_data_ptr());
+      EXPECT_TRUE(row.equal(expected[2]));
+      EXPECT_TRUE(half.equal(expected[2].to(at::kBFloat16)));
+    }
+  }
+}
+
 TEST(QuantizedMatrix, RefusesOddGroups) {
   for (const int64_t group : {-32, 1, 33}) {
     EXPECT_THROW(quantize(at::zeros({3, 40}), {.group = group}), ConfigError);
@@ -159,21 +191,13 @@ TEST(QuantizedProduct, EveryInstructionSetGivesIt) {
       const bool is_int8 = how.type == Type::int8;
       const QuantizedMatrix matrix = *quantized(9, 160, how, 6);
       const at::Tensor x = normal({3, 160}, at::kDouble, 7), y = at::empty({3, 9}, at::kDouble);
-      (is_int8 ? found->int8_float64 : found->int4_float64)(
-          {.rows = 3,
-           .x = x.const_data_ptr<double>(),
-           .weight = {.blocks = 5,
-                      .group_blocks = how.group == 0 ? 5 : how.group / 32,
-                      .groups = matrix.scales.size(1),
-                      .codes = matrix.codes.const_data_ptr(),
-                      .row_bytes = matrix.codes.size(1),
-                      .scales = static_cast<const uint16_t*>(matrix.scales.const_data_ptr()),
-                      .zeros = matrix.zeros.defined() ? matrix.zeros.const_data_ptr<uint8_t>()
-                                                      : nullptr},
-           .bias = nullptr,
-           .y = y.mutable_data_ptr<double>(),
-           .y_stride = 9},
-          0, 9);
+      (is_int8 ? found->int8_float64 : found->int4_float64)({.rows = 3,
+                                                             .x = x.const_data_ptr<double>(),
+                                                             .weight = kernel_weight(matrix),
+                                                             .bias = nullptr,
+                                                             .y = y.mutable_data_ptr<double>(),
+                                                             .y_stride = 9},
+                                                            0, 9);
       expect_near(y, at::mm(x, dequantize(matrix, at::kDouble).t()), 1e-13);
     }
   }

@@ -22,7 +22,7 @@ namespace {
 using ChangeWeight = std::function<at::Tensor(const nn::Parameter&, const at::Tensor& weight)>;
 
 // Random weights as a Hugging Face folder has them, and these tensors besides. `change` gives the
-// weights of products, as they lie in files, other values.
+// weights of products and the head's table, as they lie in files, other values.
 void write_weights(models::ModelSpecification& specification, const std::filesystem::path& folder,
                    const std::map<std::string, at::Tensor>& others = {},
                    const ChangeWeight& change = {}) {
@@ -35,7 +35,7 @@ void write_weights(models::ModelSpecification& specification, const std::filesys
     tensors.push_back({name, io::ScalarType::f32, parameter->shape});
     values[name] = at::empty({parameter->numel()}, at::kFloat);
     ops::fill_normal(values[name], 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
-    if (change && parameter->product) {
+    if (change && (parameter->product || parameter->head)) {
       values[name] = change(*parameter, values[name].view(parameter->shape)).contiguous();
     }
   }
@@ -158,13 +158,16 @@ TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
                                          {.type = Type::int4, .group = 32},
                                          {.type = Type::int4, .group = 32, .zero_point = true}}) {
       const test::TemporaryDirectory plain, rounded;
-      write_weights(specification, rounded.path(), {},
-                    [&](const nn::Parameter& parameter, const at::Tensor& weight) {
-                      const bool out_in = parameter.product == nn::WeightOrder::out_in;
-                      const at::Tensor numbers = ops::dequantize(
-                          ops::quantize(out_in ? weight : weight.t(), how), at::kFloat);
-                      return out_in ? numbers : numbers.t();
-                    });
+      write_weights(
+          specification, rounded.path(), {},
+          [&](const nn::Parameter& parameter, const at::Tensor& weight) {
+            const bool in_out = parameter.product == nn::WeightOrder::in_out;
+            const ops::Quantization of_head{.type = Type::int8};
+            const at::Tensor numbers = ops::dequantize(
+                ops::quantize(in_out ? weight.t() : weight, parameter.head ? of_head : how),
+                at::kFloat);
+            return in_out ? numbers.t() : numbers;
+          });
       const at::Tensor expected = logits_of(specification, {.type = at::kDouble});
       write_weights(specification, plain.path());
       const at::Tensor unrounded = logits_of(specification, {.type = at::kDouble});
@@ -183,9 +186,9 @@ TEST(Quantized, WeightsAreFewerBytesAndRestOnTheDevice) {
   const int64_t plain = InferenceModel(specification, {}).weight_bytes();
   InferenceOptions options{.quantization = ops::Quantization{}};
   const int64_t quantized = InferenceModel(specification, options).weight_bytes();
-  // Tables and norms stay: 2 x 50 x 24 and 7 x 24 numbers of 4 bytes.
+  // The tokens' table and norms stay: 50 x 24 and 7 x 24 numbers of 4 bytes.
   EXPECT_EQ(plain % 4, 0);
-  EXPECT_LT(quantized - 4 * (2 * 50 + 7) * 24, (plain - 4 * (2 * 50 + 7) * 24) / 2);
+  EXPECT_LT(quantized - 4 * (50 + 7) * 24, (plain - 4 * (50 + 7) * 24) / 2);
   options.tiers.parameters = {.host = 1};
   EXPECT_THROW(InferenceModel(specification, options), ConfigError);
 }

@@ -333,6 +333,7 @@ VocabularyHeadParts DenseBuilder::head_parts(const std::string& name,
                             .rows = head_rows(vocabulary),
                             .logit_scale = options.logit_scale,
                             .soft_cap = options.soft_cap};
+  parts.table.mark_as_head();
   if (!options.bias) return parts;
   Placement placement = of_head_bias(vocabulary);
   if (parts.rows.size() < vocabulary) {

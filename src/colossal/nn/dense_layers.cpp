@@ -13,6 +13,10 @@
 namespace colossal::nn {
 
 at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext&) {
+  if (const ops::QuantizedMatrix* table = table_.quantized()) {
+    const LayerScope scope = scope_of(table_.whole());
+    return ops::dequantized_rows(*table, tokens);
+  }
   if (table_.is_cut()) return ops::look_up(table_.blocks(), tokens);
   LayerScope scope = scope_of(table_.whole());
   return at::embedding(table_.whole().use(scope), tokens);
@@ -154,7 +158,7 @@ at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& 
                                          const StepContext&) {
   LayerScope scope("vocabulary_head");
   const TokenTable& table = parts_.table;
-  if (table.is_cut()) {
+  if (table.is_cut() || table.quantized()) {
     return ops::linear_cross_entropy(x.flatten(0, 1), table.blocks("vocabulary_head"),
                                      labels.flatten(), table.vocabulary(), {}, nullptr,
                                      parts_.logit_options(scope));
@@ -178,6 +182,10 @@ at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& c
                                        bool last_only) {
   LayerScope scope("vocabulary_head");
   const at::Tensor seen = last_only ? x.narrow(1, context.sequence - 1, 1) : x;
+  if (parts_.table.quantized()) {
+    return ops::finish_logits(ops::quantized_linear(seen, {{parts_.table.whole()->quantized}, {}}),
+                              parts_.logit_options(scope));
+  }
   std::vector<at::Tensor> parts;
   parts_.table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
     parts.push_back(ops::fused_linear(seen, {{rows}, {}}));

@@ -85,9 +85,10 @@ struct Parameter {
   Placement placement;
   bool trainable = true;
   std::optional<WeightOrder> product;  // of the weight of a product; none: of anything else
+  bool head = false;                   // of a table by which a vocabulary head multiplies
   std::optional<RowBlock> block;       // none: this is the whole tensor
   at::Tensor tensor;  // a leaf, of local_shape(); undefined until memory/ gives it storage
-  // In place of `tensor`: a product's frozen weight in few bits, [out, in].
+  // In place of `tensor`: a product's frozen weight, or a head's table, in few bits, [out, in].
   std::shared_ptr<const ops::QuantizedMatrix> quantized;
   // Where two layers read the parameter (the table of a tied head): the second one's leaf over the
   // same bytes, so that autograd gives up the gradient of each as soon as it is made, and holds

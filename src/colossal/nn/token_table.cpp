@@ -1,8 +1,22 @@
 #include "colossal/nn/token_table.h"
 
+#include <algorithm>
+
 #include "colossal/nn/layer_scope.h"
+#include "colossal/ops/quantized_matrix.h"
 
 namespace colossal::nn {
+namespace {
+
+void visit_numbers(const ops::QuantizedMatrix& table, const ops::VisitRows& visit) {
+  constexpr int64_t kRows = 1024;
+  for (int64_t row = 0; row < table.outputs; row += kRows) {
+    const int64_t end = std::min(table.outputs, row + kRows);
+    visit(ops::dequantized_rows(table, row, end, table.type), row);
+  }
+}
+
+}  // namespace
 
 TokenTable TokenTable::tie() const {
   std::vector<ParameterHandle> tied;
@@ -10,10 +24,18 @@ TokenTable TokenTable::tie() const {
   return TokenTable(std::move(tied));
 }
 
+void TokenTable::mark_as_head() const {
+  for (const ParameterHandle& block : blocks_) block->head = true;
+}
+
 ops::ForEachBlock TokenTable::blocks(const std::string& layer) const {
   return [this, layer](const ops::VisitRows& visit) {
     for (const ParameterHandle& block : blocks_) {
       LayerScope scope = layer.empty() ? scope_of(block) : LayerScope(layer);
+      if (block->quantized) {
+        visit_numbers(*block->quantized, visit);
+        continue;
+      }
       visit(block.use(scope), rows_here(*block).begin);
     }
   };

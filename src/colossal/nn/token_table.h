@@ -21,8 +21,12 @@ class TokenTable {
   const ParameterHandle& whole() const { return blocks_.front(); }
   int64_t vocabulary() const { return blocks_.front()->shape[0]; }
   TokenTable tie() const;  // for the second layer that reads it
+  void mark_as_head() const;
 
-  // Each block while a layer of that name (empty: the table's) runs on it alone.
+  // The table in few bits; null where it is in numbers.
+  const ops::QuantizedMatrix* quantized() const { return whole()->quantized.get(); }
+  // Each block while a layer of that name (empty: the table's) runs on it alone; of a table in few
+  // bits the numbers of some rows after others.
   ops::ForEachBlock blocks(const std::string& layer = "") const;
 
  private:

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/ops/kernels/quantized_rows.h"
@@ -100,6 +101,25 @@ kernels::DequantizeRow kernel_to(at::ScalarType type, Quantization::Type codes) 
   return is_int8 ? kernels.int8_to_float32 : kernels.int4_to_float32;
 }
 
+// Row i is the output output_of(i).
+template <typename OutputOf>
+at::Tensor rows_as_numbers(const QuantizedMatrix& matrix, int64_t rows, at::ScalarType type,
+                           const OutputOf& output_of) {
+  const at::ScalarType made = type == at::kBFloat16 ? type : at::kFloat;
+  const at::Tensor numbers = at::empty({rows, blocks_of(matrix.inputs) * kBlock}, made);
+  const kernels::DequantizeRow dequantize_row = kernel_to(made, matrix.how.type);
+  const kernels::QuantizedWeight weight = kernel_weight(matrix);
+  auto* to = static_cast<char*>(numbers.mutable_data_ptr());
+  const int64_t row_bytes = numbers.size(1) * numbers.element_size();
+  constexpr int64_t kRowsOfThread = 16;
+  at::parallel_for(0, rows, kRowsOfThread, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      dequantize_row(weight, output_of(row), to + row * row_bytes);
+    }
+  });
+  return numbers.narrow(1, 0, matrix.inputs).to(type);
+}
+
 QuantizedMatrix empty_matrix(int64_t outputs, int64_t inputs, const Quantization& how) {
   QuantizedMatrix matrix{.how = how, .outputs = outputs, .inputs = inputs};
   const int64_t bytes =
@@ -160,19 +180,21 @@ QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how) {
 
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
                             at::ScalarType type) {
-  const at::ScalarType made = type == at::kBFloat16 ? type : at::kFloat;
-  const at::Tensor numbers = at::empty({end - begin, blocks_of(matrix.inputs) * kBlock}, made);
-  const kernels::DequantizeRow dequantize_row = kernel_to(made, matrix.how.type);
-  const kernels::QuantizedWeight weight = kernel_weight(matrix);
-  auto* to = static_cast<char*>(numbers.mutable_data_ptr());
-  const auto row_bytes = numbers.size(1) * numbers.element_size();
-  constexpr int64_t kRowsOfThread = 16;
-  at::parallel_for(begin, end, kRowsOfThread, [&](int64_t first, int64_t last) {
-    for (int64_t output = first; output < last; ++output) {
-      dequantize_row(weight, output, to + (output - begin) * row_bytes);
-    }
-  });
-  return numbers.narrow(1, 0, matrix.inputs).to(type);
+  return rows_as_numbers(matrix, end - begin, type, [&](int64_t row) { return begin + row; });
+}
+
+at::Tensor dequantized_rows(const QuantizedMatrix& matrix, const at::Tensor& indices) {
+  const at::Tensor flat = indices.flatten().contiguous();
+  const auto* outputs = flat.const_data_ptr<int64_t>();
+  for (int64_t row = 0; row < flat.numel(); ++row) {
+    COLOSSAL_CHECK(outputs[row] >= 0 && outputs[row] < matrix.outputs, "row {} of {}", outputs[row],
+                   matrix.outputs);
+  }
+  std::vector<int64_t> sizes = indices.sizes().vec();
+  sizes.push_back(matrix.inputs);
+  return rows_as_numbers(matrix, flat.numel(), matrix.type,
+                         [&](int64_t row) { return outputs[row]; })
+      .reshape(sizes);
 }
 
 at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type) {

@@ -37,6 +37,7 @@ struct Quantization {
 struct QuantizedMatrix {
   Quantization how;
   int64_t outputs = 0, inputs = 0;
+  at::ScalarType type = at::kFloat;  // of the numbers of a table's rows, which are looked up
   at::Tensor codes;   // uint8 [outputs, bytes of a row], as kernels/quantized_rows.h has them
   at::Tensor scales;  // bf16 [outputs, groups]
   at::Tensor zeros;   // uint8 [outputs, groups], undefined without zero points
@@ -52,6 +53,8 @@ QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how);
 // Rows [begin, end) as numbers, rounded to `type` where that cannot hold them.
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
                             at::ScalarType type);
+// Rows of these indices, int64 of any shape, in the matrix's type: [.., inputs].
+at::Tensor dequantized_rows(const QuantizedMatrix& matrix, const at::Tensor& indices);
 at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type);
 
 // As kernels read it; valid as long as the matrix.

@@ -29,7 +29,7 @@ memory::ChunkOptions chunk_options(const InferenceOptions& options) {
 }
 
 bool is_quantized(const nn::Parameter& parameter, const InferenceOptions& options) {
-  return options.quantization.has_value() && parameter.product.has_value();
+  return options.quantization.has_value() && (parameter.product || parameter.head);
 }
 
 // Those of which this is so, or not.
@@ -66,10 +66,19 @@ class CodeBlocks {
   int64_t used_ = 0;
 };
 
-void quantize(nn::Parameter& parameter, const at::Tensor& weights,
-              const ops::Quantization& quantization, CodeBlocks& blocks) {
-  const bool out_in = parameter.product == nn::WeightOrder::out_in;
-  ops::QuantizedMatrix matrix = ops::quantize(out_in ? weights : weights.t(), quantization);
+// Logits lose more by few bits than what products of blocks do.
+ops::Quantization of_head(ops::Quantization quantization) {
+  if (quantization.type == ops::Quantization::Type::int4) quantization = {};
+  return quantization;
+}
+
+void quantize(nn::Parameter& parameter, const at::Tensor& weights, const InferenceOptions& options,
+              CodeBlocks& blocks) {
+  const ops::Quantization quantization =
+      parameter.head ? of_head(*options.quantization) : *options.quantization;
+  const bool in_out = parameter.product == nn::WeightOrder::in_out;
+  ops::QuantizedMatrix matrix = ops::quantize(in_out ? weights.t() : weights, quantization);
+  matrix.type = options.type;
   matrix.codes = blocks.keep(matrix.codes);
   parameter.quantized = std::make_shared<const ops::QuantizedMatrix>(std::move(matrix));
 }
@@ -89,7 +98,7 @@ struct InferenceModel::Parts {
         std::unique_ptr<comm::World> alone, at::Device device, const memory::OrderOfStages& order)
       : world(std::move(alone)),
         context(*world, Strategy{}, device),
-        build(nn::make_dense_attention, options.table_rows),
+        build(nn::make_dense_attention, options.quantization ? 0 : options.table_rows),
         model(models::build_model(specification, build)),
         weights(select(build.parameters(), options, /*quantized=*/false), context,
                 chunk_options(options), order) {}
@@ -117,10 +126,8 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
   checkpoint::read_model(
       specification, parts_->weights,
       {.parameters = select(parts_->build.parameters(), options, /*quantized=*/true),
-       .take =
-           [&](nn::Parameter& parameter, const at::Tensor& weights) {
-             quantize(parameter, weights, *options.quantization, blocks);
-           }},
+       .take = [&](nn::Parameter& parameter,
+                   const at::Tensor& weights) { quantize(parameter, weights, options, blocks); }},
       tell);
   parts_->weights.begin_inference();
 }

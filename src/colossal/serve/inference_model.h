@@ -18,8 +18,8 @@ struct InferenceOptions {
   at::Device device = at::kCPU;
   memory::Tiers tiers;     // of parameters
   int64_t table_rows = 0;  // of tables of tokens, most that are here at once; 0: all
-  // Of the weights of the blocks' products, as they are read; tables of tokens, norms and biases
-  // stay in `type`.
+  // Of the weights of products, as they are read, and of the head's table, in int8 at least; other
+  // tables, norms and biases stay in `type`. Tables are then whole, whatever table_rows says.
   std::optional<ops::Quantization> quantization;
   // Weights that rest elsewhere come by chunks of about this size; a larger tensor is one alone. At
   // most window_bytes of them are on the device, or two chunks; half as much comes from NVMe.

@@ -6,7 +6,7 @@ import unittest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, GPT2Config, GPTNeoXConfig, LlamaConfig, LlamaForCausalLM
 
 from harness import COLOSSAL, EndToEndTest
 
@@ -92,6 +92,47 @@ class Adapter(EndToEndTest):
         self.assertEqual(before.keys(), after.keys())
         for name in before:
             self.assertTrue(torch.equal(before[name], after[name]), name)
+
+    def test_merges_an_adapter_into_the_weights(self):
+        """Stacked products and those of [in, out] too, in one file and in several."""
+        families = [
+            (LlamaConfig(vocab_size=257, hidden_size=48, intermediate_size=50, num_hidden_layers=2,
+                         num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
+                         tie_word_embeddings=True, initializer_range=0.3),
+             dict(target_modules="all-linear"), "50KB"),
+            (GPT2Config(vocab_size=257, n_embd=48, n_layer=2, n_head=6, n_positions=64, initializer_range=0.3),
+             dict(target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True), "5GB"),
+            (GPTNeoXConfig(vocab_size=257, hidden_size=48, intermediate_size=50, num_hidden_layers=2,
+                           num_attention_heads=6, max_position_embeddings=64, initializer_range=0.3),
+             dict(target_modules=["query_key_value"], use_rslora=True), "5GB"),
+        ]
+        for config, targets, shard in families:
+            with self.subTest(config.model_type):
+                torch.manual_seed(3)
+                source, adapter, merged = (self.directory / f"{config.model_type}-{name}"
+                                           for name in ("source", "adapter", "merged"))
+                AutoModelForCausalLM.from_config(config).save_pretrained(source, max_shard_size=shard)
+                self.model = source
+                adapted = get_peft_model(self.base(), LoraConfig(
+                    r=3, lora_alpha=7, init_lora_weights=False, task_type="CAUSAL_LM", **targets),
+                    autocast_adapter_dtype=False).eval()
+                adapted.save_pretrained(adapter)
+                with_adapter = self.evaluate(f"--adapter={adapter}")
+                self.assertGreater(abs(with_adapter - self.evaluate()), 0.1)
+                self.run_command("convert", merged, f"--merge-adapter={adapter}")
+                self.assertIn("is there already",
+                              self.run_command("convert", merged, f"--merge-adapter={adapter}", expect=2))
+                self.assertIn("merge first", self.run_command("convert", f"{merged}.gguf",
+                                                              f"--merge-adapter={adapter}", expect=2))
+                self.assertEqual({path.name for path in merged.glob("*.safetensors*")},
+                                 {path.name for path in source.glob("*.safetensors*")})
+                tokens = torch.tensor([list(TEXT.encode())[:60]])
+                with torch.no_grad():
+                    expected = adapted(tokens).logits
+                    self.model = merged
+                    found = self.base()(tokens).logits
+                self.assertLess((found - expected).abs().max().item(), 1e-5 * expected.abs().max().item())
+                self.assertAlmostEqual(self.evaluate(), with_adapter, delta=1e-5)
 
     def test_goes_on_at_another_layout(self):
         self.train(*self.flags("whole"), "--train.steps=6")

@@ -8,8 +8,8 @@
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/gguf_family.h"
 #include "colossal/checkpoint/gguf_tokenizer.h"
+#include "colossal/checkpoint/new_path.h"
 #include "colossal/io/file.h"
-#include "colossal/io/hidden_sibling.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
 #include "colossal/models/families.h"
@@ -22,13 +22,6 @@ using io::GgufType;
 
 // Of a tensor, as numbers, at once.
 constexpr int64_t kBufferNumbers = int64_t{16} << 20;
-
-void require_new(const std::filesystem::path& path) {
-  if (io::path_exists(path)) {
-    throw ConfigError(
-        fmt::format("{} is there already: give another name, or remove it", path.string()));
-  }
-}
 
 // Numbers from one place to another: read(first, numbers) fills, write(first, numbers) takes.
 using ReadNumbers = std::function<void(int64_t first, std::span<float> numbers)>;
@@ -263,15 +256,6 @@ std::string architecture_of(const io::GgufReader& file) {
   throw IoError(fmt::format("{}: no field \"general.architecture\"", file.path().string()));
 }
 
-void remove_where_it_fails(const std::filesystem::path& path, const std::function<void()>& write) {
-  try {
-    write();
-  } catch (...) {
-    io::remove_tree(path);
-    throw;
-  }
-}
-
 }  // namespace
 
 void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path& file,
@@ -299,10 +283,8 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
                       .shape = {static_cast<int64_t>(divisors.size())}});
   }
   const io::GgufPlan plan = io::plan_gguf(fields, std::move(listed));
-  const std::filesystem::path temporary = io::hidden_sibling(file, io::HiddenKind::temporary);
-  remove_where_it_fails(temporary, [&] {
+  write_whole(file, [&](const std::filesystem::path& temporary) {
     write_all(plan, tensors, divisors, family, config, temporary);
-    io::rename_path(temporary, file);
   });
 }
 
@@ -318,8 +300,7 @@ void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& 
   }
   nlohmann::ordered_json config = config_of(reader, family);
   config["dtype"] = dtype_name(as);
-  const std::filesystem::path temporary = io::hidden_sibling(folder, io::HiddenKind::temporary);
-  remove_where_it_fails(temporary, [&] {
+  write_whole(folder, [&](const std::filesystem::path& temporary) {
     io::make_folders(temporary);
     io::write_file_atomically(temporary / "config.json", config.dump(2) + "\n");
     for (const auto& [name, content] : tokenizer_files(reader)) {
@@ -328,7 +309,6 @@ void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& 
     const models::ModelSpecification specification =
         models::resolve_model({.path = temporary.string()});
     write_safetensors(reader, family, specification.decoder, as, temporary / "model.safetensors");
-    io::rename_path(temporary, folder);
   });
 }
 

@@ -32,13 +32,17 @@ std::optional<Tensor> look_for(const io::TensorDirectory& directory, const std::
   return std::nullopt;
 }
 
-Tensor find(const io::TensorDirectory& directory, const std::string& name) {
+}  // namespace
+
+Tensor find_weight(const io::TensorDirectory& directory, const std::string& name) {
   if (const auto found = look_for(directory, name)) return *found;
   const std::string bare = bare_name(name);
   throw ConfigError(fmt::format("{}: no tensor \"{}\"{}; the weights are of another model",
                                 directory.path().string(), name,
                                 bare == name ? "" : fmt::format(" (nor \"{}\")", bare)));
 }
+
+namespace {
 
 bool have_equal_bytes(const Tensor& a, const Tensor& b) {
   if (a.entry->type != b.entry->type || a.entry->shape != b.entry->shape) return false;
@@ -60,7 +64,7 @@ bool is_spare(const io::TensorDirectory& directory, const std::string& name,
   const std::optional<std::string> original = spare(name);
   if (!original) return false;
   if (original->empty()) return true;
-  if (have_equal_bytes(directory.find(name), find(directory, *original))) return true;
+  if (have_equal_bytes(directory.find(name), find_weight(directory, *original))) return true;
   throw ConfigError(
       fmt::format("{}: tensor \"{}\" differs from \"{}\", which stands for both where "
                   "tie_word_embeddings = true; use model.tie_word_embeddings = false, or remove it",
@@ -101,7 +105,7 @@ void require_finite(const io::SafetensorsReader& file, const io::TensorEntry& en
 // What is here of a parameter, in the file's type.
 at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter& parameter,
                       const TensorSlice& slice) {
-  const auto [file, entry] = find(directory, slice.name);
+  const auto [file, entry] = find_weight(directory, slice.name);
   const int64_t count = parameter.local_numel();
   at::Tensor whole = at::empty({count}, tensor_type(*entry, file->path()));
   read_tensor(*file, *entry, parameter, slice, {0, count},
@@ -162,7 +166,7 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
   }
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
-    const auto [file, entry] = find(directory, slice.name);
+    const auto [file, entry] = find_weight(directory, slice.name);
     read_tensor(*file, *entry, *parameter, slice, chunks.kept_weights(*parameter),
                 [&](int64_t begin, const at::Tensor& values) {
                   store_finite_weights(*file, *entry, *parameter, begin, values, chunks);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "colossal/io/safetensors.h"
+#include "colossal/io/tensor_directory.h"
 #include "colossal/layout/tensor_slice.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/nn/parameter.h"
@@ -31,8 +32,13 @@ struct ReadApart {
   std::function<void(nn::Parameter& parameter, const at::Tensor& weights)> take{};
 };
 
-// Weights of a folder for `parameters`, which are among those of `chunks`. Names are tried as given
-// and without their first part ("transformer."), as bare models are saved. Throws ConfigError
+// Finds a tensor by its name, or by its name without the first part ("transformer."), as bare
+// models are saved. Throws ConfigError where there is neither.
+io::TensorDirectory::Tensor find_weight(const io::TensorDirectory& directory,
+                                        const std::string& name);
+
+// Weights of a folder for `parameters`, which are among those of `chunks`. Tensors are found as by
+// find_weight(). Throws ConfigError
 // naming a tensor that is missing or of another shape, or that would not be read: one that belongs
 // to no parameter of `chunks` or `apart` and is not spare. Throws IoError naming one that holds
 // numbers which are not finite.

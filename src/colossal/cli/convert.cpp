@@ -1,6 +1,10 @@
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/gguf_conversion.h"
+#include "colossal/checkpoint/merged_folder.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/inference_arguments.h"
+#include "colossal/io/file.h"
+#include "colossal/text/tokenizer_files.h"
 
 namespace colossal::cli {
 namespace {
@@ -9,6 +13,7 @@ struct ConvertArguments {
   std::string source, destination;
   std::string to;    // empty: by the destination's name
   std::string type;  // empty: the default of the way
+  std::string adapter;
 };
 
 bool is_gguf(const std::filesystem::path& path) {
@@ -22,7 +27,35 @@ std::optional<io::GgufType> resolve_type(const std::string& name) {
       fmt::format("--type={}: no such type; there are {}", name, io::gguf_type_names()));
 }
 
+// The tokenizer is the adapter's where it has one: it may have a chat template of its own.
+text::TokenizerFiles files_beside_weights(const std::string& model, const std::string& adapter) {
+  text::TokenizerFiles files;
+  const std::filesystem::path tokenizer = tokenizer_folder(model, adapter);
+  if (std::filesystem::exists(tokenizer / text::kTokenizerFile)) {
+    files = text::read_tokenizer_files(tokenizer / text::kTokenizerFile);
+  }
+  constexpr const char* kGenerationFile = "generation_config.json";
+  if (std::filesystem::exists(std::filesystem::path(model) / kGenerationFile)) {
+    files.emplace_back(kGenerationFile,
+                       io::read_file(std::filesystem::path(model) / kGenerationFile));
+  }
+  return files;
+}
+
+void merge_adapter(const ConvertArguments& arguments) {
+  if (!arguments.type.empty() || arguments.to == "gguf" || is_gguf(arguments.destination)) {
+    throw ConfigError(
+        "--merge-adapter writes a Hugging Face folder in the types of the source: merge first, "
+        "then "
+        "convert that folder to gguf");
+  }
+  checkpoint::write_merged_folder(
+      resolve_trained_model(arguments.source, "merge an adapter into", arguments.adapter),
+      arguments.destination, files_beside_weights(arguments.source, arguments.adapter));
+}
+
 void convert(const ConvertArguments& arguments) {
+  if (!arguments.adapter.empty()) return merge_adapter(arguments);
   const auto type = resolve_type(arguments.type);
   const std::string to = !arguments.to.empty()            ? arguments.to
                          : is_gguf(arguments.destination) ? "gguf"
@@ -51,8 +84,9 @@ void convert(const ConvertArguments& arguments) {
 
 void add_convert(CLI::App& app, int&) {
   auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App* command = app.add_subcommand(
-      "convert", "Turn a Hugging Face folder into a GGUF file, or a GGUF file into a folder");
+  CLI::App* command = app.add_subcommand("convert",
+                                         "Turn a Hugging Face folder into a GGUF file, a GGUF file "
+                                         "into a folder, or merge an adapter");
   command->add_option("source", arguments->source, "A Hugging Face folder, or a GGUF file")
       ->required();
   command
@@ -64,6 +98,10 @@ void add_convert(CLI::App& app, int&) {
   command->add_option("--type", arguments->type,
                       "The type of matrices: " + io::gguf_type_names() +
                           " [gguf: bf16; hf: the file's, or f32 if that is quantised]");
+  command
+      ->add_option("--merge-adapter", arguments->adapter,
+                   "Write the folder again with this folder's LoRA adapter added to its weights")
+      ->type_name("DIR");
   command->callback([arguments] { convert(*arguments); });
 }
 

@@ -161,6 +161,7 @@ class Trainer {
     const nlohmann::json state = checkpoint::load(path, engine_.chunks(), description());
     engine_.set_steps_done(state.at("step"));
     task_->check_resumed(state.at("data"));
+    task_->restore(state.at("data"));
     log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
   }
 

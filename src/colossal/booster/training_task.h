@@ -34,6 +34,8 @@ class TrainingTask {
   // change is no error.
   virtual nlohmann::json state() const = 0;
   virtual void check_resumed(const nlohmann::json& state) const = 0;
+  // Goes on from such a state, on all ranks.
+  virtual void restore(const nlohmann::json&) {}
 
   virtual HeadLoss loss() const { return cross_entropy_of_all; }
   // The names of all metrics of a step, and of those in the progress line.

@@ -31,7 +31,7 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
   TuneSchema keys(method);
   keys.schema.read_file(arguments.file);
   for (const std::string& flag : arguments.flags) keys.schema.set_flag(flag);
-  tune::validate(method, keys.config);
+  tune::validate(method, keys.run, keys.config);
   const tune::Tuning tuning{method, keys.config};
   TrainingRun run{.words = {"tune", tune::method_name(method)},
                   .arguments = arguments,
@@ -61,7 +61,7 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
 
 void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* tune_command = app.add_subcommand(
-      "tune", "Fine-tune or align a model by a method: sft, dpo, kto, orpo, simpo or cpo");
+      "tune", "Fine-tune or align a model by a method, from samples or from rewards");
   tune_command->require_subcommand(1);
   for (const auto& [name, method] : tune::method_names()) {
     auto arguments = std::make_shared<RunArguments>();

@@ -169,12 +169,12 @@ at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& 
 }
 
 at::Tensor DenseVocabularyHead::log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                                  const StepContext&) {
+                                                  const StepContext& context) {
   LayerScope scope("vocabulary_head");
   const TokenTable& table = parts_.table;
   return ops::linear_log_probabilities(x.flatten(0, 1), table.blocks("vocabulary_head"),
                                        labels.flatten(), table.vocabulary(), {}, nullptr,
-                                       parts_.logit_options(scope))
+                                       parts_.logit_options(scope, context.temperature))
       .view(labels.sizes());
 }
 

@@ -16,9 +16,11 @@ struct VocabularyHeadParts {
   double logit_scale = 1;
   double soft_cap = 0;
 
-  // The bias is here until the scope ends.
-  ops::LogitOptions logit_options(LayerScope& scope) const {
-    return {bias ? bias.use(scope) : at::Tensor(), logit_scale, soft_cap};
+  // The bias is here until the scope ends. The logits are divided by `temperature`, which a soft
+  // cap allows where it is divided too.
+  ops::LogitOptions logit_options(LayerScope& scope, double temperature = 1) const {
+    return {bias ? bias.use(scope) : at::Tensor(), logit_scale / temperature,
+            soft_cap / temperature};
   }
 };
 

@@ -264,7 +264,8 @@ class VocabularyHead : public nn::VocabularyHead {
     return ops::linear_log_probabilities(ranks_.begin_pair(x, context).flatten(0, 1),
                                          table.blocks("vocabulary_head"), labels.flatten(),
                                          shard.vocabulary, shard.combine, nullptr,
-                                         parts_.logit_options(scope), parts_.rows.begin)
+                                         parts_.logit_options(scope, context.temperature),
+                                         parts_.rows.begin)
         .view(labels.sizes());
   }
 

@@ -209,7 +209,8 @@ class GridHead : public nn::VocabularyHead {
     const at::Tensor found =
         ops::linear_log_probabilities(tokens_of(x, context), parts_.table.blocks("vocabulary_head"),
                                       labels_here.flatten(), vocabulary(), shard.combine, &ranks_,
-                                      parts_.logit_options(scope), parts_.rows.begin)
+                                      parts_.logit_options(scope, context.temperature),
+                                      parts_.rows.begin)
             .view(labels_here.sizes());
     return all_sequences(found, context);
   }

@@ -194,7 +194,9 @@ auto EngineCore::choose(const at::Tensor& logits, const Sequence& sequence) -> C
                  request.end_tokens);
   const int32_t token = sample(processed, request.sampling, sequence.size());
   if (request.logprobs < 0) return {{.token = token}};
-  return {with_logprobs(raw, token, request.logprobs)};
+  const at::Tensor scored =
+      request.logprobs_temperature == 1 ? raw : raw / request.logprobs_temperature;
+  return {with_logprobs(scored, token, request.logprobs)};
 }
 
 void EngineCore::deliver(Sequence& sequence, const Choice& choice) {

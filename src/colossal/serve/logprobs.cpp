@@ -10,10 +10,17 @@ GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t mo
   const double* values = logits.const_data_ptr<double>();
   const int64_t vocabulary = logits.numel();
   const double most = *std::max_element(values, values + vocabulary);
-  double sum = 0;
-  for (int64_t i = 0; i < vocabulary; ++i) sum += std::exp(values[i] - most);
+  double sum = 0, distances = 0;  // of logits from the largest, weighted
+  for (int64_t i = 0; i < vocabulary; ++i) {
+    const double weight = std::exp(values[i] - most);
+    sum += weight;
+    if (weight > 0) distances += weight * (values[i] - most);
+  }
   const double logsumexp = most + std::log(sum);
-  GeneratedToken described{token, values[token] - logsumexp};
+  GeneratedToken described{.token = token,
+                           .logprob = values[token] - logsumexp,
+                           .entropy = std::log(sum) - distances / sum};
+  if (most_likely == 0) return described;
   std::vector<int32_t> tokens(vocabulary);
   std::iota(tokens.begin(), tokens.end(), 0);
   const int64_t count = std::min(most_likely, vocabulary);

@@ -21,6 +21,7 @@ struct TokenLogprob {
 struct GeneratedToken {
   int32_t token = 0;
   double logprob = 0;               // where the request asks for log-probabilities
+  double entropy = 0;               // the same: of what all tokens' log-probabilities make
   std::vector<TokenLogprob> top{};  // the most likely, most likely first
 };
 
@@ -58,6 +59,7 @@ struct Request {
   int64_t max_new_tokens = 16;        // 0: only the prompt's log-probabilities
   std::vector<int32_t> end_tokens{};  // end with `stop`; they are not given to on_token
   int64_t logprobs = -1;              // of each token, and of so many most likely; -1: none
+  double logprobs_temperature = 1;    // that divides logits before log-probabilities are taken
   int64_t prompt_logprobs = -1;       // the same of the prompt's tokens, for on_prompt
   int priority = 0;                   // lower comes first; equal ones in order of arrival
   std::string cache_salt{};           // only requests of equal salts share keys and values

@@ -4,12 +4,16 @@
 
 namespace colossal::tune {
 
+ScoreCollector::ScoreCollector(const ParallelContext& context)
+    : ScoreCollector([&context](models::LanguageModel& model, const at::Tensor& x,
+                                const data::Batch& batch, const nn::StepContext& step) {
+        return score_completions(model, x, batch, step, context).log_probability;
+      }) {}
+
 HeadLoss ScoreCollector::head() {
   return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                 const nn::StepContext& step) {
-    if (!x.is_meta()) {
-      found_.push_back(score_completions(model, x, batch, step, context_).log_probability);
-    }
+    if (!x.is_meta()) found_.push_back(score_(model, x, batch, step));
     return LossSum{};
   };
 }
@@ -25,6 +29,9 @@ void ScoreCollector::move_to(std::vector<data::Batch>& batches, const char* name
 
 Reference::Reference(const Job& job, const ParallelContext& context)
     : collector_(context), model_(job, context, collector_.head()) {}
+
+Reference::Reference(const Job& job, const ParallelContext& context, ScoreCollector::Score score)
+    : collector_(std::move(score)), model_(job, context, collector_.head()) {}
 
 void Reference::score(std::vector<data::Batch>& batches) {
   model_.run(batches);

@@ -3,19 +3,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "colossal/base/error.h"
 #include "colossal/booster/saved_model.h"
 
 namespace colossal::tune {
 namespace {
 
 constexpr int64_t kDefaultLength = 1024;
+constexpr int64_t kDefaultPromptLength = 512;  // of methods that sample
 
-bool has_reference(Method method) {
-  return method == Method::dpo || method == Method::kto;
+bool has_reference(const Tuning& tuning) {
+  if (is_online(tuning.method)) return tuning.config.beta != 0;
+  return tuning.method == Method::dpo || tuning.method == Method::kto;
 }
 
 bool has_pairs(Method method) {
-  return method != Method::sft && method != Method::kto;
+  return method != Method::sft && method != Method::kto && !is_online(method);
 }
 
 // Rows where they are packed, which takes their tokens to know; else lines.
@@ -31,10 +34,23 @@ int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   if (!run.data.sequence_length) {
     const int64_t positions = models::resolve_model(run.model).facts.positions;
-    run.data.sequence_length = std::min(kDefaultLength, positions);
+    const bool online = is_online(tuning.method);
+    const int64_t length =
+        online ? kDefaultPromptLength + tuning.config.max_completion_length : kDefaultLength;
+    run.data.sequence_length = std::min(length, positions);
+  }
+  if (is_online(tuning.method) &&
+      *run.data.sequence_length <= tuning.config.max_completion_length) {
+    throw ConfigError(fmt::format(
+        "tune.max_completion_length = {} with data.sequence_length = {}: there is no room for a "
+        "prompt; lower the first, or raise the second as far as the model has positions",
+        tuning.config.max_completion_length, *run.data.sequence_length));
   }
   if (has_steps || run.train.global_batch < 1) return;
-  const auto samples = static_cast<double>(count_samples(tuning, run));
+  auto samples = static_cast<double>(count_samples(tuning, run));
+  if (is_online(tuning.method)) {
+    samples *= static_cast<double>(tuning.config.num_generations * tuning.config.num_iterations);
+  }
   run.train.steps = std::max<int64_t>(
       1, std::llround(std::ceil(
              tuning.config.epochs * samples / static_cast<double>(run.train.global_batch) - 1e-9)));
@@ -47,7 +63,7 @@ Job job_of_rows(const Tuning& tuning, const Job& job) {
     rows.share *= 2;
     rows.micro_batch *= 2;
   }
-  if (has_reference(tuning.method)) {
+  if (has_reference(tuning)) {
     const int64_t parts = int64_t{job.strategy.tp} * job.strategy.pp *
                           (job.strategy.zero == 3 ? job.strategy.dp * job.strategy.sp : 1);
     const auto bytes = job.model.facts.parameters *

@@ -45,6 +45,8 @@ class LineReader {
         texts.desirable = truth("label");
         return texts;
       }
+      case SampleKind::prompt:
+        return prompt_alone();
       case SampleKind::language_modeling:
         break;
     }
@@ -169,6 +171,16 @@ class LineReader {
     return {.prompt = prompt, .wholes = {{prompt + filled(completion)}}};
   }
 
+  SampleTexts prompt_alone() const {
+    SampleTexts texts;
+    texts.is_chat = is_chat("prompt");
+    texts.prompt = texts.is_chat ? render(messages("prompt"), /*for_an_answer=*/true).text
+                                 : filled("prompt");
+    texts.wholes = {{texts.prompt}};
+    texts.columns = nlohmann::json::parse(line_.dump());
+    return texts;
+  }
+
   SampleTexts chat_of(const ordered_json& prompt,
                       const std::vector<ordered_json>& completions) const {
     SampleTexts texts{
@@ -260,6 +272,8 @@ const char* expected_fields(SampleKind kind) {
       return R"({"prompt": "...", "chosen": "...", "rejected": "..."})";
     case SampleKind::unpaired:
       return R"({"prompt": "...", "completion": "...", "label": true})";
+    case SampleKind::prompt:
+      return R"({"prompt": "..."} and any further fields, for the rewards)";
     case SampleKind::language_modeling:
       break;
   }

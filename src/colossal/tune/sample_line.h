@@ -1,6 +1,7 @@
 // A line of JSON as the texts of a sample.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,11 +13,12 @@ namespace colossal::tune {
 
 // TRL's kinds of lines. Language modelling: {"text"}, {"prompt", "completion"} or {"messages"};
 // preference: {"prompt", "chosen", "rejected"}, or without a prompt, which is what both begin with;
-// unpaired: {"prompt", "completion", "label": true or false}. Prompts and completions are texts, or
+// unpaired: {"prompt", "completion", "label": true or false}; prompts: {"prompt"}, and what else the
+// line has goes to the rewards. Prompts and completions are texts, or
 // lists of messages {"role", "content"}, which a chat template makes one text of; "tools" and
 // "chat_template_kwargs" go to the template. Instructions {"instruction", "input", "output"} are a
 // prompt and a completion; {"conversations": [{"from", "value"}]} are messages.
-enum class SampleKind { language_modeling, preference, unpaired };
+enum class SampleKind { language_modeling, preference, unpaired, prompt };
 
 struct LineOptions {
   SampleKind kind = SampleKind::language_modeling;
@@ -36,6 +38,7 @@ struct SampleTexts {
   bool is_chat = false;   // a template made the texts, and ended them
   bool desirable = true;  // of an unpaired preference
   double margin = 0;      // of a preference
+  nlohmann::json columns = {};  // of a prompt: the line, whole
 };
 
 // What lines of a kind look like, for messages.

@@ -77,6 +77,7 @@ Samples SampleTask::read(const std::vector<std::string>& files, const char* sett
   options.setting = setting;
   options.kind = kind;
   options.max_length = job_.sequence_length;
+  if (kind == SampleKind::prompt) options.max_length -= config().max_completion_length;
   options.progress = reading;
   Samples found = read_samples(files, *tokenizer_, options);
   tell(found, setting, job_.sequence_length);
@@ -90,11 +91,13 @@ Samples SampleTask::read(const std::vector<std::string>& files, const char* sett
   return found;
 }
 
+const Sample& SampleTask::sample_at(int64_t position) const {
+  return train_.samples[order_->sample_at(position)];
+}
+
 std::vector<data::Batch> SampleTask::read_training_step(int64_t step) const {
   const int64_t begin = step * shape_.global_batch, end = begin + shape_.global_batch;
-  const auto sample = [&](int64_t position) {
-    return &train_.samples[order_->sample_at(position)];
-  };
+  const auto sample = [&](int64_t position) { return &sample_at(position); };
   std::vector<MicroBatch> drawn;
   for (const Range& positions : data::training_micro_batches(shape_, step)) {
     MicroBatch& micro_batch = drawn.emplace_back();

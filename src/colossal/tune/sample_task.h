@@ -54,6 +54,10 @@ class SampleTask : public TrainingTask {
   // What the engine gets of a step's micro-batches of this replica; called from other threads.
   virtual std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const = 0;
 
+  // The sample at a position of the run's order, from 0, across epochs.
+  const Sample& sample_at(int64_t position) const;
+  const data::BatchShape& shape() const { return shape_; }
+
   data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
 
   const Job& job() const { return job_; }

@@ -28,6 +28,7 @@ class SampleMaker {
       : tokenizer_(tokenizer), options_(options) {}
 
   Sample make(const SampleTexts& texts, Samples& found) const {
+    if (options_.kind == SampleKind::prompt) return make_prompt(texts);
     Sample sample{.rows = {}, .desirable = texts.desirable, .margin = texts.margin};
     int64_t prompt_tokens = 0;
     for (const SampleTexts::Whole& whole : texts.wholes) {
@@ -45,6 +46,19 @@ class SampleMaker {
   }
 
  private:
+  Sample make_prompt(const SampleTexts& texts) const {
+    Row row{.tokens = tokens_of(texts.prompt, texts), .learned = {}};
+    row.prompt_tokens = std::ssize(row.tokens);
+    row.learned.assign(row.tokens.size(), 0);
+    if (row.prompt_tokens > options_.max_length) {
+      throw InvalidLine(fmt::format(
+          "its prompt has {} tokens, a prompt at most {}: raise data.sequence_length, which is for "
+          "prompts and completions, or lower tune.max_completion_length",
+          row.prompt_tokens, options_.max_length));
+    }
+    return {.rows = {std::move(row)}, .columns = texts.columns};
+  }
+
   // A template's text holds its special tokens.
   std::vector<int32_t> tokens_of(const std::string& text, const SampleTexts& texts) const {
     return texts.is_chat ? tokenizer_.encode(text) : tokenizer_.encode_prompt(text);
@@ -117,6 +131,10 @@ std::string fingerprint_of(const std::vector<Sample>& samples) {
     }
     XXH3_128bits_update(state, &sample.desirable, sizeof sample.desirable);
     XXH3_128bits_update(state, &sample.margin, sizeof sample.margin);
+    if (!sample.columns.is_null()) {
+      const std::string columns = sample.columns.dump();
+      XXH3_128bits_update(state, columns.data(), columns.size());
+    }
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state);
   XXH3_freeState(state);

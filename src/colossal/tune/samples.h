@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,15 @@ struct Sample {
   std::vector<Row> rows;  // one, or of a preference: the chosen and the rejected completion
   bool desirable = true;  // of an unpaired preference
   double margin = 0;      // of a preference: by how much its chosen completion is better
+  nlohmann::json columns = {};  // of a prompt: its line
   bool operator==(const Sample&) const = default;
 };
 
 struct SampleOptions {
   std::string setting;  // the key that names the files, for messages
   SampleKind kind = SampleKind::language_modeling;
-  int64_t max_length = 1024;  // tokens of a row: what is longer loses its end
+  // Tokens of a row: what is longer loses its end; but a longer prompt is an invalid line.
+  int64_t max_length = 1024;
   bool completion_only = true;
   bool assistant_only = false;  // learn only what a chat template marks with {% generation %}
   std::shared_ptr<const text::ChatTemplate> chat_template = {};  // null: none are read

@@ -17,6 +17,10 @@ Make maker_of(Method method) {
       return make_kto;
     case Method::orpo:
       return make_orpo;
+    case Method::grpo:
+      return make_grpo;
+    case Method::rloo:
+      return make_rloo;
     case Method::simpo:
     case Method::cpo:
       break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/tune/rewards.h"
 
 namespace colossal::tune {
 namespace {
@@ -17,6 +18,8 @@ std::vector<std::string> loss_types_of(Method method) {
       return {"kto", "apo_zero_unpaired"};
     case Method::sft:
       return {"nll", "dft"};
+    case Method::grpo:
+      return policy_loss_types();
     default:
       return {};
   }
@@ -40,12 +43,170 @@ void describe_loss_type(ConfigSchema& schema, Method method, TuneConfig& config)
              "Factors of the losses in tune.loss_type, one for each. Empty: all 1.");
 }
 
+void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
+  schema.add("tune.num_generations", &config.num_generations,
+             "Completions of each prompt, which are compared with each other. train.global_batch "
+             "counts completions.",
+             {.unit = "completions", .minimum = 2});
+  schema.add("tune.max_completion_length", &config.max_completion_length,
+             "Longest completion; what is longer is cut.", {.unit = "tokens", .minimum = 1});
+  schema.add("tune.temperature", &config.temperature,
+             "Divides logits before completions are drawn, and before probabilities are compared.",
+             {.minimum = 1e-6});
+  schema.add("tune.top_k", &config.top_k, "Draw of the k most likely tokens only. 0: of all.",
+             {.minimum = 0});
+  schema.add("tune.top_p", &config.top_p,
+             "Draw of the fewest tokens whose probabilities reach p only.",
+             {.minimum = 1e-9, .maximum = 1});
+  schema.add("tune.min_p", &config.min_p,
+             "Draw of tokens only that are at least this many times as likely as the likeliest.",
+             {.minimum = 0, .maximum = 1});
+  schema.add("tune.repetition_penalty", &config.repetition_penalty,
+             "Makes tokens that have come before less likely to be drawn. 1: no.",
+             {.minimum = 1e-6});
+  schema.add("tune.batch_invariant", &config.batch_invariant,
+             "true: the bits of a completion do not depend on what is sampled beside it, so that "
+             "they are the same at every layout. Slower.");
+  schema.add("tune.dynamic_sampling", &config.dynamic_sampling,
+             "true: groups whose rewards are all equal, which teach nothing, are left out, and "
+             "further prompts sampled in their place (DAPO).");
+  schema.add("tune.max_sampling_rounds", &config.max_sampling_rounds,
+             "How often tune.dynamic_sampling samples for a generation at most.",
+             {.minimum = 1});
+  schema.add("tune.log_completions", &config.log_completions,
+             "true: completions with their rewards are appended to completions.jsonl in "
+             "log.directory.");
+}
+
+void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
+  schema.add("tune.reward", &config.reward,
+             "What completions are rewarded for: accuracy, format, length, repetition, overlong, "
+             "\"command:PROGRAM\" (lines of JSON in, numbers out) or \"http://HOST:PORT/PATH\"; "
+             "several are summed up.");
+  schema.add("tune.reward_weights", &config.reward_weights,
+             "Factors of the rewards in tune.reward, one for each. Empty: all 1.");
+  schema.add("tune.reward_timeout", &config.reward_timeout,
+             "How long a program or an address may take for a batch. One that fails or takes longer "
+             "is told in the log, and its completions go without its reward.",
+             {.unit = "seconds", .minimum = 1e-3});
+  schema.add("tune.overlong_tokens", &config.overlong_tokens,
+             "How long before tune.max_completion_length the reward overlong begins to fall.",
+             {.unit = "tokens", .minimum = 1});
+}
+
+void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
+  schema.add("tune.beta", &config.beta,
+             method == Method::rloo
+                 ? "Weight of the divergence from where the model began, in the reward."
+                 : "Weight of the divergence from where the model began. 0: no reference is kept.",
+             {.minimum = 0});
+  schema.add("tune.epsilon", &config.epsilon,
+             "How far below 1 the ratio of new to old probability still counts.", {.minimum = 0});
+  schema.add("tune.epsilon_high", &config.epsilon_high,
+             "The same above 1; of loss_type = cispo the largest ratio.",
+             {.minimum = 0, .unset = "tune.epsilon"});
+  schema.add("tune.num_iterations", &config.num_iterations,
+             "How often a completion is learned from.", {.minimum = 1});
+  schema.add("tune.steps_per_generation", &config.steps_per_generation,
+             "Steps whose completions are sampled at once, each of train.global_batch.",
+             {.unit = "steps", .minimum = 1});
+  schema.add("tune.mask_truncated_completions", &config.mask_truncated_completions,
+             "true: nothing is learned from completions that were cut.");
+  if (method == Method::rloo) {
+    schema.add("tune.normalize_advantages", &config.normalize_advantages,
+               "true: advantages of a generation are shifted and scaled to mean 0, deviation 1.");
+    schema.add("tune.reward_clip_range", &config.reward_clip_range,
+               "The lowest and the highest reward; what is beyond counts as these. Empty: all.");
+    return;
+  }
+  schema.add("tune.delta", &config.delta,
+             "The largest ratio of new to old probability that counts, whatever the advantage.",
+             {.minimum = 0, .unset = "none"});
+  schema.add("tune.importance_sampling_level", &config.importance_sampling_level,
+             "Whether ratios are those of tokens, or of whole sequences per token (GSPO).");
+  schema.add("tune.scale_rewards", &config.scale_rewards,
+             "What advantages are divided by: the deviation of the group's rewards, that of the "
+             "generation's, or nothing.");
+  schema.add("tune.use_bias_correction_kl", &config.use_bias_correction_kl,
+             "true: a token's divergence is multiplied by its ratio.");
+}
+
+void validate_layout(const RunConfig& run, const char* method) {
+  const auto refuse = [&](const char* key, int64_t value, const char* why) {
+    throw ConfigError(fmt::format("{} = {}: tune {} samples with the model that it trains, {}; use "
+                                  "1, and parallel.zero or memory.offload_* where memory is short",
+                                  key, value, method, why));
+  };
+  if (run.parallel.pp > 1) {
+    refuse("parallel.pp", run.parallel.pp, "and the sampler does not run a pipeline");
+  }
+  if (run.parallel.tp > 1) {
+    refuse("parallel.tp", run.parallel.tp, "and the sampler does not cut tensors over ranks");
+  }
+  if (run.parallel.sp > 1) {
+    refuse("parallel.sp", run.parallel.sp, "and the sampler does not cut sequences over ranks");
+  }
+}
+
+void validate_online(Method method, const RunConfig& run, const TuneConfig& config) {
+  const char* const name = method_name(method);
+  if (config.reward.empty()) {
+    throw ConfigError(fmt::format(
+        "tune.reward is empty: {} learns from rewards; give one or more of {}, \"command:PROGRAM\" "
+        "and \"http://HOST:PORT/PATH\"",
+        name, fmt::join(built_in_rewards(), ", ")));
+  }
+  for (const std::string& reward : config.reward) make_reward_function(reward, {});
+  if (!config.reward_weights.empty() && config.reward_weights.size() != config.reward.size()) {
+    throw ConfigError(fmt::format(
+        "tune.reward_weights has {} numbers for {} rewards in tune.reward; give one for each",
+        config.reward_weights.size(), config.reward.size()));
+  }
+  if (!config.reward_clip_range.empty() &&
+      (config.reward_clip_range.size() != 2 ||
+       config.reward_clip_range[0] > config.reward_clip_range[1])) {
+    throw ConfigError(fmt::format(
+        "tune.reward_clip_range = [{}]: give the lowest and the highest reward, or nothing",
+        fmt::join(config.reward_clip_range, ", ")));
+  }
+  if (run.train.global_batch * config.steps_per_generation % config.num_generations != 0) {
+    throw ConfigError(fmt::format(
+        "train.global_batch = {} times tune.steps_per_generation = {} is no multiple of "
+        "tune.num_generations = {}: a generation is whole groups; use train.global_batch = {}",
+        run.train.global_batch, config.steps_per_generation, config.num_generations,
+        (run.train.global_batch / config.num_generations + 1) * config.num_generations));
+  }
+  if (config.overlong_tokens > config.max_completion_length &&
+      std::ranges::find(config.reward, "overlong") != config.reward.end()) {
+    throw ConfigError(fmt::format(
+        "tune.overlong_tokens = {} with tune.max_completion_length = {}: the reward would fall "
+        "before the first token; use {} at most",
+        config.overlong_tokens, config.max_completion_length, config.max_completion_length));
+  }
+  if (config.delta && *config.delta <= 1 + config.highest_epsilon()) {
+    throw ConfigError(fmt::format(
+        "tune.delta = {}: it bounds ratios beyond 1 + tune.epsilon_high = {}; use more than that",
+        *config.delta, 1 + config.highest_epsilon()));
+  }
+  if (!run.data.validation.empty()) {
+    throw ConfigError(fmt::format(
+        "data.validation with tune {}: a loss of held-out prompts says nothing of completions that "
+        "the model makes itself; leave it out, and watch reward in metrics.jsonl",
+        name));
+  }
+  validate_layout(run, name);
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, Method>> method_names() {
   return {{"sft", Method::sft}, {"reward", Method::reward}, {"dpo", Method::dpo},
           {"kto", Method::kto}, {"orpo", Method::orpo},     {"simpo", Method::simpo},
-          {"cpo", Method::cpo}};
+          {"cpo", Method::cpo},   {"grpo", Method::grpo},   {"rloo", Method::rloo}};
+}
+
+bool is_online(Method method) {
+  return method == Method::grpo || method == Method::rloo;
 }
 
 const char* method_name(Method method) {
@@ -67,6 +228,10 @@ const char* describe_method(Method method) {
       return "Learn chosen completions and the odds against rejected ones, without a reference";
     case Method::simpo:
       return "Learn which of two completions is better, per token, without a reference";
+    case Method::grpo:
+      return "Learn from rewards of the model's own completions, in groups of a prompt (GRPO, DAPO)";
+    case Method::rloo:
+      return "Learn from rewards of the model's own completions against the others' mean (RLOO)";
     case Method::cpo:
       break;
   }
@@ -86,6 +251,14 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
   if (method == Method::sft) config.loss_type = {"nll"};
   if (method == Method::dpo || method == Method::cpo) config.loss_type = {"sigmoid"};
   if (method == Method::kto) config.loss_type = {"kto"};
+  if (method == Method::grpo) {
+    config.loss_type = {"dapo"};
+    config.beta = 0;
+  }
+  if (method == Method::rloo) {
+    config.num_generations = 2;
+    config.beta = 0.05;
+  }
   if (method == Method::simpo) {
     config.loss_type = {"simpo"};
     config.cpo_alpha = 0;
@@ -114,6 +287,12 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
     schema.add("tune.completion_only_loss", &config.completion_only_loss,
                "Of samples with a prompt and a completion: true learns the completion only, false "
                "the prompt too.");
+    return;
+  }
+  if (is_online(method)) {
+    describe_sampling(schema, config);
+    describe_rewards(schema, config);
+    describe_updates(schema, method, config);
     return;
   }
   if (method == Method::reward) {
@@ -159,7 +338,8 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
              "Of AlphaPO's rewards: how much they bend; 0 takes log-probabilities.");
 }
 
-void validate(Method method, const TuneConfig& config) {
+void validate(Method method, const RunConfig& run, const TuneConfig& config) {
+  if (is_online(method)) validate_online(method, run, config);
   if (method != Method::dpo && config.loss_type.size() > 1) {
     throw ConfigError(
         fmt::format("tune.loss_type = [{}]: {} learns by one loss; dpo adds several up",

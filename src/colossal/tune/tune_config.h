@@ -10,11 +10,15 @@
 #include "colossal/base/config_schema.h"
 #include "colossal/booster/run_config.h"
 #include "colossal/data/packing.h"
+#include "colossal/tune/advantages.h"
 #include "colossal/tune/losses.h"
+#include "colossal/tune/policy_losses.h"
 
 namespace colossal::tune {
 
-enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo };
+enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo };
+// Whether it learns from completions that the model makes itself.
+bool is_online(Method method);
 std::vector<std::pair<std::string, Method>> method_names();
 const char* method_name(Method method);
 const char* describe_method(Method method);  // in a line, for --help
@@ -38,6 +42,32 @@ struct TuneConfig {
   double alpha = 0;
   double desirable_weight = 1, undesirable_weight = 1;
   double center_rewards_coefficient = 0;
+  // Of methods that sample.
+  std::vector<std::string> reward;
+  std::vector<double> reward_weights;  // empty: 1 each
+  double reward_timeout = 60;
+  int64_t num_generations = 8;
+  int64_t max_completion_length = 512;
+  double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
+  int64_t top_k = 0;
+  double epsilon = 0.2;
+  std::optional<double> epsilon_high;  // unset: epsilon
+  std::optional<double> delta;         // unset: no bound
+  ImportanceLevel importance_sampling_level = ImportanceLevel::token;
+  RewardScale scale_rewards = RewardScale::group;
+  int64_t num_iterations = 1, steps_per_generation = 1;
+  bool mask_truncated_completions = false;
+  bool use_bias_correction_kl = false;
+  bool dynamic_sampling = false;
+  int64_t max_sampling_rounds = 10;
+  int64_t overlong_tokens = 128;
+  bool normalize_advantages = false;
+  std::vector<double> reward_clip_range;  // lowest and highest; empty: none
+  bool log_completions = false;
+  bool batch_invariant = false;
+
+  double highest_epsilon() const { return epsilon_high.value_or(epsilon); }
+  int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };
 
 // Binds the keys that the method has to their places, with the method's defaults, also of keys of
@@ -46,6 +76,6 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config);
 void describe(ConfigSchema& schema, Method method, TuneConfig& config);
 
 // Throws ConfigError for values that do not go together, before anything is read.
-void validate(Method method, const TuneConfig& config);
+void validate(Method method, const RunConfig& run, const TuneConfig& config);
 
 }  // namespace colossal::tune

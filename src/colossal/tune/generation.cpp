@@ -1,0 +1,107 @@
+#include "colossal/tune/generation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace colossal::tune {
+namespace {
+
+// JSON has no NaN.
+nlohmann::json numbers(const std::vector<double>& values) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const double value : values) {
+    list.push_back(std::isnan(value) ? nlohmann::json() : nlohmann::json(value));
+  }
+  return list;
+}
+
+std::vector<double> numbers(const nlohmann::json& list) {
+  std::vector<double> values;
+  for (const nlohmann::json& value : list) {
+    values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                     : value.get<double>());
+  }
+  return values;
+}
+
+struct Lengths {
+  double sum = 0, least = 0, most = 0, count = 0;
+
+  void add(double length) {
+    least = count == 0 ? length : std::min(least, length);
+    most = std::max(most, length);
+    sum += length;
+    ++count;
+  }
+  double mean() const { return count > 0 ? sum / count : 0; }
+};
+
+}  // namespace
+
+double ScoredCompletion::kl() const {
+  double sum = 0;
+  for (size_t i = 0; i < reference.size(); ++i) sum += old[i] - reference[i];
+  return sum;
+}
+
+nlohmann::json to_json(const ScoredCompletion& completion) {
+  return {{"position", completion.position},
+          {"tokens", completion.completion.tokens},
+          {"log_probabilities", completion.completion.log_probabilities},
+          {"entropy", completion.completion.entropy},
+          {"ended", completion.completion.ended},
+          {"rewards", numbers(completion.rewards)},
+          {"old", completion.old},
+          {"reference", completion.reference},
+          {"advantage", completion.advantage}};
+}
+
+ScoredCompletion completion_from_json(const nlohmann::json& json) {
+  return {.position = json.at("position"),
+          .completion = {.tokens = json.at("tokens"),
+                         .log_probabilities = json.at("log_probabilities"),
+                         .entropy = json.at("entropy"),
+                         .ended = json.at("ended")},
+          .rewards = numbers(json.at("rewards")),
+          .old = json.at("old"),
+          .reference = json.at("reference"),
+          .advantage = json.at("advantage")};
+}
+
+nlohmann::json to_json(const Generation& generation) {
+  nlohmann::json completions = nlohmann::json::array();
+  for (const ScoredCompletion& each : generation.completions) completions.push_back(to_json(each));
+  return {{"completions", completions},
+          {"mean_learned", generation.mean_learned},
+          {"metrics", generation.metrics}};
+}
+
+Generation generation_from_json(const nlohmann::json& json) {
+  Generation generation{.mean_learned = json.at("mean_learned"), .metrics = json.at("metrics")};
+  for (const nlohmann::json& each : json.at("completions")) {
+    generation.completions.push_back(completion_from_json(each));
+  }
+  return generation;
+}
+
+std::map<std::string, double> length_metrics(const std::vector<ScoredCompletion>& completions) {
+  Lengths all, ended;
+  double entropy = 0;
+  for (const ScoredCompletion& each : completions) {
+    const auto length = static_cast<double>(each.completion.tokens.size());
+    all.add(length);
+    if (each.completion.ended) ended.add(length);
+    entropy += each.completion.entropy;
+  }
+  return {{"completions/mean_length", all.mean()},
+          {"completions/min_length", all.least},
+          {"completions/max_length", all.most},
+          {"completions/mean_terminated_length", ended.mean()},
+          {"completions/min_terminated_length", ended.least},
+          {"completions/max_terminated_length", ended.most},
+          {"completions/clipped_ratio", 1 - ended.count / std::max(1.0, all.count)},
+          {"entropy", entropy / std::max(1.0, all.sum)}};
+}
+
+}  // namespace colossal::tune

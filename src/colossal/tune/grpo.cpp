@@ -1,0 +1,64 @@
+#include "colossal/tune/online_task.h"
+#include "colossal/tune/tasks.h"
+
+namespace colossal::tune {
+namespace {
+
+class Grpo final : public OnlineTask {
+ public:
+  Grpo(const Job& job, const ParallelContext& context, const Tuning& tuning,
+       const Reading& reading)
+      : OnlineTask(job, context, tuning, reading) {}
+
+ private:
+  std::vector<std::string> method_metrics() const override {
+    return {"kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"};
+  }
+
+  Advantages find_advantages(const std::vector<ScoredCompletion>&,
+                             const at::Tensor& rewards) const override {
+    return group_advantages(rewards, config().num_generations, config().scale_rewards);
+  }
+
+  PolicyOptions options() const {
+    return {.loss_type = config().loss_type.front(),
+            .importance_level = config().importance_sampling_level,
+            .epsilon_low = config().epsilon,
+            .epsilon_high = config().highest_epsilon(),
+            .delta = config().delta,
+            .beta = config().beta,
+            .corrects_kl = config().use_bias_correction_kl};
+  }
+
+  LossSum loss_of(const Scores& scores) const override {
+    const PolicyScores given{.log_probability = scores.log_probability,
+                             .old = scores.old,
+                             .reference = scores.reference,
+                             .mask = scores.mask,
+                             .advantages = scores.advantages};
+    const PolicyLoss found = policy_loss(given, options());
+    const at::Tensor weights = token_weights(
+        options().loss_type, scores.lengths,
+        {.mean_length = scores.mean_length,
+         .max_length = static_cast<double>(config().max_completion_length)});
+    LossSum loss{.sum = (found.loss.sum(1) * weights).sum(), .count = scores.lengths.size(0)};
+    const double tokens = scores.lengths.sum().item<double>();
+    const auto tell = [&](const char* name, const at::Tensor& of_tokens) {
+      loss.metrics[name] = {of_tokens.detach().sum(at::kDouble), tokens};
+    };
+    if (found.kl.defined()) tell("kl", found.kl);
+    tell("clip_ratio/low_mean", found.clipped_low);
+    tell("clip_ratio/high_mean", found.clipped_high);
+    tell("clip_ratio/region_mean", found.clipped_low + found.clipped_high);
+    return loss;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> make_grpo(const Job& job, const ParallelContext& context,
+                                        const Tuning& tuning, const Reading& reading) {
+  return std::make_unique<Grpo>(job, context, tuning, reading);
+}
+
+}  // namespace colossal::tune

@@ -1,0 +1,412 @@
+#include "colossal/tune/online_task.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <numeric>
+
+#include "colossal/base/log.h"
+#include "colossal/base/random.h"
+#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/serve/model_folder.h"
+
+namespace colossal::tune {
+namespace {
+
+// Fields of a batch.
+constexpr const char* kAdvantages = "advantages";  // [rows]
+constexpr const char* kSampler = "sampler_log_probabilities";  // these are [rows, tokens]
+constexpr const char* kOld = "old_log_probabilities";
+constexpr const char* kReference = "reference_log_probabilities";
+constexpr const char* kMeanLearned = "mean_learned";
+constexpr const char* kTold = "told/";  // metrics of the generation, by name
+
+constexpr const char* kDifference = "sampling/sampling_logp_difference/mean";
+constexpr const char* kFailures = "rewards/failures";
+
+RewardOptions reward_options(const TuneConfig& config) {
+  return {.max_completion_length = config.max_completion_length,
+          .overlong_tokens = config.overlong_tokens,
+          .timeout = config.reward_timeout};
+}
+
+serve::SamplingOptions sampling_options(const TuneConfig& config) {
+  return {.temperature = config.temperature,
+          .top_k = config.top_k,
+          .top_p = config.top_p,
+          .min_p = config.min_p,
+          .repetition_penalty = config.repetition_penalty};
+}
+
+std::vector<int32_t> end_tokens(const Job& job, const text::Tokenizer& tokenizer) {
+  if (job.config.model.path.empty()) return {tokenizer.end_of_text()};
+  return serve::end_tokens(job.config.model.path, tokenizer);
+}
+
+uint64_t seed_of_completion(uint64_t seed, int64_t number) {
+  const RandomKey key = random_key(seed, static_cast<uint64_t>(number), "completion");
+  return uint64_t{key.high} << 32 | key.low;
+}
+
+// The part of `count` that is this rank's, of even parts.
+Range share_of(int64_t count, int rank, int ranks) {
+  return {count * rank / ranks, count * (rank + 1) / ranks};
+}
+
+// Numbers of the tokens of a completion at the places of their labels, [rows, tokens].
+void fill(const at::Tensor& rows, int64_t row, int64_t prompt_tokens,
+          const std::vector<double>& values) {
+  auto accessor = rows.accessor<double, 2>();
+  for (int64_t i = 0; i < std::ssize(values); ++i) accessor[row][prompt_tokens - 1 + i] = values[i];
+}
+
+std::vector<double> numbers_of(const at::Tensor& row, int64_t prompt_tokens, int64_t count) {
+  const at::Tensor part = row.narrow(0, prompt_tokens - 1, count).cpu().to(at::kDouble).contiguous();
+  return {part.const_data_ptr<double>(), part.const_data_ptr<double>() + count};
+}
+
+// All ranks' bytes are put together at each, but for copies of other ranks of the same data.
+std::vector<nlohmann::json> gather(const nlohmann::json& mine, const ParallelContext& context) {
+  std::string bytes;
+  if (context.coordinate(Axis::tp) == 0) {
+    const std::vector<uint8_t> packed = nlohmann::json::to_cbor(mine);
+    bytes.assign(packed.begin(), packed.end());
+  }
+  std::vector<nlohmann::json> all;
+  for (const std::string& part :
+       comm::gather_bytes(bytes, context.world_group(), comm::Reason::data)) {
+    if (!part.empty()) all.push_back(nlohmann::json::from_cbor(part));
+  }
+  return all;
+}
+
+}  // namespace
+
+OnlineTask::OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
+                       const std::function<void()>& reading)
+    : SampleTask(job, context, tuning, SampleKind::prompt, reading),
+      rewards_(config().reward, config().reward_weights, reward_options(config())),
+      rollout_{.sampling = sampling_options(config()),
+               .max_completion_length = config().max_completion_length,
+               .end_tokens = end_tokens(job, tokenizer()),
+               .batch_invariant = config().batch_invariant} {}
+
+std::vector<std::string> OnlineTask::metrics() const {
+  std::vector<std::string> names{"reward", "reward_std", "frac_reward_zero_std", kDifference,
+                                 kFailures};
+  for (const std::string& name : rewards_.metric_names()) {
+    names.push_back(fmt::format("rewards/{}/mean", name));
+    names.push_back(fmt::format("rewards/{}/std", name));
+  }
+  for (const auto& [name, value] : length_metrics({})) names.push_back(name);
+  for (const std::string& name : method_metrics()) names.push_back(name);
+  return names;
+}
+
+// What a step learns from is made when it begins.
+data::BatchLoader OnlineTask::training_loader(int64_t steps_done) const {
+  return data::BatchLoader([](int64_t) { return std::vector<data::Batch>(); }, steps_done,
+                           job().config.train.steps);
+}
+
+nlohmann::json OnlineTask::state() const {
+  nlohmann::json state = SampleTask::state();
+  nlohmann::json& rollout = state["rollout"];
+  rollout = {{"next_position", next_position_},
+             {"next_completion", next_completion_},
+             {"updates", updates_}};
+  if (generation_ && updates_ < config().updates_per_generation()) {
+    rollout["generation"] = to_json(*generation_);
+  }
+  return state;
+}
+
+void OnlineTask::restore(const nlohmann::json& state) {
+  const nlohmann::json& rollout = state.at("rollout");
+  next_position_ = rollout.at("next_position");
+  next_completion_ = rollout.at("next_completion");
+  updates_ = rollout.at("updates");
+  if (rollout.contains("generation")) {
+    generation_ = generation_from_json(rollout.at("generation"));
+  }
+}
+
+void OnlineTask::begin(models::LanguageModel& model, Engine&) {
+  model_ = &model;
+  scorer_.emplace(job(), context(), model, config().temperature, config().beta != 0);
+}
+
+int64_t OnlineTask::completions_per_generation() const {
+  return shape().global_batch * config().steps_per_generation;
+}
+
+bool OnlineTask::learns_from(const ScoredCompletion& completion) const {
+  return completion.completion.ended || !config().mask_truncated_completions;
+}
+
+void OnlineTask::complete(std::vector<data::Batch>& batches, Engine& engine) {
+  if (!generation_ || updates_ >= config().updates_per_generation()) generate(engine);
+  for (const Range& rows : rows_of_step(updates_ % config().steps_per_generation)) {
+    batches.push_back(make_batch(*generation_, rows));
+  }
+  ++updates_;
+}
+
+void OnlineTask::generate(Engine& engine) {
+  Generation generation{.completions = sample_usable(engine)};
+  double learned = 0;
+  for (const ScoredCompletion& each : generation.completions) {
+    if (learns_from(each)) learned += static_cast<double>(each.completion.tokens.size());
+  }
+  generation.mean_learned = learned / static_cast<double>(generation.completions.size());
+  generation_ = std::move(generation);
+  score_tokens(*generation_, engine);
+  find_advantages(*generation_);
+  updates_ = 0;
+  if (config().log_completions) log_completions(*generation_, engine.steps_done() + 1);
+}
+
+std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
+  const int64_t wanted = completions_per_generation();
+  if (!config().dynamic_sampling) return sample(wanted, engine);
+  const int64_t group = config().num_generations;
+  std::vector<ScoredCompletion> usable, alike;
+  for (int64_t round = 0; round < config().max_sampling_rounds; ++round) {
+    const std::vector<ScoredCompletion> found = sample(wanted - std::ssize(usable), engine);
+    const at::Tensor deviations =
+        sample_deviation(totals(found).view({-1, group})).flatten();
+    for (int64_t i = 0; i < deviations.numel(); ++i) {
+      auto& kind = deviations[i].item<double>() > 0 ? usable : alike;
+      kind.insert(kind.end(), found.begin() + i * group, found.begin() + (i + 1) * group);
+    }
+    if (std::ssize(usable) == wanted) return usable;
+  }
+  const int64_t missing = wanted - std::ssize(usable);
+  log::warn("after {} rounds of sampling {} of {} completions are of groups whose rewards are alike",
+            config().max_sampling_rounds, missing, wanted);
+  usable.insert(usable.end(), alike.begin(), alike.begin() + missing);
+  return usable;
+}
+
+std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {
+  const Range mine = share_of(count, context().coordinate({"dp", "sp"}),
+                              static_cast<int>(context().data_group().size()));
+  std::vector<ScoredCompletion> found;
+  std::vector<Prompt> prompts;
+  const auto seed = static_cast<uint64_t>(job().config.train.seed);
+  for (int64_t i = mine.begin; i < mine.end; ++i) {
+    const int64_t position = next_position_ + i / config().num_generations;
+    found.push_back({.position = position});
+    prompts.push_back({sample_at(position).rows.front().tokens,
+                       seed_of_completion(seed, next_completion_ + i)});
+  }
+  const std::vector<Completion> completions =
+      roll_out(*model_, job().model.facts, engine, prompts, rollout_);
+  for (size_t i = 0; i < found.size(); ++i) found[i].completion = completions[i];
+  if (context().coordinate(Axis::tp) == 0) score(found);
+  nlohmann::json part{{"completions", nlohmann::json::array()}, {"failures", rewards_.failures()}};
+  for (const ScoredCompletion& each : found) part["completions"].push_back(to_json(each));
+  std::vector<ScoredCompletion> all;
+  failures_ = 0;
+  for (const nlohmann::json& of_rank : gather(part, context())) {
+    failures_ += of_rank.at("failures").get<int64_t>();
+    for (const nlohmann::json& each : of_rank.at("completions")) {
+      all.push_back(completion_from_json(each));
+    }
+  }
+  COLOSSAL_CHECK(std::ssize(all) == count, "{} completions of {}", all.size(), count);
+  next_position_ += count / config().num_generations;
+  next_completion_ += count;
+  return all;
+}
+
+void OnlineTask::score(std::vector<ScoredCompletion>& completions) {
+  std::vector<ScoredText> texts;
+  for (const ScoredCompletion& each : completions) {
+    std::vector<int32_t> tokens = each.completion.tokens;
+    if (each.completion.ended) tokens.pop_back();
+    texts.push_back({.columns = &sample_at(each.position).columns,
+                     .completion = tokenizer().decode_continuation(tokens),
+                     .tokens = std::ssize(each.completion.tokens)});
+  }
+  const std::vector<std::vector<double>> scores = rewards_.score(texts);
+  for (size_t i = 0; i < completions.size(); ++i) completions[i].rewards = scores[i];
+}
+
+at::Tensor OnlineTask::totals(const std::vector<ScoredCompletion>& completions) const {
+  std::vector<double> totals;
+  for (const ScoredCompletion& each : completions) totals.push_back(rewards_.total(each.rewards));
+  return at::tensor(totals, at::kDouble);
+}
+
+void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
+  const bool with_reference = config().beta != 0;
+  if (!with_reference && config().updates_per_generation() == 1) return;
+  std::vector<Range> ranges;
+  for (int64_t part = 0; part < config().steps_per_generation; ++part) {
+    for (const Range& rows : rows_of_step(part)) ranges.push_back(rows);
+  }
+  std::vector<data::Batch> batches;
+  for (const Range& rows : ranges) batches.push_back(make_batch(generation, rows));
+  const std::vector<at::Tensor> old = scorer_->of_policy(batches, engine);
+  std::vector<at::Tensor> reference;
+  if (with_reference) reference = scorer_->of_reference(batches, engine);
+  nlohmann::json mine = nlohmann::json::array();
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    for (int64_t row = ranges[i].begin; row < ranges[i].end; ++row) {
+      const ScoredCompletion& each = generation.completions[row];
+      const int64_t prompt = std::ssize(sample_at(each.position).rows.front().tokens);
+      const auto of = [&](const std::vector<at::Tensor>& scores) {
+        return scores.empty() ? std::vector<double>()
+                              : numbers_of(scores[i][row - ranges[i].begin], prompt,
+                                           std::ssize(each.completion.tokens));
+      };
+      mine.push_back({row, of(old), of(reference)});
+    }
+  }
+  for (const nlohmann::json& part : gather(mine, context())) {
+    for (const nlohmann::json& each : part) {
+      ScoredCompletion& completion = generation.completions.at(each[0].get<size_t>());
+      completion.old = each[1].get<std::vector<double>>();
+      completion.reference = each[2].get<std::vector<double>>();
+    }
+  }
+}
+
+void OnlineTask::find_advantages(Generation& generation) const {
+  const at::Tensor rewards = totals(generation.completions);
+  const Advantages found = find_advantages(generation.completions, rewards);
+  for (int64_t i = 0; i < std::ssize(generation.completions); ++i) {
+    generation.completions[i].advantage = found.advantages[i].item<double>();
+  }
+  generation.metrics = measure(generation.completions, rewards, found.fraction_alike);
+}
+
+std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredCompletion>& completions,
+                                                  const at::Tensor& rewards,
+                                                  double fraction_alike) const {
+  std::map<std::string, double> found = length_metrics(completions);
+  const auto add = [&](const std::string& mean, const std::string& deviation,
+                       const at::Tensor& values) {
+    const double average = values.nanmean().item<double>();
+    const double spread = sample_deviation(values).item<double>();
+    if (std::isfinite(average)) found[mean] = average;
+    if (std::isfinite(spread)) found[deviation] = spread;
+  };
+  add("reward", "reward_std", rewards);
+  found["frac_reward_zero_std"] = fraction_alike;
+  found[kFailures] = static_cast<double>(failures_);
+  if (!completions.front().reference.empty()) {
+    double left = 0, tokens = 0;
+    for (const ScoredCompletion& each : completions) {
+      left += each.kl();
+      tokens += static_cast<double>(each.completion.tokens.size());
+    }
+    found["kl"] = left / tokens;
+  }
+  for (size_t i = 0; i < rewards_.metric_names().size(); ++i) {
+    std::vector<double> values;
+    for (const ScoredCompletion& each : completions) values.push_back(each.rewards[i]);
+    const std::string name = "rewards/" + rewards_.metric_names()[i];
+    add(name + "/mean", name + "/std", at::tensor(values, at::kDouble));
+  }
+  return found;
+}
+
+std::vector<Range> OnlineTask::rows_of_step(int64_t part) const {
+  return data::training_micro_batches(shape(), part);
+}
+
+data::Batch OnlineTask::make_batch(const Generation& generation, const Range& range) const {
+  std::vector<Row> rows;
+  std::vector<const Row*> pointers;
+  std::vector<int64_t> ids;
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    const ScoredCompletion& each = generation.completions[i];
+    const std::vector<int32_t>& made = each.completion.tokens;
+    Row row = sample_at(each.position).rows.front();
+    row.tokens.insert(row.tokens.end(), made.begin(), made.end());
+    row.learned.resize(row.tokens.size(), learns_from(each) ? 1 : 0);
+    rows.push_back(std::move(row));
+    ids.push_back(next_completion_ - std::ssize(generation.completions) + i);
+  }
+  for (const Row& row : rows) pointers.push_back(&row);
+  data::Batch batch = collate_rows(pointers, std::move(ids));
+  const auto of_tokens = [&](const char* field, const auto& values) {
+    const at::Tensor tokens = at::zeros(batch.labels.sizes(), at::kDouble);
+    for (int64_t i = 0; i < std::ssize(rows); ++i) {
+      fill(tokens, i, rows[i].prompt_tokens, values(generation.completions[range.begin + i]));
+    }
+    batch.fields[field] = {.values = tokens, .sequence_dim = 1};
+  };
+  of_tokens(kSampler, [](const ScoredCompletion& c) { return c.completion.log_probabilities; });
+  const ScoredCompletion& first = generation.completions.front();
+  if (!first.old.empty()) of_tokens(kOld, [](const ScoredCompletion& c) { return c.old; });
+  if (!first.reference.empty()) {
+    of_tokens(kReference, [](const ScoredCompletion& c) { return c.reference; });
+  }
+  const at::Tensor advantages = at::zeros({std::ssize(rows)}, at::kDouble);
+  for (int64_t i = 0; i < std::ssize(rows); ++i) {
+    advantages[i] = generation.completions[range.begin + i].advantage;
+  }
+  batch.fields[kAdvantages] = {advantages};
+  batch.fields[kMeanLearned] = {at::full({1}, generation.mean_learned, at::kDouble)};
+  for (const auto& [name, value] : generation.metrics) {
+    batch.fields[kTold + name] = {at::full({1}, value, at::kDouble)};
+  }
+  return batch;
+}
+
+HeadLoss OnlineTask::loss() const {
+  return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+                const nn::StepContext& step) {
+    const at::Tensor found =
+        token_log_probabilities(model, x, batch, step, config().temperature);
+    const auto field = [&](const char* name) {
+      const auto at = batch.fields.find(name);
+      return at == batch.fields.end() ? at::Tensor() : at->second.values.to(found.scalar_type());
+    };
+    Scores scores{.log_probability = found,
+                  .old = field(kOld),
+                  .reference = field(kReference),
+                  .mask = batch.labels.ne(ops::kIgnoredLabel).to(found.scalar_type()),
+                  .advantages = field(kAdvantages),
+                  .mean_length = batch.fields.at(kMeanLearned).values.item<double>()};
+    if (!scores.old.defined()) scores.old = found.detach();
+    scores.lengths = scores.mask.sum(1);
+    LossSum sum = loss_of(scores);
+    sum.metrics[kDifference] = {
+        ((scores.old - field(kSampler)).abs() * scores.mask).sum(at::kDouble),
+        scores.lengths.sum().item<double>()};
+    for (const auto& [name, value] : batch.fields) {
+      if (!name.starts_with(kTold)) continue;
+      sum.metrics.emplace(name.substr(std::string(kTold).size()),
+                          LossSum::Metric{value.values.sum(), 1});
+    }
+    return sum;
+  };
+}
+
+void OnlineTask::log_completions(const Generation& generation, int64_t step) const {
+  if (context().rank() != 0 || job().config.log.directory.empty()) return;
+  std::ofstream file(std::filesystem::path(job().config.log.directory) / "completions.jsonl",
+                     std::ios::app);
+  for (const ScoredCompletion& each : generation.completions) {
+    nlohmann::json line = to_json(each);
+    for (const char* detail : {"tokens", "log_probabilities", "old", "reference"}) {
+      line.erase(detail);
+    }
+    line["step"] = step;
+    line["line"] = sample_at(each.position).columns;
+    line["completion"] = tokenizer().decode_continuation(each.completion.tokens);
+    file << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  }
+}
+
+}  // namespace colossal::tune

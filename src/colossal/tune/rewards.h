@@ -1,0 +1,51 @@
+// What completions are rewarded for: functions from texts to numbers, built in or outside.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace colossal::tune {
+
+// A completion as a reward sees it.
+struct ScoredText {
+  const nlohmann::json* columns;  // the line of its prompt
+  std::string completion;
+  int64_t tokens = 0;  // of it
+};
+
+class Reward {
+ public:
+  virtual ~Reward() = default;
+  // A number for each; NaN: it does not apply. Throws Error where none can be had.
+  virtual std::vector<double> score(const std::vector<ScoredText>& texts) = 0;
+};
+
+struct RewardOptions {
+  int64_t max_completion_length = 1;  // tokens
+  int64_t overlong_tokens = 1;        // before that length, over which `overlong` falls to -1
+  int64_t repetition_words = 3;       // of a run that `repetition` looks for
+  double timeout = 60;                // seconds that a program or an address has for a batch
+};
+
+// The names that are built in, in a list for messages.
+std::vector<std::string> built_in_rewards();
+
+// "accuracy", "format", "length", "repetition", "overlong", "command:PROGRAM" or "http://...".
+// Throws ConfigError for anything else.
+//   accuracy    1 where the answer is the column "solution" (or "answer"), else 0; no such column:
+//               it does not apply. The answer is what the last \boxed{} holds, else what stands
+//               between <answer> and </answer>, else all of it. Numbers are compared as numbers.
+//   format      1 for "<think>" ... "</think>" and then an answer, with one "<think>", else 0
+//   length      -tokens / max_completion_length
+//   repetition  -(share of runs of repetition_words words that have been there before)
+//   overlong    0 up to overlong_tokens before the longest, then linear down to -1
+//               (Yu et al. 2025, eq. 13)
+std::unique_ptr<Reward> make_reward_function(const std::string& name, const RewardOptions& options);
+
+// The name by which a reward's metrics are told: "command:bin/judge.sh --fast" is "judge.sh".
+std::string metric_name(const std::string& reward);
+
+}  // namespace colossal::tune

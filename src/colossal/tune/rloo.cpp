@@ -1,0 +1,59 @@
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/tensor.h>
+
+#include "colossal/tune/online_task.h"
+#include "colossal/tune/pairs.h"
+#include "colossal/tune/tasks.h"
+
+namespace colossal::tune {
+namespace {
+
+// What the model has left the reference by, over a whole completion, is taken from its reward.
+class Rloo final : public OnlineTask {
+ public:
+  Rloo(const Job& job, const ParallelContext& context, const Tuning& tuning,
+       const Reading& reading)
+      : OnlineTask(job, context, tuning, reading) {}
+
+ private:
+  std::vector<std::string> method_metrics() const override {
+    return {"kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"};
+  }
+
+  Advantages find_advantages(const std::vector<ScoredCompletion>& completions,
+                             const at::Tensor& rewards) const override {
+    const std::vector<double>& range = config().reward_clip_range;
+    at::Tensor used = range.empty() ? rewards : at::clamp(rewards, range[0], range[1]);
+    if (config().beta != 0) {
+      std::vector<double> left;
+      for (const ScoredCompletion& each : completions) left.push_back(each.kl());
+      used = used - config().beta * at::tensor(left, at::kDouble);
+    }
+    return leave_one_out_advantages(used, config().num_generations, config().normalize_advantages);
+  }
+
+  LossSum loss_of(const Scores& scores) const override {
+    const at::Tensor now = (scores.log_probability * scores.mask).sum(1);
+    const at::Tensor old = (scores.old * scores.mask).sum(1);
+    const double low = config().epsilon, high = config().highest_epsilon();
+    const at::Tensor losses = rloo_loss(now, old, scores.advantages, low, high);
+    const at::Tensor ratio = (now - old).detach().exp();
+    const at::Tensor below = ratio.lt(1 - low).logical_and(scores.advantages.lt(0));
+    const at::Tensor above = ratio.gt(1 + high).logical_and(scores.advantages.gt(0));
+    return {.sum = losses.sum(),
+            .count = losses.size(0),
+            .metrics = {{"clip_ratio/low_mean", metric_of(below.to(at::kDouble))},
+                        {"clip_ratio/high_mean", metric_of(above.to(at::kDouble))},
+                        {"clip_ratio/region_mean",
+                         metric_of(below.logical_or(above).to(at::kDouble))}}};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& context,
+                                        const Tuning& tuning, const Reading& reading) {
+  return std::make_unique<Rloo>(job, context, tuning, reading);
+}
+
+}  // namespace colossal::tune

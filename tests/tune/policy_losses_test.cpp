@@ -68,14 +68,12 @@ TEST(PolicyLosses, OfGrpoAreThoseOfTrl) {
       means = log_ratio_sums(scores) / lengths;
     }
     const PolicyLoss found = policy_loss(scores, options, means);
-    const at::Tensor weights =
-        token_weights(options.loss_type, lengths,
-                      {.mean_length = lengths.mean().item<double>(),
-                       .max_length = policy_golden().at("max_length")});
+    const at::Tensor weights = token_weights(options.loss_type, lengths,
+                                             {.mean_length = lengths.mean().item<double>(),
+                                              .max_length = policy_golden().at("max_length")});
     const at::Tensor loss = (found.loss.sum(1) * weights).mean();
     EXPECT_NEAR(loss.item<double>(), expected.at("loss").get<double>(), kPolicyTolerance);
-    const at::Tensor gradient =
-        torch::autograd::grad({loss}, {scores.log_probability}).front();
+    const at::Tensor gradient = torch::autograd::grad({loss}, {scores.log_probability}).front();
     EXPECT_LE(largest_difference(gradient, matrix(expected.at("gradient"))), kPolicyTolerance);
     if (options.beta != 0) {
       EXPECT_NEAR((found.kl.sum() / lengths.sum()).item<double>(),
@@ -86,8 +84,7 @@ TEST(PolicyLosses, OfGrpoAreThoseOfTrl) {
 
 TEST(PolicyLosses, ClippedShareIsThatOfTrl) {
   const nlohmann::json& expected = policy_golden().at("grpo").at("dapo/token/0.0/None/False");
-  const PolicyLoss found =
-      policy_loss(given_scores(), {.epsilon_low = 0.2, .epsilon_high = 0.28});
+  const PolicyLoss found = policy_loss(given_scores(), {.epsilon_low = 0.2, .epsilon_high = 0.28});
   const double tokens = given_scores().mask.sum().item<double>();
   for (const auto& [name, clipped] : {std::pair{"clip_ratio/low_mean", found.clipped_low},
                                       std::pair{"clip_ratio/high_mean", found.clipped_high}}) {
@@ -132,8 +129,7 @@ TEST(PolicyLosses, OfDistillationAreThoseOfTrl) {
     const auto normalized = [](const at::Tensor& logits) {
       return at::log_softmax(logits / 0.9, -1);
     };
-    const at::Tensor loss =
-        distillation_loss(normalized(student), normalized(teacher), beta).sum();
+    const at::Tensor loss = distillation_loss(normalized(student), normalized(teacher), beta).sum();
     EXPECT_NEAR(loss.item<double>(), expected.at("loss").get<double>(), 1e-6);
     const at::Tensor gradient = torch::autograd::grad({loss}, {student}).front();
     EXPECT_LE(largest_difference(gradient, matrix(expected.at("gradient")[0])), 1e-6);

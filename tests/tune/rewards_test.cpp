@@ -29,7 +29,8 @@ double score_of(const std::string& name, const std::string& completion,
 std::string error_of(const std::string& name, double timeout = 5) {
   const nlohmann::json columns{{"prompt", "p"}};
   try {
-    make_reward_function(name, {.timeout = timeout})->score({{&columns, "c", 1}, {&columns, "d", 1}});
+    make_reward_function(name, {.timeout = timeout})
+        ->score({{&columns, "c", 1}, {&columns, "d", 1}});
   } catch (const Error& error) {
     return error.what();
   }
@@ -64,9 +65,10 @@ TEST(Rewards, LengthsAndRepetitionCost) {
 
 TEST(Rewards, AProgramAnswersLineByLine) {
   const nlohmann::json columns{{"prompt", "p"}, {"weight", 3}};
-  const auto reward = make_reward_function("command:sed 's/.*\"completion\":\"x\".*/null/; t; s/.*"
-                                           "\"weight\":\\([0-9]*\\).*/{\"reward\": \\1}/'",
-                                           {.timeout = 5});
+  const auto reward = make_reward_function(
+      "command:sed 's/.*\"completion\":\"x\".*/null/; t; s/.*"
+      "\"weight\":\\([0-9]*\\).*/{\"reward\": \\1}/'",
+      {.timeout = 5});
   const std::vector<double> found = reward->score({{&columns, "x", 1}, {&columns, "y", 1}});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_TRUE(std::isnan(found[0]));
@@ -134,7 +136,8 @@ class Service {
 
 TEST(Rewards, AnAddressIsPosted) {
   const nlohmann::json columns{{"prompt", "p"}};
-  Service plain("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"rewards\": [1, null]}");
+  Service plain(
+      "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"rewards\": [1, null]}");
   const std::vector<double> found = make_reward_function(plain.name(), {.timeout = 5})
                                         ->score({{&columns, "a", 1}, {&columns, "b", 2}});
   EXPECT_EQ(found[0], 1);
@@ -144,8 +147,9 @@ TEST(Rewards, AnAddressIsPosted) {
 }
 
 TEST(Rewards, AnAnswerMayComeInChunks) {
-  Service chunked("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-                  "8\r\n{\"reward\r\n8\r\ns\":[2.5]\r\n1\r\n}\r\n0\r\n\r\n");
+  Service chunked(
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "8\r\n{\"reward\r\n8\r\ns\":[2.5]\r\n1\r\n}\r\n0\r\n\r\n");
   EXPECT_EQ(score_of(chunked.name(), "x"), 2.5);
 }
 

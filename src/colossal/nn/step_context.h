@@ -14,9 +14,9 @@ class KeyValueStore;
 
 struct StepContext {
   uint64_t seed = 0;
-  int64_t step = 0;       // updates done before this one: part of every random number's key
-  bool training = false;  // dropout acts in training only
-  bool adapted = true;    // false: products compute as if they had no adapter
+  int64_t step = 0;        // updates done before this one: part of every random number's key
+  bool training = false;   // dropout acts in training only
+  bool adapted = true;     // false: products compute as if they had no adapter
   double temperature = 1;  // that divides logits before their log-probabilities are taken
 
   int64_t batch = 0;           // sequences in this micro-batch on this rank

@@ -261,11 +261,10 @@ class VocabularyHead : public nn::VocabularyHead {
     nn::LayerScope scope("vocabulary_head");
     const nn::TokenTable& table = parts_.table;
     const ops::VocabularyShard shard = vocabulary_shard(table.vocabulary(), ranks_.group);
-    return ops::linear_log_probabilities(ranks_.begin_pair(x, context).flatten(0, 1),
-                                         table.blocks("vocabulary_head"), labels.flatten(),
-                                         shard.vocabulary, shard.combine, nullptr,
-                                         parts_.logit_options(scope, context.temperature),
-                                         parts_.rows.begin)
+    return ops::linear_log_probabilities(
+               ranks_.begin_pair(x, context).flatten(0, 1), table.blocks("vocabulary_head"),
+               labels.flatten(), shard.vocabulary, shard.combine, nullptr,
+               parts_.logit_options(scope, context.temperature), parts_.rows.begin)
         .view(labels.sizes());
   }
 

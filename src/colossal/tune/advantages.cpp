@@ -23,10 +23,8 @@ at::Tensor in_groups(const at::Tensor& rewards, int64_t group) {
 Advantages finish(const at::Tensor& advantages, const at::Tensor& deviations) {
   return {.advantages = advantages.flatten().nan_to_num(0.0),
           .deviations = deviations.flatten(),
-          .fraction_alike = deviations.isclose(at::zeros_like(deviations))
-                                .to(at::kDouble)
-                                .mean()
-                                .item<double>()};
+          .fraction_alike =
+              deviations.isclose(at::zeros_like(deviations)).to(at::kDouble).mean().item<double>()};
 }
 
 }  // namespace
@@ -46,7 +44,8 @@ Advantages leave_one_out_advantages(const at::Tensor& rewards, int64_t group, bo
       groups.isnan().logical_not().sum(1, /*keepdim=*/true).to(rewards.scalar_type());
   const at::Tensor others = (groups.nansum(1, /*keepdim=*/true) - groups) / (counts - 1);
   at::Tensor advantages = (groups - others).flatten();
-  if (normalized) advantages = (advantages - advantages.nanmean()) / (sample_deviation(advantages) + kSmall);
+  if (normalized)
+    advantages = (advantages - advantages.nanmean()) / (sample_deviation(advantages) + kSmall);
   return finish(advantages, sample_deviation(groups));
 }
 

@@ -12,15 +12,16 @@ namespace colossal::tune {
 
 enum class RewardScale { group, batch, none };
 inline std::vector<std::pair<std::string, RewardScale>> config_names(RewardScale) {
-  return {{"group", RewardScale::group}, {"batch", RewardScale::batch}, {"none", RewardScale::none}};
+  return {
+      {"group", RewardScale::group}, {"batch", RewardScale::batch}, {"none", RewardScale::none}};
 }
 
 // Rewards [completions] fp64 in groups of `group` completions of one prompt, neighbours each; NaN:
 // there is none. Completions without a reward have no part in means, and the advantage 0.
 struct Advantages {
-  at::Tensor advantages;       // [completions]
-  at::Tensor deviations;       // [groups]: the rewards' standard deviations (of a sample)
-  double fraction_alike = 0;   // of groups whose rewards are all equal
+  at::Tensor advantages;      // [completions]
+  at::Tensor deviations;      // [groups]: the rewards' standard deviations (of a sample)
+  double fraction_alike = 0;  // of groups whose rewards are all equal
 };
 
 // GRPO (Shao et al. 2024, section 4.1): (R - mean of the group) / (s + 1e-4), s the standard
@@ -45,8 +46,8 @@ Estimates generalized_advantages(const at::Tensor& rewards, const at::Tensor& va
 // The standard deviation of a sample, along the last dim, which stays; NaN has no part in it.
 at::Tensor sample_deviation(const at::Tensor& x);
 
-// (x - m) / sqrt(s^2 + 1e-8) with the mean m and the unbiased variance s^2 of what the mask has; not
-// shifted: m is added again.
+// (x - m) / sqrt(s^2 + 1e-8) with the mean m and the unbiased variance s^2 of what the mask has;
+// not shifted: m is added again.
 at::Tensor whitened(const at::Tensor& x, const at::Tensor& mask, bool shifted = true);
 
 }  // namespace colossal::tune

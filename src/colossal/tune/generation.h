@@ -1,5 +1,5 @@
-// Completions that a run has sampled and learns from, with all that is known of them. It is the same
-// on all ranks, and is kept in checkpoints where several updates learn from it.
+// Completions that a run has sampled and learns from, with all that is known of them. It is the
+// same on all ranks, and is kept in checkpoints where several updates learn from it.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ namespace colossal::tune {
 struct ScoredCompletion {
   int64_t position = 0;  // of its prompt in the run's order of samples
   Completion completion = {};
-  std::vector<double> rewards = {};    // of each of the run's; NaN: it does not apply
-  std::vector<double> old = {};        // log-probability of each token as it was sampled, by the model
+  std::vector<double> rewards = {};  // of each of the run's; NaN: it does not apply
+  std::vector<double> old = {};  // log-probability of each token as it was sampled, by the model
   std::vector<double> reference = {};  // ... by the reference; both may be empty
   double advantage = 0;
 

@@ -6,8 +6,7 @@ namespace {
 
 class Grpo final : public OnlineTask {
  public:
-  Grpo(const Job& job, const ParallelContext& context, const Tuning& tuning,
-       const Reading& reading)
+  Grpo(const Job& job, const ParallelContext& context, const Tuning& tuning, const Reading& reading)
       : OnlineTask(job, context, tuning, reading) {}
 
  private:
@@ -37,10 +36,10 @@ class Grpo final : public OnlineTask {
                              .mask = scores.mask,
                              .advantages = scores.advantages};
     const PolicyLoss found = policy_loss(given, options());
-    const at::Tensor weights = token_weights(
-        options().loss_type, scores.lengths,
-        {.mean_length = scores.mean_length,
-         .max_length = static_cast<double>(config().max_completion_length)});
+    const at::Tensor weights =
+        token_weights(options().loss_type, scores.lengths,
+                      {.mean_length = scores.mean_length,
+                       .max_length = static_cast<double>(config().max_completion_length)});
     LossSum loss{.sum = (found.loss.sum(1) * weights).sum(), .count = scores.lengths.size(0)};
     const double tokens = scores.lengths.sum().item<double>();
     const auto tell = [&](const char* name, const at::Tensor& of_tokens) {

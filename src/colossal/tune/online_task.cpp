@@ -20,7 +20,7 @@ namespace colossal::tune {
 namespace {
 
 // Fields of a batch.
-constexpr const char* kAdvantages = "advantages";  // [rows]
+constexpr const char* kAdvantages = "advantages";              // [rows]
 constexpr const char* kSampler = "sampler_log_probabilities";  // these are [rows, tokens]
 constexpr const char* kOld = "old_log_probabilities";
 constexpr const char* kReference = "reference_log_probabilities";
@@ -67,7 +67,8 @@ void fill(const at::Tensor& rows, int64_t row, int64_t prompt_tokens,
 }
 
 std::vector<double> numbers_of(const at::Tensor& row, int64_t prompt_tokens, int64_t count) {
-  const at::Tensor part = row.narrow(0, prompt_tokens - 1, count).cpu().to(at::kDouble).contiguous();
+  const at::Tensor part =
+      row.narrow(0, prompt_tokens - 1, count).cpu().to(at::kDouble).contiguous();
   return {part.const_data_ptr<double>(), part.const_data_ptr<double>() + count};
 }
 
@@ -179,8 +180,7 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
   std::vector<ScoredCompletion> usable, alike;
   for (int64_t round = 0; round < config().max_sampling_rounds; ++round) {
     const std::vector<ScoredCompletion> found = sample(wanted - std::ssize(usable), engine);
-    const at::Tensor deviations =
-        sample_deviation(totals(found).view({-1, group})).flatten();
+    const at::Tensor deviations = sample_deviation(totals(found).view({-1, group})).flatten();
     for (int64_t i = 0; i < deviations.numel(); ++i) {
       auto& kind = deviations[i].item<double>() > 0 ? usable : alike;
       kind.insert(kind.end(), found.begin() + i * group, found.begin() + (i + 1) * group);
@@ -188,8 +188,9 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
     if (std::ssize(usable) == wanted) return usable;
   }
   const int64_t missing = wanted - std::ssize(usable);
-  log::warn("after {} rounds of sampling {} of {} completions are of groups whose rewards are alike",
-            config().max_sampling_rounds, missing, wanted);
+  log::warn(
+      "after {} rounds of sampling {} of {} completions are of groups whose rewards are alike",
+      config().max_sampling_rounds, missing, wanted);
   usable.insert(usable.end(), alike.begin(), alike.begin() + missing);
   return usable;
 }
@@ -203,8 +204,8 @@ std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) 
   for (int64_t i = mine.begin; i < mine.end; ++i) {
     const int64_t position = next_position_ + i / config().num_generations;
     found.push_back({.position = position});
-    prompts.push_back({sample_at(position).rows.front().tokens,
-                       seed_of_completion(seed, next_completion_ + i)});
+    prompts.push_back(
+        {sample_at(position).rows.front().tokens, seed_of_completion(seed, next_completion_ + i)});
   }
   const std::vector<Completion> completions =
       roll_out(*model_, job().model.facts, engine, prompts, rollout_);
@@ -366,8 +367,7 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
 HeadLoss OnlineTask::loss() const {
   return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                 const nn::StepContext& step) {
-    const at::Tensor found =
-        token_log_probabilities(model, x, batch, step, config().temperature);
+    const at::Tensor found = token_log_probabilities(model, x, batch, step, config().temperature);
     const auto field = [&](const char* name) {
       const auto at = batch.fields.find(name);
       return at == batch.fields.end() ? at::Tensor() : at->second.values.to(found.scalar_type());

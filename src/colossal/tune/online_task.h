@@ -1,9 +1,9 @@
 // What methods have in common that learn from completions of the model's own. A generation is
 // sampled and rewarded, then learned from in one or several updates.
 //
-// Each rank of the data group samples a share of a generation's completions; then all ranks have all
-// of them, and find the same advantages. The draws of a completion follow from the run's seed and
-// its number in the run alone, so that the layout does not matter, but for rounding.
+// Each rank of the data group samples a share of a generation's completions; then all ranks have
+// all of them, and find the same advantages. The draws of a completion follow from the run's seed
+// and its number in the run alone, so that the layout does not matter, but for rounding.
 #pragma once
 
 #include <functional>
@@ -45,7 +45,7 @@ class OnlineTask : public SampleTask {
     at::Tensor old, reference;   // `reference` is undefined where beta is 0
     at::Tensor mask;
     at::Tensor advantages, lengths = {};  // [rows]; `lengths`: tokens that are learned
-    double mean_length = 1;          // of these over the generation
+    double mean_length = 1;               // of these over the generation
   };
   // The sum over the rows, and the method's metrics.
   virtual LossSum loss_of(const Scores& scores) const = 0;

@@ -26,9 +26,9 @@ at::Tensor beside_tokens(const at::Tensor& of_rows) {
 
 at::Tensor soft_gate(const at::Tensor& ratio, const at::Tensor& advantages,
                      const PolicyOptions& options) {
-  const at::Tensor temperature = at::where(
-      advantages.gt(0), at::full_like(advantages, options.sapo_temperature_positive),
-      at::full_like(advantages, options.sapo_temperature_negative));
+  const at::Tensor temperature =
+      at::where(advantages.gt(0), at::full_like(advantages, options.sapo_temperature_positive),
+                at::full_like(advantages, options.sapo_temperature_negative));
   return at::sigmoid(temperature * (ratio - 1)) * 4 / temperature;
 }
 
@@ -116,7 +116,8 @@ at::Tensor distillation_loss(const at::Tensor& student, const at::Tensor& teache
   if (beta == 0) return kullback_leibler(teacher, student);
   if (beta == 1) return kullback_leibler(student, teacher);
   const at::Tensor mixture = at::logaddexp(student + std::log1p(-beta), teacher + std::log(beta));
-  return beta * kullback_leibler(teacher, mixture) + (1 - beta) * kullback_leibler(student, mixture);
+  return beta * kullback_leibler(teacher, mixture) +
+         (1 - beta) * kullback_leibler(student, mixture);
 }
 
 }  // namespace colossal::tune

@@ -32,9 +32,10 @@ struct PolicyOptions {
   std::string loss_type = "dapo";
   ImportanceLevel importance_level = ImportanceLevel::token;
   double epsilon_low = 0.2, epsilon_high = 0.2;
-  std::optional<double> delta = {};  // the largest ratio, whatever the advantage's sign; unset: none
-  double beta = 0;              // weight of the divergence from the reference
-  bool corrects_kl = false;     // the divergence of a token is multiplied by its ratio
+  std::optional<double> delta =
+      {};                    // the largest ratio, whatever the advantage's sign; unset: none
+  double beta = 0;           // weight of the divergence from the reference
+  bool corrects_kl = false;  // the divergence of a token is multiplied by its ratio
   double sapo_temperature_positive = 1, sapo_temperature_negative = 1.05;
 };
 

@@ -30,7 +30,7 @@ class PolicyScorer {
  private:
   ScoreCollector collector_;
   StagedModel policy_;
-  std::optional<StagedModel> base_;      // the policy with its adapter off
+  std::optional<StagedModel> base_;  // the policy with its adapter off
   std::optional<Reference> reference_;
 };
 

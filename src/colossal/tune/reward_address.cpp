@@ -89,9 +89,9 @@ class Connection {
 
  private:
   void connect_to(const addrinfo& address) {
-    socket_ = FileDescriptor(socket(address.ai_family,
-                                    address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                                    address.ai_protocol));
+    socket_ =
+        FileDescriptor(socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                              address.ai_protocol));
     if (connect(socket_.get(), address.ai_addr, address.ai_addrlen) == 0) return;
     int failure = errno;
     if (failure == EINPROGRESS) {
@@ -158,16 +158,16 @@ class RewardAddress final : public Reward {
     body = fmt::format("{{\"completions\":[{}]}}", body);
     Connection connection(address_, Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                        std::chrono::duration<double>(timeout_)));
-    connection.send_all(fmt::format(
-        "POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\n"
-        "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
-        address_.path, address_.host, address_.port, body.size(), body));
+    connection.send_all(
+        fmt::format("POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\n"
+                    "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
+                    address_.path, address_.host, address_.port, body.size(), body));
     const auto answer = nlohmann::json::parse(body_of(connection.receive_all()), nullptr,
                                               /*allow_exceptions=*/false);
     if (!answer.is_object() || !answer.contains("rewards") || !answer["rewards"].is_array() ||
         answer["rewards"].size() != texts.size()) {
-      throw Error(fmt::format("its answer is not {{\"rewards\": [...]}} of {} numbers",
-                              texts.size()));
+      throw Error(
+          fmt::format("its answer is not {{\"rewards\": [...]}} of {} numbers", texts.size()));
     }
     std::vector<double> scores;
     for (const nlohmann::json& reward : answer["rewards"]) scores.push_back(read_reward(reward));

@@ -45,8 +45,8 @@ class Process {
     posix_spawn_file_actions_adddup2(&actions, output.write.get(), STDOUT_FILENO);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
-                                              POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
     sigset_t none, all;
     sigemptyset(&none);
     sigfillset(&all);
@@ -149,9 +149,8 @@ class RewardProgram final : public Reward {
   std::vector<double> score(const std::vector<ScoredText>& texts) override {
     std::string input;
     for (const ScoredText& text : texts) input += describe(text) + "\n";
-    const auto deadline =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                           std::chrono::duration<double>(timeout_));
+    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                             std::chrono::duration<double>(timeout_));
     Ends to = open_pipe(), from = open_pipe();
     Process process(command_, to, from);
     to.read.close();

@@ -18,17 +18,16 @@ RewardSet::RewardSet(const std::vector<std::string>& names, std::vector<double> 
   for (const std::string& name : names) {
     rewards_.push_back(make_reward_function(name, options));
     std::string told = metric_name(name);
-    const auto others = std::ranges::count_if(
-        names_.begin(), names_.begin() + std::ssize(metric_names_),
-        [&](const std::string& other) { return metric_name(other) == told; });
+    const auto others =
+        std::ranges::count_if(names_.begin(), names_.begin() + std::ssize(metric_names_),
+                              [&](const std::string& other) { return metric_name(other) == told; });
     metric_names_.push_back(others == 0 ? told : fmt::format("{}_{}", told, others + 1));
   }
 }
 
 std::vector<std::vector<double>> RewardSet::score(const std::vector<ScoredText>& texts) {
   std::vector<std::vector<double>> scores(
-      texts.size(),
-      std::vector<double>(rewards_.size(), std::numeric_limits<double>::quiet_NaN()));
+      texts.size(), std::vector<double>(rewards_.size(), std::numeric_limits<double>::quiet_NaN()));
   if (texts.empty()) return scores;
   for (size_t i = 0; i < rewards_.size(); ++i) {
     try {

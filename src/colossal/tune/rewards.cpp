@@ -145,10 +145,10 @@ std::unique_ptr<Reward> make_reward_function(const std::string& name,
     return make_reward_program(name.substr(std::string(kProgram).size()), options.timeout);
   }
   if (name.starts_with(kAddress)) return make_reward_address(name, options.timeout);
-  throw ConfigError(fmt::format(
-      "tune.reward = \"{}\": there is no such reward; use {}, \"command:PROGRAM\" or "
-      "\"http://HOST:PORT/PATH\"",
-      name, fmt::join(built_in_rewards(), ", ")));
+  throw ConfigError(
+      fmt::format("tune.reward = \"{}\": there is no such reward; use {}, \"command:PROGRAM\" or "
+                  "\"http://HOST:PORT/PATH\"",
+                  name, fmt::join(built_in_rewards(), ", ")));
 }
 
 std::string metric_name(const std::string& reward) {

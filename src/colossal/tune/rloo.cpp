@@ -11,8 +11,7 @@ namespace {
 // What the model has left the reference by, over a whole completion, is taken from its reward.
 class Rloo final : public OnlineTask {
  public:
-  Rloo(const Job& job, const ParallelContext& context, const Tuning& tuning,
-       const Reading& reading)
+  Rloo(const Job& job, const ParallelContext& context, const Tuning& tuning, const Reading& reading)
       : OnlineTask(job, context, tuning, reading) {}
 
  private:
@@ -42,10 +41,10 @@ class Rloo final : public OnlineTask {
     const at::Tensor above = ratio.gt(1 + high).logical_and(scores.advantages.gt(0));
     return {.sum = losses.sum(),
             .count = losses.size(0),
-            .metrics = {{"clip_ratio/low_mean", metric_of(below.to(at::kDouble))},
-                        {"clip_ratio/high_mean", metric_of(above.to(at::kDouble))},
-                        {"clip_ratio/region_mean",
-                         metric_of(below.logical_or(above).to(at::kDouble))}}};
+            .metrics = {
+                {"clip_ratio/low_mean", metric_of(below.to(at::kDouble))},
+                {"clip_ratio/high_mean", metric_of(above.to(at::kDouble))},
+                {"clip_ratio/region_mean", metric_of(below.logical_or(above).to(at::kDouble))}}};
   }
 };
 

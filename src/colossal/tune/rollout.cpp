@@ -25,13 +25,12 @@ int64_t longest(const std::vector<Prompt>& prompts) {
 serve::EngineOptions engine_options(const models::ModelFacts& facts, const Engine& engine,
                                     const std::vector<Prompt>& prompts,
                                     const RolloutOptions& options) {
-  serve::EngineOptions made{.max_num_seqs = options.max_num_seqs,
-                            .max_model_len =
-                                std::min(facts.positions,
-                                         longest(prompts) + options.max_completion_length),
-                            .batch_invariant = options.batch_invariant,
-                            .type = engine.config().precision.compute,
-                            .device = engine.context().device()};
+  serve::EngineOptions made{
+      .max_num_seqs = options.max_num_seqs,
+      .max_model_len = std::min(facts.positions, longest(prompts) + options.max_completion_length),
+      .batch_invariant = options.batch_invariant,
+      .type = engine.config().precision.compute,
+      .device = engine.context().device()};
   made.max_num_seqs =
       std::clamp<int64_t>(std::ssize(prompts), 1, std::max<int64_t>(1, made.max_num_seqs));
   const int64_t pages = made.max_model_len / made.page_size + 2;
@@ -81,8 +80,8 @@ class Rollout {
       completion.tokens.push_back(token.token);
       completion.log_probabilities.push_back(token.logprob);
       completion.entropy += token.entropy;
-      completion.ended = std::ranges::find(options_.end_tokens, token.token) !=
-                         options_.end_tokens.end();
+      completion.ended =
+          std::ranges::find(options_.end_tokens, token.token) != options_.end_tokens.end();
       return !completion.ended;
     };
     request.on_finish = [this](serve::FinishReason reason, const serve::Usage&,

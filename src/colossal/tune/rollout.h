@@ -19,16 +19,16 @@ struct Prompt {
 struct Completion {
   std::vector<int32_t> tokens;            // the end token included, where there is one
   std::vector<double> log_probabilities;  // of each, by the sampler, at its temperature
-  double entropy = 0;                     // the sum over tokens of that of what they were drawn from
-  bool ended = false;                     // by an end token; else it was cut
+  double entropy = 0;  // the sum over tokens of that of what they were drawn from
+  bool ended = false;  // by an end token; else it was cut
   bool operator==(const Completion&) const = default;
 };
 
 struct RolloutOptions {
-  serve::SamplingOptions sampling;     // but for the seed, which each prompt has
-  int64_t max_completion_length = 1;   // tokens
+  serve::SamplingOptions sampling;    // but for the seed, which each prompt has
+  int64_t max_completion_length = 1;  // tokens
   std::vector<int32_t> end_tokens;
-  int64_t max_num_seqs = 64;           // completions that are sampled at once
+  int64_t max_num_seqs = 64;  // completions that are sampled at once
   // The bits of a completion do not depend on what is sampled beside it (see serve::EngineOptions).
   bool batch_invariant = false;
 };

@@ -174,8 +174,8 @@ class LineReader {
   SampleTexts prompt_alone() const {
     SampleTexts texts;
     texts.is_chat = is_chat("prompt");
-    texts.prompt = texts.is_chat ? render(messages("prompt"), /*for_an_answer=*/true).text
-                                 : filled("prompt");
+    texts.prompt =
+        texts.is_chat ? render(messages("prompt"), /*for_an_answer=*/true).text : filled("prompt");
     texts.wholes = {{texts.prompt}};
     texts.columns = nlohmann::json::parse(line_.dump());
     return texts;

@@ -13,11 +13,11 @@ namespace colossal::tune {
 
 // TRL's kinds of lines. Language modelling: {"text"}, {"prompt", "completion"} or {"messages"};
 // preference: {"prompt", "chosen", "rejected"}, or without a prompt, which is what both begin with;
-// unpaired: {"prompt", "completion", "label": true or false}; prompts: {"prompt"}, and what else the
-// line has goes to the rewards. Prompts and completions are texts, or
-// lists of messages {"role", "content"}, which a chat template makes one text of; "tools" and
-// "chat_template_kwargs" go to the template. Instructions {"instruction", "input", "output"} are a
-// prompt and a completion; {"conversations": [{"from", "value"}]} are messages.
+// unpaired: {"prompt", "completion", "label": true or false}; prompts: {"prompt"}, and what else
+// the line has goes to the rewards. Prompts and completions are texts, or lists of messages
+// {"role", "content"}, which a chat template makes one text of; "tools" and "chat_template_kwargs"
+// go to the template. Instructions {"instruction", "input", "output"} are a prompt and a
+// completion; {"conversations": [{"from", "value"}]} are messages.
 enum class SampleKind { language_modeling, preference, unpaired, prompt };
 
 struct LineOptions {
@@ -35,9 +35,9 @@ struct SampleTexts {
     std::optional<std::vector<text::jinja::Span>> learned = {};
   };
   std::vector<Whole> wholes;
-  bool is_chat = false;   // a template made the texts, and ended them
-  bool desirable = true;  // of an unpaired preference
-  double margin = 0;      // of a preference
+  bool is_chat = false;         // a template made the texts, and ended them
+  bool desirable = true;        // of an unpaired preference
+  double margin = 0;            // of a preference
   nlohmann::json columns = {};  // of a prompt: the line, whole
 };
 

@@ -27,9 +27,9 @@ struct Row {
 };
 
 struct Sample {
-  std::vector<Row> rows;  // one, or of a preference: the chosen and the rejected completion
-  bool desirable = true;  // of an unpaired preference
-  double margin = 0;      // of a preference: by how much its chosen completion is better
+  std::vector<Row> rows;        // one, or of a preference: the chosen and the rejected completion
+  bool desirable = true;        // of an unpaired preference
+  double margin = 0;            // of a preference: by how much its chosen completion is better
   nlohmann::json columns = {};  // of a prompt: its line
   bool operator==(const Sample&) const = default;
 };

@@ -71,8 +71,7 @@ void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
              "true: groups whose rewards are all equal, which teach nothing, are left out, and "
              "further prompts sampled in their place (DAPO).");
   schema.add("tune.max_sampling_rounds", &config.max_sampling_rounds,
-             "How often tune.dynamic_sampling samples for a generation at most.",
-             {.minimum = 1});
+             "How often tune.dynamic_sampling samples for a generation at most.", {.minimum = 1});
   schema.add("tune.log_completions", &config.log_completions,
              "true: completions with their rewards are appended to completions.jsonl in "
              "log.directory.");
@@ -85,10 +84,11 @@ void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
              "several are summed up.");
   schema.add("tune.reward_weights", &config.reward_weights,
              "Factors of the rewards in tune.reward, one for each. Empty: all 1.");
-  schema.add("tune.reward_timeout", &config.reward_timeout,
-             "How long a program or an address may take for a batch. One that fails or takes longer "
-             "is told in the log, and its completions go without its reward.",
-             {.unit = "seconds", .minimum = 1e-3});
+  schema.add(
+      "tune.reward_timeout", &config.reward_timeout,
+      "How long a program or an address may take for a batch. One that fails or takes longer "
+      "is told in the log, and its completions go without its reward.",
+      {.unit = "seconds", .minimum = 1e-3});
   schema.add("tune.overlong_tokens", &config.overlong_tokens,
              "How long before tune.max_completion_length the reward overlong begins to fall.",
              {.unit = "tokens", .minimum = 1});
@@ -133,9 +133,10 @@ void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
 
 void validate_layout(const RunConfig& run, const char* method) {
   const auto refuse = [&](const char* key, int64_t value, const char* why) {
-    throw ConfigError(fmt::format("{} = {}: tune {} samples with the model that it trains, {}; use "
-                                  "1, and parallel.zero or memory.offload_* where memory is short",
-                                  key, value, method, why));
+    throw ConfigError(
+        fmt::format("{} = {}: tune {} samples with the model that it trains, {}; use "
+                    "1, and parallel.zero or memory.offload_* where memory is short",
+                    key, value, method, why));
   };
   if (run.parallel.pp > 1) {
     refuse("parallel.pp", run.parallel.pp, "and the sampler does not run a pipeline");
@@ -202,7 +203,7 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
 std::vector<std::pair<std::string, Method>> method_names() {
   return {{"sft", Method::sft}, {"reward", Method::reward}, {"dpo", Method::dpo},
           {"kto", Method::kto}, {"orpo", Method::orpo},     {"simpo", Method::simpo},
-          {"cpo", Method::cpo},   {"grpo", Method::grpo},   {"rloo", Method::rloo}};
+          {"cpo", Method::cpo}, {"grpo", Method::grpo},     {"rloo", Method::rloo}};
 }
 
 bool is_online(Method method) {
@@ -229,7 +230,8 @@ const char* describe_method(Method method) {
     case Method::simpo:
       return "Learn which of two completions is better, per token, without a reference";
     case Method::grpo:
-      return "Learn from rewards of the model's own completions, in groups of a prompt (GRPO, DAPO)";
+      return "Learn from rewards of the model's own completions, in groups of a prompt (GRPO, "
+             "DAPO)";
     case Method::rloo:
       return "Learn from rewards of the model's own completions against the others' mean (RLOO)";
     case Method::cpo:

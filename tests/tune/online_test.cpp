@@ -1,0 +1,312 @@
+// Methods that learn from completions of the model's own: trainer and sampler have the same
+// numbers, at every layout and after a restart, and rewards rise.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "colossal/booster/trainer.h"
+#include "colossal/report/metrics_log.h"
+#include "colossal/tune/tasks.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::tune {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kOnlineTolerance = 1e-9;
+constexpr const char* kSamplerDifference = "sampling/sampling_logp_difference/mean";
+
+struct OnlineRun {
+  Method method = Method::grpo;
+  int ranks = 1;
+  std::function<void(RunConfig&, TuneConfig&)> change = [](RunConfig&, TuneConfig&) {};
+  std::function<bool()> stop_requested = [] { return false; };
+};
+
+std::string prompts() {
+  std::string lines;
+  for (int i = 0; i < 12; ++i) {
+    lines +=
+        fmt::format("{{\"prompt\": \"{}\", \"solution\": {}}}\n", std::string(1 + i % 5, 'p'), i);
+  }
+  return lines;
+}
+
+using Steps = std::vector<report::StepMetrics>;
+
+Steps run_online(const OnlineRun& given, const std::filesystem::path& folder) {
+  std::ofstream(folder / "prompts.jsonl") << prompts();
+  RunConfig config;
+  Tuning tuning{.method = given.method, .config = {}};
+  set_defaults(given.method, config, tuning.config);
+  config.model.preset = "gpt2-tiny";
+  config.model.overrides = {
+      {"n_layer", 2}, {"n_embd", 24}, {"n_head", 3}, {"vocab_size", 259}, {"n_positions", 24}};
+  config.data.train = {(folder / "prompts.jsonl").string()};
+  config.data.sequence_length = 24;
+  config.train.steps = 4;
+  config.train.global_batch = 12;
+  config.train.dropout = 0;
+  config.optimizer.learning_rate = 1e-2;
+  config.precision.compute = "fp64";
+  config.log.directory = (folder / "log").string();
+  config.log.report = false;
+  tuning.config.num_generations = 6;
+  tuning.config.max_completion_length = 12;
+  tuning.config.reward = {"length", "repetition"};
+  given.change(config, tuning.config);
+  const Job job = resolve_job(config, {.ranks = given.ranks, .local_ranks = given.ranks});
+  test::run_ranks(given.ranks, [&](comm::World& world) {
+    train(job, world, {.stop_requested = given.stop_requested}, make_task(tuning));
+  });
+  return report::read_metrics(folder / "log" / "metrics.jsonl");
+}
+
+Steps run_online(const OnlineRun& given) {
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  return run_online(given, directory.path());
+}
+
+// Rewards differ within groups; twelve tokens are seldom ended.
+void reward_letters(RunConfig&, TuneConfig& tune) {
+  tune.reward = {R"(command:sed -e 's/.*"completion":"//' -e 's/","prompt.*//' -e 's/[^a-z]//g' |
+                    awk '{ print length($0) / 12 }')"};
+}
+
+void reuse_completions(RunConfig& run, TuneConfig& tune) {
+  reward_letters(run, tune);
+  tune.num_iterations = 2;
+  tune.steps_per_generation = 2;
+  tune.beta = 0.1;
+  tune.temperature = 0.8;
+}
+
+struct OnlineVariant {
+  std::string name;
+  Method method;
+  std::function<void(RunConfig&, TuneConfig&)> change;
+};
+
+const std::vector<OnlineVariant>& online_variants() {
+  static const std::vector<OnlineVariant> all{{"grpo", Method::grpo, reward_letters},
+                                              {"grpo_reused", Method::grpo, reuse_completions},
+                                              {"gspo", Method::grpo,
+                                               [](RunConfig& run, TuneConfig& tune) {
+                                                 reuse_completions(run, tune);
+                                                 tune.loss_type = {"grpo"};
+                                                 tune.importance_sampling_level =
+                                                     ImportanceLevel::sequence;
+                                                 tune.dynamic_sampling = true;
+                                               }},
+                                              {"rloo", Method::rloo, reuse_completions}};
+  return all;
+}
+
+class SamplerEqualsTrainer : public testing::TestWithParam<std::tuple<const char*, double>> {};
+TEST_P(SamplerEqualsTrainer, InLogProbabilities) {
+  const auto& [precision, tolerance] = GetParam();
+  for (const char* preset : {"gpt2-tiny", "llama-tiny"}) {
+    SCOPED_TRACE(preset);
+    const Steps steps = run_online({.change = [&](RunConfig& run, TuneConfig& tune) {
+      reward_letters(run, tune);
+      tune.temperature = 0.7;
+      run.precision.compute = precision;
+      if (preset == std::string("llama-tiny")) {
+        run.model.preset = preset;
+        run.model.overrides = {{"vocab_size", 259}};
+      }
+    }});
+    ASSERT_EQ(steps.size(), 4u);
+    for (const report::StepMetrics& step : steps) {
+      EXPECT_LE(step.of_task.at(kSamplerDifference), tolerance);
+      EXPECT_GT(step.of_task.at("entropy"), 1);
+      EXPECT_EQ(step.of_task.at("clip_ratio/region_mean"), 0);  // on policy
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Precision, SamplerEqualsTrainer,
+                         testing::Values(std::tuple{"fp64", 1e-11}, std::tuple{"fp32", 1e-5}));
+
+struct OnlineLayout {
+  std::string name;
+  int ranks;
+  std::function<void(RunConfig&)> change;
+};
+
+const std::vector<OnlineLayout>& online_layouts() {
+  static const std::vector<OnlineLayout> all{
+      {"micro_batches", 1, [](RunConfig& c) { c.train.micro_batch = 5; }},
+      {"recompute", 1, [](RunConfig& c) { c.memory.recompute = "full"; }},
+      {"host_tiers", 1,
+       [](RunConfig& c) { c.memory.offload_parameters = c.memory.offload_optimizer = "host"; }},
+      // A rank has four of a group's six completions.
+      {"dp3", 3, [](RunConfig& c) { c.parallel.zero = 0; }},
+      {"dp4_zero2", 4, [](RunConfig& c) { c.parallel.zero = 2; }},
+      {"dp3_zero3", 3, [](RunConfig& c) { c.parallel.zero = 3; }}};
+  return all;
+}
+
+void expect_same_steps(const Steps& found, const Steps& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  const auto near = [&](double a, double b, const std::string& what) {
+    EXPECT_LE(std::abs(a - b), tolerance * std::max(1.0, std::abs(b)))
+        << what << ": " << a << ", " << b;
+  };
+  for (size_t i = 0; i < expected.size(); ++i) {
+    SCOPED_TRACE(fmt::format("step {}", i + 1));
+    near(found[i].loss, expected[i].loss, "loss");
+    near(found[i].grad_norm, expected[i].grad_norm, "grad_norm");
+    EXPECT_EQ(found[i].tokens, expected[i].tokens);
+    ASSERT_EQ(found[i].of_task.size(), expected[i].of_task.size());
+    for (const auto& [name, value] : expected[i].of_task) {
+      near(found[i].of_task.at(name), value, name);
+    }
+  }
+}
+
+class OnlineLayouts : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
+TEST_P(OnlineLayouts, EqualAlone) {
+  const OnlineVariant& variant = online_variants()[std::get<0>(GetParam())];
+  const OnlineLayout& layout = online_layouts()[std::get<1>(GetParam())];
+  static std::map<std::string, Steps> alone;
+  const auto [expected, is_new] = alone.try_emplace(variant.name);
+  if (is_new) {
+    expected->second = run_online({.method = variant.method, .change = variant.change});
+    EXPECT_GT(expected->second.back().grad_norm, 0);
+  }
+  const Steps found = run_online({.method = variant.method,
+                                  .ranks = layout.ranks,
+                                  .change = [&](RunConfig& run, TuneConfig& tune) {
+                                    variant.change(run, tune);
+                                    layout.change(run);
+                                  }});
+  expect_same_steps(found, expected->second, kOnlineTolerance);
+}
+INSTANTIATE_TEST_SUITE_P(All, OnlineLayouts,
+                         testing::Combine(testing::Range<size_t>(0, 4),
+                                          testing::Range<size_t>(0, 6)),
+                         [](const auto& info) {
+                           return online_variants()[std::get<0>(info.param)].name + "_" +
+                                  online_layouts()[std::get<1>(info.param)].name;
+                         });
+
+// Stopped after the third update, in the middle of what is learned from one generation.
+TEST(OnlineResume, GoesOnAsIfUndisturbed) {
+  const auto settings = [](RunConfig& run, TuneConfig& tune) {
+    reuse_completions(run, tune);
+    run.train.steps = 6;
+  };
+  const Steps whole = run_online({.change = settings});
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  const auto kept = [&](RunConfig& run, TuneConfig& tune) {
+    settings(run, tune);
+    run.checkpoint.directory = (directory.path() / "checkpoints").string();
+  };
+  int asked = 0;
+  run_online({.change = kept, .stop_requested = [&] { return ++asked == 3; }}, directory.path());
+  const Steps both = run_online({.change = kept}, directory.path());
+  EXPECT_EQ(asked, 3);
+  expect_same_steps(both, whole, 0);
+}
+
+// The base of a new adapter is the reference: nothing has left it before the first update.
+TEST(OnlineReference, OfACopyIsTheModelAsItBegan) {
+  const Steps steps = run_online({.change = reuse_completions});
+  EXPECT_EQ(steps[0].of_task.at("kl"), 0);
+  EXPECT_GT(steps[3].of_task.at("kl"), 0);
+}
+
+TEST(OnlineRewards, ThatFailEndNoRun) {
+  const Steps steps = run_online({.change = [](RunConfig&, TuneConfig& tune) {
+    tune.reward = {"length", "command:exit 1"};
+  }});
+  ASSERT_EQ(steps.size(), 4u);
+  EXPECT_EQ(steps[3].of_task.at("rewards/failures"), 4);
+  EXPECT_FALSE(steps[3].of_task.contains("rewards/exit/mean"));
+}
+
+class OnlineLearns : public testing::TestWithParam<Method> {};
+TEST_P(OnlineLearns, WhatIsRewarded) {
+  const Steps steps =
+      run_online({.method = GetParam(), .change = [](RunConfig& run, TuneConfig& tune) {
+                    reward_letters(run, tune);
+                    run.precision.compute = "fp32";
+                    run.train.steps = 60;
+                    run.train.global_batch = 48;
+                    run.optimizer.learning_rate = 2e-2;
+                    run.scheduler.name = "constant";
+                    tune.beta = 0;
+                  }});
+  EXPECT_LT(steps.front().of_task.at("reward"), 0.3);
+  EXPECT_GT(steps.back().of_task.at("reward"), 0.9);
+}
+INSTANTIATE_TEST_SUITE_P(Methods, OnlineLearns, testing::Values(Method::grpo, Method::rloo));
+
+std::string refusal(const std::function<void(RunConfig&, TuneConfig&)>& change,
+                    Method method = Method::grpo) {
+  RunConfig run;
+  TuneConfig tune;
+  set_defaults(method, run, tune);
+  tune.reward = {"accuracy"};
+  change(run, tune);
+  try {
+    validate(method, run, tune);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "not refused";
+}
+
+TEST(OnlineRefusals, SayWhatWouldWork) {
+  using R = RunConfig;
+  using T = TuneConfig;
+  EXPECT_EQ(refusal([](R&, T&) {}), "not refused");
+  EXPECT_THAT(refusal([](R&, T& t) { t.reward = {}; }), HasSubstr("tune.reward is empty"));
+  EXPECT_THAT(refusal([](R&, T& t) { t.reward = {"acuracy"}; }), HasSubstr("no such reward"));
+  EXPECT_THAT(refusal([](R&, T& t) {
+                t.reward_weights = {1, 2};
+              }),
+              HasSubstr("2 numbers for 1 rewards"));
+  EXPECT_THAT(refusal([](R&, T& t) { t.num_generations = 5; }),
+              HasSubstr("use train.global_batch = 10"));
+  EXPECT_THAT(refusal([](R&, T& t) {
+                t.reward = {"overlong"};
+                t.max_completion_length = 10;
+              }),
+              HasSubstr("use 10 at most"));
+  EXPECT_THAT(refusal([](R&, T& t) { t.delta = 1.1; }), HasSubstr("use more than that"));
+  EXPECT_THAT(refusal([](R& r, T&) { r.data.validation = {"x"}; }),
+              HasSubstr("data.validation with tune grpo"));
+  EXPECT_THAT(refusal([](R& r, T&) { r.parallel.pp = 2; }), HasSubstr("parallel.pp = 2"));
+  EXPECT_THAT(refusal([](R& r, T&) { r.parallel.tp = 2; }), HasSubstr("parallel.tp = 2"));
+  EXPECT_THAT(refusal([](R& r, T&) { r.parallel.sp = 2; }), HasSubstr("parallel.sp = 2"));
+  EXPECT_THAT(refusal(
+                  [](R&, T& t) {
+                    t.reward_clip_range = {1, 0};
+                  },
+                  Method::rloo),
+              HasSubstr("the lowest and the highest"));
+  EXPECT_THAT(refusal([](R&, T& t) {
+                t.loss_type = {"dapo", "grpo"};
+              }),
+              HasSubstr("learns by one loss"));
+}
+
+TEST(OnlineRefusals, OfLongPromptsNameTheLine) {
+  EXPECT_THAT(
+      [] {
+        run_online({.change = [](RunConfig&, TuneConfig& tune) {
+          tune.max_completion_length = 20;  // of 24
+        }});
+      },
+      testing::ThrowsMessage<ConfigError>(
+          testing::AllOf(HasSubstr("prompts.jsonl:5"), HasSubstr("a prompt at most 4"))));
+}
+
+}  // namespace
+}  // namespace colossal::tune

@@ -168,6 +168,9 @@ class Model : public models::LanguageModel {
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override {
     return head_->scores(x, context);
   }
+  at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override {
+    return head_->scores(x, context);
+  }
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          bool last_only) override {
     return head_->logits(x, context, last_only);

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/full.h>
 
+#include "colossal/base/error.h"
 #include "colossal/models/decoder_block.h"
 
 namespace colossal::models {
@@ -35,6 +36,9 @@ Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
                                        .soft_cap = config.logit_soft_cap};
   head_ = config.tied_head ? build.tied_vocabulary_head("head", "token_embedding", head)
                            : build.vocabulary_head("head", head);
+  if (config.value_head) {
+    value_head_ = build.vocabulary_head("value", {.table = {1, config.hidden, normal}});
+  }
 }
 
 at::Tensor Decoder::embed(const at::Tensor& tokens, const nn::StepContext& context) {
@@ -67,6 +71,11 @@ at::Tensor Decoder::head_log_probabilities(const at::Tensor& x, const at::Tensor
 
 at::Tensor Decoder::head_scores(const at::Tensor& x, const nn::StepContext& context) {
   return head_->scores(normed(x, context), context).squeeze(-1);
+}
+
+at::Tensor Decoder::head_values(const at::Tensor& x, const nn::StepContext& context) {
+  COLOSSAL_CHECK(value_head_ != nullptr, "a model without {}", "a head for values");
+  return value_head_->scores(normed(x, context), context).squeeze(-1);
 }
 
 at::Tensor Decoder::head_logits(const at::Tensor& x, const nn::StepContext& context,

@@ -23,6 +23,7 @@ class Decoder : public LanguageModel {
   at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                     const nn::StepContext& context) override;
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          bool last_only) override;
 
@@ -37,6 +38,7 @@ class Decoder : public LanguageModel {
   nn::Blocks blocks_;
   std::unique_ptr<nn::Norm> final_norm_;  // null: the family has none
   std::unique_ptr<nn::VocabularyHead> head_;
+  std::unique_ptr<nn::VocabularyHead> value_head_;  // null: the model has none
 };
 
 }  // namespace colossal::models

@@ -71,7 +71,8 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.product_weights =
       config.layers * products.weights + (config.score_head ? config.hidden : table);
   facts.parameters = config.layers * of_layer + (config.embedding_norm ? norm : 0) +
-                     (config.final_norm ? norm : 0) + table + head;
+                     (config.final_norm ? norm : 0) + table + head +
+                     (config.value_head ? config.hidden : 0);
   if (config.learned_positions) {
     facts.parameters += (config.positions + config.position_offset) * config.hidden;
   }

@@ -75,6 +75,7 @@ struct DecoderConfig {
   bool mlp_down_bias = false;
 
   bool score_head = false;  // a number for each position in place of logits: a reward model
+  bool value_head = false;  // beside the logits a number for each position: the reward to expect
   bool tied_head = false;
   bool head_bias = false;
   double logit_scale = 1;

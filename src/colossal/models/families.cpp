@@ -94,6 +94,18 @@ void make_score_head(const Family& family, ModelSpecification& specification) {
   specification.other_fields["label2id"] = {{"LABEL_0", 0}};
 }
 
+constexpr const char* kValueHead = "v_head.summary";  // in files, as TRL has named it
+
+void add_value_head(ModelSpecification& specification) {
+  specification.decoder.value_head = true;
+  specification.facts = facts(specification.decoder);
+  if (specification.weights.empty()) return;
+  const io::TensorDirectory folder(specification.weights);
+  if (!folder.contains(std::string(kValueHead) + ".weight")) {
+    specification.without_weights = {"value.weight"};
+  }
+}
+
 ModelSpecification specify(const nlohmann::json& config) {
   if (config.contains("quantization_config") && !config["quantization_config"].is_null()) {
     throw ConfigError(
@@ -201,6 +213,7 @@ ModelSpecification resolve_model(const ModelRequest& request) {
     specification.facts = facts(specification.decoder);
     if (!specification.weights.empty()) specification.without_weights = {"score.weight"};
   }
+  if (request.value_head) add_value_head(specification);
   return specification;
 }
 
@@ -221,6 +234,7 @@ namespace {
 WeightNames names_of(const ModelSpecification& specification) {
   WeightNames names = family_of(specification.config).weights(specification.decoder);
   if (specification.decoder.score_head) names.others.push_back({"score", "score"});
+  if (specification.decoder.value_head) names.others.push_back({"value", kValueHead});
   return names;
 }
 
@@ -262,6 +276,7 @@ std::optional<std::string> spare_tensor(const ModelSpecification& specification,
   for (std::string_view end : names_of(specification).computed) {
     if (name.ends_with(end)) return "";
   }
+  if (!specification.decoder.value_head && name == std::string(kValueHead) + ".weight") return "";
   const bool predicts = !specification.decoder.score_head;
   if (!predicts && !specification.without_weights.empty() &&
       (name == slice_in_files(specification, "head.weight").name ||

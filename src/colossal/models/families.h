@@ -46,6 +46,8 @@ struct ModelRequest {
   double dropout = -1;  // >= 0: all of the model's dropout probabilities
   // A model that scores texts, with a new head where the folder's model predicts them.
   bool score_head = false;
+  // A model that has a head for values too, new where the folder has none.
+  bool value_head = false;
 };
 
 std::vector<std::string> preset_names();

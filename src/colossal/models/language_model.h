@@ -34,6 +34,8 @@ class LanguageModel {
   // The same of a model that scores texts in place of predicting them: a number for each position,
   // [batch, sequence], which all before it and itself decide.
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
+  // The same of a model that has a head for values beside that for tokens.
+  virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                                  bool last_only) = 0;
 

@@ -54,7 +54,10 @@ nlohmann::json to_json(const ScoredCompletion& completion) {
           {"rewards", numbers(completion.rewards)},
           {"old", completion.old},
           {"reference", completion.reference},
-          {"advantage", completion.advantage}};
+          {"values", completion.values},
+          {"advantage", completion.advantage},
+          {"token_advantages", completion.token_advantages},
+          {"returns", completion.returns}};
 }
 
 ScoredCompletion completion_from_json(const nlohmann::json& json) {
@@ -66,7 +69,10 @@ ScoredCompletion completion_from_json(const nlohmann::json& json) {
           .rewards = numbers(json.at("rewards")),
           .old = json.at("old"),
           .reference = json.at("reference"),
-          .advantage = json.at("advantage")};
+          .values = json.at("values"),
+          .advantage = json.at("advantage"),
+          .token_advantages = json.at("token_advantages"),
+          .returns = json.at("returns")};
 }
 
 nlohmann::json to_json(const Generation& generation) {

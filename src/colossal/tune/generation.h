@@ -17,7 +17,10 @@ struct ScoredCompletion {
   std::vector<double> rewards = {};  // of each of the run's; NaN: it does not apply
   std::vector<double> old = {};  // log-probability of each token as it was sampled, by the model
   std::vector<double> reference = {};  // ... by the reference; both may be empty
+  std::vector<double> values =
+      {};  // what the model expected at each token; empty: it has no such head
   double advantage = 0;
+  std::vector<double> token_advantages = {}, returns = {};  // of methods that have these by token
 
   // The sum over tokens of what the model has left the reference by.
   double kl() const;

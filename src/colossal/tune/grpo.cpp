@@ -14,9 +14,10 @@ class Grpo final : public OnlineTask {
     return {"kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"};
   }
 
-  Advantages find_advantages(const std::vector<ScoredCompletion>&,
-                             const at::Tensor& rewards) const override {
-    return group_advantages(rewards, config().num_generations, config().scale_rewards);
+  void find_advantages(std::vector<ScoredCompletion>& completions, const at::Tensor& rewards,
+                       std::map<std::string, double>& told) const override {
+    take_advantages(group_advantages(rewards, config().num_generations, config().scale_rewards),
+                    completions, told);
   }
 
   PolicyOptions options() const {

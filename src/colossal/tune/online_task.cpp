@@ -24,10 +24,13 @@ constexpr const char* kAdvantages = "advantages";              // [rows]
 constexpr const char* kSampler = "sampler_log_probabilities";  // these are [rows, tokens]
 constexpr const char* kOld = "old_log_probabilities";
 constexpr const char* kReference = "reference_log_probabilities";
+constexpr const char* kOldValues = "old_values";
+constexpr const char* kReturns = "returns";
 constexpr const char* kMeanLearned = "mean_learned";
 constexpr const char* kTold = "told/";  // metrics of the generation, by name
 
 constexpr const char* kDifference = "sampling/sampling_logp_difference/mean";
+constexpr const char* kAlike = "frac_reward_zero_std";
 constexpr const char* kFailures = "rewards/failures";
 
 RewardOptions reward_options(const TuneConfig& config) {
@@ -99,8 +102,7 @@ OnlineTask::OnlineTask(const Job& job, const ParallelContext& context, const Tun
                .batch_invariant = config().batch_invariant} {}
 
 std::vector<std::string> OnlineTask::metrics() const {
-  std::vector<std::string> names{"reward", "reward_std", "frac_reward_zero_std", kDifference,
-                                 kFailures};
+  std::vector<std::string> names{"reward", "reward_std", kAlike, kDifference, kFailures};
   for (const std::string& name : rewards_.metric_names()) {
     names.push_back(fmt::format("rewards/{}/mean", name));
     names.push_back(fmt::format("rewards/{}/std", name));
@@ -248,14 +250,15 @@ at::Tensor OnlineTask::totals(const std::vector<ScoredCompletion>& completions) 
 
 void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
   const bool with_reference = config().beta != 0;
-  if (!with_reference && config().updates_per_generation() == 1) return;
+  const bool has_values = job().model.decoder.value_head;
+  if (!with_reference && !has_values && config().updates_per_generation() == 1) return;
   std::vector<Range> ranges;
   for (int64_t part = 0; part < config().steps_per_generation; ++part) {
     for (const Range& rows : rows_of_step(part)) ranges.push_back(rows);
   }
   std::vector<data::Batch> batches;
   for (const Range& rows : ranges) batches.push_back(make_batch(generation, rows));
-  const std::vector<at::Tensor> old = scorer_->of_policy(batches, engine);
+  const std::vector<TokenScores> policy = scorer_->of_policy(batches, engine);
   std::vector<at::Tensor> reference;
   if (with_reference) reference = scorer_->of_reference(batches, engine);
   nlohmann::json mine = nlohmann::json::array();
@@ -263,12 +266,13 @@ void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
     for (int64_t row = ranges[i].begin; row < ranges[i].end; ++row) {
       const ScoredCompletion& each = generation.completions[row];
       const int64_t prompt = std::ssize(sample_at(each.position).rows.front().tokens);
-      const auto of = [&](const std::vector<at::Tensor>& scores) {
-        return scores.empty() ? std::vector<double>()
-                              : numbers_of(scores[i][row - ranges[i].begin], prompt,
-                                           std::ssize(each.completion.tokens));
+      const auto of = [&](const at::Tensor& scores) {
+        return scores.defined() ? numbers_of(scores[row - ranges[i].begin], prompt,
+                                             std::ssize(each.completion.tokens))
+                                : std::vector<double>();
       };
-      mine.push_back({row, of(old), of(reference)});
+      mine.push_back({row, of(policy[i].log_probabilities),
+                      of(with_reference ? reference[i] : at::Tensor()), of(policy[i].values)});
     }
   }
   for (const nlohmann::json& part : gather(mine, context())) {
@@ -276,22 +280,28 @@ void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
       ScoredCompletion& completion = generation.completions.at(each[0].get<size_t>());
       completion.old = each[1].get<std::vector<double>>();
       completion.reference = each[2].get<std::vector<double>>();
+      completion.values = each[3].get<std::vector<double>>();
     }
   }
 }
 
 void OnlineTask::find_advantages(Generation& generation) const {
   const at::Tensor rewards = totals(generation.completions);
-  const Advantages found = find_advantages(generation.completions, rewards);
-  for (int64_t i = 0; i < std::ssize(generation.completions); ++i) {
-    generation.completions[i].advantage = found.advantages[i].item<double>();
+  generation.metrics = measure(generation.completions, rewards);
+  find_advantages(generation.completions, rewards, generation.metrics);
+}
+
+void OnlineTask::take_advantages(const Advantages& found,
+                                 std::vector<ScoredCompletion>& completions,
+                                 std::map<std::string, double>& told) {
+  for (int64_t i = 0; i < std::ssize(completions); ++i) {
+    completions[i].advantage = found.advantages[i].item<double>();
   }
-  generation.metrics = measure(generation.completions, rewards, found.fraction_alike);
+  told[kAlike] = found.fraction_alike;
 }
 
 std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredCompletion>& completions,
-                                                  const at::Tensor& rewards,
-                                                  double fraction_alike) const {
+                                                  const at::Tensor& rewards) const {
   std::map<std::string, double> found = length_metrics(completions);
   const auto add = [&](const std::string& mean, const std::string& deviation,
                        const at::Tensor& values) {
@@ -301,7 +311,6 @@ std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredComple
     if (std::isfinite(spread)) found[deviation] = spread;
   };
   add("reward", "reward_std", rewards);
-  found["frac_reward_zero_std"] = fraction_alike;
   found[kFailures] = static_cast<double>(failures_);
   if (!completions.front().reference.empty()) {
     double left = 0, tokens = 0;
@@ -352,11 +361,17 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
   if (!first.reference.empty()) {
     of_tokens(kReference, [](const ScoredCompletion& c) { return c.reference; });
   }
-  const at::Tensor advantages = at::zeros({std::ssize(rows)}, at::kDouble);
-  for (int64_t i = 0; i < std::ssize(rows); ++i) {
-    advantages[i] = generation.completions[range.begin + i].advantage;
+  if (!first.returns.empty()) {
+    of_tokens(kAdvantages, [](const ScoredCompletion& c) { return c.token_advantages; });
+    of_tokens(kOldValues, [](const ScoredCompletion& c) { return c.values; });
+    of_tokens(kReturns, [](const ScoredCompletion& c) { return c.returns; });
+  } else {
+    const at::Tensor advantages = at::zeros({std::ssize(rows)}, at::kDouble);
+    for (int64_t i = 0; i < std::ssize(rows); ++i) {
+      advantages[i] = generation.completions[range.begin + i].advantage;
+    }
+    batch.fields[kAdvantages] = {advantages};
   }
-  batch.fields[kAdvantages] = {advantages};
   batch.fields[kMeanLearned] = {at::full({1}, generation.mean_learned, at::kDouble)};
   for (const auto& [name, value] : generation.metrics) {
     batch.fields[kTold + name] = {at::full({1}, value, at::kDouble)};
@@ -380,6 +395,10 @@ HeadLoss OnlineTask::loss() const {
                   .mean_length = batch.fields.at(kMeanLearned).values.item<double>()};
     if (!scores.old.defined()) scores.old = found.detach();
     scores.lengths = scores.mask.sum(1);
+    scores.old_values = field(kOldValues);
+    scores.returns = field(kReturns);
+    if (scores.returns.defined())
+      scores.values = model.head_values(x, step).to(found.scalar_type());
     LossSum sum = loss_of(scores);
     sum.metrics[kDifference] = {
         ((scores.old - field(kSampler)).abs() * scores.mask).sum(at::kDouble),
@@ -399,7 +418,8 @@ void OnlineTask::log_completions(const Generation& generation, int64_t step) con
                      std::ios::app);
   for (const ScoredCompletion& each : generation.completions) {
     nlohmann::json line = to_json(each);
-    for (const char* detail : {"tokens", "log_probabilities", "old", "reference"}) {
+    for (const char* detail : {"tokens", "log_probabilities", "old", "reference", "values",
+                               "returns", "token_advantages"}) {
       line.erase(detail);
     }
     line["step"] = step;

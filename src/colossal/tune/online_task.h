@@ -44,14 +44,23 @@ class OnlineTask : public SampleTask {
     at::Tensor log_probability;  // differentiable
     at::Tensor old, reference;   // `reference` is undefined where beta is 0
     at::Tensor mask;
-    at::Tensor advantages, lengths = {};  // [rows]; `lengths`: tokens that are learned
-    double mean_length = 1;               // of these over the generation
+    at::Tensor advantages;    // [rows], or of tokens
+    at::Tensor lengths = {};  // [rows]: tokens that are learned
+    // Of tokens, where the model has a head for values: these, differentiable, and those with the
+    // returns that were found as the completions were sampled.
+    at::Tensor values = {}, old_values = {}, returns = {};
+    double mean_length = 1;  // of these over the generation
   };
   // The sum over the rows, and the method's metrics.
   virtual LossSum loss_of(const Scores& scores) const = 0;
-  // From the total rewards of a generation, in groups. May change the rewards.
-  virtual Advantages find_advantages(const std::vector<ScoredCompletion>& completions,
-                                     const at::Tensor& rewards) const = 0;
+  // Finds the completions' advantages from their total rewards, which come in groups, and tells
+  // metrics of the generation.
+  virtual void find_advantages(std::vector<ScoredCompletion>& completions,
+                               const at::Tensor& rewards,
+                               std::map<std::string, double>& told) const = 0;
+  // The same for a method that has an advantage for each completion.
+  static void take_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
+                              std::map<std::string, double>& told);
   virtual std::vector<std::string> method_metrics() const = 0;
 
  private:
@@ -68,7 +77,7 @@ class OnlineTask : public SampleTask {
   void score_tokens(Generation& generation, Engine& engine);
   void find_advantages(Generation& generation) const;
   std::map<std::string, double> measure(const std::vector<ScoredCompletion>& completions,
-                                        const at::Tensor& rewards, double fraction_alike) const;
+                                        const at::Tensor& rewards) const;
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
   // This replica's micro-batches of a step that learns from a part of a generation, and of which

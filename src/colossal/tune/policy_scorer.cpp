@@ -12,6 +12,20 @@ ScoreCollector::Score token_score(double temperature) {
   };
 }
 
+ScoreCollector::Score value_score() {
+  return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
+            const nn::StepContext& step) { return model.head_values(x, step); };
+}
+
+// Both of one pass.
+HeadLoss joined(const HeadLoss& first, const HeadLoss& second) {
+  return [first, second](models::LanguageModel& model, const at::Tensor& x,
+                         const data::Batch& batch, const nn::StepContext& step) {
+    first(model, x, batch, step);
+    return second(model, x, batch, step);
+  };
+}
+
 StagedModel without_adapter(StagedModel model) {
   const auto run = model.run;
   model.run = [run](int stage, const StageState& state, const data::Batch& batch,
@@ -35,21 +49,29 @@ at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tenso
 
 PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,
                            models::LanguageModel& model, double temperature, bool with_reference)
-    : collector_(token_score(temperature)),
-      policy_(pipelined(model, source_of(job), context, collector_.head())) {
+    : collector_(token_score(temperature)), values_(value_score()) {
+  const StagedModel alone = pipelined(model, source_of(job), context, collector_.head());
+  policy_ = job.model.decoder.value_head ? pipelined(model, source_of(job), context,
+                                                     joined(collector_.head(), values_.head()))
+                                         : alone;
   if (!with_reference) return;
   if (job.model.adapter && job.model.adapter->weights.empty()) {
-    base_ = without_adapter(policy_);
+    base_ = without_adapter(alone);
   } else {
     reference_.emplace(job, context, token_score(temperature));
   }
 }
 
-std::vector<at::Tensor> PolicyScorer::of_policy(const std::vector<data::Batch>& batches,
-                                                Engine& engine) {
+std::vector<TokenScores> PolicyScorer::of_policy(const std::vector<data::Batch>& batches,
+                                                 Engine& engine) {
   engine.evaluate(
       batches, [] { return false; }, &policy_);
-  return collector_.take();
+  const std::vector<at::Tensor> found = collector_.take(), values = values_.take();
+  std::vector<TokenScores> scores;
+  for (size_t i = 0; i < found.size(); ++i) {
+    scores.push_back({found[i], values.empty() ? at::Tensor() : values[i]});
+  }
+  return scores;
 }
 
 std::vector<at::Tensor> PolicyScorer::of_reference(const std::vector<data::Batch>& batches,

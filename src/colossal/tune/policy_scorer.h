@@ -16,6 +16,12 @@ at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tenso
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature);
 
+// Of the labels of a batch, each [rows, tokens].
+struct TokenScores {
+  at::Tensor log_probabilities;
+  at::Tensor values;  // of a model that has a head for them; else undefined
+};
+
 class PolicyScorer {
  public:
   // with_reference: else there is none. The reference of a new adapter is its base, with the
@@ -23,12 +29,12 @@ class PolicyScorer {
   PolicyScorer(const Job& job, const ParallelContext& context, models::LanguageModel& model,
                double temperature, bool with_reference);
 
-  // Of the batches, each [rows, tokens]. Collective.
-  std::vector<at::Tensor> of_policy(const std::vector<data::Batch>& batches, Engine& engine);
+  // Of the batches. Collective.
+  std::vector<TokenScores> of_policy(const std::vector<data::Batch>& batches, Engine& engine);
   std::vector<at::Tensor> of_reference(const std::vector<data::Batch>& batches, Engine& engine);
 
  private:
-  ScoreCollector collector_;
+  ScoreCollector collector_, values_;
   StagedModel policy_;
   std::optional<StagedModel> base_;  // the policy with its adapter off
   std::optional<Reference> reference_;

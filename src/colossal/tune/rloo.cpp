@@ -19,8 +19,8 @@ class Rloo final : public OnlineTask {
     return {"kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"};
   }
 
-  Advantages find_advantages(const std::vector<ScoredCompletion>& completions,
-                             const at::Tensor& rewards) const override {
+  void find_advantages(std::vector<ScoredCompletion>& completions, const at::Tensor& rewards,
+                       std::map<std::string, double>& told) const override {
     const std::vector<double>& range = config().reward_clip_range;
     at::Tensor used = range.empty() ? rewards : at::clamp(rewards, range[0], range[1]);
     if (config().beta != 0) {
@@ -28,7 +28,9 @@ class Rloo final : public OnlineTask {
       for (const ScoredCompletion& each : completions) left.push_back(each.kl());
       used = used - config().beta * at::tensor(left, at::kDouble);
     }
-    return leave_one_out_advantages(used, config().num_generations, config().normalize_advantages);
+    take_advantages(
+        leave_one_out_advantages(used, config().num_generations, config().normalize_advantages),
+        completions, told);
   }
 
   LossSum loss_of(const Scores& scores) const override {

@@ -19,6 +19,8 @@ Make maker_of(Method method) {
       return make_orpo;
     case Method::grpo:
       return make_grpo;
+    case Method::ppo:
+      return make_ppo;
     case Method::rloo:
       return make_rloo;
     case Method::simpo:

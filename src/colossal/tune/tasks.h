@@ -33,11 +33,13 @@ std::unique_ptr<TrainingTask> make_reward(const Job& job, const ParallelContext&
 std::unique_ptr<TrainingTask> make_kto(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// Rewards of the model's own completions: GRPO and its kin, and RLOO.
+// Rewards of the model's own completions: GRPO and its kin, RLOO, and PPO.
 std::unique_ptr<TrainingTask> make_grpo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
 std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
+std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& context,
+                                       const Tuning& tuning, const Reading& reading);
 
 // The task of a method.
 MakeTask make_task(const Tuning& tuning);

@@ -27,6 +27,7 @@ std::vector<std::string> loss_types_of(Method method) {
 
 double learning_rate_of(Method method) {
   if (method == Method::sft) return 2e-5;
+  if (method == Method::ppo) return 3e-6;
   return method == Method::reward ? 1e-4 : 1e-6;
 }
 
@@ -43,11 +44,35 @@ void describe_loss_type(ConfigSchema& schema, Method method, TuneConfig& config)
              "Factors of the losses in tune.loss_type, one for each. Empty: all 1.");
 }
 
-void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
+void describe_groups(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.num_generations", &config.num_generations,
              "Completions of each prompt, which are compared with each other. train.global_batch "
              "counts completions.",
              {.unit = "completions", .minimum = 2});
+  schema.add("tune.dynamic_sampling", &config.dynamic_sampling,
+             "true: groups whose rewards are all equal, which teach nothing, are left out, and "
+             "further prompts sampled in their place (DAPO).");
+  schema.add("tune.max_sampling_rounds", &config.max_sampling_rounds,
+             "How often tune.dynamic_sampling samples for a generation at most.", {.minimum = 1});
+}
+
+void describe_values(ConfigSchema& schema, TuneConfig& config) {
+  schema.add("tune.vf_coef", &config.vf_coef, "Weight of the loss of values.", {.minimum = 0});
+  schema.add("tune.cliprange_value", &config.cliprange_value,
+             "How far a value may move from what it was as completions were sampled.",
+             {.minimum = 0});
+  schema.add("tune.gamma", &config.gamma, "How much what comes a token later still counts.",
+             {.minimum = 0, .maximum = 1});
+  schema.add("tune.lam", &config.lam,
+             "The lambda of generalized advantage estimation: 1 goes by rewards, 0 by values.",
+             {.minimum = 0, .maximum = 1});
+  schema.add("tune.whiten_rewards", &config.whiten_rewards,
+             "true: rewards of tokens are scaled to deviation 1 over a generation.");
+  schema.add("tune.missing_eos_penalty", &config.missing_eos_penalty,
+             "Taken from the reward of a completion that was cut.");
+}
+
+void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.max_completion_length", &config.max_completion_length,
              "Longest completion; what is longer is cut.", {.unit = "tokens", .minimum = 1});
   schema.add("tune.temperature", &config.temperature,
@@ -67,11 +92,6 @@ void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.batch_invariant", &config.batch_invariant,
              "true: the bits of a completion do not depend on what is sampled beside it, so that "
              "they are the same at every layout. Slower.");
-  schema.add("tune.dynamic_sampling", &config.dynamic_sampling,
-             "true: groups whose rewards are all equal, which teach nothing, are left out, and "
-             "further prompts sampled in their place (DAPO).");
-  schema.add("tune.max_sampling_rounds", &config.max_sampling_rounds,
-             "How often tune.dynamic_sampling samples for a generation at most.", {.minimum = 1});
   schema.add("tune.log_completions", &config.log_completions,
              "true: completions with their rewards are appended to completions.jsonl in "
              "log.directory.");
@@ -96,7 +116,7 @@ void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
 
 void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
   schema.add("tune.beta", &config.beta,
-             method == Method::rloo
+             method != Method::grpo
                  ? "Weight of the divergence from where the model began, in the reward."
                  : "Weight of the divergence from where the model began. 0: no reference is kept.",
              {.minimum = 0});
@@ -112,6 +132,7 @@ void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
              {.unit = "steps", .minimum = 1});
   schema.add("tune.mask_truncated_completions", &config.mask_truncated_completions,
              "true: nothing is learned from completions that were cut.");
+  if (method == Method::ppo) return describe_values(schema, config);
   if (method == Method::rloo) {
     schema.add("tune.normalize_advantages", &config.normalize_advantages,
                "true: advantages of a generation are shifted and scaled to mean 0, deviation 1.");
@@ -195,6 +216,12 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
         "the model makes itself; leave it out, and watch reward in metrics.jsonl",
         name));
   }
+  if (method == Method::ppo && run.parallel.zero == 3) {
+    throw ConfigError(
+        "parallel.zero = 3 with tune ppo: weights come in the order of the loss of tokens, which "
+        "has "
+        "no place for the head of values; use 2, or grpo");
+  }
   validate_layout(run, name);
 }
 
@@ -203,11 +230,12 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
 std::vector<std::pair<std::string, Method>> method_names() {
   return {{"sft", Method::sft}, {"reward", Method::reward}, {"dpo", Method::dpo},
           {"kto", Method::kto}, {"orpo", Method::orpo},     {"simpo", Method::simpo},
-          {"cpo", Method::cpo}, {"grpo", Method::grpo},     {"rloo", Method::rloo}};
+          {"cpo", Method::cpo}, {"grpo", Method::grpo},     {"rloo", Method::rloo},
+          {"ppo", Method::ppo}};
 }
 
 bool is_online(Method method) {
-  return method == Method::grpo || method == Method::rloo;
+  return method == Method::grpo || method == Method::rloo || method == Method::ppo;
 }
 
 const char* method_name(Method method) {
@@ -234,6 +262,8 @@ const char* describe_method(Method method) {
              "DAPO)";
     case Method::rloo:
       return "Learn from rewards of the model's own completions against the others' mean (RLOO)";
+    case Method::ppo:
+      return "Learn from rewards of the model's own completions, with a head for values (PPO)";
     case Method::cpo:
       break;
   }
@@ -260,6 +290,14 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
   if (method == Method::rloo) {
     config.num_generations = 2;
     config.beta = 0.05;
+  }
+  run.model.value_head = method == Method::ppo;
+  if (method == Method::ppo) {
+    config.num_generations = 1;
+    config.num_iterations = 4;
+    config.beta = 0.05;
+    config.temperature = 0.7;
+    config.max_completion_length = 53;
   }
   if (method == Method::simpo) {
     config.loss_type = {"simpo"};
@@ -293,6 +331,7 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
   }
   if (is_online(method)) {
     describe_sampling(schema, config);
+    if (method != Method::ppo) describe_groups(schema, config);
     describe_rewards(schema, config);
     describe_updates(schema, method, config);
     return;

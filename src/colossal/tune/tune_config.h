@@ -16,7 +16,7 @@
 
 namespace colossal::tune {
 
-enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo };
+enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo };
 // Whether it learns from completions that the model makes itself.
 bool is_online(Method method);
 std::vector<std::pair<std::string, Method>> method_names();
@@ -63,6 +63,9 @@ struct TuneConfig {
   int64_t overlong_tokens = 128;
   bool normalize_advantages = false;
   std::vector<double> reward_clip_range;  // lowest and highest; empty: none
+  double cliprange_value = 0.2, vf_coef = 0.1, gamma = 1, lam = 0.95;
+  bool whiten_rewards = false;
+  double missing_eos_penalty = 0;
   bool log_completions = false;
   bool batch_invariant = false;
 

@@ -1,0 +1,141 @@
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "colossal/tune/online_task.h"
+#include "colossal/tune/pairs.h"
+#include "colossal/tune/tasks.h"
+
+namespace colossal::tune {
+namespace {
+
+// Numbers of tokens of all completions of a generation, [completions, longest], 0 beyond each.
+at::Tensor table_of(const std::vector<ScoredCompletion>& completions,
+                    std::vector<double> ScoredCompletion::*numbers) {
+  int64_t longest = 1;
+  for (const ScoredCompletion& each : completions) {
+    longest = std::max(longest, std::ssize(each.completion.tokens));
+  }
+  at::Tensor table = at::zeros({std::ssize(completions), longest}, at::kDouble);
+  for (int64_t i = 0; i < std::ssize(completions); ++i) {
+    const std::vector<double>& row = completions[i].*numbers;
+    table[i].narrow(0, 0, std::ssize(row)).copy_(at::tensor(row, at::kDouble));
+  }
+  return table;
+}
+
+std::vector<double> row_of(const at::Tensor& table, int64_t row, size_t count) {
+  const at::Tensor numbers = table[row].narrow(0, 0, static_cast<int64_t>(count)).contiguous();
+  return {numbers.const_data_ptr<double>(), numbers.const_data_ptr<double>() + count};
+}
+
+double mean_of_rows(const at::Tensor& table) {
+  return table.sum(1).mean().item<double>();
+}
+
+// Rewards are of tokens: at each what the model has left the reference by, at the last one of a
+// completion also what that is rewarded with. A head beside that for tokens learns what to expect
+// of them, by which an advantage is one (Schulman et al. 2017; Ouyang et al. 2022).
+class Ppo final : public OnlineTask {
+ public:
+  Ppo(const Job& job, const ParallelContext& context, const Tuning& tuning, const Reading& reading)
+      : OnlineTask(job, context, tuning, reading) {}
+
+ private:
+  std::vector<std::string> method_metrics() const override {
+    return {"kl",
+            "objective/kl",
+            "objective/non_score_reward",
+            "objective/rlhf_reward",
+            "objective/scores",
+            "policy/approxkl_avg",
+            "policy/clipfrac_avg",
+            "loss/policy_avg",
+            "loss/value_avg",
+            "val/clipfrac_avg",
+            "val/ratio"};
+  }
+
+  // What all of a completion is rewarded with; nothing where no reward applies.
+  at::Tensor scores_of(const std::vector<ScoredCompletion>& completions,
+                       const at::Tensor& rewards) const {
+    at::Tensor scores = rewards.nan_to_num(0.0);
+    for (int64_t i = 0; i < std::ssize(completions); ++i) {
+      if (!completions[i].completion.ended) scores[i] -= config().missing_eos_penalty;
+    }
+    return scores;
+  }
+
+  void find_advantages(std::vector<ScoredCompletion>& completions, const at::Tensor& rewards,
+                       std::map<std::string, double>& told) const override {
+    const at::Tensor old = table_of(completions, &ScoredCompletion::old);
+    const at::Tensor values = table_of(completions, &ScoredCompletion::values);
+    at::Tensor mask = at::zeros_like(old), penalties = at::zeros_like(old);
+    if (config().beta != 0) {
+      const at::Tensor kl = old - table_of(completions, &ScoredCompletion::reference);
+      penalties = -config().beta * kl;
+      told["objective/kl"] = mean_of_rows(kl);
+    }
+    at::Tensor of_tokens = penalties.clone();
+    const at::Tensor scores = scores_of(completions, rewards);
+    for (int64_t i = 0; i < std::ssize(completions); ++i) {
+      const auto tokens = std::ssize(completions[i].completion.tokens);
+      mask[i].narrow(0, 0, tokens).fill_(1);
+      of_tokens[i][tokens - 1] += scores[i];
+    }
+    if (config().whiten_rewards) of_tokens = whitened(of_tokens, mask, /*shifted=*/false);
+    const Estimates found =
+        generalized_advantages(of_tokens, values, mask, config().gamma, config().lam);
+    const at::Tensor advantages = whitened(found.advantages, mask);
+    for (int64_t i = 0; i < std::ssize(completions); ++i) {
+      const size_t tokens = completions[i].completion.tokens.size();
+      completions[i].token_advantages = row_of(advantages, i, tokens);
+      completions[i].returns = row_of(found.returns, i, tokens);
+    }
+    told["objective/non_score_reward"] = mean_of_rows(penalties);
+    told["objective/scores"] = scores.mean().item<double>();
+    told["objective/rlhf_reward"] = mean_of_rows(penalties) + scores.mean().item<double>();
+  }
+
+  LossSum loss_of(const Scores& scores) const override {
+    const double low = config().epsilon, high = config().highest_epsilon();
+    const PolicyLoss policy = policy_loss({.log_probability = scores.log_probability,
+                                           .old = scores.old,
+                                           .reference = {},
+                                           .mask = scores.mask,
+                                           .advantages = scores.advantages},
+                                          {.epsilon_low = low, .epsilon_high = high});
+    const double range = config().cliprange_value;
+    const at::Tensor of_values =
+        value_loss(scores.values, scores.old_values, scores.returns, range) * scores.mask;
+    const at::Tensor weights =
+        token_weights("dapo", scores.lengths, {.mean_length = scores.mean_length}).unsqueeze(1);
+    LossSum loss{.sum = ((policy.loss + config().vf_coef * of_values) * weights).sum(),
+                 .count = scores.lengths.size(0)};
+    const double tokens = scores.lengths.sum().item<double>();
+    const auto tell = [&](const char* name, const at::Tensor& of_tokens) {
+      loss.metrics[name] = {of_tokens.detach().sum(at::kDouble), tokens};
+    };
+    const at::Tensor difference = (scores.log_probability - scores.old).detach();
+    const at::Tensor moved = (scores.values - scores.old_values).detach().abs();
+    tell("policy/approxkl_avg", 0.5 * difference.square() * scores.mask);
+    tell("policy/clipfrac_avg", policy.clipped_low + policy.clipped_high);
+    tell("loss/policy_avg", policy.loss);
+    tell("loss/value_avg", of_values);
+    tell("val/clipfrac_avg", moved.gt(range) * scores.mask);
+    tell("val/ratio", difference.exp() * scores.mask);
+    return loss;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& context,
+                                       const Tuning& tuning, const Reading& reading) {
+  return std::make_unique<Ppo>(job, context, tuning, reading);
+}
+
+}  // namespace colossal::tune

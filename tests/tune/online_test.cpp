@@ -86,6 +86,14 @@ void reuse_completions(RunConfig& run, TuneConfig& tune) {
   tune.temperature = 0.8;
 }
 
+// Of PPO, whose completions are compared with none.
+void reuse_alone(RunConfig& run, TuneConfig& tune) {
+  reuse_completions(run, tune);
+  tune.num_generations = 1;
+  tune.missing_eos_penalty = 0.2;
+  tune.whiten_rewards = true;
+}
+
 struct OnlineVariant {
   std::string name;
   Method method;
@@ -103,7 +111,8 @@ const std::vector<OnlineVariant>& online_variants() {
                                                      ImportanceLevel::sequence;
                                                  tune.dynamic_sampling = true;
                                                }},
-                                              {"rloo", Method::rloo, reuse_completions}};
+                                              {"rloo", Method::rloo, reuse_completions},
+                                              {"ppo", Method::ppo, reuse_alone}};
   return all;
 }
 
@@ -188,7 +197,7 @@ TEST_P(OnlineLayouts, EqualAlone) {
   expect_same_steps(found, expected->second, kOnlineTolerance);
 }
 INSTANTIATE_TEST_SUITE_P(All, OnlineLayouts,
-                         testing::Combine(testing::Range<size_t>(0, 4),
+                         testing::Combine(testing::Range<size_t>(0, 5),
                                           testing::Range<size_t>(0, 6)),
                          [](const auto& info) {
                            return online_variants()[std::get<0>(info.param)].name + "_" +
@@ -241,11 +250,13 @@ TEST_P(OnlineLearns, WhatIsRewarded) {
                     run.optimizer.learning_rate = 2e-2;
                     run.scheduler.name = "constant";
                     tune.beta = 0;
+                    if (GetParam() == Method::ppo) tune.num_generations = 1;
                   }});
   EXPECT_LT(steps.front().of_task.at("reward"), 0.3);
   EXPECT_GT(steps.back().of_task.at("reward"), 0.9);
 }
-INSTANTIATE_TEST_SUITE_P(Methods, OnlineLearns, testing::Values(Method::grpo, Method::rloo));
+INSTANTIATE_TEST_SUITE_P(Methods, OnlineLearns,
+                         testing::Values(Method::grpo, Method::rloo, Method::ppo));
 
 std::string refusal(const std::function<void(RunConfig&, TuneConfig&)>& change,
                     Method method = Method::grpo) {

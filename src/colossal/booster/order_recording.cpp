@@ -1,5 +1,6 @@
 #include "colossal/booster/order_recording.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 
 #include "colossal/booster/state_shapes.h"
@@ -8,6 +9,17 @@
 #include "colossal/parallel/builder.h"
 
 namespace colossal {
+namespace {
+
+// Uses all weights that a task may use; one that leaves some out keeps to the order all the same.
+LossSum all_heads(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+                  const nn::StepContext& context) {
+  LossSum loss = cross_entropy_of_all(model, x, batch, context);
+  loss.sum = loss.sum + model.head_values(x, context).sum();
+  return loss;
+}
+
+}  // namespace
 
 memory::OrderOfStages record_order(const Job& job, int rank) {
   ops::register_meta_kernels();
@@ -15,7 +27,8 @@ memory::OrderOfStages record_order(const Job& job, int rank) {
   const ParallelContext context(*world, job.strategy, at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(job.model));
   const auto model = models::build_model(job.model, *build);
-  Engine engine(build->parameters(), pipelined(*model, source_of(job), context), context,
+  const HeadLoss loss = job.model.decoder.value_head ? all_heads : cross_entropy_of_all;
+  Engine engine(build->parameters(), pipelined(*model, source_of(job), context, loss), context,
                 engine_config(job));
   const at::Tensor tokens = at::empty({job.micro_batch, job.sequence_length},
                                       at::TensorOptions().dtype(at::kLong).device(at::kMeta));

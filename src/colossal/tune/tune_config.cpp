@@ -216,12 +216,6 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
         "the model makes itself; leave it out, and watch reward in metrics.jsonl",
         name));
   }
-  if (method == Method::ppo && run.parallel.zero == 3) {
-    throw ConfigError(
-        "parallel.zero = 3 with tune ppo: weights come in the order of the loss of tokens, which "
-        "has "
-        "no place for the head of values; use 2, or grpo");
-  }
   validate_layout(run, name);
 }
 

@@ -36,7 +36,8 @@ class Grpo final : public OnlineTask {
                              .reference = scores.reference,
                              .mask = scores.mask,
                              .advantages = scores.advantages};
-    const PolicyLoss found = policy_loss(given, options());
+    const PolicyLoss found =
+        policy_loss(given, options(), log_ratio_sums(given) / scores.lengths.clamp_min(1));
     const at::Tensor weights =
         token_weights(options().loss_type, scores.lengths,
                       {.mean_length = scores.mean_length,

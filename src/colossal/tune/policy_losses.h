@@ -42,8 +42,7 @@ struct PolicyOptions {
 // The loss types of GRPO.
 std::vector<std::string> policy_loss_types();
 
-// What a policy's loss and its metrics are made of. Sums over the ranks that share a sequence come
-// from `sum_rows`: see policy_loss().
+// What a policy's loss and its metrics are made of.
 struct PolicyLoss {
   at::Tensor loss;          // of each token, [rows, tokens], 0 where the mask is
   at::Tensor kl;            // the same of the divergence; undefined: beta is 0
@@ -60,13 +59,12 @@ struct PolicyLoss {
 //   sapo                        -s(tau (r - 1)) 4 / tau A; tau by the sign of A; s: the sigmoid
 //                               (Gao et al. 2025, eq. 6)
 // to each of which is added beta (ref_t/pi_t - log(ref_t/pi_t) - 1) (Schulman's k3).
-// log_ratio_means: the means [rows] of log r over whole completions; asked for at the level of
-// sequences only.
+// log_ratio_means: the means [rows] of log r over whole completions; used at the level of sequences
+// only.
 PolicyLoss policy_loss(const PolicyScores& scores, const PolicyOptions& options,
                        const at::Tensor& log_ratio_means = {});
 
-// The mean of log r over the tokens of each completion that are here, [rows] sums, to be divided by
-// the completion's length.
+// The sum of log r over the tokens of each completion, [rows].
 at::Tensor log_ratio_sums(const PolicyScores& scores);
 
 // How much each token of a completion counts, so that the loss of a step is the mean over its

@@ -50,6 +50,7 @@ class SampleMaker {
     Row row{.tokens = tokens_of(texts.prompt, texts), .learned = {}};
     row.prompt_tokens = std::ssize(row.tokens);
     row.learned.assign(row.tokens.size(), 0);
+    if (row.tokens.empty()) throw InvalidLine("its prompt has no tokens: nothing begins there");
     if (row.prompt_tokens > options_.max_length) {
       throw InvalidLine(fmt::format(
           "its prompt has {} tokens, a prompt at most {}: raise data.sequence_length, which is for "

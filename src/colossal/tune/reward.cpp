@@ -12,10 +12,10 @@ namespace {
 // The field that is 1 at the position whose score is its row's reward, [rows, sequence].
 constexpr const char* kRewardPosition = "reward_position";
 
-class Reward final : public PairTask {
+class RewardModel final : public PairTask {
  public:
-  Reward(const Job& job, const ParallelContext& context, const Tuning& tuning,
-         const Reading& reading)
+  RewardModel(const Job& job, const ParallelContext& context, const Tuning& tuning,
+              const Reading& reading)
       : PairTask(job, context, tuning, reading) {}
 
   std::vector<std::string> metrics() const override {
@@ -79,7 +79,7 @@ class Reward final : public PairTask {
 
 std::unique_ptr<TrainingTask> make_reward(const Job& job, const ParallelContext& context,
                                           const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<Reward>(job, context, tuning, reading);
+  return std::make_unique<RewardModel>(job, context, tuning, reading);
 }
 
 }  // namespace colossal::tune

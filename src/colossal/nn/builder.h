@@ -11,6 +11,7 @@
 
 #include "colossal/base/range.h"
 #include "colossal/nn/layers.h"
+#include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/rotary.h"
 
@@ -34,6 +35,18 @@ struct FusedLinearOptions {
   std::vector<Part> parts;
   bool bias = true;
   Initializer initializer = Initializer::normal(0.02);
+};
+
+// A layer of MLPs with a gate among which a router chooses. Parameters: the router's, see Router;
+// NAME.gate.weight and NAME.up.weight, [experts, inner, hidden], and NAME.down.weight, [experts,
+// hidden, inner], of all experts each.
+struct ExpertsOptions {
+  int64_t hidden = 0;
+  int64_t inner = 0;  // of one expert
+  RouterOptions router{};
+  ops::Activation activation = ops::Activation::silu;
+  Initializer initializer = Initializer::normal(0.02);
+  Initializer down_initializer = Initializer::normal(0.02);
 };
 
 // Parameters "weight" and, of a layer norm, "bias", for each feature one.
@@ -147,6 +160,8 @@ class Builder {
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
   virtual std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) = 0;
+  virtual std::unique_ptr<Experts> experts(const std::string& name,
+                                           const ExpertsOptions& options) = 0;
   virtual std::unique_ptr<GatedActivation> gated_activation(const std::string& name,
                                                             ops::Activation activation) = 0;
   virtual std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) = 0;

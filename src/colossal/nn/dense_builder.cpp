@@ -193,6 +193,41 @@ std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& opt
       adapter(products, {.features = options.in_features, .of_down = whole()}));
 }
 
+Router DenseBuilder::router(const ExpertsOptions& options) {
+  const RouterOptions& router = options.router;
+  const ParameterHandle weight =
+      parameter("router", "weight", {router.experts, options.hidden}, options.initializer, whole());
+  const auto bias_if = [&](bool has, const char* name) {
+    if (!has) return ParameterHandle();
+    return parameter("router", name, {router.experts}, Initializer::zeros(), whole());
+  };
+  const ParameterHandle bias = bias_if(router.bias, "bias");
+  const ParameterHandle correction = bias_if(router.correction_bias, "correction_bias");
+  if (correction) correction->trainable = false;
+  return Router(router, weight, bias, correction);
+}
+
+std::unique_ptr<Experts> DenseBuilder::experts(const std::string& name,
+                                               const ExpertsOptions& options) {
+  const int64_t experts = options.router.experts, hidden = options.hidden, inner = options.inner;
+  const auto to_inner = [&](const char* matrix) {
+    return parameter(name + "." + matrix, "weight", {experts, inner, hidden}, options.initializer,
+                     of_experts(options, StackKind::to_inner));
+  };
+  Router of_layer = router(options);
+  const ParameterHandle gate = to_inner("gate"), up = to_inner("up");
+  const ParameterHandle down =
+      parameter(name + ".down", "weight", {experts, hidden, inner}, options.down_initializer,
+                of_experts(options, StackKind::from_inner));
+  return make_experts(
+      {.router = std::move(of_layer), .stacks = {gate, up, down, options.activation}}, options);
+}
+
+std::unique_ptr<Experts> DenseBuilder::make_experts(ExpertsParts parts,
+                                                    const ExpertsOptions& /*options*/) {
+  return std::make_unique<DenseExperts>(std::move(parts));
+}
+
 std::unique_ptr<GatedActivation> DenseBuilder::gated_activation(const std::string& name,
                                                                 ops::Activation activation) {
   return std::make_unique<DenseGatedActivation>(full_name(name), activation);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "colossal/nn/builder.h"
+#include "colossal/nn/experts.h"
 #include "colossal/nn/low_rank_adapter.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
@@ -41,6 +42,7 @@ class DenseBuilder : public Builder {
                                                         const EmbeddingOptions& options) override;
   std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) override;
   std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) override;
+  std::unique_ptr<Experts> experts(const std::string& name, const ExpertsOptions& options) override;
   std::unique_ptr<GatedActivation> gated_activation(const std::string& name,
                                                     ops::Activation activation) override;
   std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) override;
@@ -73,6 +75,13 @@ class DenseBuilder : public Builder {
   // The placement of a norm's parameters, and the layer that has them.
   virtual Placement of_features(int64_t /*features*/) const { return whole(); }
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
+  // The placement of a matrix of all experts, gate and up [experts, inner, hidden] or down
+  // [experts, hidden, inner], and the layer that has them.
+  enum class StackKind { to_inner, from_inner };
+  virtual Placement of_experts(const ExpertsOptions& /*options*/, StackKind /*kind*/) const {
+    return whole();
+  }
+  virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);
   // The placement of what all heads of an attention share, each rank using it for its own; and,
   // but for what is held, of what belongs to heads of queries, or of keys.
   virtual Placement of_all_heads() const { return {}; }
@@ -131,6 +140,7 @@ class DenseBuilder : public Builder {
                                                                 Placement of_bias);
 
  private:
+  Router router(const ExpertsOptions& options);
   // What a head has besides its table.
   VocabularyHeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
                                  TokenTable table);

@@ -51,6 +51,14 @@ class Dropout {
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
+// A mixture-of-experts layer: a router and the experts that it chooses among.
+class Experts {
+ public:
+  virtual ~Experts() = default;
+  // [.., hidden] -> [.., hidden]
+  virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
+};
+
 // The start of a model.
 class Embedding {
  public:

@@ -468,6 +468,14 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
           }};
 }
 
+std::unique_ptr<nn::Experts> TensorGridBuilder::experts(const std::string& name,
+                                                        const nn::ExpertsOptions& options) {
+  throw ConfigError(fmt::format(
+      "{}: {} experts cannot be made with a parallel.tp_mode of 2 or 3 dimensions, which "
+      "cuts the features that a router reads; use parallel.tp_mode = \"1d\"",
+      full_name(name), options.router.experts));
+}
+
 std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
                                                       const nn::LinearOptions& options) {
   const auto found = sharding_.products.find(name);

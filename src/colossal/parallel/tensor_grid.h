@@ -84,6 +84,9 @@ class TensorGridBuilder : public nn::DenseBuilder {
                                            const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
                                                       const nn::AttentionOptions& options) override;
+  // Throws ConfigError: a router needs all features of a token, and these ranks cut them.
+  std::unique_ptr<nn::Experts> experts(const std::string& name,
+                                       const nn::ExpertsOptions& options) override;
 
  protected:
   virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;

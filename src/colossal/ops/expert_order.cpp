@@ -1,0 +1,90 @@
+#include "colossal/ops/expert_order.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "colossal/base/error.h"
+
+namespace colossal::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Selecting rows by their order has a gradient that is summed by place, and never by the order in
+// which threads add.
+struct SelectTokens : torch::autograd::Function<SelectTokens> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& order,
+                            const at::Tensor& place, int64_t chosen) {
+    context->save_for_backward({place});
+    context->saved_data["chosen"] = chosen;
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return x.index_select(0, at::div(order, chosen, "floor"));
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const at::Tensor place = context->get_saved_variables()[0];
+    const int64_t chosen = context->saved_data["chosen"].toInt();
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor by_choice = gradients[0].index_select(0, place);
+    return {by_choice.view({-1, chosen, by_choice.size(1)}).sum(1), {}, {}, {}};
+  }
+};
+
+struct PermuteRows : torch::autograd::Function<PermuteRows> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
+                            const at::Tensor& place, const at::Tensor& order) {
+    context->save_for_backward({order});
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return rows.index_select(0, place);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const at::Tensor order = context->get_saved_variables()[0];
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return {gradients[0].index_select(0, order), {}, {}};
+  }
+};
+
+std::vector<int64_t> even_counts(int64_t rows, int64_t num_experts) {
+  std::vector<int64_t> counts(num_experts, rows / num_experts);
+  for (int64_t expert = 0; expert < rows % num_experts; ++expert) ++counts[expert];
+  return counts;
+}
+
+}  // namespace
+
+ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts) {
+  COLOSSAL_CHECK(experts.dim() == 2, "experts of {} dims", experts.dim());
+  const at::Tensor choices = experts.flatten();
+  const int64_t rows = choices.size(0);
+  ExpertOrder result{.order = at::argsort(choices, /*stable=*/true, 0, /*descending=*/false),
+                     .place = at::empty_like(choices),
+                     .counts = {},
+                     .chosen = experts.size(1)};
+  result.place.scatter_(0, result.order, at::arange(rows, choices.options()));
+  if (choices.is_meta()) {
+    result.counts = even_counts(rows, num_experts);
+    return result;
+  }
+  const at::Tensor counts = at::bincount(choices, {}, num_experts).cpu();
+  COLOSSAL_CHECK(counts.size(0) == num_experts, "expert {} of {}", counts.size(0) - 1, num_experts);
+  result.counts.assign(counts.const_data_ptr<int64_t>(),
+                       counts.const_data_ptr<int64_t>() + num_experts);
+  return result;
+}
+
+at::Tensor rows_by_expert(const at::Tensor& x, const ExpertOrder& order) {
+  return SelectTokens::apply(x, order.order, order.place, order.chosen);
+}
+
+at::Tensor sum_over_experts(const at::Tensor& rows, const at::Tensor& weights,
+                            const ExpertOrder& order) {
+  const at::Tensor by_choice = PermuteRows::apply(rows, order.place, order.order);
+  const at::Tensor by_token = by_choice.view({-1, order.chosen, rows.size(1)});
+  return (by_token * weights.to(rows.scalar_type()).unsqueeze(-1)).sum(1);
+}
+
+}  // namespace colossal::ops

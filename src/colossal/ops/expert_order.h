@@ -1,0 +1,33 @@
+// Rows of tokens in the order of the experts that they are routed to, and their way back. All sums
+// are in a fixed order: two runs give the same bits, on any device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace colossal::ops {
+
+// Row i of the sorted ones is choice order[i] of the flattened [tokens, chosen]; choice j is row
+// place[j]. Among the rows of an expert those of earlier tokens come first.
+struct ExpertOrder {
+  at::Tensor order;             // [tokens * chosen] int64
+  at::Tensor place;             // the same
+  std::vector<int64_t> counts;  // rows of each expert
+  int64_t chosen = 0;           // experts of a token
+};
+
+// experts: [tokens, chosen] int64, those of each token. Waits for the device that has them. On
+// meta, where nothing is known of the routing, experts have as many rows as one another, up to one.
+ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts);
+
+// x [tokens, features] -> [tokens * chosen, features], sorted by expert; differentiable.
+at::Tensor rows_by_expert(const at::Tensor& x, const ExpertOrder& order);
+
+// rows: [tokens * chosen, features], sorted by expert; weights: [tokens, chosen]. Returns
+// [tokens, features], the sum of each token's rows times their weights; differentiable in both.
+at::Tensor sum_over_experts(const at::Tensor& rows, const at::Tensor& weights,
+                            const ExpertOrder& order);
+
+}  // namespace colossal::ops

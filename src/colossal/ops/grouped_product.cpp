@@ -1,0 +1,149 @@
+#include "colossal/ops/grouped_product.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/product.h"
+#include "colossal/ops/put_off_gradients.h"
+
+namespace colossal::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+int64_t total_out(at::TensorList weights) {
+  int64_t out = 0;
+  for (const at::Tensor& weight : weights) out += weight.size(1);
+  return out;
+}
+
+// visit(group, begin, count) for each group that has rows.
+template <typename Visit>
+void visit_groups(const std::vector<int64_t>& counts, const Visit& visit) {
+  int64_t begin = 0;
+  for (size_t group = 0; group < counts.size(); ++group) {
+    if (counts[group] > 0) visit(static_cast<int64_t>(group), begin, counts[group]);
+    begin += counts[group];
+  }
+}
+
+at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                    at::TensorList weights) {
+  at::Tensor result = at::empty({rows.size(0), total_out(weights)}, rows.options());
+  visit_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+    const at::Tensor x = rows.narrow(0, begin, count), y = result.narrow(0, begin, count);
+    int64_t column = 0;
+    for (const at::Tensor& weight : weights) {
+      product_out(y.narrow(1, column, weight.size(1)), x, weight.select(0, group).t());
+      column += weight.size(1);
+    }
+  });
+  return result;
+}
+
+at::Tensor gradient_of_rows(const at::Tensor& y_gradient, const std::vector<int64_t>& counts,
+                            at::TensorList weights) {
+  at::Tensor result = at::empty({y_gradient.size(0), weights[0].size(2)}, y_gradient.options());
+  visit_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+    at::Tensor of_group = result.narrow(0, begin, count);
+    const at::Tensor y = y_gradient.narrow(0, begin, count);
+    int64_t column = 0;
+    for (const at::Tensor& weight : weights) {
+      const at::Tensor columns = y.narrow(1, column, weight.size(1));
+      if (column == 0) {
+        product_out(of_group, columns, weight.select(0, group));
+      } else {
+        of_group.addmm_(columns, weight.select(0, group));
+      }
+      column += weight.size(1);
+    }
+  });
+  return result;
+}
+
+// Of the weight [groups, out, in] whose results begin at `column`.
+at::Tensor gradient_of_weight(const at::Tensor& y_gradient, const at::Tensor& rows,
+                              const std::vector<int64_t>& counts, int64_t column, int64_t out) {
+  const int64_t groups = static_cast<int64_t>(counts.size());
+  at::Tensor result = at::empty({groups, out, rows.size(1)}, rows.options());
+  for (int64_t group = 0; group < groups; ++group) {
+    if (counts[group] == 0) result.select(0, group).zero_();
+  }
+  visit_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+    const at::Tensor y = y_gradient.narrow(0, begin, count).narrow(1, column, out);
+    product_out(result.select(0, group), y.t(), rows.narrow(0, begin, count));
+  });
+  return result;
+}
+
+struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
+                            at::TensorList weights, const std::vector<int64_t>& counts) {
+    const bool trained = std::ranges::any_of(
+        weights, [](const at::Tensor& weight) { return weight.requires_grad(); });
+    variable_list saved{trained ? rows : at::Tensor()};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    context->save_for_backward(saved);
+    context->saved_data["counts"] = counts;
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return products(rows, counts, weights);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const std::vector<at::Tensor> weights(saved.begin() + 1, saved.end());
+    const std::vector<int64_t> counts = context->saved_data["counts"].toIntVector();
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor y_gradient = gradients[0].contiguous();
+    variable_list result(1 + weights.size() + 1);  // none for counts
+    if (context->needs_input_grad(0)) result[0] = gradient_of_rows(y_gradient, counts, weights);
+    std::vector<int64_t> outs;
+    std::vector<bool> wanted;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      outs.push_back(weights[i].size(1));
+      wanted.push_back(context->needs_input_grad(1 + i));
+    }
+    if (std::ranges::find(wanted, true) == wanted.end()) return result;
+    const auto of_weights = [=, rows = saved[0]] {
+      variable_list made(outs.size());
+      int64_t column = 0;
+      for (size_t i = 0; i < outs.size(); ++i) {
+        if (wanted[i]) made[i] = gradient_of_weight(y_gradient, rows, counts, column, outs[i]);
+        column += outs[i];
+      }
+      return made;
+    };
+    if (PutOffGradients* const later = PutOffGradients::of_this_thread()) {
+      later->put_off(1, of_weights);
+    } else {
+      std::ranges::move(of_weights(), result.begin() + 1);
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+at::Tensor grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                           const std::vector<at::Tensor>& weights) {
+  COLOSSAL_CHECK(rows.dim() == 2 && !weights.empty(), "rows of {} dims, {} weights", rows.dim(),
+                 weights.size());
+  const int64_t groups = static_cast<int64_t>(counts.size());
+  for (const at::Tensor& weight : weights) {
+    COLOSSAL_CHECK(weight.dim() == 3 && weight.size(0) == groups && weight.size(2) == rows.size(1),
+                   "{} groups of rows of {} features, and a weight [{}]", groups, rows.size(1),
+                   fmt::join(weight.sizes(), ", "));
+  }
+  const int64_t counted = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  COLOSSAL_CHECK(counted == rows.size(0), "{} rows, {} in groups", rows.size(0), counted);
+  if (!at::GradMode::is_enabled()) return products(rows, counts, weights);
+  return GroupedProduct::apply(rows, at::TensorList(weights), counts);
+}
+
+}  // namespace colossal::ops

@@ -87,6 +87,10 @@ SWITCHES = {
                   **activations("hidden_act")},
     "opt": {"projected": dict(word_embed_proj_dim=24), **activations("activation_function")},
     "bloom": {},
+    "mixtral": {"full": dict(sliding_window=None), "window": dict(sliding_window=4), "one": dict(num_experts_per_tok=1),
+                "all": dict(num_experts_per_tok=5), "head_dim": dict(head_dim=8)},
+    "qwen3_moe": {"some_dense": dict(mlp_only_layers=[1]), "every_second": dict(decoder_sparse_step=2),
+                  "one": dict(num_experts_per_tok=1), "window": dict(use_sliding_window=True, sliding_window=4)},
     "falcon": {"newer": dict(new_decoder_architecture=True), "newer_one_norm": dict(
                    new_decoder_architecture=True, num_ln_in_parallel_attn=1), **activations("activation")},
 }
@@ -125,11 +129,30 @@ def use_float64():
     torch.Tensor.float = torch.Tensor.double
 
 
+EXPERTS = {"mixtral": ("w1", "w3", "w2"), "qwen3_moe": ("gate_proj", "up_proj", "down_proj")}
+
+
+def in_files(family, name, tensor):
+    """By their names in files, the tensors that a module's one is there."""
+    if family == "gpt_neox":
+        return {name.replace("lm_head", "embed_out"): tensor}
+    if family == "mixtral":
+        name = name.replace(".mlp.", ".block_sparse_moe.")
+    if ".experts." not in name:
+        return {name: tensor}
+    stem, _, matrix = name.rpartition(".")
+    gate, up, down = EXPERTS[family]
+    parts = {down: tensor} if matrix == "down_proj" else dict(zip((gate, up), tensor.chunk(2, dim=1)))
+    return {f"{stem}.{expert}.{part}.weight": stack[expert] for part, stack in parts.items()
+            for expert in range(len(stack))}
+
+
 def write(directory, family, fields):
     torch.manual_seed(5)
     config = CONFIG_MAPPING[family](**fields)
     # Of Falcon, the other one adds ALiBi twice.
     config._attn_implementation = "sdpa" if family == "falcon" else "eager"
+    config._experts_implementation = "eager"  # a loop over experts
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float64).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -143,8 +166,8 @@ def write(directory, family, fields):
     result = {"tokens": tokens.double(), "logits": logits.detach().contiguous(), "loss": loss.detach()}
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
-            # Files have another name for it than the module.
-            result["gradient." + (name.replace("lm_head", "embed_out") if family == "gpt_neox" else name)] = parameter.grad
+            for tensor, gradient in in_files(family, name, parameter.grad).items():
+                result["gradient." + tensor] = gradient.contiguous()
     save_file(result, directory / "result.safetensors")
 
 

@@ -135,9 +135,9 @@ Outcome compare_all(const Oracle& oracle) {
 TEST(FamilyOracle, EveryFamily) {
   const Oracle oracle(
       "gpt2 llama qwen2 qwen3 mistral gemma gemma2 gemma3_text phi3 olmo2 glm4 cohere cohere2 "
-      "smollm3 gptj gpt_neox opt bloom falcon");
+      "smollm3 gptj gpt_neox opt bloom falcon mixtral qwen3_moe");
   const Outcome outcome = compare_all(oracle);
-  EXPECT_EQ(outcome.variants, 19);
+  EXPECT_EQ(outcome.variants, 21);
   for (const auto& [variant, reason] : outcome.refused) ADD_FAILURE() << variant << ": " << reason;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 
 #include <cstdlib>
 #include <vector>
@@ -33,6 +34,13 @@ at::Tensor read_tensor(const io::SafetensorsReader& file, const std::string& nam
 
 at::Tensor read_parameter(const io::SafetensorsReader& file, const std::string& prefix,
                           const TensorSlice& slice, at::ScalarType type) {
+  if (!slice.stacked.empty()) {
+    std::vector<at::Tensor> parts;
+    for (const std::string& name : slice.stacked) {
+      parts.push_back(read_tensor(file, prefix + name, type));
+    }
+    return at::stack(parts);
+  }
   const at::Tensor tensor = read_tensor(file, prefix + slice.name, type);
   if (slice.is_whole()) return tensor;
   std::vector<at::Tensor> rows;

@@ -52,8 +52,9 @@ void write_values(io::DirectoryWriter& writer, const FilePlan& plan, const Tenso
   const at::Tensor here = values.cpu();
   const std::span<const std::byte> bytes = bytes_of(here);
   const auto element = static_cast<size_t>(here.element_size());
+  const std::vector<std::string> names = slice.names();
   slice.for_each_run(shape, {begin, begin + here.numel()}, [&](const TensorSlice::Run& run) {
-    write_bytes(writer, plan.find(slice.name, run.tensor_begin),
+    write_bytes(writer, plan.find(names[run.tensor], run.tensor_begin),
                 bytes.subspan(static_cast<size_t>(run.parameter_begin - begin) * element,
                               static_cast<size_t>(run.count) * element));
   });

@@ -23,15 +23,17 @@ std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine
     if (!parameter->begins_tensor()) continue;
     if (weights.only_trained && !parameter->trainable) continue;
     const TensorSlice slice = slice_of(parameter->name);
-    if (!planned.insert(slice.name).second) continue;  // with another parameter of the tensor
     const std::vector<int64_t> shape = slice.tensor_shape(parameter->shape);
     const int64_t bytes = c10::multiply_integers(shape) * io::scalar_type_bytes(type);
-    if (filled > 0 && filled + bytes > weights.shard_bytes && !weights.only_trained) {
-      shards.emplace_back();
-      filled = 0;
+    for (const std::string& name : slice.names()) {
+      if (!planned.insert(name).second) continue;  // with another parameter of the tensor
+      if (filled > 0 && filled + bytes > weights.shard_bytes && !weights.only_trained) {
+        shards.emplace_back();
+        filled = 0;
+      }
+      filled += bytes;
+      shards.back().push_back({name, type, shape});
     }
-    filled += bytes;
-    shards.back().push_back({slice.name, type, shape});
   }
   return shards;
 }

@@ -75,8 +75,8 @@ void check_all_are_read(const io::TensorDirectory& directory, const nn::Paramete
                         const SliceOf& slice_of, const SpareTensor& spare) {
   std::set<std::string> read;
   for (const nn::ParameterHandle& parameter : parameters) {
-    if (const auto tensor = look_for(directory, slice_of(parameter->name).name)) {
-      read.insert(tensor->entry->name);
+    for (const std::string& name : slice_of(parameter->name).names()) {
+      if (const auto tensor = look_for(directory, name)) read.insert(tensor->entry->name);
     }
   }
   std::vector<std::string> unread;
@@ -105,18 +105,41 @@ void require_finite(const io::SafetensorsReader& file, const io::TensorEntry& en
 // What is here of a parameter, in the file's type.
 at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter& parameter,
                       const TensorSlice& slice) {
-  const auto [file, entry] = find_weight(directory, slice.name);
   const int64_t count = parameter.local_numel();
-  at::Tensor whole = at::empty({count}, tensor_type(*entry, file->path()));
-  read_tensor(*file, *entry, parameter, slice, {0, count},
-              [&](int64_t begin, const at::Tensor& values) {
-                require_finite(*file, *entry, values);
-                whole.narrow(0, begin, values.numel()).copy_(values);
-              });
+  const Tensor first = find_weight(directory, slice.name);
+  at::Tensor whole = at::empty({count}, tensor_type(*first.entry, first.file->path()));
+  for (const TensorPart& part : parts_of(slice, parameter, {0, count})) {
+    const auto [file, entry] = find_weight(directory, part.name);
+    read_tensor(*file, *entry, parameter, slice, part.here,
+                [&](int64_t begin, const at::Tensor& values) {
+                  require_finite(*file, *entry, values);
+                  whole.narrow(0, begin, values.numel()).copy_(values);
+                });
+  }
   return whole.view(parameter.local_shape());
 }
 
 }  // namespace
+
+std::vector<TensorPart> parts_of(const TensorSlice& slice, const nn::Parameter& parameter,
+                                 Range here) {
+  if (slice.stacked.empty()) return {{slice.name, here}};
+  const std::vector<int64_t> shape = parameter.local_shape();
+  const int64_t size = shape.front() > 0 ? parameter.local_numel() / shape.front() : 0;
+  const std::vector<Range> runs = parameter.placement.held.empty()
+                                      ? std::vector<Range>{{0, parameter.shape.front()}}
+                                      : parameter.placement.held.front();
+  std::vector<TensorPart> parts;
+  for (const std::string& name : slice.stacked) parts.push_back({name, {}});
+  int64_t begin = 0;
+  for (const Range& run : runs) {
+    for (int64_t index = run.begin; index < run.end; ++index) {
+      parts[static_cast<size_t>(index)].here = intersect(here, {begin, begin + size});
+      begin += size;
+    }
+  }
+  return parts;
+}
 
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
                  const nn::Parameter& parameter, const TensorSlice& slice, Range here,
@@ -166,11 +189,13 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
   }
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
-    const auto [file, entry] = find_weight(directory, slice.name);
-    read_tensor(*file, *entry, *parameter, slice, chunks.kept_weights(*parameter),
-                [&](int64_t begin, const at::Tensor& values) {
-                  store_finite_weights(*file, *entry, *parameter, begin, values, chunks);
-                });
+    for (const TensorPart& part : parts_of(slice, *parameter, chunks.kept_weights(*parameter))) {
+      const auto [file, entry] = find_weight(directory, part.name);
+      read_tensor(*file, *entry, *parameter, slice, part.here,
+                  [&](int64_t begin, const at::Tensor& values) {
+                    store_finite_weights(*file, *entry, *parameter, begin, values, chunks);
+                  });
+    }
   }
 }
 
@@ -180,15 +205,17 @@ void read_weights_of_file(const std::filesystem::path& path, const nn::Parameter
   std::set<std::string> read;
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
-    const io::TensorEntry* entry = file.find(slice.name);
-    if (!entry) {
-      throw ConfigError(fmt::format("{}: no tensor \"{}\"", path.string(), slice.name));
+    for (const TensorPart& part : parts_of(slice, *parameter, chunks.kept_weights(*parameter))) {
+      const io::TensorEntry* entry = file.find(part.name);
+      if (!entry) {
+        throw ConfigError(fmt::format("{}: no tensor \"{}\"", path.string(), part.name));
+      }
+      read.insert(part.name);
+      read_tensor(file, *entry, *parameter, slice, part.here,
+                  [&](int64_t begin, const at::Tensor& values) {
+                    store_finite_weights(file, *entry, *parameter, begin, values, chunks);
+                  });
     }
-    read.insert(slice.name);
-    read_tensor(file, *entry, *parameter, slice, chunks.kept_weights(*parameter),
-                [&](int64_t begin, const at::Tensor& values) {
-                  store_finite_weights(file, *entry, *parameter, begin, values, chunks);
-                });
   }
   for (const io::TensorEntry& entry : file.entries()) {
     if (read.contains(entry.name)) continue;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "colossal/io/safetensors.h"
 #include "colossal/io/tensor_directory.h"
@@ -56,8 +57,18 @@ void read_weights_of_file(const std::filesystem::path& file, const nn::Parameter
 // Flat values from element `begin` on, in the file's type.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 
+// Of the tensors that hold a parameter, one, and the elements of `here`, counted as read_tensor()
+// counts them, that it holds.
+struct TensorPart {
+  std::string name;
+  Range here;
+};
+// In the order of TensorSlice::names(): also tensors that hold none of `here`.
+std::vector<TensorPart> parts_of(const TensorSlice& slice, const nn::Parameter& parameter,
+                                 Range here);
+
 // Elements `here` of a parameter, counted as they lie here (Parameter::for_each_run), of which
-// `entry` holds the parameter as `slice` says. Throws ConfigError where the tensor's shape is not
+// `entry` holds all as `slice` says. Throws ConfigError where the tensor's shape is not
 // what the slice needs.
 void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
                  const nn::Parameter& parameter, const TensorSlice& slice, Range here,

@@ -6,7 +6,11 @@
 namespace colossal {
 
 std::vector<int64_t> TensorSlice::tensor_shape(std::vector<int64_t> parameter_shape) const {
-  if (!is_whole()) parameter_shape.front() = num_rows;
+  if (!stacked.empty()) {
+    parameter_shape.erase(parameter_shape.begin());
+  } else if (!is_whole()) {
+    parameter_shape.front() = num_rows;
+  }
   return parameter_shape;
 }
 
@@ -18,6 +22,11 @@ void TensorSlice::for_each_run(const std::vector<int64_t>& parameter_shape, Rang
   }
   const int64_t row_size = std::accumulate(parameter_shape.begin() + 1, parameter_shape.end(),
                                            int64_t{1}, std::multiplies<>());
+  for (size_t tensor = 0; tensor < stacked.size(); ++tensor) {
+    const int64_t begin = static_cast<int64_t>(tensor) * row_size;
+    const Range common = intersect(elements, {begin, begin + row_size});
+    if (!common.empty()) visit({common.begin, common.begin - begin, common.size(), tensor});
+  }
   int64_t begin = 0;  // of the rows in the flattened parameter
   for (const Range& run : rows) {
     const int64_t end = begin + run.size() * row_size;

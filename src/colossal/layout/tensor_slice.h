@@ -1,5 +1,6 @@
-// Where a parameter lies in a file whose tensors hold several: the rows of keys in a tensor of
-// queries, keys and values.
+// Where a parameter lies in files whose tensors hold several, the rows of keys in a tensor of
+// queries, keys and values, or whose tensors hold a part of it, one expert's matrix of all
+// experts'.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,19 @@
 namespace colossal {
 
 struct TensorSlice {
-  std::string name;  // of the tensor in the file
+  std::string name;  // of the tensor in the file; of a stack: of the first one
   // The rows of the tensor (indices of its first dim) that are the parameter's, in the parameter's
   // order. Empty: the parameter is the whole tensor.
   std::vector<Range> rows{};
   int64_t num_rows = 0;  // of the tensor; 0: the parameter is the whole tensor
 
-  bool is_whole() const { return num_rows == 0; }
-  // The shape of the tensor, from that of the parameter.
+  // Names of tensors that hold, in this order, an index of the parameter's first dim each, and lack
+  // that dim. Empty: one tensor holds the parameter.
+  std::vector<std::string> stacked{};
+
+  bool is_whole() const { return num_rows == 0 && stacked.empty(); }
+  std::vector<std::string> names() const { return stacked.empty() ? std::vector{name} : stacked; }
+  // The shape of the tensor, or of each, from that of the parameter.
   std::vector<int64_t> tensor_shape(std::vector<int64_t> parameter_shape) const;
 
   // Elements of a flattened parameter and where they lie in the flattened tensor.
@@ -27,6 +33,7 @@ struct TensorSlice {
     int64_t parameter_begin = 0;
     int64_t tensor_begin = 0;
     int64_t count = 0;
+    size_t tensor = 0;  // of names()
   };
   // visit(run) for the runs of `elements` of the flattened parameter, ascending in the parameter.
   void for_each_run(const std::vector<int64_t>& parameter_shape, Range elements,

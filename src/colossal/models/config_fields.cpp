@@ -212,6 +212,13 @@ nlohmann::json ConfigFields::object(const std::string& name) {
   return value ? *value : nlohmann::json();
 }
 
+nlohmann::json ConfigFields::list(const std::string& name) {
+  const nlohmann::json* value = find(name);
+  if (value && !value->is_array()) refuse(name, *value, "expected a list");
+  note(name, value ? *value : nlohmann::json::array());
+  return value ? *value : nlohmann::json::array();
+}
+
 void ConfigFields::require(const std::string& name, const nlohmann::json& supported) {
   const nlohmann::json* value = find(name);
   if (value && *value != supported) {

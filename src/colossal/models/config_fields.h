@@ -60,6 +60,8 @@ class ConfigFields {
                               double maximum);
   // An object as it stands; null where it is absent.
   nlohmann::json object(const std::string& name);
+  // A list as it stands; an empty one where it is absent or null.
+  nlohmann::json list(const std::string& name);
   // For settings of which only some values are computed here.
   void require(const std::string& name, const nlohmann::json& supported);
   // The field has no influence on what is computed: it is one of take_others().

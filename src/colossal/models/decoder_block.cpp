@@ -64,6 +64,19 @@ class BlockMaker {
     return config_.gated ? build_.gated_activation("mlp_activation", config_.activation) : nullptr;
   }
 
+  bool has_experts() const { return config_.has_experts(layer_); }
+
+  std::unique_ptr<nn::Experts> experts() const {
+    const double range = config_.residual_initializer_range;
+    return build_.experts(
+        "experts", {.hidden = config_.hidden,
+                    .inner = config_.expert_inner,
+                    .router = config_.router,
+                    .activation = config_.activation,
+                    .initializer = normal(),
+                    .down_initializer = range > 0 ? nn::Initializer::normal(range) : normal()});
+  }
+
   std::unique_ptr<nn::Linear> mlp_down() const {
     return to_residual("mlp_down", config_.inner, config_.mlp_down_bias);
   }
@@ -121,21 +134,26 @@ class AttentionBranch {
   std::unique_ptr<nn::Dropout> dropout_;
 };
 
-// The MLP between its norms.
-class MlpBranch {
+// What each token goes through alone.
+class Mlp {
  public:
-  explicit MlpBranch(const BlockMaker& make)
+  virtual ~Mlp() = default;
+  virtual at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const = 0;
+};
+
+class OneMlp : public Mlp {
+ public:
+  explicit OneMlp(const BlockMaker& make)
       : up_(make.mlp_up()),
         gated_activation_(make.gated_activation()),
         activation_(make.config().activation),
-        down_(make.mlp_down()),
-        dropout_(make.dropout("mlp_dropout", make.config().mlp_dropout)) {}
+        down_(make.mlp_down()) {}
 
-  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const override {
     const at::Tensor up = up_->forward(x, context);
     const at::Tensor activated = gated_activation_ ? gated_activation_->forward(up, context)
                                                    : ops::activate(up, activation_);
-    return dropout_->forward(down_->forward(activated, context), context);
+    return down_->forward(activated, context);
   }
 
  private:
@@ -143,6 +161,37 @@ class MlpBranch {
   std::unique_ptr<nn::GatedActivation> gated_activation_;  // null: a plain one
   ops::Activation activation_;
   std::unique_ptr<nn::Linear> down_;
+};
+
+class ManyMlps : public Mlp {
+ public:
+  explicit ManyMlps(const BlockMaker& make) : experts_(make.experts()) {}
+
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const override {
+    return experts_->forward(x, context);
+  }
+
+ private:
+  std::unique_ptr<nn::Experts> experts_;
+};
+
+std::unique_ptr<Mlp> make_mlp(const BlockMaker& make) {
+  if (make.has_experts()) return std::make_unique<ManyMlps>(make);
+  return std::make_unique<OneMlp>(make);
+}
+
+// The MLP, or experts, between its norms.
+class MlpBranch {
+ public:
+  explicit MlpBranch(const BlockMaker& make)
+      : mlp_(make_mlp(make)), dropout_(make.dropout("mlp_dropout", make.config().mlp_dropout)) {}
+
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
+    return dropout_->forward(mlp_->forward(x, context), context);
+  }
+
+ private:
+  std::unique_ptr<Mlp> mlp_;
   std::unique_ptr<nn::Dropout> dropout_;
 };
 

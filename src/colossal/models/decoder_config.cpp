@@ -8,15 +8,25 @@ namespace {
 // Weights and biases of a layer's products.
 struct ProductSizes {
   int64_t weights = 0, biases = 0;
+  int64_t used = 0;  // of the weights: those that a token is multiplied with
 };
 
-ProductSizes products_of_layer(const DecoderConfig& config) {
+ProductSizes products_of_layer(const DecoderConfig& config, int64_t layer) {
   const int64_t hidden = config.hidden, queries = config.query_features();
   const int64_t qkv = queries + 2 * config.key_features();
   const int64_t up = (config.gated ? 2 : 1) * config.inner;
-  ProductSizes sizes{hidden * (qkv + queries + up + config.inner)};
+  const int64_t of_attention = hidden * (qkv + queries);
+  ProductSizes sizes;
   if (config.qkv_bias) sizes.biases += qkv;
   if (config.attention_output_bias) sizes.biases += hidden;
+  if (config.has_experts(layer)) {
+    const int64_t of_router = hidden * config.router.experts;
+    const int64_t of_expert = 3 * hidden * config.expert_inner;
+    sizes.weights = of_attention + of_router + config.router.experts * of_expert;
+    sizes.used = of_attention + of_router + config.router.chosen * of_expert;
+    return sizes;
+  }
+  sizes.weights = sizes.used = of_attention + hidden * (up + config.inner);
   if (config.mlp_up_bias) sizes.biases += up;
   if (config.mlp_down_bias) sizes.biases += hidden;
   return sizes;
@@ -52,10 +62,8 @@ double ModelFacts::flops_per_token(int64_t sequence) const {
 }
 
 ModelFacts facts(const DecoderConfig& config) {
-  const ProductSizes products = products_of_layer(config);
   const int64_t table = config.vocabulary * config.hidden, norm = norm_parameters(config);
-  const int64_t of_layer = products.weights + products.biases + norms_of_layer(config) * norm +
-                           query_key_norm_parameters(config);
+  const int64_t of_norms = norms_of_layer(config) * norm + query_key_norm_parameters(config);
   ModelFacts facts;
   facts.family = config.family;
   facts.layers = config.layers;
@@ -68,11 +76,14 @@ ModelFacts facts(const DecoderConfig& config) {
   const int64_t own_table = config.tied_head ? 0 : table;
   const int64_t head =
       config.score_head ? config.hidden : own_table + (config.head_bias ? config.vocabulary : 0);
-  facts.product_weights =
-      config.layers * products.weights + (config.score_head ? config.hidden : table);
-  facts.parameters = config.layers * of_layer + (config.embedding_norm ? norm : 0) +
-                     (config.final_norm ? norm : 0) + table + head +
-                     (config.value_head ? config.hidden : 0);
+  facts.product_weights = config.score_head ? config.hidden : table;
+  facts.parameters = (config.embedding_norm ? norm : 0) + (config.final_norm ? norm : 0) + table +
+                     head + (config.value_head ? config.hidden : 0);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const ProductSizes products = products_of_layer(config, layer);
+    facts.product_weights += products.used;
+    facts.parameters += products.weights + products.biases + of_norms;
+  }
   if (config.learned_positions) {
     facts.parameters += (config.positions + config.position_offset) * config.hidden;
   }

@@ -74,6 +74,13 @@ struct DecoderConfig {
   bool mlp_up_bias = false;
   bool mlp_down_bias = false;
 
+  // Where router.experts > 0, MLPs of `expert_inner` features among which a router chooses, in
+  // place of the one MLP; in the layers that layers_with_experts says, or, where that is empty, in
+  // all.
+  nn::RouterOptions router{};
+  int64_t expert_inner = 0;
+  std::vector<bool> layers_with_experts{};
+
   bool score_head = false;  // a number for each position in place of logits: a reward model
   bool value_head = false;  // beside the logits a number for each position: the reward to expect
   bool tied_head = false;
@@ -95,6 +102,9 @@ struct DecoderConfig {
 
   const LayerAttention& attention_of(int64_t layer) const {
     return attention.size() == 1 ? attention.front() : attention.at(layer);
+  }
+  bool has_experts(int64_t layer) const {
+    return router.experts > 0 && (layers_with_experts.empty() || layers_with_experts.at(layer));
   }
   int64_t query_features() const { return heads * head_size; }
   int64_t key_features() const { return kv_heads * head_size; }

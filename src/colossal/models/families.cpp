@@ -15,11 +15,12 @@ namespace colossal::models {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> kFamilies{
-      gpt2::family(),    llama::family(),   qwen2::family(),  qwen3::family(),
-      mistral::family(), gemma::family(),   gemma2::family(), gemma3_text::family(),
-      phi3::family(),    olmo2::family(),   glm4::family(),   cohere::family(),
-      cohere2::family(), smollm3::family(), gptj::family(),   gpt_neox::family(),
-      opt::family(),     bloom::family(),   falcon::family()};
+      gpt2::family(),     llama::family(),   qwen2::family(),  qwen3::family(),
+      mistral::family(),  gemma::family(),   gemma2::family(), gemma3_text::family(),
+      phi3::family(),     olmo2::family(),   glm4::family(),   cohere::family(),
+      cohere2::family(),  smollm3::family(), gptj::family(),   gpt_neox::family(),
+      opt::family(),      bloom::family(),   falcon::family(), mixtral::family(),
+      qwen3_moe::family()};
   return kFamilies;
 }
 

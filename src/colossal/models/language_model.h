@@ -73,11 +73,12 @@ struct ModelFacts {
   int64_t fixed_rotary_length = 0;
   int64_t parameters = 0;
   std::vector<int64_t> windows;  // of each layer's attention; 0: it has none
-  // FLOPs of forward and backward for each token: 6 for each weight of a product, the head
+  // FLOPs of forward and backward for each token: 6 for each weight that it is multiplied with, of
+  // experts those of the ones that it goes through, the head
   // included, and for the attention of each layer 12 H T, its causal half not discounted; H: heads
   // times their size; T: tokens of a sequence, or of a window that is shorter.
   double flops_per_token(int64_t sequence) const;
-  int64_t product_weights = 0;
+  int64_t product_weights = 0;  // that a token is multiplied with
 };
 
 }  // namespace colossal::models

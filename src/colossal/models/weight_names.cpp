@@ -38,7 +38,7 @@ int64_t stacked_size(const DecoderConfig& config) {
 
 void WeightNames::set(std::string_view ours, std::string_view theirs, LayerName::Rows rows) {
   std::erase_if(of_a_block, [&](const LayerName& name) { return name.ours == ours; });
-  of_a_block.push_back({ours, theirs, std::move(rows)});
+  of_a_block.push_back({.ours = ours, .theirs = theirs, .rows = std::move(rows)});
 }
 
 TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
@@ -58,7 +58,14 @@ TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   } else {
     name = &find_layer(names.others, layer, parameter);
   }
+  const std::string before = slice.name;
   slice.name += fmt::format("{}{}", name->theirs, kind);
+  for (int64_t index = 0; index < name->stacked; ++index) {
+    const size_t number = name->theirs.find("{}");
+    slice.stacked.push_back(fmt::format("{}{}{}{}{}", before, name->theirs.substr(0, number), index,
+                                        name->theirs.substr(number + 2), kind));
+  }
+  if (!slice.stacked.empty()) slice.name = slice.stacked.front();
   slice.rows = name->rows.runs;
   slice.num_rows = name->rows.total;
   return slice;

@@ -21,6 +21,9 @@ struct LayerName {
 
   std::string_view ours, theirs;
   Rows rows{};  // no total: all
+  // Layers of the file that hold an index of the first dim of ours each; "{}" in `theirs` is their
+  // number. 0: one layer holds all.
+  int64_t stacked = 0;
 };
 
 struct WeightNames {

@@ -18,11 +18,13 @@ namespace gpt_neox { Family family(); }
 namespace gptj { Family family(); }
 namespace llama { Family family(); }
 namespace mistral { Family family(); }
+namespace mixtral { Family family(); }
 namespace olmo2 { Family family(); }
 namespace opt { Family family(); }
 namespace phi3 { Family family(); }
 namespace qwen2 { Family family(); }
 namespace qwen3 { Family family(); }
+namespace qwen3_moe { Family family(); }
 namespace smollm3 { Family family(); }
 }  // namespace colossal::models
 // clang-format on

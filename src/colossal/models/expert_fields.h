@@ -1,0 +1,32 @@
+// What families with experts read from config.json, and name in files, in the same way.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "colossal/models/config_fields.h"
+#include "colossal/models/decoder_config.h"
+#include "colossal/models/weight_names.h"
+
+namespace colossal::models {
+
+struct RouterDefaults {
+  const char* experts_field;
+  int64_t experts;
+  int64_t chosen;  // num_experts_per_tok
+};
+// How many experts there are and how many a token has. Throws FieldError, also where the model asks
+// for an auxiliary loss.
+nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaults);
+
+// Which layers have experts: those that mlp_only_layers does not name, and of these each
+// decoder_sparse_step-th. Throws FieldError.
+void read_sparse_layers(ConfigFields& fields, DecoderConfig& config);
+
+// Layers of a file's block; "{}" is an expert's number.
+struct ExpertNames {
+  std::string_view router, gate, up, down;
+};
+void name_experts(WeightNames& names, const DecoderConfig& config, const ExpertNames& experts);
+
+}  // namespace colossal::models

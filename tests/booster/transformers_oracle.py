@@ -13,7 +13,9 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
-                          Qwen2ForCausalLM)
+                          MixtralConfig, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
+
+from family_oracle import in_files
 
 LLAMA = dict(vocab_size=97, hidden_size=36, intermediate_size=52, num_hidden_layers=2, num_attention_heads=6,
              num_key_value_heads=2, max_position_embeddings=64)
@@ -29,6 +31,9 @@ FAMILIES = {
                              high_freq_factor=4.0, original_max_position_embeddings=16))),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config(
         **LLAMA, rope_parameters=dict(rope_type="default", rope_theta=1e6))),
+    "mixtral": (MixtralForCausalLM, MixtralConfig(**LLAMA, num_local_experts=5, num_experts_per_tok=2)),
+    "qwen3_moe": (Qwen3MoeForCausalLM, Qwen3MoeConfig(
+        **LLAMA, head_dim=8, num_experts=7, num_experts_per_tok=3, moe_intermediate_size=12, norm_topk_prob=True)),
 }
 
 
@@ -39,6 +44,7 @@ def train(directory, family, dtype, steps, eps):
     # transformers rounds to float32 in its own RMS norm and softmax, also in a float64 model; PyTorch's, which compute
     # the same, don't. (Its rotary tables stay float32.)
     config._attn_implementation = "sdpa"
+    config._experts_implementation = "eager"
     model = make_model(config)
     for parent in list(model.modules()):
         for name, norm in parent.named_children():
@@ -64,13 +70,15 @@ def train(directory, family, dtype, steps, eps):
         if step == 0:
             result["first_logits"] = logits.detach().contiguous()
             for name, parameter in model.named_parameters():
-                result["first_gradient." + name] = parameter.grad.clone()
+                for tensor, gradient in in_files(family, name, parameter.grad).items():
+                    result["first_gradient." + tensor] = gradient.clone().contiguous()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())
     result["losses"] = torch.tensor(losses, dtype=torch.float64)
     for name, parameter in model.named_parameters():
-        result["weight." + name] = parameter.detach().contiguous()
+        for tensor, weight in in_files(family, name, parameter.detach()).items():
+            result["weight." + tensor] = weight.contiguous()
     save_file(result, directory / "result.safetensors")
 
 

@@ -129,6 +129,16 @@ TEST(TransformersOracle, LlamaAndQwen2Fp64) {
   }
 }
 
+// transformers also takes a router's softmax in fp32.
+TEST(TransformersOracle, ExpertsFp64) {
+  const Oracles oracles({"mixtral", "qwen3_moe"}, at::kDouble, 5, /*eps=*/1e-5);
+  for (const Oracle& oracle : oracles.all()) {
+    TRACED_CASE(oracle.family);
+    expect_logits(oracle, 1e-7);
+    expect_like_oracle(oracle, 1e-6);
+  }
+}
+
 // The gradient of the keys' bias is zero but for rounding. AdamW divides it by its own size, so
 // with an eps below that size the bias walks at random, in any two programs differently.
 TEST(SlowTransformersOracle, Fp32) {

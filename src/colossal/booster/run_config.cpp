@@ -112,9 +112,10 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
       "all ranks pass by each rank; for any number of ranks. ulysses: each rank has whole "
       "sequences for some of the heads; sends less, and needs a head for each rank of sp.",
       {.choices = {"ring", "ulysses"}});
-  schema.add("parallel.ep", &parallel.ep,
-             "Among how many ranks experts are divided. No model has any yet: leave it at 1.",
-             {.minimum = 1, .maximum = kMostRanks});
+  schema.add(
+      "parallel.ep", &parallel.ep,
+      "Among how many ranks experts are divided. Only 1 works: every rank holds all experts.",
+      {.minimum = 1, .maximum = kMostRanks});
   schema.add(
       "parallel.zero", &parallel.zero,
       "ZeRO stage: what the ranks with the same parameters (dp x sp) divide among themselves. 0: "

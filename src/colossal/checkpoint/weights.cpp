@@ -108,7 +108,7 @@ at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter&
   const int64_t count = parameter.local_numel();
   const Tensor first = find_weight(directory, slice.name);
   at::Tensor whole = at::empty({count}, tensor_type(*first.entry, first.file->path()));
-  for (const TensorPart& part : parts_of(slice, parameter, {0, count})) {
+  for (const TensorPart& part : tensor_parts(slice, parameter, {0, count})) {
     const auto [file, entry] = find_weight(directory, part.name);
     read_tensor(*file, *entry, parameter, slice, part.here,
                 [&](int64_t begin, const at::Tensor& values) {
@@ -121,8 +121,8 @@ at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter&
 
 }  // namespace
 
-std::vector<TensorPart> parts_of(const TensorSlice& slice, const nn::Parameter& parameter,
-                                 Range here) {
+std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Parameter& parameter,
+                                     Range here) {
   if (slice.stacked.empty()) return {{slice.name, here}};
   const std::vector<int64_t> shape = parameter.local_shape();
   const int64_t size = shape.front() > 0 ? parameter.local_numel() / shape.front() : 0;
@@ -189,7 +189,8 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
   }
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
-    for (const TensorPart& part : parts_of(slice, *parameter, chunks.kept_weights(*parameter))) {
+    for (const TensorPart& part :
+         tensor_parts(slice, *parameter, chunks.kept_weights(*parameter))) {
       const auto [file, entry] = find_weight(directory, part.name);
       read_tensor(*file, *entry, *parameter, slice, part.here,
                   [&](int64_t begin, const at::Tensor& values) {
@@ -205,7 +206,8 @@ void read_weights_of_file(const std::filesystem::path& path, const nn::Parameter
   std::set<std::string> read;
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
-    for (const TensorPart& part : parts_of(slice, *parameter, chunks.kept_weights(*parameter))) {
+    for (const TensorPart& part :
+         tensor_parts(slice, *parameter, chunks.kept_weights(*parameter))) {
       const io::TensorEntry* entry = file.find(part.name);
       if (!entry) {
         throw ConfigError(fmt::format("{}: no tensor \"{}\"", path.string(), part.name));

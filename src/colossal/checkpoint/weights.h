@@ -39,10 +39,9 @@ io::TensorDirectory::Tensor find_weight(const io::TensorDirectory& directory,
                                         const std::string& name);
 
 // Weights of a folder for `parameters`, which are among those of `chunks`. Tensors are found as by
-// find_weight(). Throws ConfigError
-// naming a tensor that is missing or of another shape, or that would not be read: one that belongs
-// to no parameter of `chunks` or `apart` and is not spare. Throws IoError naming one that holds
-// numbers which are not finite.
+// find_weight(). Throws ConfigError naming a tensor that is missing or of another shape, or that
+// would not be read: one that belongs to no parameter of `chunks` or `apart` and is not spare.
+// Throws IoError naming one that holds numbers which are not finite.
 void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
@@ -64,8 +63,8 @@ struct TensorPart {
   Range here;
 };
 // In the order of TensorSlice::names(): also tensors that hold none of `here`.
-std::vector<TensorPart> parts_of(const TensorSlice& slice, const nn::Parameter& parameter,
-                                 Range here);
+std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Parameter& parameter,
+                                     Range here);
 
 // Elements `here` of a parameter, counted as they lie here (Parameter::for_each_run), of which
 // `entry` holds all as `slice` says. Throws ConfigError where the tensor's shape is not

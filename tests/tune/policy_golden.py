@@ -84,6 +84,8 @@ def distillation(beta):
 
 
 def main():
+    # A trainer makes tensors of Python's numbers (SAPO's temperatures, masks), which else would be rounded to fp32.
+    torch.set_default_dtype(torch.float64)
     mask, policy, old, reference, advantages = rows()
     cases = {}
     for loss_type, level in itertools.product(LOSSES, ("token", "sequence")):

@@ -33,8 +33,7 @@ WeightNames weight_names(const DecoderConfig& config) {
 
 Preset sized(const char* name, const nlohmann::json& fields) {
   Preset preset{name,
-                {{"vocab_size", 32000},
-                 {"hidden_size", 4096},
+                {{"hidden_size", 4096},
                  {"intermediate_size", 14336},
                  {"num_hidden_layers", 32},
                  {"num_attention_heads", 32},
@@ -53,7 +52,7 @@ Family family() {
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = weight_names,
-          .presets = {sized("mixtral-8x7b", {}),
+          .presets = {sized("mixtral-8x7b", {{"vocab_size", 32000}}),
                       sized("mixtral-8x22b", {{"vocab_size", 32768},
                                               {"hidden_size", 6144},
                                               {"intermediate_size", 16384},

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "colossal/base/error.h"
-#include "colossal/cluster/pipe.h"
+#include "colossal/base/pipe.h"
 #include "colossal/cluster/socket.h"
 
 namespace colossal::cluster {

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "colossal/cluster/pipe.h"
+#include "colossal/base/pipe.h"
 
 namespace colossal::cluster {
 namespace {

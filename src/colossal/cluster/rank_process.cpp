@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "colossal/base/error.h"
+#include "colossal/base/pipe.h"
 #include "colossal/cluster/launch_variables.h"
-#include "colossal/cluster/pipe.h"
 #include "colossal/cluster/stop_request.h"
 
 namespace colossal::cluster {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "colossal/base/error.h"
-#include "colossal/cluster/pipe.h"
+#include "colossal/base/pipe.h"
 #include "colossal/cluster/signal_queue.h"
 #include "colossal/cluster/stop_request.h"
 

@@ -16,6 +16,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/file_descriptor.h"
+#include "colossal/base/pipe.h"
 #include "colossal/io/json.h"
 
 extern char** environ;
@@ -25,24 +26,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Ends {
-  FileDescriptor read, write;
-};
-
-Ends open_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("no pipe to a reward's program");
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
 // A program that runs in a process group of its own, and ends with this.
 class Process {
  public:
-  Process(const std::string& command, const Ends& input, const Ends& output) {
+  Process(const std::string& command, const Pipe& input, const Pipe& output) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, input.read.get(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, output.write.get(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, input.read_end.get(), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output.write_end.get(), STDOUT_FILENO);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(
@@ -151,12 +142,12 @@ class RewardProgram final : public Reward {
     for (const ScoredText& text : texts) input += describe(text) + "\n";
     const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                              std::chrono::duration<double>(timeout_));
-    Ends to = open_pipe(), from = open_pipe();
+    Pipe to, from;
     Process process(command_, to, from);
-    to.read.close();
-    from.write.close();
+    to.read_end.close();
+    from.write_end.close();
     const NoPipeSignal no_signal;
-    const std::string output = exchange(input, std::move(to.write), from.read, deadline);
+    const std::string output = exchange(input, std::move(to.write_end), from.read_end, deadline);
     process.finish(deadline);
     return scores_of(output, texts.size());
   }

@@ -3,7 +3,7 @@
 
 #include "colossal/base/file_descriptor.h"
 
-namespace colossal::cluster {
+namespace colossal {
 
 struct Pipe {
   Pipe();  // throws IoError
@@ -11,4 +11,4 @@ struct Pipe {
   FileDescriptor write_end;
 };
 
-}  // namespace colossal::cluster
+}  // namespace colossal

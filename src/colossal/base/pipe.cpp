@@ -1,4 +1,4 @@
-#include "colossal/cluster/pipe.h"
+#include "colossal/base/pipe.h"
 
 #include <fcntl.h>
 
@@ -7,7 +7,7 @@
 
 #include "colossal/base/error.h"
 
-namespace colossal::cluster {
+namespace colossal {
 
 Pipe::Pipe() {
   int ends[2];
@@ -18,4 +18,4 @@ Pipe::Pipe() {
   write_end = FileDescriptor(ends[1]);
 }
 
-}  // namespace colossal::cluster
+}  // namespace colossal

@@ -110,13 +110,6 @@ void validate(const Request& request, const EngineOptions& options,
   validate(request.sampling, facts.vocabulary);
 }
 
-// Requests share pages only where keys and values are the same: not those whose rotary frequencies
-// follow from different lengths.
-std::string salt_of(const Request& request, const models::ModelFacts& facts) {
-  const int64_t fixed = facts.fixed_rotary_length, length = std::ssize(request.prompt);
-  return fmt::format("{} {}", fixed > 0 && length > fixed ? length : 0, request.cache_salt);
-}
-
 }  // namespace
 
 struct Engine::Parts {
@@ -208,7 +201,6 @@ Engine::~Engine() {
 RequestId Engine::submit(Request request) {
   validate(request, parts_->options, parts_->facts);
   auto sequence = std::make_unique<Sequence>();
-  sequence->salt = salt_of(request, parts_->facts);
   sequence->tokens = request.prompt;
   if (request.prompt_logprobs >= 0) sequence->prompt_logprobs.resize(request.prompt.size());
   sequence->request = std::move(request);

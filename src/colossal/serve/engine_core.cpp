@@ -37,6 +37,13 @@ at::Tensor row_of(const std::vector<int64_t>& numbers) {
   return at::tensor(numbers, at::kLong).unsqueeze(0);
 }
 
+// Requests share pages only where keys and values are the same: not those whose rotary frequencies
+// follow from different lengths.
+std::string salt_of(const Request& request, const models::ModelFacts& facts) {
+  const int64_t fixed = facts.fixed_rotary_length, length = std::ssize(request.prompt);
+  return fmt::format("{} {}", fixed > 0 && length > fixed ? length : 0, request.cache_salt);
+}
+
 }  // namespace
 
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts) {
@@ -57,6 +64,7 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
                  [this](int64_t from, int64_t to) { store_.copy_page(from, to); }) {}
 
 void EngineCore::add(std::unique_ptr<Sequence> sequence) {
+  sequence->salt = salt_of(sequence->request, facts_);
   scheduler_.add(std::move(sequence));
 }
 

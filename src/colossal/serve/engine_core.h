@@ -21,7 +21,7 @@ class EngineCore {
   EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
              const EngineOptions& options);
 
-  void add(std::unique_ptr<Sequence> sequence);
+  void add(std::unique_ptr<Sequence> sequence);  // finds its salt
   void cancel(uint64_t id);
   void end_all(FinishReason reason, const std::string& error);
   bool idle() const { return scheduler_.empty(); }

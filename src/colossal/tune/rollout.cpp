@@ -44,7 +44,6 @@ class Rollout {
           const std::vector<Prompt>& prompts, const RolloutOptions& options)
       : engine_(engine),
         options_(options),
-        fixed_rotary_length_(facts.fixed_rotary_length),
         core_(model, facts, engine_options(facts, engine, prompts, options)),
         completions_(prompts.size()) {
     for (size_t i = 0; i < prompts.size(); ++i) add(prompts[i], i);
@@ -69,11 +68,6 @@ class Rollout {
     auto sequence = std::make_unique<serve::Sequence>();
     sequence->id = index + 1;
     sequence->tokens = prompt.tokens;
-    // Keys and values of such a prompt are not those of a longer one that begins with it.
-    const int64_t length = std::ssize(prompt.tokens);
-    if (fixed_rotary_length_ > 0 && length > fixed_rotary_length_) {
-      sequence->salt = fmt::format("{}", length);
-    }
     serve::Request& request = sequence->request;
     request.prompt = prompt.tokens;
     request.sampling = options_.sampling;
@@ -109,7 +103,6 @@ class Rollout {
 
   Engine& engine_;
   const RolloutOptions& options_;
-  int64_t fixed_rotary_length_;
   serve::EngineCore core_;
   std::vector<Completion> completions_;
   std::string error_;

@@ -37,8 +37,11 @@ std::byte* map(size_t bytes, PageSize pages) {
   ::munmap(memory + wanted, kHugePage - before);
   // Only advice: without it all works, slower. What is left after whole huge pages stays small, so
   // that a block takes no more than was asked for.
-  ::madvise(memory, wanted / kHugePage * kHugePage,
-            pages == PageSize::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  if (pages == PageSize::huge) {
+    advise_huge_pages(memory, wanted);
+  } else {
+    ::madvise(memory, wanted, MADV_NOHUGEPAGE);
+  }
   return memory;
 }
 

@@ -193,10 +193,8 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
       without_master.push_back(parameter);
       continue;
     }
-    read_tensor(states, *entry, *parameter, {entry->name}, chunks.kept_weights(*parameter),
-                [&](int64_t begin, const at::Tensor& values) {
-                  store_finite_weights(states, *entry, *parameter, begin, values, chunks);
-                });
+    read_weights_of_tensor(states, *entry, *parameter, {entry->name},
+                           chunks.kept_weights(*parameter), chunks);
   }
   if (!files.only_trained) {
     read_weights(checkpoint, without_master, chunks, description.slice_in_files);

@@ -64,20 +64,26 @@ FilePlan::FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of,
     const std::string number =
         weights.only_trained ? "" : fmt::format("-{:05}-of-{:05}", shard + 1, shards.size());
     const std::string name = fmt::format("{}{}.safetensors", weights.name, number);
-    files_.push_back({name, io::plan_safetensors(shards[shard], kMetadata)});
+    add(name, shards[shard]);
     for (const io::TensorEntry& entry : files_.back().plan.entries) weight_bytes_ += entry.bytes();
   }
-  files_.push_back({kOptimizerFile, io::plan_safetensors(state_tensors(chunks), kMetadata)});
+  add(kOptimizerFile, state_tensors(chunks));
+}
+
+void FilePlan::add(const std::string& name, const std::vector<io::TensorSpec>& tensors) {
+  files_.push_back({name, io::plan_safetensors(tensors, kMetadata)});
+  const std::vector<io::TensorEntry>& entries = files_.back().plan.entries;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    places_.emplace(entries[i].name, Place{files_.size() - 1, i});
+  }
 }
 
 FilePlan::Position FilePlan::find(const std::string& tensor, int64_t begin) const {
-  for (const PlannedFile& file : files_) {
-    for (const io::TensorEntry& entry : file.plan.entries) {
-      if (entry.name != tensor) continue;
-      return {&file.name, file.plan.position(entry) + begin * io::scalar_type_bytes(entry.type)};
-    }
-  }
-  COLOSSAL_CHECK(false, "no tensor {} in the plan", tensor);
+  const auto found = places_.find(tensor);
+  COLOSSAL_CHECK(found != places_.end(), "no tensor {} in the plan", tensor);
+  const PlannedFile& file = files_[found->second.file];
+  const io::TensorEntry& entry = file.plan.entries[found->second.entry];
+  return {&file.name, file.plan.position(entry) + begin * io::scalar_type_bytes(entry.type)};
 }
 
 std::string FilePlan::index_json() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "colossal/checkpoint/weights.h"
@@ -49,7 +50,14 @@ class FilePlan {
   }
 
  private:
+  struct Place {
+    size_t file, entry;
+  };
+
+  void add(const std::string& name, const std::vector<io::TensorSpec>& tensors);
+
   std::vector<PlannedFile> files_;
+  std::unordered_map<std::string, Place> places_;  // of tensors
   size_t weight_files_ = 0;
   int64_t weight_bytes_ = 0;
 };

@@ -170,11 +170,13 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
   }
 }
 
-void store_finite_weights(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                          const nn::Parameter& parameter, int64_t begin, const at::Tensor& values,
-                          memory::ChunkEngine& chunks) {
-  require_finite(file, entry, values);
-  chunks.store_weights(parameter, begin, values);
+void read_weights_of_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
+                            const nn::Parameter& parameter, const TensorSlice& slice, Range here,
+                            memory::ChunkEngine& chunks) {
+  read_tensor(file, entry, parameter, slice, here, [&](int64_t begin, const at::Tensor& values) {
+    require_finite(file, entry, values);
+    chunks.store_weights(parameter, begin, values);
+  });
 }
 
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
@@ -192,10 +194,7 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
     for (const TensorPart& part :
          tensor_parts(slice, *parameter, chunks.kept_weights(*parameter))) {
       const auto [file, entry] = find_weight(directory, part.name);
-      read_tensor(*file, *entry, *parameter, slice, part.here,
-                  [&](int64_t begin, const at::Tensor& values) {
-                    store_finite_weights(*file, *entry, *parameter, begin, values, chunks);
-                  });
+      read_weights_of_tensor(*file, *entry, *parameter, slice, part.here, chunks);
     }
   }
 }
@@ -213,10 +212,7 @@ void read_weights_of_file(const std::filesystem::path& path, const nn::Parameter
         throw ConfigError(fmt::format("{}: no tensor \"{}\"", path.string(), part.name));
       }
       read.insert(part.name);
-      read_tensor(file, *entry, *parameter, slice, part.here,
-                  [&](int64_t begin, const at::Tensor& values) {
-                    store_finite_weights(file, *entry, *parameter, begin, values, chunks);
-                  });
+      read_weights_of_tensor(file, *entry, *parameter, slice, part.here, chunks);
     }
   }
   for (const io::TensorEntry& entry : file.entries()) {

@@ -73,10 +73,9 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
                  const nn::Parameter& parameter, const TensorSlice& slice, Range here,
                  const TakeValues& take);
 
-// Gives values of a tensor in a file to `chunks`: elements of the parameter as they lie here, from
-// `begin` on. Throws IoError where a number among them is not finite.
-void store_finite_weights(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                          const nn::Parameter& parameter, int64_t begin, const at::Tensor& values,
-                          memory::ChunkEngine& chunks);
+// The same into `chunks`. Throws IoError too, where a number among them is not finite.
+void read_weights_of_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
+                            const nn::Parameter& parameter, const TensorSlice& slice, Range here,
+                            memory::ChunkEngine& chunks);
 
 }  // namespace colossal::checkpoint

@@ -36,15 +36,15 @@ struct SelectTokens : torch::autograd::Function<SelectTokens> {
 
 struct PermuteRows : torch::autograd::Function<PermuteRows> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
-                            const at::Tensor& place, const at::Tensor& order) {
-    context->save_for_backward({order});
+                            const at::Tensor& order, const at::Tensor& inverse) {
+    context->save_for_backward({inverse});
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return rows.index_select(0, place);
+    return rows.index_select(0, order);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const at::Tensor order = context->get_saved_variables()[0];
+    const at::Tensor inverse = context->get_saved_variables()[0];
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return {gradients[0].index_select(0, order), {}, {}};
+    return {gradients[0].index_select(0, inverse), {}, {}};
   }
 };
 
@@ -76,13 +76,18 @@ ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts) {
   return result;
 }
 
+at::Tensor permuted_rows(const at::Tensor& rows, const at::Tensor& order,
+                         const at::Tensor& inverse) {
+  return PermuteRows::apply(rows, order, inverse);
+}
+
 at::Tensor rows_by_expert(const at::Tensor& x, const ExpertOrder& order) {
   return SelectTokens::apply(x, order.order, order.place, order.chosen);
 }
 
 at::Tensor sum_over_experts(const at::Tensor& rows, const at::Tensor& weights,
                             const ExpertOrder& order) {
-  const at::Tensor by_choice = PermuteRows::apply(rows, order.place, order.order);
+  const at::Tensor by_choice = permuted_rows(rows, order.place, order.order);
   const at::Tensor by_token = by_choice.view({-1, order.chosen, rows.size(1)});
   return (by_token * weights.to(rows.scalar_type()).unsqueeze(-1)).sum(1);
 }

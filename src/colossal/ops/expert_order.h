@@ -22,6 +22,11 @@ struct ExpertOrder {
 // meta, where nothing is known of the routing, experts have as many rows as one another, up to one.
 ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts);
 
+// Rows [rows, features] of which row i is that of index order[i]; inverse: the permutation back, by
+// which the gradient goes.
+at::Tensor permuted_rows(const at::Tensor& rows, const at::Tensor& order,
+                         const at::Tensor& inverse);
+
 // x [tokens, features] -> [tokens * chosen, features], sorted by expert; differentiable.
 at::Tensor rows_by_expert(const at::Tensor& x, const ExpertOrder& order);
 

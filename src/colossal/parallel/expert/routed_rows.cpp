@@ -1,18 +1,15 @@
 #include "colossal/parallel/expert/routed_rows.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <numeric>
 
 #include "colossal/comm/law.h"
+#include "colossal/ops/expert_order.h"
 #include "colossal/parallel/collectives.h"
 
 namespace colossal::parallel {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 RowCounts counts_of(const std::vector<int64_t>& counts, const Partition& experts,
                     const RowsByRank& received) {
@@ -64,17 +61,6 @@ std::vector<int64_t> sum_over_ranks(const RowsByRank& rows, int64_t num_experts)
   return counts;
 }
 
-struct Reordered : torch::autograd::Function<Reordered> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& order,
-                            const at::Tensor& inverse) {
-    context->save_for_backward({inverse});
-    return x.index_select(0, order);
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {gradients[0].index_select(0, context->get_saved_variables()[0]), {}, {}};
-  }
-};
-
 // Rows as they come, rank by rank, in the order of the experts; those of an expert stay in the
 // order of the ranks, so that sums over them are the same whatever the timing.
 class OrderOfExperts {
@@ -106,10 +92,10 @@ class OrderOfExperts {
   }
 
   at::Tensor by_expert(const at::Tensor& rows) const {
-    return order_.defined() ? Reordered::apply(rows, order_, inverse_) : rows;
+    return order_.defined() ? ops::permuted_rows(rows, order_, inverse_) : rows;
   }
   at::Tensor by_rank(const at::Tensor& rows) const {
-    return order_.defined() ? Reordered::apply(rows, inverse_, order_) : rows;
+    return order_.defined() ? ops::permuted_rows(rows, inverse_, order_) : rows;
   }
 
  private:

@@ -74,7 +74,7 @@ at::Tensor Decoder::head_scores(const at::Tensor& x, const nn::StepContext& cont
 }
 
 at::Tensor Decoder::head_values(const at::Tensor& x, const nn::StepContext& context) {
-  COLOSSAL_CHECK(value_head_ != nullptr, "a model without {}", "a head for values");
+  COLOSSAL_CHECK(value_head_ != nullptr, "a model without a head for values");
   return value_head_->scores(normed(x, context), context).squeeze(-1);
 }
 

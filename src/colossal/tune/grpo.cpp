@@ -31,21 +31,15 @@ class Grpo final : public OnlineTask {
   }
 
   LossSum loss_of(const Scores& scores) const override {
-    const PolicyScores given{.log_probability = scores.log_probability,
-                             .old = scores.old,
-                             .reference = scores.reference,
-                             .mask = scores.mask,
-                             .advantages = scores.advantages};
-    const PolicyLoss found =
-        policy_loss(given, options(), log_ratio_sums(given) / scores.lengths.clamp_min(1));
+    const PolicyLoss found = policy_loss(
+        scores.policy, options(), log_ratio_sums(scores.policy) / scores.lengths.clamp_min(1));
     const at::Tensor weights =
         token_weights(options().loss_type, scores.lengths,
                       {.mean_length = scores.mean_length,
                        .max_length = static_cast<double>(config().max_completion_length)});
     LossSum loss{.sum = (found.loss.sum(1) * weights).sum(), .count = scores.lengths.size(0)};
-    const double tokens = scores.lengths.sum().item<double>();
     const auto tell = [&](const char* name, const at::Tensor& of_tokens) {
-      loss.metrics[name] = {of_tokens.detach().sum(at::kDouble), tokens};
+      loss.metrics[name] = mean_of_tokens(of_tokens, scores);
     };
     if (found.kl.defined()) tell("kl", found.kl);
     tell("clip_ratio/low_mean", found.clipped_low);

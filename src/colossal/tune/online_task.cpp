@@ -300,6 +300,10 @@ void OnlineTask::take_advantages(const Advantages& found,
   told[kAlike] = found.fraction_alike;
 }
 
+LossSum::Metric OnlineTask::mean_of_tokens(const at::Tensor& numbers, const Scores& scores) {
+  return {.sum = numbers.detach().sum(at::kDouble), .count = scores.lengths.sum().item<double>()};
+}
+
 std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredCompletion>& completions,
                                                   const at::Tensor& rewards) const {
   std::map<std::string, double> found = length_metrics(completions);
@@ -387,22 +391,22 @@ HeadLoss OnlineTask::loss() const {
       const auto at = batch.fields.find(name);
       return at == batch.fields.end() ? at::Tensor() : at->second.values.to(found.scalar_type());
     };
-    Scores scores{.log_probability = found,
-                  .old = field(kOld),
-                  .reference = field(kReference),
-                  .mask = batch.labels.ne(ops::kIgnoredLabel).to(found.scalar_type()),
-                  .advantages = field(kAdvantages),
+    const at::Tensor mask = batch.labels.ne(ops::kIgnoredLabel).to(found.scalar_type());
+    const at::Tensor old = batch.fields.contains(kOld) ? field(kOld) : found.detach();
+    Scores scores{.policy = {.log_probability = found,
+                             .old = old,
+                             .reference = field(kReference),
+                             .mask = mask,
+                             .advantages = field(kAdvantages)},
+                  .lengths = mask.sum(1),
+                  .old_values = field(kOldValues),
+                  .returns = field(kReturns),
                   .mean_length = batch.fields.at(kMeanLearned).values.item<double>()};
-    if (!scores.old.defined()) scores.old = found.detach();
-    scores.lengths = scores.mask.sum(1);
-    scores.old_values = field(kOldValues);
-    scores.returns = field(kReturns);
-    if (scores.returns.defined())
+    if (scores.returns.defined()) {
       scores.values = model.head_values(x, step).to(found.scalar_type());
+    }
     LossSum sum = loss_of(scores);
-    sum.metrics[kDifference] = {
-        ((scores.old - field(kSampler)).abs() * scores.mask).sum(at::kDouble),
-        scores.lengths.sum().item<double>()};
+    sum.metrics[kDifference] = mean_of_tokens((old - field(kSampler)).abs() * mask, scores);
     for (const auto& [name, value] : batch.fields) {
       if (!name.starts_with(kTold)) continue;
       sum.metrics.emplace(name.substr(std::string(kTold).size()),

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "colossal/tune/generation.h"
+#include "colossal/tune/policy_losses.h"
 #include "colossal/tune/policy_scorer.h"
 #include "colossal/tune/reward_set.h"
 #include "colossal/tune/sample_task.h"
@@ -41,11 +42,8 @@ class OnlineTask : public SampleTask {
   // Of a micro-batch, as the loss of a method gets it. Tensors of tokens are [rows, tokens] in the
   // type of log-probabilities, 0 where no token is learned.
   struct Scores {
-    at::Tensor log_probability;  // differentiable
-    at::Tensor old, reference;   // `reference` is undefined where beta is 0
-    at::Tensor mask;
-    at::Tensor advantages;    // [rows], or of tokens
-    at::Tensor lengths = {};  // [rows]: tokens that are learned
+    PolicyScores policy;
+    at::Tensor lengths;  // [rows]: tokens that are learned
     // Of tokens, where the model has a head for values: these, differentiable, and those with the
     // returns that were found as the completions were sampled.
     at::Tensor values = {}, old_values = {}, returns = {};
@@ -62,6 +60,8 @@ class OnlineTask : public SampleTask {
   static void take_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
                               std::map<std::string, double>& told);
   virtual std::vector<std::string> method_metrics() const = 0;
+  // The mean of numbers of tokens, 0 where none is learned, over those that are.
+  static LossSum::Metric mean_of_tokens(const at::Tensor& numbers, const Scores& scores);
 
  private:
   int64_t completions_per_generation() const;

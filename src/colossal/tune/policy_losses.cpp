@@ -64,7 +64,7 @@ PolicyLoss policy_loss(const PolicyScores& scores, const PolicyOptions& options,
                        const at::Tensor& log_ratio_means) {
   const at::Tensor advantages = beside_tokens(scores.advantages);
   const bool by_token = options.importance_level == ImportanceLevel::token;
-  COLOSSAL_CHECK(by_token || log_ratio_means.defined(), "no ratios of {}", "sequences");
+  COLOSSAL_CHECK(by_token || log_ratio_means.defined(), "no ratios of sequences");
   const at::Tensor ratio =
       at::exp(by_token ? scores.log_probability - scores.old : beside_tokens(log_ratio_means));
   PolicyLoss result;

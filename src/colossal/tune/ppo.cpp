@@ -102,31 +102,28 @@ class Ppo final : public OnlineTask {
 
   LossSum loss_of(const Scores& scores) const override {
     const double low = config().epsilon, high = config().highest_epsilon();
-    const PolicyLoss policy = policy_loss({.log_probability = scores.log_probability,
-                                           .old = scores.old,
-                                           .reference = {},
-                                           .mask = scores.mask,
-                                           .advantages = scores.advantages},
-                                          {.epsilon_low = low, .epsilon_high = high});
+    // The divergence from the reference is in the rewards.
+    const PolicyLoss policy =
+        policy_loss(scores.policy, {.epsilon_low = low, .epsilon_high = high, .beta = 0});
+    const at::Tensor& mask = scores.policy.mask;
     const double range = config().cliprange_value;
     const at::Tensor of_values =
-        value_loss(scores.values, scores.old_values, scores.returns, range) * scores.mask;
+        value_loss(scores.values, scores.old_values, scores.returns, range) * mask;
     const at::Tensor weights =
         token_weights("dapo", scores.lengths, {.mean_length = scores.mean_length}).unsqueeze(1);
     LossSum loss{.sum = ((policy.loss + config().vf_coef * of_values) * weights).sum(),
                  .count = scores.lengths.size(0)};
-    const double tokens = scores.lengths.sum().item<double>();
     const auto tell = [&](const char* name, const at::Tensor& of_tokens) {
-      loss.metrics[name] = {of_tokens.detach().sum(at::kDouble), tokens};
+      loss.metrics[name] = mean_of_tokens(of_tokens, scores);
     };
-    const at::Tensor difference = (scores.log_probability - scores.old).detach();
+    const at::Tensor difference = (scores.policy.log_probability - scores.policy.old).detach();
     const at::Tensor moved = (scores.values - scores.old_values).detach().abs();
-    tell("policy/approxkl_avg", 0.5 * difference.square() * scores.mask);
+    tell("policy/approxkl_avg", 0.5 * difference.square() * mask);
     tell("policy/clipfrac_avg", policy.clipped_low + policy.clipped_high);
     tell("loss/policy_avg", policy.loss);
     tell("loss/value_avg", of_values);
-    tell("val/clipfrac_avg", moved.gt(range) * scores.mask);
-    tell("val/ratio", difference.exp() * scores.mask);
+    tell("val/clipfrac_avg", moved.gt(range) * mask);
+    tell("val/ratio", difference.exp() * mask);
     return loss;
   }
 };

@@ -34,13 +34,14 @@ class Rloo final : public OnlineTask {
   }
 
   LossSum loss_of(const Scores& scores) const override {
-    const at::Tensor now = (scores.log_probability * scores.mask).sum(1);
-    const at::Tensor old = (scores.old * scores.mask).sum(1);
+    const PolicyScores& policy = scores.policy;
+    const at::Tensor now = (policy.log_probability * policy.mask).sum(1);
+    const at::Tensor old = (policy.old * policy.mask).sum(1);
     const double low = config().epsilon, high = config().highest_epsilon();
-    const at::Tensor losses = rloo_loss(now, old, scores.advantages, low, high);
+    const at::Tensor losses = rloo_loss(now, old, policy.advantages, low, high);
     const at::Tensor ratio = (now - old).detach().exp();
-    const at::Tensor below = ratio.lt(1 - low).logical_and(scores.advantages.lt(0));
-    const at::Tensor above = ratio.gt(1 + high).logical_and(scores.advantages.gt(0));
+    const at::Tensor below = ratio.lt(1 - low).logical_and(policy.advantages.lt(0));
+    const at::Tensor above = ratio.gt(1 + high).logical_and(policy.advantages.gt(0));
     return {.sum = losses.sum(),
             .count = losses.size(0),
             .metrics = {

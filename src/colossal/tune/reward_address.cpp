@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "colossal/base/error.h"
@@ -58,8 +59,8 @@ class Connection {
     if (getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found) != 0) {
       throw Error(fmt::format("there is no host {}", address.host));
     }
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, freeaddrinfo);
     for (const addrinfo* each = found; each && !socket_; each = each->ai_next) connect_to(*each);
-    freeaddrinfo(found);
     if (!socket_) throw Error(fmt::format("nobody answers at {}:{}", address.host, address.port));
   }
 

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "colossal/nn/dense_builder.h"
+#include "tests/support/resident.h"
 
 namespace colossal::nn {
 namespace experts_test {
@@ -19,12 +20,6 @@ namespace experts_test {
 using Scores = RouterOptions::Scores;
 
 constexpr int64_t kHidden = 6, kInner = 5;
-
-class Here : public Residency {
- public:
-  void before_use(Parameter&) override {}
-  void after_use(Parameter&) override {}
-};
 
 at::Tensor numbers(at::IntArrayRef sizes, int64_t first) {
   const int64_t count = c10::multiply_integers(sizes);
@@ -94,7 +89,7 @@ std::vector<std::pair<int64_t, at::Tensor>> routed_by_formula(const at::Tensor& 
 struct Layer {
   DenseBuilder build;
   std::unique_ptr<Experts> experts;
-  Here here;
+  test::Resident here;
   std::map<std::string, at::Tensor> tensors;
 
   explicit Layer(const RouterOptions& router, at::ScalarType type = at::kDouble) {
@@ -229,7 +224,7 @@ TEST(Router, ComputesInFp32) {
   const RouterOptions options{.experts = 8, .chosen = 8};
   DenseBuilder build;
   const auto experts = build.experts("experts", {.hidden = 64, .inner = 2, .router = options});
-  Here here;
+  test::Resident here;
   const ParameterHandle weight = build.parameters().front();
   ASSERT_EQ(weight->name, "router.weight");
   weight->tensor = numbers({8, 64}, 3).to(at::kBFloat16);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "colossal/nn/dense_builder.h"
+#include "tests/support/resident.h"
 
 namespace colossal::nn {
 namespace query_key_norm_test {
@@ -16,12 +17,6 @@ using Over = QueryKeyNormOptions::Over;
 using Tensors = std::map<std::string, at::Tensor>;
 
 constexpr int64_t kBatch = 2, kSequence = 7, kHeads = 6, kKeys = 2, kSize = 5;
-
-class Here : public Residency {
- public:
-  void before_use(Parameter&) override {}
-  void after_use(Parameter&) override {}
-};
 
 at::Tensor numbers(at::IntArrayRef sizes, int64_t first) {
   const int64_t count = c10::multiply_integers(sizes);
@@ -65,7 +60,7 @@ void expect_equal_to_formula(const QueryKeyNormOptions& options,
                                                        .head_size = kSize,
                                                        .scale = 0.3,
                                                        .query_key_norm = options});
-  Here here;
+  test::Resident here;
   Tensors parameters;
   at::Tensor qkv = numbers({kBatch, kSequence, (kHeads + 2 * kKeys) * kSize}, 3).requires_grad_();
   std::vector<at::Tensor> inputs{qkv};

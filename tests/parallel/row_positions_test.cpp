@@ -5,18 +5,13 @@
 
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/parallel/builder.h"
+#include "tests/support/resident.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::test::row_positions {
 namespace {
 
 constexpr int64_t kBatch = 5, kSequence = 7, kFeatures = 6, kFirstRow = 2, kRows = 60;
-
-class Here : public nn::Residency {
- public:
-  void before_use(nn::Parameter&) override {}
-  void after_use(nn::Parameter&) override {}
-};
 
 at::Tensor columns(const at::Tensor& x, const nn::Parameter& table) {
   if (table.placement.held.empty()) return x;
@@ -41,7 +36,7 @@ void expect_rows_of_the_table(const Strategy& strategy) {
     const auto layer = build->position_embedding(
         "positions", {.vocabulary = kRows, .features = kFeatures, .first_row = kFirstRow});
     nn::Parameter& parameter = *build->parameters().front();
-    Here here;
+    Resident here;
     parameter.residency = &here;
     parameter.tensor = columns(table, parameter).contiguous();
     nn::StepContext step = nn::make_step_context(kBatch, kSequence, at::kCPU);

@@ -50,6 +50,9 @@ class Families(EndToEndTest):
             with self.subTest(family):
                 self.check(family, *LAYOUTS[index % len(LAYOUTS)])
 
+    def test_experts_that_ranks_share_out(self):
+        self.check("qwen3_moe", 3, ["--parallel.ep=3"])
+
 
 if __name__ == "__main__":
     unittest.main()

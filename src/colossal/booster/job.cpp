@@ -27,13 +27,6 @@ int size_of(const char* key, int64_t value) {
   return static_cast<int>(value);
 }
 
-// Axes for which the families have no layers.
-void refuse_axis(const char* key, int size) {
-  if (size == 1) return;
-  throw LayoutError(
-      fmt::format("parallel.{} = {}: models train over pp, dp, sp and tp only", key, size));
-}
-
 TensorMode tensor_mode_of(const std::string& name) {
   for (TensorMode mode : {TensorMode::two_d, TensorMode::two_and_half_d, TensorMode::three_d}) {
     if (name == tensor_mode_name(mode)) return mode;
@@ -68,7 +61,6 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   resolve_tensor_mode(config, strategy);
   strategy.sequence_mode = config.sp_mode == "ulysses" ? SequenceMode::ulysses : SequenceMode::ring;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
-  refuse_axis("ep", strategy.ep);
   const int64_t zero = config.zero.value_or(ranks / (strategy.tp * strategy.pp) > 1 ? 1 : 0);
   if (zero < 0 || zero > 3) {
     throw LayoutError(
@@ -100,6 +92,19 @@ void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
         "parallel.sp_mode = \"ulysses\" with parallel.sp = {}: a rank of tp has {} heads, which {} "
         "ranks of sp cannot share",
         strategy.sp, facts.heads / side, strategy.sp));
+  }
+}
+
+// Every rank that shares experts has one at least.
+void check_experts(const Strategy& strategy, const models::ModelFacts& facts) {
+  if (strategy.ep == 1) return;
+  if (facts.experts == 0) {
+    throw LayoutError(fmt::format("parallel.ep = {}: the model ({}) has no experts to share out",
+                                  strategy.ep, facts.family));
+  }
+  if (facts.experts < strategy.ep) {
+    throw LayoutError(fmt::format("parallel.ep = {}: the model has {} experts for {} ranks",
+                                  strategy.ep, facts.experts, strategy.ep));
   }
 }
 
@@ -210,6 +215,7 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
           .precision = {}};
   job.tokenizer = resolve_tokenizer(config);
   check_heads(job.strategy, job.model.facts);
+  check_experts(job.strategy, job.model.facts);
   job.strategy.key_value_replicas = key_value_replicas(
       job.model.facts.heads, job.model.facts.kv_heads, job.strategy.head_ranks());
   job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);

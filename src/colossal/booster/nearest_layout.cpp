@@ -115,7 +115,7 @@ std::vector<Setting> settings_of(const Asked& asked) {
                [](Asked& a, int64_t sp) { a.config.parallel.sp = sp; }),
       of_sizes("parallel.pp", parallel.pp, parallel.pp > 1 ? parts : std::set<int64_t>{},
                [](Asked& a, int64_t pp) { a.config.parallel.pp = pp; }),
-      of_sizes("parallel.ep", parallel.ep, {1},
+      of_sizes("parallel.ep", parallel.ep, parallel.ep > 1 ? parts : std::set<int64_t>{},
                [](Asked& a, int64_t ep) { a.config.parallel.ep = ep; }),
       left_out("parallel.dp", parallel.dp.has_value(),
                [](Asked& a) { a.config.parallel.dp.reset(); }),

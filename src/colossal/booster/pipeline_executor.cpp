@@ -109,6 +109,10 @@ class PipelineExecutor::Run {
     return micro_batches_[action.micro_batch];
   }
   bool has_sequences(const Action& action) const { return batch_of(action).inputs.size(0) > 0; }
+  // Also without sequences where ranks share out experts: others send tokens to those here.
+  bool is_run(const Action& action) const {
+    return has_sequences(action) || context_.strategy().expert_ranks() > 1;
+  }
 
   // The other end of a message, with the global rank that it is at.
   std::string other_end(const Action& message) const {
@@ -202,7 +206,7 @@ class PipelineExecutor::Run {
   Message receive(const Action& action, int border, Way way) {
     Message message;
     message.action = action;
-    if (!has_sequences(action)) return message;
+    if (!is_run(action)) return message;
     const comm::Group& channel = context_.stage_channel(border, way);
     StageState like = model_.state_like(border, batch_of(action));
     if (way == Way::backward) like = with_gradients(like);
@@ -288,10 +292,10 @@ class PipelineExecutor::Run {
   void evaluate(const Action& action, const StageState& inputs) {
     chunks_.begin_evaluation(action.stage);  // also for no sequences: other replicas may have some
     StageResult result;
-    if (has_sequences(action)) result = run_stage(action, inputs);
+    if (is_run(action)) result = run_stage(action, inputs);
     chunks_.end_evaluation();
     outputs_[{action.stage, action.micro_batch}] = std::move(result.state);
-    if (result.loss.sum.defined()) count(result.loss);
+    if (result.loss.sum.defined() && has_sequences(action)) count(result.loss);
   }
 
   void count(const LossSum& loss) {

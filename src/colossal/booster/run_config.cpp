@@ -114,8 +114,10 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
       {.choices = {"ring", "ulysses"}});
   schema.add(
       "parallel.ep", &parallel.ep,
-      "Among how many ranks experts are divided. Only 1 works: every rank holds all experts.",
-      {.minimum = 1, .maximum = kMostRanks});
+      "Of a model with experts: among how many ranks the experts of a layer are divided, as evenly "
+      "as they go. Tokens travel to the ranks of their experts. It does not multiply the number of "
+      "ranks: it divides dp x sp x tp.",
+      {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add(
       "parallel.zero", &parallel.zero,
       "ZeRO stage: what the ranks with the same parameters (dp x sp) divide among themselves. 0: "

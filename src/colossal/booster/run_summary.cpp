@@ -62,15 +62,17 @@ std::string describe_layout(const Job& job) {
           ? fmt::format("{}, depth {}", job.config.parallel.tp_mode, strategy.tp_depth)
           : job.config.parallel.tp_mode;
   const std::string tp = strategy.tp == 1 ? "" : fmt::format(" x tp {} ({})", strategy.tp, mode);
+  const std::string ep = strategy.ep == 1 ? "" : fmt::format(" | experts over {}", strategy.ep);
   const std::string recompute =
       job.recompute == memory::Recompute{}
           ? ""
           : " | recompute " + describe_recompute(job.recompute, job.model.facts.layers);
   const std::string group =
       strategy.zero_group == 0 ? "" : fmt::format(" in groups of {}", strategy.zero_group);
-  return fmt::format("{}dp {}{}{} | ZeRO {}{}{} | {} sequences of {} tokens a step, {} a forward",
-                     describe_pipeline(job), strategy.dp, sp, tp, strategy.zero, group, recompute,
-                     job.config.train.global_batch, job.sequence_length, job.micro_batch);
+  return fmt::format("{}dp {}{}{}{} | ZeRO {}{}{} | {} sequences of {} tokens a step, {} a forward",
+                     describe_pipeline(job), strategy.dp, sp, tp, ep, strategy.zero, group,
+                     recompute, job.config.train.global_batch, job.sequence_length,
+                     job.micro_batch);
 }
 
 std::string describe_recompute(const memory::Recompute& recompute, int64_t layers) {

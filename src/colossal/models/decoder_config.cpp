@@ -73,6 +73,7 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.head_size = config.head_size;
   facts.vocabulary = config.vocabulary;
   facts.positions = config.positions;
+  facts.experts = config.router.experts;
   const int64_t own_table = config.tied_head ? 0 : table;
   const int64_t head =
       config.score_head ? config.hidden : own_table + (config.head_bias ? config.vocabulary : 0);

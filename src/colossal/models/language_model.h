@@ -69,6 +69,7 @@ struct ModelFacts {
   int64_t head_size = 0;
   int64_t vocabulary = 0;
   int64_t positions = 0;  // longest sequence
+  int64_t experts = 0;    // of each layer that has any; 0: none has
   // The rotary frequencies of sequences longer than this follow from their length; 0: of none.
   int64_t fixed_rotary_length = 0;
   int64_t parameters = 0;

@@ -195,11 +195,11 @@ std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& opt
 
 Router DenseBuilder::router(const ExpertsOptions& options) {
   const RouterOptions& router = options.router;
-  const ParameterHandle weight =
-      parameter("router", "weight", {router.experts, options.hidden}, options.initializer, whole());
+  const ParameterHandle weight = parameter("router", "weight", {router.experts, options.hidden},
+                                           options.initializer, of_router());
   const auto bias_if = [&](bool has, const char* name) {
     if (!has) return ParameterHandle();
-    return parameter("router", name, {router.experts}, Initializer::zeros(), whole());
+    return parameter("router", name, {router.experts}, Initializer::zeros(), of_router());
   };
   const ParameterHandle bias = bias_if(router.bias, "bias");
   const ParameterHandle correction = bias_if(router.correction_bias, "correction_bias");

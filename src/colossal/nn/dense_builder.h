@@ -75,6 +75,8 @@ class DenseBuilder : public Builder {
   // The placement of a norm's parameters, and the layer that has them.
   virtual Placement of_features(int64_t /*features*/) const { return whole(); }
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
+  // The placement of a router's parameters.
+  virtual Placement of_router() const { return whole(); }
   // The placement of a matrix of all experts, gate and up [experts, inner, hidden] or down
   // [experts, hidden, inner], and the layer that has them.
   enum class StackKind { to_inner, from_inner };

@@ -17,14 +17,14 @@ at::Tensor ExpertStacks::compute(const at::Tensor& rows, const std::vector<int64
   return ops::grouped_product(activated, counts, {down_.use(scope)});
 }
 
-at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& /*context*/) {
-  const at::Tensor tokens = x.flatten(0, -2);
+at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context) {
+  const at::Tensor tokens = tokens_of(x, context);
   const Routing routing = parts_.router.route(tokens);
   const ops::ExpertOrder order =
       ops::order_by_expert(routing.experts, parts_.router.options().experts);
   const at::Tensor rows = ops::rows_by_expert(tokens, order);
   const at::Tensor results = through_experts(rows, order.counts);
-  return ops::sum_over_experts(results, routing.weights, order).view(x.sizes());
+  return activation_of(ops::sum_over_experts(results, routing.weights, order), x, context);
 }
 
 }  // namespace colossal::nn

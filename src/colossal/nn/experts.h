@@ -47,6 +47,15 @@ class DenseExperts : public Experts {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  protected:
+  // The tokens of an activation that are routed here, [tokens, hidden]; and the activation, as x is
+  // one, of their results.
+  virtual at::Tensor tokens_of(const at::Tensor& x, const StepContext& /*context*/) const {
+    return x.flatten(0, -2);
+  }
+  virtual at::Tensor activation_of(const at::Tensor& results, const at::Tensor& x,
+                                   const StepContext& /*context*/) const {
+    return results.view(x.sizes());
+  }
   // rows: of all experts, by expert; counts: of each. Returns the experts' results in that order.
   virtual at::Tensor through_experts(const at::Tensor& rows,
                                      const std::vector<int64_t>& counts) const {

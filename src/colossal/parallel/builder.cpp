@@ -1,6 +1,6 @@
 #include "colossal/parallel/builder.h"
 
-#include "colossal/nn/dense_builder.h"
+#include "colossal/parallel/expert/sharded_experts.h"
 #include "colossal/parallel/sequence/ring.h"
 #include "colossal/parallel/sequence/ulysses.h"
 #include "colossal/parallel/tensor_1d.h"
@@ -33,7 +33,9 @@ std::unique_ptr<nn::DenseBuilder> builder_of_mode(const ParallelContext& context
     attention = (ring ? make_ring_attention : make_ulysses_attention)(context.group(Axis::sp));
   }
   const int64_t table_rows = context.strategy().table_rows;
-  if (context.strategy().tp == 1) return std::make_unique<nn::DenseBuilder>(attention, table_rows);
+  if (context.strategy().tp == 1) {
+    return std::make_unique<ExpertBuilder>(context, attention, table_rows);
+  }
   switch (context.strategy().tensor_mode) {
     case TensorMode::one_d:
       return std::make_unique<Tensor1dBuilder>(context, sharding, attention, table_rows);

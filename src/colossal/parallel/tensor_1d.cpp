@@ -317,7 +317,7 @@ Shares Tensor1dRanks::rows(const StepContext& context) const {
 
 at::Tensor Tensor1dRanks::begin_pair(const at::Tensor& x, const StepContext& context) const {
   if (!share_tokens) return copy_to_tensor_parallel(x, group);
-  return gather_rows(x, rows(context)).view({context.batch, context.sequence, -1});
+  return gather_rows(x, rows(context)).view({context.batch, context.sequence, x.size(-1)});
 }
 
 at::Tensor Tensor1dRanks::end_pair(const at::Tensor& x, const StepContext& context) const {
@@ -327,15 +327,14 @@ at::Tensor Tensor1dRanks::end_pair(const at::Tensor& x, const StepContext& conte
 
 Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
                                  nn::MakeAttention make_attention, int64_t table_rows)
-    : DenseBuilder(std::move(make_attention), table_rows),
-      context_(context),
+    : ExpertBuilder(context, std::move(make_attention), table_rows),
       ranks_{context.group(Axis::tp), context.strategy().tp_sequence},
       sharding_(std::move(sharding)) {
   check_key_value_replicas(context.strategy(), sharding_);
 }
 
 nn::Placement Tensor1dBuilder::whole() const {
-  if (ranks_.share_tokens) return {.reduction = &context_.along({"dp", "sp", "tp"})};
+  if (ranks_.share_tokens) return {.reduction = &context().along({"dp", "sp", "tp"})};
   return {.num_replicas = ranks_.group.size(), .replica = ranks_.group.rank()};
 }
 
@@ -445,18 +444,24 @@ std::pair<ParameterHandle, ParameterHandle> Tensor1dBuilder::first_product(
 }
 
 nn::Placement Tensor1dBuilder::of_all_heads() const {
-  return {.reduction = &context_.stage_group()};
+  return {.reduction = &context().stage_group()};
 }
 
 nn::Placement Tensor1dBuilder::of_heads(nn::HeadKind kind) const {
-  if (kind == nn::HeadKind::query || context_.strategy().key_value_replicas == 1) return {};
-  return {.reduction = &context_.along({"dp", "sp", "tp.query"})};
+  if (kind == nn::HeadKind::query || context().strategy().key_value_replicas == 1) return {};
+  return {.reduction = &context().along({"dp", "sp", "tp.query"})};
 }
 
 std::unique_ptr<nn::Norm> Tensor1dBuilder::make_norm_over_heads(nn::NormParts parts,
                                                                 nn::HeadKind kind) {
-  const int replicas = kind == nn::HeadKind::key ? context_.strategy().key_value_replicas : 1;
+  const int replicas = kind == nn::HeadKind::key ? context().strategy().key_value_replicas : 1;
   return std::make_unique<SharedNormLayer>(std::move(parts), ranks_.group, replicas);
+}
+
+std::unique_ptr<nn::Experts> Tensor1dBuilder::make_experts(nn::ExpertsParts parts,
+                                                           const nn::ExpertsOptions& options) {
+  if (ranks_.share_tokens) return ExpertBuilder::make_experts(std::move(parts), options);
+  return std::make_unique<ExpertsOfCopiedTokens>(std::move(parts), expert_ranks(), ranks_.group);
 }
 
 std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) const {

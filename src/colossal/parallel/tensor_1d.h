@@ -15,6 +15,7 @@
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/parallel/collectives.h"
+#include "colossal/parallel/expert/sharded_experts.h"
 #include "colossal/parallel/sharding.h"
 
 namespace colossal::parallel {
@@ -32,7 +33,7 @@ struct Tensor1dRanks {
   at::Tensor end_pair(const at::Tensor& x, const nn::StepContext& context) const;
 };
 
-class Tensor1dBuilder : public nn::DenseBuilder {
+class Tensor1dBuilder : public ExpertBuilder {
  public:
   // table_rows: as DenseBuilder takes it, of this rank's rows.
   Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
@@ -56,6 +57,8 @@ class Tensor1dBuilder : public nn::DenseBuilder {
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
+  std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
+                                            const nn::ExpertsOptions& options) override;
   nn::TokenTable head_table(const std::string& name, const nn::EmbeddingOptions& options) override;
   Range head_rows(int64_t vocabulary) const override;
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
@@ -73,7 +76,6 @@ class Tensor1dBuilder : public nn::DenseBuilder {
   AdaptedInput input_of_second(int64_t in_features, std::vector<Range> held);
   nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);
 
-  const ParallelContext& context_;
   Tensor1dRanks ranks_;
   Sharding sharding_;
 };

@@ -314,8 +314,7 @@ std::vector<Runs> held_of_block(Runs inputs, Runs outputs, nn::WeightOrder order
 TensorGridBuilder::TensorGridBuilder(const ParallelContext& context, TensorGrid grid,
                                      Sharding sharding, nn::MakeAttention make_attention,
                                      int64_t table_rows)
-    : DenseBuilder(std::move(make_attention), table_rows),
-      context_(context),
+    : ExpertBuilder(context, std::move(make_attention), table_rows),
       grid_(std::move(grid)),
       sharding_(std::move(sharding)) {
   check_key_value_replicas(context.strategy(), sharding_);
@@ -371,7 +370,7 @@ std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm(nn::NormParts parts) {
 }
 
 nn::Placement TensorGridBuilder::of_all_heads() const {
-  return {.reduction = &context_.stage_group()};
+  return {.reduction = &context().stage_group()};
 }
 
 nn::Placement TensorGridBuilder::of_heads(nn::HeadKind kind) const {
@@ -381,7 +380,7 @@ nn::Placement TensorGridBuilder::of_heads(nn::HeadKind kind) const {
 
 std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm_over_heads(nn::NormParts parts,
                                                                   nn::HeadKind kind) {
-  const int replicas = kind == nn::HeadKind::key ? context_.strategy().key_value_replicas : 1;
+  const int replicas = kind == nn::HeadKind::key ? context().strategy().key_value_replicas : 1;
   return std::make_unique<SharedNormLayer>(std::move(parts), grid_.within.features, replicas);
 }
 
@@ -447,7 +446,7 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
                              : sharding_.held(sharding, side(), from.features.rank());
   COLOSSAL_CHECK(held.size() <= 1, "{} runs of inputs", held.size());
   const int64_t begin = held.empty() ? 0 : held.front().begin;
-  const comm::Group* mirror = grid_.mirror_activation ? &context_.mirror_group() : nullptr;
+  const comm::Group* mirror = grid_.mirror_activation ? &context().mirror_group() : nullptr;
   return {
       .features = in_features,
       .of_down = {.held = {held}, .reduction = from.same_features},
@@ -468,12 +467,10 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
           }};
 }
 
-std::unique_ptr<nn::Experts> TensorGridBuilder::experts(const std::string& name,
-                                                        const nn::ExpertsOptions& options) {
-  throw ConfigError(fmt::format(
-      "{}: {} experts cannot be made with a parallel.tp_mode of 2 or 3 dimensions, which "
-      "cuts the features that a router reads; use parallel.tp_mode = \"1d\"",
-      full_name(name), options.router.experts));
+std::unique_ptr<nn::Experts> TensorGridBuilder::make_experts(nn::ExpertsParts parts,
+                                                             const nn::ExpertsOptions& options) {
+  return std::make_unique<ExpertsOfCutFeatures>(std::move(parts), expert_ranks(),
+                                                grid_.between.features, options.hidden);
 }
 
 std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
@@ -526,7 +523,7 @@ std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_tied_head(
 
 std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::VocabularyHeadParts parts,
                                                                  bool mirror_table) {
-  const comm::Group* mirror = &context_.mirror_group();
+  const comm::Group* mirror = &context().mirror_group();
   const std::vector<std::vector<Range>> blocks =
       blocks_of(rows_of_pieces(parts.table.vocabulary()));
   const auto first = blocks.begin() + grid_.within.features.rank() * grid_.first.pieces;

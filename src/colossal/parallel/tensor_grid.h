@@ -11,6 +11,7 @@
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/parallel/batch_cut.h"
+#include "colossal/parallel/expert/sharded_experts.h"
 #include "colossal/parallel/sharding.h"
 
 namespace colossal::parallel {
@@ -67,7 +68,7 @@ struct GridProduct {
   nn::LowRankAdapter adapter;
 };
 
-class TensorGridBuilder : public nn::DenseBuilder {
+class TensorGridBuilder : public ExpertBuilder {
  public:
   TensorGridBuilder(const ParallelContext& context, TensorGrid grid, Sharding sharding,
                     nn::MakeAttention make_attention, int64_t table_rows);
@@ -84,9 +85,6 @@ class TensorGridBuilder : public nn::DenseBuilder {
                                            const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
                                                       const nn::AttentionOptions& options) override;
-  // Throws ConfigError: a router needs all features of a token, and these ranks cut them.
-  std::unique_ptr<nn::Experts> experts(const std::string& name,
-                                       const nn::ExpertsOptions& options) override;
 
  protected:
   virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
@@ -96,6 +94,8 @@ class TensorGridBuilder : public nn::DenseBuilder {
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
+  std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
+                                            const nn::ExpertsOptions& options) override;
   nn::TokenTable head_table(const std::string& name, const nn::EmbeddingOptions& options) override;
   Range head_rows(int64_t vocabulary) const override;
   nn::Placement of_head_bias(int64_t vocabulary) const override;
@@ -108,7 +108,7 @@ class TensorGridBuilder : public nn::DenseBuilder {
   nn::LocalHeads heads_here() const {
     return sharding_.heads_of(side(), grid_.within.features.rank());
   }
-  int side() const { return context_.strategy().tensor_side(); }
+  int side() const { return context().strategy().tensor_side(); }
   // The table of a vocabulary of which the `part`th part, and of it the `piece`th piece, is here,
   // and of the features the `features`th part.
   nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,
@@ -122,7 +122,6 @@ class TensorGridBuilder : public nn::DenseBuilder {
   AdaptedInput adapted_input(int64_t in_features, const LinearSharding& sharding);
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts, bool mirror_table);
 
-  const ParallelContext& context_;
   TensorGrid grid_;
   Sharding sharding_;
 };

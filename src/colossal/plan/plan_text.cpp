@@ -286,6 +286,7 @@ nlohmann::ordered_json to_json(const Strategy& strategy) {
       {"dp", strategy.dp},
       {"sp", strategy.sp},
       {"tp", strategy.tp},
+      {"ep", strategy.ep},
       {"zero", strategy.zero},
       {"zero_group", strategy.zero_group == 0 ? strategy.dp * strategy.sp : strategy.zero_group},
       {"tp_sequence", strategy.tp_sequence}};
@@ -306,6 +307,11 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
   }
   if (!job.tiers_open.empty() && job.host_budget == 0 && job.memory_budget == 0) {
     text += "memory.host_budget is not given: no limit is set to what rests on the host\n\n";
+  }
+  if (facts.experts > 0) {
+    text +=
+        "experts: each is taken to have as many rows as the others, so that each rank of ep has "
+        "its experts' part of them\n\n";
   }
   text += memory_table(plan);
   text += tier_table(plan);
@@ -362,6 +368,7 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                {"flops", cost.flops},
                                {"bytes_sent", cost.bytes_sent()}};
   }
+  if (job.model.facts.experts > 0) json["expert_counts"] = "uniform";
   add_tiers(plan, json);
   add_pipeline(job, plan, json);
   for (const RankPlan& rank : plan.ranks) json["recorded_ranks"].push_back(to_json(rank));

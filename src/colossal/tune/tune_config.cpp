@@ -168,6 +168,9 @@ void validate_layout(const RunConfig& run, const char* method) {
   if (run.parallel.sp > 1) {
     refuse("parallel.sp", run.parallel.sp, "and the sampler does not cut sequences over ranks");
   }
+  if (run.parallel.ep > 1) {
+    refuse("parallel.ep", run.parallel.ep, "and the sampler does not share out experts");
+  }
 }
 
 void validate_online(Method method, const RunConfig& run, const TuneConfig& config) {

@@ -1,0 +1,86 @@
+// Layers of experts that ranks share out (D. Lepikhin et al. 2020, "GShard"): a rank routes tokens
+// that no other rank routes, and they travel to the ranks of their experts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/nn/dense_builder.h"
+#include "colossal/nn/experts.h"
+#include "colossal/parallel/collectives.h"
+#include "colossal/parallel/expert/routed_rows.h"
+
+namespace colossal::parallel {
+
+class ShardedExperts : public nn::DenseExperts {
+ public:
+  ShardedExperts(nn::ExpertsParts parts, ExpertRanks ranks)
+      : DenseExperts(std::move(parts)), ranks_(ranks) {}
+
+ protected:
+  at::Tensor through_experts(const at::Tensor& rows,
+                             const std::vector<int64_t>& counts) const override;
+
+ private:
+  ExpertRanks ranks_;
+};
+
+// Of tokens that all ranks of `group` have, each routes its share.
+class ExpertsOfCopiedTokens : public ShardedExperts {
+ public:
+  ExpertsOfCopiedTokens(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group)
+      : ShardedExperts(std::move(parts), ranks), group_(group) {}
+
+ protected:
+  at::Tensor tokens_of(const at::Tensor& x, const nn::StepContext& context) const override;
+  at::Tensor activation_of(const at::Tensor& results, const at::Tensor& x,
+                           const nn::StepContext& context) const override;
+
+ private:
+  const comm::Group& group_;
+};
+
+// Of tokens whose features the ranks of `group` share out, each routes its share, for which all
+// features come together.
+class ExpertsOfCutFeatures : public ShardedExperts {
+ public:
+  ExpertsOfCutFeatures(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group,
+                       int64_t hidden)
+      : ShardedExperts(std::move(parts), ranks), group_(group), hidden_(hidden) {}
+
+ protected:
+  at::Tensor tokens_of(const at::Tensor& x, const nn::StepContext& context) const override;
+  at::Tensor activation_of(const at::Tensor& results, const at::Tensor& x,
+                           const nn::StepContext& context) const override;
+
+ private:
+  const comm::Group& group_;
+  int64_t hidden_;
+};
+
+// Where experts and routers lie: what builders of all tensor modes have in common. Every rank
+// routes other tokens, so that routers' gradients are summed over all ranks of a stage.
+class ExpertBuilder : public nn::DenseBuilder {
+ public:
+  ExpertBuilder(const ParallelContext& context, nn::MakeAttention make_attention,
+                int64_t table_rows)
+      : DenseBuilder(std::move(make_attention), table_rows), context_(context) {}
+
+ protected:
+  nn::Placement of_router() const override;
+  nn::Placement of_experts(const nn::ExpertsOptions& options, StackKind kind) const override;
+  std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
+                                            const nn::ExpertsOptions& options) override;
+  ExpertRanks expert_ranks() const {
+    return {context_.expert_group(), context_.expert_parts_group()};
+  }
+  const ParallelContext& context() const { return context_; }
+
+ private:
+  const ParallelContext& context_;
+};
+
+}  // namespace colossal::parallel

@@ -1,0 +1,308 @@
+// Models with experts at layouts of every kind: they train there as they do on one rank, whoever
+// has tokens, and send what the laws say.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "colossal/booster/state_shapes.h"
+#include "colossal/models/decoder.h"
+#include "colossal/models/decoder_sharding.h"
+#include "colossal/parallel/builder.h"
+#include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test::expert_layouts {
+namespace {
+
+constexpr int64_t kExperts = 6, kChosen = 2;
+
+// Attention and experts of sizes that divide by nothing convenient; a first layer without experts.
+models::DecoderConfig model_of_experts() {
+  models::DecoderConfig model = decoder("qwen3-30b-a3b", {{"vocab_size", 61},
+                                                          {"hidden_size", 28},
+                                                          {"intermediate_size", 22},
+                                                          {"moe_intermediate_size", 10},
+                                                          {"num_hidden_layers", 3},
+                                                          {"mlp_only_layers", {0}},
+                                                          {"num_attention_heads", 6},
+                                                          {"num_key_value_heads", 2},
+                                                          {"head_dim", 4},
+                                                          {"max_position_embeddings", 16},
+                                                          {"num_experts", kExperts},
+                                                          {"num_experts_per_tok", kChosen},
+                                                          {"initializer_range", 0.3}});
+  return model;
+}
+
+struct Layout {
+  int ranks = 1;
+  Strategy strategy{};
+  int64_t micro_batch = 0;
+  memory::Recompute recompute{};
+  bool on_host = false;
+};
+
+std::string describe(const Layout& layout) {
+  const Strategy& s = layout.strategy;
+  return fmt::format(
+      "{} ranks, ep {} expert_tp {}, tp {} ({}, depth {}, tokens {}), sp {} ({}), pp {} ({}), ZeRO "
+      "{} in groups of {}, micro-batch {}, recompute {}{}, on host {}",
+      layout.ranks, s.ep, s.expert_tp, s.tp, tensor_mode_name(s.tensor_mode), s.tp_depth,
+      s.tp_sequence ? "shared" : "copied", s.sp,
+      s.sequence_mode == SequenceMode::ring ? "ring" : "ulysses", s.pp, s.pp_schedule, s.zero,
+      s.zero_group, layout.micro_batch, layout.recompute.selective ? "selective " : "",
+      layout.recompute.full_blocks, layout.on_host);
+}
+
+TinyTraining training_of(const Layout& layout) {
+  TinyTraining training;
+  training.model = model_of_experts();
+  training.layout = layout.strategy;
+  if (layout.strategy.pp > 1) {
+    training.layout.stage_ranks = {0, 1};
+    training.layout.stage_blocks = {1, 2};
+  }
+  training.micro_batch = layout.micro_batch;
+  training.recompute = layout.recompute;
+  if (layout.on_host) {
+    const memory::TierShares host{.host = 1};
+    training.tiers = {
+        .parameters = host, .gradients = host, .optimizer = host, .activations = host};
+  }
+  training.global_batch = 8;
+  training.sequence = 7;
+  return training;
+}
+
+// Each way to cut tensors.
+std::vector<Strategy> tensor_modes() {
+  return {{},
+          {.tp = 2},
+          {.tp = 3},
+          {.tp = 2, .tp_sequence = false},
+          {.tp = 4, .tensor_mode = TensorMode::two_d},
+          {.tp = 4, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 4},
+          {.tp = 8, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 2},
+          {.tp = 8, .tensor_mode = TensorMode::three_d}};
+}
+
+bool is_possible(const Layout& layout) {
+  const Strategy& s = layout.strategy;
+  const int of_replica = s.pp * s.sp * s.tp, of_stage = layout.ranks / s.pp;
+  if (layout.ranks > 8 || layout.ranks % of_replica != 0 || of_stage % s.expert_ranks() != 0) {
+    return false;
+  }
+  const int dp = layout.ranks / of_replica, data = dp * s.sp;
+  if (8 % dp != 0 || (layout.micro_batch == 0 && s.pp > 1)) return false;
+  if (s.zero_group == 0) return true;
+  const int shard_ranks = s.zero_group * s.tp;
+  const bool fits = shard_ranks % s.expert_ranks() == 0 || s.expert_ranks() % shard_ranks == 0;
+  const bool divides = s.zero_group < s.sp ? s.sp % s.zero_group == 0
+                                           : s.zero_group % s.sp == 0 && data % s.zero_group == 0;
+  return s.zero > 0 && data > s.zero_group && fits && divides;
+}
+
+// visit() of each setting of everything else, for one tensor mode.
+std::vector<Layout> layouts_of(const Strategy& tensor_mode) {
+  std::vector<Layout> all;
+  const auto add = [&](Layout layout) {
+    for (const int ranks : {2, 3, 4, 6, 8}) {
+      layout.ranks = ranks;
+      if (is_possible(layout)) all.push_back(layout);
+    }
+  };
+  for (const auto& [ep, expert_tp] :
+       std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {3, 1}, {4, 1}, {6, 1}, {2, 2}, {1, 2}}) {
+    for (const auto& [sp, mode] : std::vector<std::pair<int, SequenceMode>>{
+             {1, SequenceMode::ring}, {2, SequenceMode::ring}, {2, SequenceMode::ulysses}}) {
+      for (const auto& [pp, schedule] :
+           std::vector<std::pair<int, const char*>>{{1, "1f1b"}, {2, "1f1b"}, {2, "zb-h1"}}) {
+        for (const int zero : {0, 1, 2, 3}) {
+          for (const int group : {0, 2}) {
+            for (const int64_t micro_batch : {0, 1}) {
+              for (const int recompute : {0, 1, 2}) {
+                for (const bool on_host : {false, true}) {
+                  Layout layout{.strategy = tensor_mode,
+                                .micro_batch = micro_batch,
+                                .recompute = {.selective = recompute == 1,
+                                              .full_blocks = recompute == 2 ? 9 : 0},
+                                .on_host = on_host};
+                  layout.strategy.ep = ep;
+                  layout.strategy.expert_tp = expert_tp;
+                  layout.strategy.sp = sp;
+                  layout.strategy.sequence_mode = mode;
+                  layout.strategy.pp = pp;
+                  layout.strategy.pp_schedule = schedule;
+                  layout.strategy.zero = zero;
+                  layout.strategy.zero_group = group;
+                  add(layout);
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<Layout> all_layouts() {
+  std::vector<Layout> all;
+  for (const Strategy& mode : tensor_modes()) {
+    const std::vector<Layout> of_mode = layouts_of(mode);
+    all.insert(all.end(), of_mode.begin(), of_mode.end());
+  }
+  return all;
+}
+
+std::vector<double> settings_of(const Layout& layout) {
+  const Strategy& s = layout.strategy;
+  const double mode = 100 * s.tp + 10 * static_cast<int>(s.tensor_mode) + (s.tp_sequence ? 1 : 0);
+  const int of_replica = s.pp * s.sp * s.tp;
+  return {mode,
+          static_cast<double>(layout.ranks / of_replica),
+          10.0 * s.ep + s.expert_tp,
+          10.0 * s.sp + static_cast<int>(s.sequence_mode),
+          10.0 * s.pp + (s.pp_schedule == "1f1b" ? 0 : 1),
+          static_cast<double>(s.zero),
+          static_cast<double>(s.zero_group),
+          static_cast<double>(layout.micro_batch),
+          layout.recompute.selective ? 1.0 : static_cast<double>(layout.recompute.full_blocks),
+          layout.on_host ? 1.0 : 0.0};
+}
+
+void expect_serial(const Layout& layout, const TinyResult& serial) {
+  TRACED_CASE(describe(layout));
+  const TinyTraining training = training_of(layout);
+  expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
+}
+
+TEST(ExpertLayouts, EveryPairOfSettingsTrainsAsOneRankDoes) {
+  const TinyResult serial = train_tiny(training_of({}), 1);
+  for (const Layout& layout : pairwise(all_layouts(), settings_of)) expect_serial(layout, serial);
+}
+
+// Biases of the routers' logits, which no family of these has: they decide whatever a token is.
+TinyTraining with_biases(TinyTraining training, const std::vector<double>& biases) {
+  training.model.router.bias = true;
+  for (const char* layer : {"blocks.1", "blocks.2"}) {
+    training.initial[std::string(layer) + ".router.bias"] = at::tensor(biases, at::kDouble);
+  }
+  return training;
+}
+
+std::vector<Layout> layouts_for_uneven_routing() {
+  return {{.ranks = 4, .strategy = {.ep = 4, .zero = 1}},
+          {.ranks = 4, .strategy = {.ep = 2, .zero = 3}, .recompute = {.full_blocks = 9}},
+          {.ranks = 4, .strategy = {.tp = 2, .ep = 4, .tp_sequence = false}},
+          {.ranks = 4, .strategy = {.sp = 2, .ep = 2, .expert_tp = 2, .zero = 2}},
+          {.ranks = 8,
+           .strategy = {.pp = 2, .tp = 2, .ep = 4, .pp_schedule = "zb-h1", .zero = 1},
+           .micro_batch = 1},
+          {.ranks = 8, .strategy = {.tp = 4, .ep = 2, .tensor_mode = TensorMode::two_d}}};
+}
+
+TEST(ExpertLayouts, ExpertsRanksAndGroupsWithoutTokensTrainAsOnOneRank) {
+  constexpr double kNever = -1e6, kAlways = 50;
+  const std::vector<std::pair<const char*, std::vector<double>>> routings{
+      {"an expert has no token", {0, 0, kNever, 0, 0, 0}},
+      {"the first rank's experts have none", {kNever, kNever, kNever, 0, 0, 0}},
+      {"the last ranks' experts have none", {0, 0, kNever, kNever, kNever, kNever}},
+      {"two experts have all", {kNever, kAlways, kNever, kNever, kAlways, kNever}}};
+  for (const auto& [name, biases] : routings) {
+    const TinyResult serial = train_tiny(with_biases(training_of({}), biases), 1);
+    for (const Layout& layout : layouts_for_uneven_routing()) {
+      TRACED_CASE(fmt::format("{}: {}", name, describe(layout)));
+      const TinyTraining training = with_biases(training_of(layout), biases);
+      expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
+    }
+  }
+}
+
+// All tokens choose one expert, and a single token is all that there is.
+TEST(ExpertLayouts, OneExpertForAllAndOneTokenTrainAsOnOneRank) {
+  const auto one_expert = [](TinyTraining training) {
+    training.model.router.chosen = 1;
+    return with_biases(std::move(training), {0, 0, 0, 0, 50, 0});
+  };
+  const TinyResult serial = train_tiny(one_expert(training_of({})), 1);
+  for (const Layout& layout : layouts_for_uneven_routing()) {
+    TRACED_CASE(fmt::format("one expert: {}", describe(layout)));
+    const TinyTraining training = one_expert(training_of(layout));
+    expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
+  }
+  const auto one_token = [](const Layout& layout) {
+    TinyTraining training = training_of(layout);
+    training.global_batch = training.sequence = 1;
+    return training;
+  };
+  const TinyResult serial_token = train_tiny(one_token({}), 1);
+  for (const Layout& layout : std::vector<Layout>{
+           {.ranks = 4, .strategy = {.tp = 4, .ep = 4}},
+           {.ranks = 3, .strategy = {.tp = 3, .ep = 3, .zero = 1, .tp_sequence = false}},
+           {.ranks = 4, .strategy = {.tp = 4, .ep = 2, .tensor_mode = TensorMode::two_d}},
+           {.ranks = 8,
+           .strategy = {.pp = 2, .tp = 4, .ep = 4, .pp_schedule = "1f1b"},
+           .micro_batch = 1}}) {
+    TRACED_CASE(fmt::format("one token: {}", describe(layout)));
+    const TinyTraining training = one_token(layout);
+    expect_same(train_tiny(training, layout.ranks), serial_token, 1e-9, training);
+  }
+}
+
+// Some ranks have nothing to evaluate; their experts still serve the others.
+TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
+  const auto loss_at = [](const Layout& layout, const std::vector<int64_t>& sequences) {
+    const TinyTraining training = training_of(layout);
+    double mean = 0;
+    run_ranks(layout.ranks, [&](comm::World& world) {
+      const ParallelContext context(world, strategy_of(training, layout.ranks));
+      const auto build = parallel::make_builder(context, models::sharding(training.model));
+      const auto make = [&](nn::Builder& into) {
+        return std::make_unique<models::Decoder>(into, training.model);
+      };
+      const auto model = make(*build);
+      EngineConfig config;
+      config.precision = {.compute = at::kDouble, .master = at::kDouble, .gradient = at::kDouble};
+      Engine engine(
+          build->parameters(),
+          pipelined(
+              *model,
+              {.sharding = models::sharding(training.model), .make = make, .compute = at::kDouble},
+              context),
+          context, config);
+      engine.chunks().initialise(7);
+      // Replica r has sequences[r] of them, in micro-batches of one.
+      const int replica = context.coordinate(Axis::dp);
+      const auto first =
+          std::accumulate(sequences.begin(), sequences.begin() + replica, int64_t{0});
+      std::vector<data::Batch> batches;
+      for (int64_t i = 0; i < *std::ranges::max_element(sequences); ++i) {
+        const bool has_one = i < sequences[replica];
+        batches.push_back(tiny_batch(training, 0, has_one ? first + i : 0, has_one ? 1 : 0));
+      }
+      const Engine::Evaluation evaluation = engine.evaluate(batches);
+      if (world.rank() == 0) mean = evaluation.mean();
+    });
+    return mean;
+  };
+  const double serial = loss_at({}, {5});
+  const auto expect_at = [&](const Layout& layout, const std::vector<int64_t>& sequences) {
+    TRACED_CASE(describe(layout));
+    EXPECT_NEAR(loss_at(layout, sequences), serial, 1e-12 * serial);
+  };
+  expect_at({.ranks = 2, .strategy = {.ep = 2}}, {4, 1});
+  expect_at({.ranks = 4, .strategy = {.ep = 4, .zero = 3}}, {0, 3, 2, 0});
+  expect_at({.ranks = 4, .strategy = {.tp = 2, .ep = 4, .tp_sequence = false}}, {5, 0});
+  expect_at({.ranks = 4, .strategy = {.tp = 2, .ep = 2}}, {1, 4});
+  expect_at({.ranks = 4, .strategy = {.sp = 2, .ep = 4}}, {0, 5});
+  expect_at({.ranks = 4, .strategy = {.pp = 2, .ep = 2}}, {0, 5});
+  expect_at({.ranks = 8, .strategy = {.tp = 4, .ep = 4, .tensor_mode = TensorMode::two_d}}, {5, 0});
+}
+
+}  // namespace
+}  // namespace colossal::test::expert_layouts

@@ -1,4 +1,5 @@
 """`colossal serve`: the API as its clients use it, and what happens to it when they misbehave."""
+import base64
 import concurrent.futures
 import json
 import pathlib
@@ -6,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -28,7 +30,7 @@ TEMPLATE = """{% for message in messages %}<|{{ message.role }}|>
 TEXT = "The quick brown fox jumps over the lazy dog. naïve 日本 1234\n" * 4
 
 
-def make_model(folder):
+def make_model(folder, positions=POSITIONS):
     trained = ByteLevelBPETokenizer()
     trained.train_from_iterator([TEXT], vocab_size=300, show_progress=False,
                                 special_tokens=["<|endoftext|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>"])
@@ -39,7 +41,7 @@ def make_model(folder):
     torch.manual_seed(1)
     LlamaForCausalLM(LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=POSITIONS, initializer_range=0.3,
+        num_key_value_heads=2, max_position_embeddings=positions, initializer_range=0.3,
         eos_token_id=tokenizer.eos_token_id)).save_pretrained(folder)
 
 
@@ -178,6 +180,59 @@ class Serve(EndToEndTest):
         prompt = len(self.tokenizer("The quick").input_ids)
         self.assertEqual((answer.usage.prompt_tokens, answer.usage.completion_tokens), (prompt, len(expected)))
         self.assertEqual(answer.usage.total_tokens, prompt + len(expected))
+
+    def hidden_states(self, text):
+        ids = self.tokenizer(text, return_tensors="pt").input_ids
+        with torch.no_grad():
+            return self.reference.model(ids).last_hidden_state[0]
+
+    def test_embeddings_are_transformers_hidden_states(self):
+        texts = ["The quick", "naïve 日本 1234", "lazy dog. " * 40]
+        for pooling in ("last", "mean"):
+            expected = [self.hidden_states(text) for text in texts]
+            expected = [states[-1] if pooling == "last" else states.mean(0) for states in expected]
+            for normalize in (True, False):
+                for encoding in ("float", "base64"):  # the client decodes this one
+                    answer = self.client.embeddings.create(
+                        model="tiny", input=texts, encoding_format=encoding,
+                        extra_body={"pooling": pooling, "normalize": normalize})
+                    for found, wanted in zip(answer.data, expected):
+                        if normalize:
+                            wanted = wanted / wanted.norm()
+                        numbers = found.embedding
+                        if isinstance(numbers, str):
+                            numbers = struct.unpack(f"<{len(wanted)}f", base64.b64decode(numbers))
+                        self.assertLess((torch.tensor(numbers) - wanted).abs().max().item(),
+                                        1e-5 * wanted.abs().max().item())
+        self.assertEqual([each.index for each in answer.data], [0, 1, 2])
+        count = sum(len(self.tokenizer(text).input_ids) for text in texts)
+        self.assertEqual((answer.usage.prompt_tokens, answer.usage.total_tokens), (count, count))
+        by_default = self.client.embeddings.create(model="tiny", input="The quick").data[0].embedding
+        wanted = self.hidden_states("The quick")[-1]
+        self.assertLess((torch.tensor(by_default) - wanted / wanted.norm()).abs().max().item(), 1e-5)
+        tokens = self.tokenizer("The quick").input_ids
+        for same in (tokens, [tokens] * 100):
+            for each in self.client.embeddings.create(model="tiny", input=same).data:
+                self.assertTrue(torch.allclose(torch.tensor(each.embedding), torch.tensor(by_default), atol=1e-5))
+        # Beside answers, of prompts that the cache has, and more of them than may wait.
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            chats = [pool.submit(self.complete, max_tokens=60) for _ in range(4)]
+            many = self.client.embeddings.create(model="tiny", input=["The quick"] * 500)
+            self.assertTrue(all(torch.allclose(torch.tensor(each.embedding), torch.tensor(by_default), atol=1e-5)
+                                for each in many.data))
+            self.assertTrue(all(chat.result().choices[0].text == self.complete(max_tokens=60).choices[0].text
+                                for chat in chats))
+        self.await_free_pages()
+
+    def test_bad_embedding_requests(self):
+        for body, message in [({}, "input is missing"), ({"input": ""}, "empty"), ({"input": []}, "input"),
+                              ({"input": "a", "pooling": "max"}, "pooling"), ({"input": "a", "dimensions": 3}, "dimensions"),
+                              ({"input": "a", "encoding_format": "int8"}, "encoding_format"),
+                              ({"input": [1] * (POSITIONS + 1)}, "tokens"), ({"input": "a", "model": "b"}, "not served")]:
+            with self.assertRaises(openai.APIStatusError) as caught:
+                self.client.post("/embeddings", body=body, cast_to=object)
+            self.assertIn(caught.exception.status_code, (400, 404))
+            self.assertIn(message, str(caught.exception), body)
 
     def test_default_is_16_tokens_and_chat_fills_the_model(self):
         options = {"temperature": 0, "extra_body": {"ignore_eos": True}}

@@ -175,6 +175,10 @@ class Model : public models::LanguageModel {
                          bool last_only) override {
     return head_->logits(x, context, last_only);
   }
+  at::Tensor final_states(const at::Tensor& x, const nn::StepContext&) override { return x; }
+  at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context) override {
+    return head_->logits(states, context, false);
+  }
 
  private:
   std::unique_ptr<nn::Embedding> embedding_;

@@ -1,5 +1,6 @@
 #include "colossal/serve/engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -11,6 +12,7 @@
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/comm/world.h"
+#include "colossal/server/api_error.h"
 #include "colossal/server/server.h"
 
 namespace colossal::cli {
@@ -26,6 +28,8 @@ struct ServeArguments {
   serve::EngineOptions engine;
   std::string kv_bytes;  // empty: what the engine takes by itself
   QuantizeArguments quantize;
+  std::vector<std::string> adapters;  // NAME=DIR
+  size_t max_adapters = 32;
   std::vector<std::string> flags;  // --section.key=value
 };
 
@@ -49,6 +53,51 @@ void resolve_options(ServeArguments& arguments) {
         fmt::format("--kv-bytes={}: must be a size such as 2GiB", arguments.kv_bytes));
   }
   arguments.engine.cache_bytes = bytes->bytes;
+}
+
+struct NamedAdapter {
+  std::string name, folder;
+};
+
+// Each is checked, as far as that goes without its weights, before those of the model are read.
+std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
+                                           const models::ModelSpecification& specification) {
+  std::vector<NamedAdapter> adapters;
+  for (const std::string& argument : arguments.adapters) {
+    const size_t end = argument.find('=');
+    if (end == 0 || end == argument.npos || end + 1 == argument.size()) {
+      throw ConfigError(fmt::format(
+          "--adapter={}: NAME=DIR is needed, the name that requests choose it by and a folder of "
+          "peft",
+          argument));
+    }
+    const NamedAdapter adapter{argument.substr(0, end), argument.substr(end + 1)};
+    if (adapter.name == name_of(arguments) ||
+        std::ranges::find(adapters, adapter.name, &NamedAdapter::name) != adapters.end()) {
+      throw ConfigError(
+          fmt::format("--adapter={}: the name {} is taken already", argument, adapter.name));
+    }
+    models::with_adapter(specification, adapter.folder);
+    adapters.push_back(adapter);
+  }
+  if (adapters.size() > arguments.max_adapters) {
+    throw ConfigError(fmt::format("--max-adapters={}: {} are given by --adapter",
+                                  arguments.max_adapters, adapters.size()));
+  }
+  return adapters;
+}
+
+void load_adapters(server::ServedModel& served, serve::InferenceModel& model,
+                   const std::vector<NamedAdapter>& adapters, size_t most) {
+  served.set_adapters(
+      {[&model](const std::filesystem::path& folder) { return model.load_adapter(folder); }, most});
+  for (const auto& [name, folder] : adapters) {
+    try {
+      served.adapters().load(name, folder);
+    } catch (const server::ApiError& error) {
+      throw ConfigError(fmt::format("--adapter={}={}: {}", name, folder, error.what()));
+    }
+  }
 }
 
 void check_length(const serve::EngineOptions& options, const models::ModelFacts& facts) {
@@ -93,12 +142,14 @@ void serve_model(ServeArguments arguments) {
   const auto quantization = resolve_quantization(arguments.quantize);
   const models::ModelSpecification specification = resolve_trained_model(arguments.model, "serve");
   check_length(arguments.engine, specification.facts);
+  const std::vector<NamedAdapter> adapters = resolve_adapters(arguments, specification);
   server::ServedModel served(arguments.model, name_of(arguments), specification.facts.positions,
                              specification.facts.vocabulary);
   // Before other threads: it takes the stop signals. A port in use is told before weights are read.
   server::Server server(arguments.server);
   const at::Device device = comm::device_alone("auto");
   const auto model = load(specification, config, device, quantization);
+  load_adapters(served, *model, adapters, arguments.max_adapters);
   arguments.engine.device = device;
   arguments.engine.type = model->type();
   auto engine = std::make_unique<serve::Engine>(**model, specification.facts, arguments.engine);
@@ -118,7 +169,7 @@ void add_server_options(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--port", server.port, "0: any that is free")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  command.add_option("--api-key", server.api_key,
+  command.add_option("--api-key", server.api.key,
                      "what clients must send as \"Authorization: Bearer KEY\"; none by default");
   command.add_option("--served-name", arguments.served_name,
                      "name of the model in requests; by default that of the folder");
@@ -126,6 +177,20 @@ void add_server_options(CLI::App& command, ServeArguments& arguments) {
       .add_option("--drain-timeout", arguments.drain_timeout,
                   "how long a stop waits for requests under way")
       ->capture_default_str();
+}
+
+void add_adapter_options(CLI::App& command, ServeArguments& arguments) {
+  command
+      .add_option(
+          "--adapter", arguments.adapters,
+          "A LoRA adapter of the model, a folder of peft, for requests whose model is NAME; "
+          "may be given several times")
+      ->type_name("NAME=DIR")
+      ->allow_extra_args(false);
+  command.add_option("--max-adapters", arguments.max_adapters, "most adapters that are loaded")
+      ->capture_default_str();
+  command.add_flag("--allow-adapter-loading", arguments.server.api.adapter_loading,
+                   "clients may load adapters from any folder of this machine, and unload them");
 }
 
 void add_engine_options(CLI::App& command, ServeArguments& arguments) {
@@ -161,6 +226,7 @@ void add_serve(CLI::App& app, int&) {
   command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
       ->required();
   add_server_options(*command, *arguments);
+  add_adapter_options(*command, *arguments);
   add_engine_options(*command, *arguments);
   add_quantize(*command, arguments->quantize);
   command->allow_extras();

@@ -55,32 +55,36 @@ at::Tensor Decoder::run_blocks(Range blocks, const at::Tensor& x, const nn::Step
   return blocks_.forward(blocks, x, context);
 }
 
-at::Tensor Decoder::normed(const at::Tensor& x, const nn::StepContext& context) {
+at::Tensor Decoder::final_states(const at::Tensor& x, const nn::StepContext& context) {
   return final_norm_ ? final_norm_->forward(x, context) : x;
 }
 
 at::Tensor Decoder::head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                   const nn::StepContext& context) {
-  return head_->loss_sum(normed(x, context), labels, context);
+  return head_->loss_sum(final_states(x, context), labels, context);
 }
 
 at::Tensor Decoder::head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                            const nn::StepContext& context) {
-  return head_->log_probabilities(normed(x, context), labels, context);
+  return head_->log_probabilities(final_states(x, context), labels, context);
 }
 
 at::Tensor Decoder::head_scores(const at::Tensor& x, const nn::StepContext& context) {
-  return head_->scores(normed(x, context), context).squeeze(-1);
+  return head_->scores(final_states(x, context), context).squeeze(-1);
 }
 
 at::Tensor Decoder::head_values(const at::Tensor& x, const nn::StepContext& context) {
   COLOSSAL_CHECK(value_head_ != nullptr, "a model without a head for values");
-  return value_head_->scores(normed(x, context), context).squeeze(-1);
+  return value_head_->scores(final_states(x, context), context).squeeze(-1);
 }
 
 at::Tensor Decoder::head_logits(const at::Tensor& x, const nn::StepContext& context,
                                 bool last_only) {
-  return head_->logits(normed(x, context), context, last_only);
+  return head_->logits(final_states(x, context), context, last_only);
+}
+
+at::Tensor Decoder::logits_of_states(const at::Tensor& states, const nn::StepContext& context) {
+  return head_->logits(states, context, /*last_only=*/false);
 }
 
 }  // namespace colossal::models

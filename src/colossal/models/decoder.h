@@ -26,10 +26,10 @@ class Decoder : public LanguageModel {
   at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          bool last_only) override;
+  at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context) override;
 
  private:
-  at::Tensor normed(const at::Tensor& x, const nn::StepContext& context);
-
   double embedding_scale_;
   std::unique_ptr<nn::Embedding> token_embedding_;
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null: the family has none

@@ -38,6 +38,9 @@ class LanguageModel {
   virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                                  bool last_only) = 0;
+  // Its two halves: what the head multiplies, [batch, sequence, hidden], and the logits of that.
+  virtual at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) = 0;
+  virtual at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context) = 0;
 
   // All parts, one after the other.
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,

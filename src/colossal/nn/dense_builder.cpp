@@ -121,8 +121,7 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
 
 LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products,
                                      const AdaptedInput& input) {
-  if (!adapters_) return {};
-  const std::vector<Range> all_of_rank{{0, adapters_->rank}};
+  const std::vector<Range> all_of_rank{{0, adapters_ ? adapters_->rank : 0}};
   std::vector<std::string> adapted;  // what has each A
   std::vector<ParameterHandle> downs;
   std::vector<LowRankAdapter::Product> parts;
@@ -135,9 +134,10 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
   };
   for (const AdaptedProduct& product : products) {
     LowRankAdapter::Product& part = parts.emplace_back();
+    part.name = full_name(product.name);
     part.out_features =
         product.of_up.held.empty() ? product.out_features : total_size(product.of_up.held.front());
-    const auto of_product = adapters_->adapted(full_name(product.name));
+    const auto of_product = adapters_ ? adapters_->adapted(part.name) : std::nullopt;
     if (!of_product) continue;
     part.down = static_cast<size_t>(std::ranges::find(adapted, *of_product) - adapted.begin());
     if (part.down == adapted.size()) {
@@ -153,14 +153,14 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
     part.up = make(product.name, "lora_B.weight", {product.out_features, adapters_->rank},
                    Initializer::zeros(), std::move(placement));
   }
-  if (downs.empty()) return {};
   std::unique_ptr<Dropout> dropped;
-  if (adapters_->dropout > 0) {
+  if (!downs.empty() && adapters_->dropout > 0) {
     const std::string name = products.front().name + ".lora_dropout";
     dropped =
         input.dropout ? input.dropout(name, adapters_->dropout) : dropout(name, adapters_->dropout);
   }
-  return {std::move(downs), std::move(parts), adapters_->scale, std::move(dropped), input.move};
+  return {std::move(downs), std::move(parts), adapters_ ? adapters_->scale : 1, std::move(dropped),
+          input.move};
 }
 
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part) {

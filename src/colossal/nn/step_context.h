@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "colossal/nn/adapter_weights.h"
+
 namespace colossal::nn {
 
 class BlockRunner;
@@ -16,7 +18,7 @@ struct StepContext {
   uint64_t seed = 0;
   int64_t step = 0;        // updates done before this one: part of every random number's key
   bool training = false;   // dropout acts in training only
-  bool adapted = true;     // false: products compute as if they had no adapter
+  bool adapted = true;     // false: products compute as if they had no adapter of the model's own
   double temperature = 1;  // that divides logits before their log-probabilities are taken
 
   int64_t batch = 0;           // sequences in this micro-batch on this rank
@@ -42,6 +44,10 @@ struct StepContext {
   // [batch]: the keys at the first so many positions of a sequence are seen by all of its queries,
   // also by earlier ones. Empty: none.
   std::vector<int64_t> prefix_lengths;
+
+  // Of the tokens in the order in which they lie here; apart from each other. Rows that are in none
+  // have no adapter but the model's own.
+  std::vector<AdaptedRows> adapted_rows;
 
   KeyValueStore* key_values = nullptr;  // generating: past keys and values
   BlockRunner* block_runner = nullptr;  // how repeated blocks run; null: one after the other

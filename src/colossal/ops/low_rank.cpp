@@ -1,11 +1,13 @@
 #include "colossal/ops/low_rank.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
 #include "colossal/ops/put_off_gradients.h"
 
@@ -24,6 +26,18 @@ struct Columns {
   at::Tensor of_z(const at::Tensor& rows) const { return rows.narrow(1, z, rank); }
 };
 
+// y += scale * z weight^T.
+void add_product(at::Tensor y, const at::Tensor& z, const at::Tensor& weight, double scale) {
+  if (!are_few_rows(z, {weight})) {
+    y.addmm_(z, weight.t(), 1, scale);
+    return;
+  }
+  const at::Tensor added = at::empty(y.sizes(), z.options());
+  few_rows_product(added, z, {weight}, {});
+  // Two roundings, wherever a number lies: vectors of a sum with a factor would round once.
+  y.add_(added.mul_(scale));
+}
+
 struct AddLowRank : torch::autograd::Function<AddLowRank> {
   // places: of each weight. Only of an at::TensorList does autograd see the elements.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& z,
@@ -38,7 +52,7 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y_rows = y.flatten(0, -2), z_rows = z.flatten(0, -2);
     for (size_t i = 0; i < places.size(); ++i) {
-      places[i].of_y(y_rows).addmm_(places[i].of_z(z_rows), weights[i].t(), 1, scale);
+      add_product(places[i].of_y(y_rows), places[i].of_z(z_rows), weights[i], scale);
     }
     return y;
   }

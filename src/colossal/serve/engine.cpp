@@ -99,6 +99,8 @@ void validate(const Request& request, const EngineOptions& options,
     throw ConfigError(
         fmt::format("--max-new-tokens={}: must be 0 or more", request.max_new_tokens));
   }
+  COLOSSAL_CHECK(request.pooling == Pooling::none || request.max_new_tokens == 0,
+                 "{} tokens of a prompt that is pooled", request.max_new_tokens);
   const int64_t most = options.max_model_len - (request.max_new_tokens > 0 ? 1 : 0);
   if (std::ssize(request.prompt) > most) {
     throw ConfigError(

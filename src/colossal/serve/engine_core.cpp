@@ -37,11 +37,23 @@ at::Tensor row_of(const std::vector<int64_t>& numbers) {
   return at::tensor(numbers, at::kLong).unsqueeze(0);
 }
 
-// Requests share pages only where keys and values are the same: not those whose rotary frequencies
-// follow from different lengths.
-std::string salt_of(const Request& request, const models::ModelFacts& facts) {
-  const int64_t fixed = facts.fixed_rotary_length, length = std::ssize(request.prompt);
-  return fmt::format("{} {}", fixed > 0 && length > fixed ? length : 0, request.cache_salt);
+// Requests share pages only where keys and values are the same: not those of different adapters,
+// nor those whose rotary frequencies follow from different lengths.
+std::string salt_of(const Sequence& sequence, const models::ModelFacts& facts) {
+  const int64_t fixed = facts.fixed_rotary_length, length = sequence.prompt_size();
+  return fmt::format("{} {} {}", sequence.adapter_number(),
+                     fixed > 0 && length > fixed ? length : 0, sequence.request.cache_salt);
+}
+
+// Rows that follow others of the same adapter are multiplied with them.
+void add_rows(std::vector<nn::AdaptedRows>& all, const nn::AdaptedRows& rows) {
+  const bool go_on = !all.empty() && all.back().adapter == rows.adapter &&
+                     all.back().begin + all.back().count == rows.begin;
+  if (go_on) {
+    all.back().count += rows.count;
+  } else {
+    all.push_back(rows);
+  }
 }
 
 }  // namespace
@@ -64,7 +76,7 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
                  [this](int64_t from, int64_t to) { store_.copy_page(from, to); }) {}
 
 void EngineCore::add(std::unique_ptr<Sequence> sequence) {
-  sequence->salt = salt_of(sequence->request, facts_);
+  sequence->salt = salt_of(*sequence, facts_);
   scheduler_.add(std::move(sequence));
 }
 
@@ -89,55 +101,81 @@ void EngineCore::step() {
 }
 
 void EngineCore::run(const Works& works) {
-  const std::vector<WantedRow> rows = wanted_rows(works);
-  const at::Tensor logits = forward(works, rows);
+  const Wanted wanted = wanted_rows(works);
+  const auto [logits, states] = forward(works, wanted);
   ++counts_.steps;
   for (const Scheduler::Work& work : works) {
     scheduler_.finish(work);
     counts_.batch_tokens += work.count;
   }
-  score_prompts(logits, rows);
-  const std::vector<Choice> choices = choose(logits, rows);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].position == rows[i].sequence->size()) deliver(*rows[i].sequence, choices[i]);
+  score_prompts(logits, wanted.logits);
+  const std::vector<Choice> choices = choose(logits, wanted.logits);
+  for (size_t i = 0; i < wanted.logits.size(); ++i) {
+    const WantedRow& row = wanted.logits[i];
+    if (row.position == row.sequence->size()) deliver(*row.sequence, choices[i]);
+  }
+  for (size_t i = 0; i < wanted.states.size(); ++i) {
+    const uint64_t id = wanted.states[i].sequence->id;
+    guarded(id, [&] { pool(states[static_cast<int64_t>(i)], wanted.states[i]); });
   }
 }
 
-auto EngineCore::wanted_rows(const Works& works) const -> std::vector<WantedRow> {
-  std::vector<WantedRow> rows;
+auto EngineCore::wanted_rows(const Works& works) -> Wanted {
+  Wanted wanted;
   int64_t row = 0;
   for (const auto& [sequence, count] : works) {
+    const Pooling pooling = sequence->request.pooling;
     for (int64_t i = 0; i < count; ++i, ++row) {
       const int64_t position = sequence->computed + i + 1;
+      const bool is_last = position == sequence->size();
+      if (pooling == Pooling::mean || (pooling == Pooling::last && is_last)) {
+        wanted.states.push_back({sequence, row, position});
+      }
       const bool scored = sequence->wants_prompt_logprobs() && position < sequence->prompt_size();
-      if (scored || position == sequence->size()) rows.push_back({sequence, row, position});
+      if (scored || (is_last && pooling == Pooling::none)) {
+        wanted.logits.push_back({sequence, row, position});
+      }
     }
   }
-  return rows;
+  return wanted;
 }
 
-at::Tensor EngineCore::forward(const Works& works, const std::vector<WantedRow>& rows) {
-  std::vector<int64_t> tokens, wanted;
+auto EngineCore::forward(const Works& works, const Wanted& wanted) -> Results {
+  std::vector<int64_t> tokens, rows;
   for (const auto& [sequence, count] : works) {
     const auto begin = sequence->tokens.begin() + sequence->computed;
     tokens.insert(tokens.end(), begin, begin + count);
   }
-  for (const WantedRow& row : rows) wanted.push_back(row.row);
+  for (const WantedRow& row : wanted.logits) rows.push_back(row.row);
   // A pass without its end would leave weights that come for their uses out of their order.
-  if (wanted.empty()) wanted.push_back(0);
+  if (rows.empty()) rows.push_back(0);
+  const auto num_logits = std::ssize(rows);
+  for (const WantedRow& row : wanted.states) rows.push_back(row.row);
   nn::StepContext context = begin_step(works);
   const at::Tensor hidden = model_.run_blocks(
       {0, model_.num_blocks()}, model_.embed(row_of(tokens).to(options_.device), context), context);
-  context.sequence = std::ssize(wanted);
-  const at::Tensor chosen =
-      hidden.index_select(1, at::tensor(wanted, at::kLong).to(hidden.device()));
-  return model_.head_logits(chosen, context, /*last_only=*/false).squeeze(0).cpu();
+  context.sequence = std::ssize(rows);
+  const at::Tensor states = model_.final_states(
+      hidden.index_select(1, at::tensor(rows, at::kLong).to(hidden.device())), context);
+  context.sequence = num_logits;
+  Results results{
+      .logits = model_.logits_of_states(states.narrow(1, 0, num_logits), context).squeeze(0).cpu()};
+  if (!wanted.states.empty()) {
+    results.states = states.squeeze(0)
+                         .narrow(0, num_logits, std::ssize(wanted.states))
+                         .to(at::kCPU, at::kDouble);
+  }
+  return results;
 }
 
 nn::StepContext EngineCore::begin_step(const Works& works) {
   std::vector<int64_t> positions, lengths;
   std::vector<nn::PagedChunk> chunks;
+  std::vector<nn::AdaptedRows> adapted;
   for (const auto& [sequence, count] : works) {
+    if (const nn::AdapterWeights* adapter = sequence->request.adapter.get()) {
+      add_rows(adapted, {adapter, std::ssize(positions), count});
+    }
     chunks.push_back({{sequence->computed, sequence->computed + count}, sequence->pages});
     for (int64_t i = 0; i < count; ++i) {
       positions.push_back(sequence->computed + i);
@@ -150,6 +188,7 @@ nn::StepContext EngineCore::begin_step(const Works& works) {
   context.positions = row_of(positions).to(options_.device);
   context.lengths = row_of(lengths);
   context.key_values = &store_;
+  context.adapted_rows = std::move(adapted);
   return context;
 }
 
@@ -242,6 +281,24 @@ void EngineCore::accept(Sequence& sequence, const GeneratedToken& token) {
       sequence.size() >= options_.max_model_len) {
     end(sequence.id, FinishReason::length);
   }
+}
+
+// Adds what has not been added: tokens are computed again after their pages were given back.
+void EngineCore::pool(const at::Tensor& state, const WantedRow& row) {
+  Sequence& sequence = *row.sequence;
+  if (row.position > sequence.num_pooled) {
+    const double* const values = state.const_data_ptr<double>();
+    sequence.pooled.resize(state.numel());
+    for (size_t i = 0; i < sequence.pooled.size(); ++i) sequence.pooled[i] += values[i];
+    sequence.num_pooled = row.position;
+  }
+  if (row.position < sequence.size()) return;
+  finish_prompt(sequence);
+  const auto count =
+      static_cast<double>(sequence.request.pooling == Pooling::mean ? sequence.num_pooled : 1);
+  for (double& value : sequence.pooled) value /= count;
+  if (sequence.request.on_embedding) sequence.request.on_embedding(sequence.pooled);
+  end(sequence.id, FinishReason::stop);
 }
 
 template <typename Run>

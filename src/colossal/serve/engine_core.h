@@ -30,11 +30,18 @@ class EngineCore {
   EngineStatistics statistics() const;
 
  private:
-  // A row of logits that somebody wants.
+  // A row of a step's results that somebody wants.
   struct WantedRow {
     Sequence* sequence;
     int64_t row;       // of the step's tokens
     int64_t position;  // of the token that the logits are for
+  };
+  struct Wanted {
+    std::vector<WantedRow> logits, states;
+  };
+  struct Results {
+    at::Tensor logits;  // [rows, vocabulary], on the host
+    at::Tensor states;  // [rows, hidden] fp64, on the host; undefined: none are wanted
   };
   struct Choice {
     GeneratedToken token{};
@@ -43,13 +50,13 @@ class EngineCore {
   using Works = std::vector<Scheduler::Work>;
 
   void run(const Works& works);
-  std::vector<WantedRow> wanted_rows(const Works& works) const;
-  // [rows, vocabulary] on the host.
-  at::Tensor forward(const Works& works, const std::vector<WantedRow>& rows);
+  static Wanted wanted_rows(const Works& works);
+  Results forward(const Works& works, const Wanted& wanted);
   nn::StepContext begin_step(const Works& works);
   void score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
   std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
   static Choice choose(const at::Tensor& logits, const Sequence& sequence);
+  void pool(const at::Tensor& state, const WantedRow& row);
   void finish_prompt(Sequence& sequence);
   void deliver(Sequence& sequence, const Choice& choice);
   void accept(Sequence& sequence, const GeneratedToken& token);

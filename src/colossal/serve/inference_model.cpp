@@ -6,9 +6,12 @@
 
 #include <algorithm>
 
+#include "colossal/adapters/peft_folder.h"
+#include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/checkpoint/model_weights.h"
+#include "colossal/checkpoint/weights.h"
 #include "colossal/comm/world.h"
 #include "colossal/io/huge_pages.h"
 #include "colossal/nn/dense_builder.h"
@@ -92,6 +95,31 @@ void refuse_tiers(const InferenceOptions& options) {
 
 }  // namespace
 
+// The parameters of an adapter on the device, and the adapter made of them.
+struct LoadedAdapter {
+  nn::ParameterList parameters;
+  std::unique_ptr<memory::ChunkEngine> chunks;
+  nn::AdapterWeights weights;
+};
+
+// Products that are parts of one module share the first one's A.
+std::map<std::string, nn::AdapterWeights::Product> products_of(
+    const std::vector<adapters::Product>& products, const nn::ParameterList& parameters) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const nn::ParameterHandle& parameter : parameters) {
+    tensors[parameter->name] = parameter->tensor;
+  }
+  std::map<std::string, at::Tensor> downs;  // of modules
+  std::map<std::string, nn::AdapterWeights::Product> made;
+  for (const adapters::Product& product : products) {
+    const auto own = tensors.find(product.name + ".lora_A.weight");
+    if (own != tensors.end()) downs[product.module] = own->second;
+    made[product.name] = {.down = downs.at(product.module),
+                          .up = tensors.at(product.name + ".lora_B.weight")};
+  }
+  return made;
+}
+
 // One rank alone, on the device or, for a dry run, on meta.
 struct InferenceModel::Parts {
   Parts(const models::ModelSpecification& specification, const InferenceOptions& options,
@@ -99,6 +127,7 @@ struct InferenceModel::Parts {
       : world(std::move(alone)),
         context(*world, Strategy{}, device),
         build(nn::make_dense_attention, options.quantization ? 0 : options.table_rows),
+        base(specification),
         model(models::build_model(specification, build)),
         weights(select(build.parameters(), options, /*quantized=*/false), context,
                 chunk_options(options), order) {}
@@ -106,8 +135,10 @@ struct InferenceModel::Parts {
   std::unique_ptr<comm::World> world;
   ParallelContext context;
   nn::DenseBuilder build;
+  models::ModelSpecification base;  // of which adapters are read
   std::unique_ptr<models::LanguageModel> model;
   memory::ChunkEngine weights;
+  uint64_t last_adapter = 0;
 };
 
 InferenceModel::InferenceModel(const models::ModelSpecification& specification,
@@ -145,6 +176,26 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   dry.model->logits(token, nn::make_step_context(1, 1, at::kMeta), /*last_only=*/true);
   dry.weights.end_evaluation();
   return dry.weights.order_of_use();
+}
+
+// The model is described once more, with the adapter's parameters, of which alone there is memory.
+std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
+    const std::filesystem::path& folder) {
+  const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
+  nn::DenseBuilder build;
+  models::build_model(adapted, build);
+  const auto loaded = std::make_shared<LoadedAdapter>();
+  loaded->parameters = adapters::split_parameters(build.parameters()).of_adapter;
+  loaded->chunks = std::make_unique<memory::ChunkEngine>(loaded->parameters, parts_->context,
+                                                         memory::ChunkOptions{.working = type()});
+  checkpoint::read_weights_of_file(
+      folder / adapters::kWeightsFile, loaded->parameters, *loaded->chunks,
+      [&](const std::string& name) { return models::slice_in_files(adapted, name); });
+  loaded->chunks->begin_inference();
+  loaded->weights = {.number = ++parts_->last_adapter,
+                     .scale = adapted.adapter->settings.scale(),
+                     .products = products_of(adapted.adapter->products, loaded->parameters)};
+  return {loaded, &loaded->weights};
 }
 
 models::LanguageModel& InferenceModel::operator*() const {

@@ -2,6 +2,7 @@
 // they rest, and brought to the device for their uses.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +40,12 @@ class InferenceModel {
 
   // Forward passes, one at a time, any number of them.
   models::LanguageModel& operator*() const;
+
+  // Reads an adapter from a folder of peft, which stays on the device while it is used; its number
+  // is one more than that of the one before. The model must outlive it. Not thread-safe by itself,
+  // but forward passes may go on. Throws ConfigError for a folder that has none, or that of another
+  // model; IoError for what the disk refuses, and for numbers that are not finite.
+  std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 
   at::ScalarType type() const;  // of weights and activations
   // Where weights rest, and how much of them is elsewhere for their uses, for people; empty: all

@@ -69,6 +69,15 @@ SamplingOptions default_sampling(const std::filesystem::path& folder) {
   return options;
 }
 
+Pooling default_pooling(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "1_Pooling" / "config.json";
+  if (!std::filesystem::exists(file)) return Pooling::last;
+  if (read_field(file, "pooling_mode_mean_tokens") == true) return Pooling::mean;
+  if (read_field(file, "pooling_mode_lasttoken") == true) return Pooling::last;
+  throw ConfigError(fmt::format(
+      "{}: only pooling_mode_mean_tokens and pooling_mode_lasttoken are supported", file.string()));
+}
+
 at::ScalarType compute_type(const std::filesystem::path& folder) {
   std::string name;
   for (const char* field : {"dtype", "torch_dtype"}) {

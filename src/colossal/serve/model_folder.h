@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "colossal/serve/request.h"
 #include "colossal/serve/sampling.h"
 #include "colossal/text/tokenizer.h"
 
@@ -20,6 +21,10 @@ std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
 // What generation_config.json says of temperature, top_k, top_p, min_p, typical_p and
 // repetition_penalty; the defaults of the rest. Throws ConfigError for what is no number.
 SamplingOptions default_sampling(const std::filesystem::path& folder);
+
+// What 1_Pooling/config.json of sentence-transformers says, mean or that of the last token; last
+// where there is none. Throws ConfigError for another one.
+Pooling default_pooling(const std::filesystem::path& folder);
 
 // The type to compute in: the "dtype" of config.json, else that of the first tensor; bf16 for fp16.
 // Throws ConfigError for a type in which nothing is computed here.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/nn/adapter_weights.h"
 #include "colossal/serve/sampling.h"
 
 namespace colossal::serve {
@@ -53,6 +54,13 @@ class LogitsConstraint {
   virtual bool finished() const { return false; }
 };
 
+// What becomes of the states that a model's head multiplies, one for each token of a prompt.
+enum class Pooling {
+  none,
+  last,  // that of the last token
+  mean
+};
+
 struct Request {
   std::vector<int32_t> prompt{};
   SamplingOptions sampling{};
@@ -61,8 +69,12 @@ struct Request {
   int64_t logprobs = -1;              // of each token, and of so many most likely; -1: none
   double logprobs_temperature = 1;    // that divides logits before log-probabilities are taken
   int64_t prompt_logprobs = -1;       // the same of the prompt's tokens, for on_prompt
+  Pooling pooling = Pooling::none;    // for on_embedding; needs max_new_tokens = 0
   int priority = 0;                   // lower comes first; equal ones in order of arrival
-  std::string cache_salt{};           // only requests of equal salts share keys and values
+  // Beside the model's products, from load to end; null: none. Its keys and values are shared with
+  // requests of the same adapter only.
+  std::shared_ptr<const nn::AdapterWeights> adapter{};
+  std::string cache_salt{};  // only requests of equal salts share keys and values
   std::shared_ptr<LogitsConstraint> constraint{};  // null: none
 
   // All are called on the engine's thread; they must not wait, nor call the engine but for submit()
@@ -71,6 +83,8 @@ struct Request {
   // Once, before the first token, where prompt_logprobs is not -1: one for each token of the
   // prompt; the first has none.
   std::function<void(const std::vector<std::optional<GeneratedToken>>&)> on_prompt{};
+  // Once, where there is a pooling: as many numbers as the model has features.
+  std::function<void(const std::vector<double>&)> on_embedding{};
   // False: the request ends here, with `stop`.
   std::function<bool(const GeneratedToken&)> on_token{};
   // Exactly once, last. `error` is empty but for `failed`.

@@ -36,7 +36,9 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   }
   std::vector<Work> chosen;
   for (const auto& [order, work] : works) chosen.push_back(work);
-  std::ranges::stable_partition(chosen, [](const Work& work) { return work.count == 1; });
+  std::ranges::stable_sort(chosen, {}, [](const Work& work) {
+    return std::pair(work.count > 1, work.sequence->adapter_number());
+  });
   return chosen;
 }
 
@@ -58,7 +60,7 @@ void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& wor
 
 bool Scheduler::admit_first(int64_t& budget, Works& works) {
   Sequence& sequence = *waiting_.begin()->second;
-  if (options_.prefix_cache && !sequence.wants_prompt_logprobs()) find_prefix(sequence);
+  if (options_.prefix_cache && !sequence.wants_whole_prompt()) find_prefix(sequence);
   const int64_t missing = pages_for(sequence.size() + 1) - std::ssize(sequence.pages);
   if (missing > pages_.available()) {
     release(sequence);

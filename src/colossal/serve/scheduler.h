@@ -39,7 +39,8 @@ class Scheduler {
             std::function<void(int64_t, int64_t)> copy_page);
 
   void add(std::unique_ptr<Sequence> sequence);
-  // The work of a step; single tokens first. Empty: nothing waits or runs.
+  // The work of a step; single tokens first, of these and of the others those of one adapter beside
+  // each other. Empty: nothing waits or runs.
   std::vector<Work> schedule();
   // After the step, for each work: its keys and values are in the pages.
   void finish(const Work& work);

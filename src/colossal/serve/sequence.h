@@ -27,6 +27,8 @@ struct Sequence {
   PagePool::Prefix prefix = 0;
 
   std::vector<std::optional<GeneratedToken>> prompt_logprobs{};
+  std::vector<double> pooled{};  // the sum of the states of the first `num_pooled` tokens
+  int64_t num_pooled = 0;
   bool prompt_done = false;  // the first logits were there
 
   Usage usage{};
@@ -40,6 +42,12 @@ struct Sequence {
     return std::span(tokens).subspan(request.prompt.size());
   }
   bool wants_prompt_logprobs() const { return request.prompt_logprobs >= 0 && !prompt_done; }
+  // ... so that nothing of it may be found in place of being computed.
+  bool wants_whole_prompt() const {
+    return wants_prompt_logprobs() || request.pooling == Pooling::mean;
+  }
+
+  uint64_t adapter_number() const { return request.adapter ? request.adapter->number : 0; }
 
   // What comes first is worked on first, and loses its pages last.
   std::pair<int, uint64_t> order() const { return {request.priority, id}; }

@@ -20,12 +20,21 @@ struct LoggedToken {
   int64_t offset = 0;  // in characters of the answer's text
 };
 
+// A part of a call of a tool.
+struct CallDelta {
+  size_t index = 0;
+  std::string id;                   // with its beginning
+  std::optional<std::string> name;  // ... too
+  std::string arguments;
+};
+
 // What came since it was last taken.
 struct AnswerDelta {
   std::string text;
+  std::vector<CallDelta> calls;
   std::vector<LoggedToken> logged;  // where log-probabilities were asked for
   std::vector<int32_t> tokens;
-  bool empty() const { return text.empty() && logged.empty() && tokens.empty(); }
+  bool empty() const { return text.empty() && calls.empty() && logged.empty() && tokens.empty(); }
 };
 
 class Answer {
@@ -36,13 +45,13 @@ class Answer {
   // For `echo`: the prompt comes first. tokens: as the engine gives them, or empty without
   // log-probabilities.
   void echo(const std::vector<std::optional<serve::GeneratedToken>>& tokens);
-  // False: a stop string ended it with this token.
+  // False: a stop string ended it with this token, or the call that is to be the only one.
   bool take(const serve::GeneratedToken& token);
   // Gives out what was held back.
   void finish(serve::FinishReason reason, const serve::Usage& usage);
 
   bool finished() const { return reason_.has_value(); }
-  const char* finish_reason() const;  // "stop", "length"
+  const char* finish_reason() const;  // "stop", "length", "tool_calls"
   const serve::Usage& usage() const { return usage_; }
   int64_t num_tokens() const { return num_tokens_; }
   AnswerDelta take_delta();
@@ -53,6 +62,8 @@ class Answer {
 
  private:
   void append(std::string_view text);
+  void give(std::string text);
+  void give(text::ParsedText parsed);
   void log(std::optional<serve::GeneratedToken> token, int32_t id);
 
   const GenerationRequest& request_;
@@ -60,6 +71,7 @@ class Answer {
   const ServedModel& model_;
   text::StreamingDecoder decoder_;
   serve::StopStrings stop_;
+  text::ToolCallParser calls_;
   AnswerDelta delta_;
   int64_t length_ = 0;  // characters so far, those held back included
   int64_t num_tokens_ = 0;

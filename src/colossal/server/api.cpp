@@ -6,6 +6,7 @@
 #include "colossal/io/json.h"
 #include "colossal/server/chat_page.h"
 #include "colossal/server/completion.h"
+#include "colossal/server/embeddings.h"
 #include "colossal/server/generation_request.h"
 
 namespace colossal::server {
@@ -43,6 +44,12 @@ void refuse_other_sites(const HttpRequest& request) {
       !header(request, "content-type").starts_with("application/json")) {
     throw ApiError(415, "send the body as \"Content-Type: application/json\"");
   }
+}
+
+std::string required_text(Fields& fields, const char* name) {
+  const auto text = fields.string(name);
+  if (!text || text->empty()) throw ApiError(400, fmt::format("{} is missing", name), name);
+  return *text;
 }
 
 ApiError come_again(const char* message, int seconds) {
@@ -84,7 +91,7 @@ struct Api::Route {
 };
 
 const Api::Route* Api::find_route(const HttpRequest& request) {
-  static constexpr std::array<Route, 9> kRoutes{{
+  static constexpr std::array<Route, 12> kRoutes{{
       {"GET", "/", &Api::page, true},
       {"GET", "/health", &Api::health, true},
       {"GET", "/metrics", &Api::metrics},
@@ -92,6 +99,9 @@ const Api::Route* Api::find_route(const HttpRequest& request) {
       {"GET", "/v1/models/", &Api::models, false, true},
       {"POST", "/v1/completions", &Api::completions},
       {"POST", "/v1/chat/completions", &Api::chat_completions},
+      {"POST", "/v1/embeddings", &Api::embeddings},
+      {"POST", "/v1/load_lora_adapter", &Api::load_adapter},
+      {"POST", "/v1/unload_lora_adapter", &Api::unload_adapter},
       {"POST", "/tokenize", &Api::tokenize},
       {"POST", "/detokenize", &Api::detokenize},
   }};
@@ -108,7 +118,7 @@ const Api::Route* Api::find_route(const HttpRequest& request) {
   throw ApiError(404, fmt::format("there is no {}", io::quote_text(request.path)));
 }
 
-void Api::begin_serving(const ServedModel& model, serve::Engine& engine, Metrics& metrics) {
+void Api::begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics) {
   model_ = &model;
   engine_ = &engine;
   metrics_ = &metrics;
@@ -116,11 +126,11 @@ void Api::begin_serving(const ServedModel& model, serve::Engine& engine, Metrics
 }
 
 void Api::authorize(const HttpRequest& request) const {
-  if (key_.empty()) return;
+  if (options_.key.empty()) return;
   const std::string given = header(request, "authorization");
   const std::string_view scheme = "Bearer ";
   if (!given.starts_with(scheme) ||
-      !equal_in_constant_time(std::string_view(given).substr(scheme.size()), key_)) {
+      !equal_in_constant_time(std::string_view(given).substr(scheme.size()), options_.key)) {
     throw ApiError(401, "this server needs its key: \"Authorization: Bearer KEY\"");
   }
 }
@@ -175,23 +185,75 @@ void Api::metrics(const HttpRequest&, const std::shared_ptr<Reply>& reply) {
               metrics_->text(engine_->statistics()));
 }
 
+Json Api::describe_model(const ServedAdapter* adapter) const {
+  Json json{{"id", adapter ? adapter->name : model_->name()},
+            {"object", "model"},
+            {"created", adapter ? adapter->created : model_->created()},
+            {"owned_by", "colossal"}};
+  if (adapter) {
+    json["root"] = adapter->folder.string();
+    json["parent"] = model_->name();
+  }
+  json["max_model_len"] = model_->max_length();
+  json["chat_template"] = model_->chat_template() != nullptr;
+  return json;
+}
+
 void Api::models(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
-  Json model{{"id", model_->name()},
-             {"object", "model"},
-             {"created", model_->created()},
-             {"owned_by", "colossal"},
-             {"max_model_len", model_->max_length()},
-             {"chat_template", model_->chat_template() != nullptr}};
   const std::string prefix = "/v1/models/";
   if (!request.path.starts_with(prefix)) {
-    return send_json(*reply, {{"object", "list"}, {"data", Json::array({model})}});
+    Json all = Json::array({describe_model(nullptr)});
+    for (const ServedAdapter& adapter : model_->adapters().all()) {
+      all.push_back(describe_model(&adapter));
+    }
+    return send_json(*reply, {{"object", "list"}, {"data", std::move(all)}});
   }
-  if (request.path.substr(prefix.size()) != model_->name()) {
-    throw ApiError(404, fmt::format("the model {} is not served; there is {}",
-                                    io::quote_text(request.path.substr(prefix.size())),
-                                    io::quote_text(model_->name())));
+  const std::string name = request.path.substr(prefix.size());
+  if (name == model_->name()) return send_json(*reply, describe_model(nullptr));
+  if (const ServedAdapter* adapter = model_->adapters().find(name)) {
+    return send_json(*reply, describe_model(adapter));
   }
-  send_json(*reply, model);
+  throw ApiError(404, fmt::format("the model {} is not served; there is {}", io::quote_text(name),
+                                  model_->quoted_names()));
+}
+
+void Api::require_adapter_loading() const {
+  if (options_.adapter_loading) return;
+  throw ApiError(403,
+                 "clients may not load adapters here: start the server with "
+                 "--allow-adapter-loading, or with --adapter=NAME=DIR");
+}
+
+// As vLLM's: it may replace one of the same name.
+void Api::load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  require_adapter_loading();
+  const Json body = parse_body(request.body);
+  Fields fields(body);
+  const std::string name = required_text(fields, "lora_name");
+  const std::string folder = required_text(fields, "lora_path");
+  const bool replace = fields.boolean("load_inplace", false);
+  fields.ignore("base_model_name");
+  note_unknown(fields.unknown());
+  if (name == model_->name()) {
+    throw ApiError(400, "lora_name is the name of the model itself", "lora_name");
+  }
+  model_->adapters().load(name, folder, replace);
+  log::info("adapter {} loaded from {}", io::quote_text(name), io::quote_text(folder));
+  reply->send(200, "text/plain; charset=utf-8",
+              fmt::format("Success: LoRA adapter '{}' added successfully.", name));
+}
+
+void Api::unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  require_adapter_loading();
+  const Json body = parse_body(request.body);
+  Fields fields(body);
+  const std::string name = required_text(fields, "lora_name");
+  fields.ignore("lora_int_id");
+  note_unknown(fields.unknown());
+  model_->adapters().unload(name);
+  log::info("adapter {} unloaded", io::quote_text(name));
+  reply->send(200, "text/plain; charset=utf-8",
+              fmt::format("Success: LoRA adapter '{}' removed successfully.", name));
 }
 
 void Api::completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
@@ -206,15 +268,21 @@ void Api::chat_completions(const HttpRequest& request, const std::shared_ptr<Rep
   std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();
 }
 
+void Api::embeddings(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  EmbeddingRequest read = read_embedding_request(parse_body(request.body), *model_);
+  note_unknown(read.unknown_fields);
+  std::make_shared<Embeddings>(std::move(read), *engine_, *metrics_, reply)->start();
+}
+
 void Api::tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   const Json body = parse_body(request.body);
   Fields fields(body);
-  check_model(fields, *model_);
+  choose_model(fields, *model_);
   std::vector<int32_t> tokens;
   if (const auto prompt = fields.string("prompt")) {
     tokens = model_->encode(*prompt, fields.boolean("add_special_tokens", true));
   } else {
-    const text::ChatOptions options = read_chat_options(fields);
+    const text::ChatOptions options = read_chat_options(fields, read_tools(fields));
     tokens = model_->encode_chat(read_messages(fields), options);
   }
   note_unknown(fields.unknown());
@@ -226,7 +294,7 @@ void Api::tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& rep
 void Api::detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   const Json body = parse_body(request.body);
   Fields fields(body);
-  check_model(fields, *model_);
+  choose_model(fields, *model_);
   if (!fields.find("tokens")) throw ApiError(400, "tokens is missing", "tokens");
   const std::vector<int32_t> tokens = fields.tokens("tokens");
   note_unknown(fields.unknown());

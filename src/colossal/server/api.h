@@ -16,14 +16,20 @@
 
 namespace colossal::server {
 
+struct ApiOptions {
+  // What clients must send as "Authorization: Bearer KEY" on all routes but /health and the chat
+  // page; empty: nothing.
+  std::string key;
+  // Clients may load adapters from folders of this machine, and unload them.
+  bool adapter_loading = false;
+};
+
 class Api {
  public:
-  // key: what clients must send as "Authorization: Bearer KEY" on all routes but /health and the
-  // chat page; empty: nothing.
-  explicit Api(std::string key) : key_(std::move(key)) {}
+  explicit Api(ApiOptions options) : options_(std::move(options)) {}
 
   // Until then all requests are told to come again. All must outlive the answers.
-  void begin_serving(const ServedModel& model, serve::Engine& engine, Metrics& metrics);
+  void begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics);
   // From now on new requests are told to come again; those under way go on.
   void begin_draining() { draining_ = true; }
 
@@ -43,13 +49,18 @@ class Api {
   void health(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void metrics(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void models(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  Json describe_model(const ServedAdapter* adapter) const;  // null: the model itself
+  void require_adapter_loading() const;
+  void load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void embeddings(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
 
-  std::string key_;
-  const ServedModel* model_ = nullptr;
+  ApiOptions options_;
+  ServedModel* model_ = nullptr;
   serve::Engine* engine_ = nullptr;
   Metrics* metrics_ = nullptr;
   std::atomic<bool> ready_ = false, draining_ = false;

@@ -5,6 +5,12 @@
 namespace colossal::server {
 namespace {
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
 ApiError busy() {
   ApiError error(429, "too many requests are waiting; try again soon");
   error.retry_after = 1;
@@ -19,12 +25,6 @@ ApiError failure(serve::FinishReason reason, const std::string& message) {
   }
   return ApiError(500, message.empty() ? "the engine failed" : message);
 }
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 Completion::Completion(GenerationRequest request, const ServedModel& model, serve::Engine& engine,
                        Metrics& metrics, std::shared_ptr<Reply> reply)
@@ -98,6 +98,7 @@ serve::Request Completion::engine_request(size_t which) {
   request.logprobs = request_.logprobs;
   request.prompt_logprobs = request_.echo ? request_.logprobs : -1;
   request.priority = request_.priority;
+  request.adapter = request_.adapter;
   request.cache_salt = request_.cache_salt;
   if (request_.rule) {
     request.constraint =

@@ -9,11 +9,17 @@
 
 #include "colossal/serve/engine.h"
 #include "colossal/server/answer.h"
+#include "colossal/server/api_error.h"
 #include "colossal/server/completion_json.h"
 #include "colossal/server/http_server.h"
 #include "colossal/server/metrics.h"
 
 namespace colossal::server {
+
+// What is said where the engine's queue is full, and where it ends a request otherwise than by
+// finishing it.
+ApiError busy();
+ApiError failure(serve::FinishReason reason, const std::string& message);
 
 class Completion : public std::enable_shared_from_this<Completion> {
  public:

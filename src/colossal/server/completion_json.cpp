@@ -31,6 +31,19 @@ Json or_null(const char* text) {
   return text ? Json(text) : Json(nullptr);
 }
 
+Json whole_call(const CallDelta& call) {
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", *call.name}, {"arguments", call.arguments}}}};
+}
+
+Json part_of_call(const CallDelta& call) {
+  Json part{{"index", call.index}};
+  if (call.name) part.update(whole_call(call));
+  part["function"]["arguments"] = call.arguments;
+  return part;
+}
+
 }  // namespace
 
 CompletionJson::CompletionJson(const GenerationRequest& request, const ServedModel& model)
@@ -57,7 +70,12 @@ Json CompletionJson::choice(int64_t index, const AnswerDelta& all,
                             const char* finish_reason) const {
   Json choice{{"index", index}};
   if (is_chat()) {
-    choice["message"] = {{"role", "assistant"}, {"content", all.text}, {"refusal", nullptr}};
+    Json content = all.text.empty() && !all.calls.empty() ? Json(nullptr) : Json(all.text);
+    choice["message"] = {
+        {"role", "assistant"}, {"content", std::move(content)}, {"refusal", nullptr}};
+    for (const CallDelta& call : all.calls) {
+      choice["message"]["tool_calls"].push_back(whole_call(call));
+    }
   } else {
     choice["text"] = all.text;
   }
@@ -92,6 +110,9 @@ Json CompletionJson::event(int64_t index, const AnswerDelta& delta,
   Json choice{{"index", index}};
   if (is_chat()) {
     choice["delta"] = delta.text.empty() ? Json::object() : Json{{"content", delta.text}};
+    for (const CallDelta& call : delta.calls) {
+      choice["delta"]["tool_calls"].push_back(part_of_call(call));
+    }
   } else {
     choice["text"] = delta.text;
   }

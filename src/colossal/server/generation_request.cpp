@@ -178,13 +178,15 @@ void read_rule(Fields& fields, const ServedModel& model, RuleCache& rules,
     throw ApiError(400, "give response_format or structured_outputs, not both",
                    "structured_outputs");
   }
-  if (format || outputs) request.rule = rules.compile(format ? *format : *outputs, model);
+  if (format || outputs)
+    request.rule = rules.compile(format ? *format : *outputs, model, "response_format");
 }
 
 void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
                  GenerationRequest& request) {
-  check_model(fields, model);
-  request.model = model.name();
+  ModelChoice choice = choose_model(fields, model);
+  request.model = std::move(choice.name);
+  request.adapter = std::move(choice.adapter);
   request.n = fields.integer("n", 1, kMaxAnswers).value_or(1);
   read_sampling(fields, model, request);
   read_stops(fields, model, request);
@@ -194,10 +196,7 @@ void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
   request.tokens_as_ids = fields.boolean("return_tokens_as_token_ids", false);
   request.return_token_ids = fields.boolean("return_token_ids", false);
   request.priority = static_cast<int>(fields.integer("priority", -1000, 1000).value_or(0));
-  request.cache_salt = fields.string("cache_salt").value_or("");
-  if (request.cache_salt.size() > 1024) {
-    throw ApiError(400, "cache_salt is longer than 1024 bytes", "cache_salt");
-  }
+  request.cache_salt = read_cache_salt(fields);
   for (const char* name : {"user", "request_id", "metadata", "store", "service_tier"}) {
     fields.ignore(name);
   }
@@ -240,86 +239,69 @@ void set_new_tokens(std::optional<int64_t> wanted, const ServedModel& model,
   }
 }
 
-GenerationRequest::Prompt token_prompt(const Json& list, const ServedModel& model) {
+GenerationRequest::Prompt token_prompt(const Json& list, const ServedModel& model,
+                                       const char* field) {
   GenerationRequest::Prompt prompt;
   if (list.size() > static_cast<size_t>(model.max_length())) {
     throw ApiError(400,
                    fmt::format("the prompt has {} tokens; the model takes {} in all", list.size(),
                                model.max_length()),
-                   "prompt");
+                   field);
   }
-  for (const Json& token : list) prompt.tokens.push_back(read_token(token, "prompt"));
-  check_tokens(prompt.tokens, model, "prompt");
+  for (const Json& token : list) prompt.tokens.push_back(read_token(token, field));
+  check_tokens(prompt.tokens, model, field);
   prompt.text = model.tokenizer().decode(prompt.tokens);
   return prompt;
 }
 
-// A string, a list of strings, a list of tokens, or a list of such lists.
-std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model) {
+}  // namespace
+
+std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model,
+                                                    const char* field) {
   const bool special = fields.boolean("add_special_tokens", true);
-  const Json* given = fields.find("prompt");
-  if (!given) throw ApiError(400, "prompt is missing", "prompt");
+  const Json* given = fields.find(field);
+  if (!given) throw ApiError(400, fmt::format("{} is missing", field), field);
   const auto text_prompt = [&](const Json& text) {
     const auto& prompt = text.get_ref<const std::string&>();
     return GenerationRequest::Prompt{model.encode(prompt, special), prompt};
   };
   if (given->is_string()) return {text_prompt(*given)};
   if (!given->is_array() || given->empty()) {
-    refuse_type("prompt", "a string, a list of strings, a list of tokens, or lists of tokens",
-                *given);
+    refuse_type(field, "a string, a list of strings, a list of tokens, or lists of tokens", *given);
   }
-  if (given->front().is_number()) return {token_prompt(*given, model)};
+  if (given->front().is_number()) return {token_prompt(*given, model, field)};
   if (given->size() > kMaxPrompts) {
-    throw ApiError(400, fmt::format("more than {} prompts in a request", kMaxPrompts), "prompt");
+    throw ApiError(400, fmt::format("more than {} prompts in a request", kMaxPrompts), field);
   }
   std::vector<GenerationRequest::Prompt> prompts;
   for (const Json& one : *given) {
     if (!one.is_string() && !one.is_array()) {
-      refuse_type("prompt", "either strings or lists of tokens", one);
+      refuse_type(field, "either strings or lists of tokens", one);
     }
-    prompts.push_back(one.is_string() ? text_prompt(one) : token_prompt(one, model));
+    prompts.push_back(one.is_string() ? text_prompt(one) : token_prompt(one, model, field));
   }
   return prompts;
 }
 
-void check_message(const Json& message) {
-  if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
-    refuse_type("messages", "objects with \"role\" and \"content\"", message);
+std::string read_cache_salt(Fields& fields) {
+  const std::string salt = fields.string("cache_salt").value_or("");
+  if (salt.size() > 1024) {
+    throw ApiError(400, "cache_salt is longer than 1024 bytes", "cache_salt");
   }
-  const auto content = message.find("content");
-  if (content == message.end() || content->is_null() || content->is_string()) return;
-  if (!content->is_array()) refuse_type("messages", "content as a string or parts", *content);
-  for (const Json& part : *content) {
-    if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
-        !part["text"].is_string()) {
-      refuse_type("messages", "parts of type \"text\": the model reads nothing else", part);
-    }
-  }
+  return salt;
 }
 
-}  // namespace
-
-void check_model(Fields& fields, const ServedModel& model) {
-  const auto name = fields.string("model");
-  if (name && *name != model.name()) {
-    throw ApiError(404,
-                   fmt::format("the model {:?} is not served; there is {:?}", name->substr(0, 200),
-                               model.name()),
-                   "model");
-  }
+ModelChoice choose_model(Fields& fields, const ServedModel& model) {
+  const std::string name = fields.string("model").value_or(model.name());
+  if (name == model.name()) return {name, nullptr};
+  if (const ServedAdapter* adapter = model.adapters().find(name)) return {name, adapter->weights};
+  throw ApiError(404,
+                 fmt::format("the model {:?} is not served; there is {}", name.substr(0, 200),
+                             model.quoted_names()),
+                 "model");
 }
 
-const Json& read_messages(Fields& fields) {
-  const Json* messages = fields.find("messages");
-  if (!messages) throw ApiError(400, "messages is missing", "messages");
-  if (!messages->is_array() || messages->empty()) {
-    refuse_type("messages", "a list of messages", *messages);
-  }
-  for (const Json& message : *messages) check_message(message);
-  return *messages;
-}
-
-text::ChatOptions read_chat_options(Fields& fields) {
+text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools) {
   text::ChatOptions options{
       .add_generation_prompt = fields.boolean("add_generation_prompt", true),
       .continue_final_message = fields.boolean("continue_final_message", false)};
@@ -336,7 +318,7 @@ text::ChatOptions read_chat_options(Fields& fields) {
     if (value && !value->is_array()) refuse_type(name, "a list", *value);
     return value && !value->empty() ? *value : Json();
   };
-  options.tools = list("tools");
+  options.tools = tools.tools;
   options.documents = list("documents");
   if (const Json* variables = fields.find("chat_template_kwargs")) {
     if (!variables->is_object()) refuse_type("chat_template_kwargs", "an object", *variables);
@@ -345,12 +327,6 @@ text::ChatOptions read_chat_options(Fields& fields) {
   if (const auto effort = fields.string("reasoning_effort")) {
     options.variables["reasoning_effort"] = *effort;
   }
-  const Json* choice = fields.find("tool_choice");
-  if (choice && *choice == "none") options.tools = nullptr;
-  if (choice && *choice != "none" && *choice != "auto") {
-    throw ApiError(400, "tool_choice: only \"auto\" and \"none\" are supported", "tool_choice");
-  }
-  fields.boolean("parallel_tool_calls", true);
   return options;
 }
 
@@ -367,7 +343,7 @@ GenerationRequest read_completion_request(const Json& body, const ServedModel& m
   }
   fields.refuse_unless("suffix", "", kLater);
   const auto wanted = fields.integer("max_tokens", request.echo ? 0 : 1, kMaxCount);
-  request.prompts = read_prompts(fields, model);
+  request.prompts = read_prompts(fields, model, "prompt");
   truncate(fields, model, request);
   set_new_tokens(wanted.value_or(16), model, request);
   request.unknown_fields = fields.unknown();
@@ -388,7 +364,17 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
   fields.refuse_unless("add_special_tokens", false, "the template adds its special tokens itself");
   const auto old_name = fields.integer("max_tokens", 1, kMaxCount);
   const auto wanted = fields.integer("max_completion_tokens", 1, kMaxCount);
-  const text::ChatOptions options = read_chat_options(fields);
+  request.tools = read_tools(fields);
+  const text::ChatOptions options = read_chat_options(fields, request.tools);
+  if (const auto rule = request.tools.rule()) {
+    if (request.rule) {
+      throw ApiError(400,
+                     "response_format or structured_outputs beside a tool_choice that is forced: "
+                     "give one of them",
+                     "tool_choice");
+    }
+    request.rule = rules.compile(*rule, model, "tools");
+  }
   request.prompts.push_back({model.encode_chat(read_messages(fields), options), ""});
   truncate(fields, model, request);
   set_new_tokens(wanted ? wanted : old_name, model, request);

@@ -8,6 +8,7 @@
 #include "colossal/server/json_body.h"
 #include "colossal/server/served_model.h"
 #include "colossal/server/text_constraint.h"
+#include "colossal/server/tool_request.h"
 
 namespace colossal::server {
 
@@ -19,7 +20,8 @@ struct GenerationRequest {
   };
 
   Kind kind = Kind::text;
-  std::string model;
+  std::string model;                                  // as the request names it
+  std::shared_ptr<const nn::AdapterWeights> adapter;  // that the name means; null: none
   std::vector<Prompt> prompts;
   int64_t n = 1;  // answers to each
   serve::SamplingOptions sampling;
@@ -36,6 +38,7 @@ struct GenerationRequest {
   int priority = 0;
   std::string cache_salt;
   std::shared_ptr<CompiledRule> rule;  // what the answers must be; null: anything
+  ToolRequest tools;                   // of chat
   bool stream = false;
   bool include_usage = false;     // in a last event of the stream
   bool continuous_usage = false;  // in each event
@@ -48,9 +51,18 @@ GenerationRequest read_completion_request(const Json& body, const ServedModel& m
 GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules);
 
 // The part of a request that is a conversation, as /tokenize takes it, too.
-text::ChatOptions read_chat_options(Fields& fields);
-const Json& read_messages(Fields& fields);
-// Refuses another model's name by 404.
-void check_model(Fields& fields, const ServedModel& model);
+text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools);
+// A string, a list of strings, a list of tokens, or a list of such lists.
+std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model,
+                                                    const char* field);
+std::string read_cache_salt(Fields& fields);
+
+// What the field `model` asks for: the model, also where it is left out, or an adapter.
+struct ModelChoice {
+  std::string name;
+  std::shared_ptr<const nn::AdapterWeights> adapter;  // null: none
+};
+// Refuses another name by 404.
+ModelChoice choose_model(Fields& fields, const ServedModel& model);
 
 }  // namespace colossal::server

@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/server/http_connection.h"
 

@@ -1,5 +1,6 @@
 #include "colossal/server/served_model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -43,10 +44,23 @@ ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, 
       tokenizer_(text::make_tokenizer(folder.string())),
       chat_template_(text::ChatTemplate::read(folder)),
       sampling_(serve::default_sampling(folder)),
+      pooling_(serve::default_pooling(folder)),
       end_tokens_(serve::end_tokens(folder, *tokenizer_)) {
   for (const text::SpecialToken& token : tokenizer_->special_tokens()) {
     special_[token.token] = token.text;
   }
+  if (!chat_template_) return;
+  tool_call_form_ = text::find_tool_call_form(chat_template_->source());
+  const std::vector<std::string> markers = text::tool_call_markers(tool_call_form_);
+  for (const auto& [token, content] : special_) {
+    if (std::ranges::find(markers, content) != markers.end()) call_markers_.insert(token);
+  }
+}
+
+std::string ServedModel::quoted_names() const {
+  std::string names = io::quote_text(name_);
+  for (const ServedAdapter& adapter : adapters_.all()) names += ", " + io::quote_text(adapter.name);
+  return names;
 }
 
 std::string ServedModel::bytes_of(int32_t token) const {

@@ -5,11 +5,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "colossal/serve/request.h"
 #include "colossal/serve/sampling.h"
+#include "colossal/server/adapter_registry.h"
 #include "colossal/text/chat_template.h"
 #include "colossal/text/tokenizer.h"
+#include "colossal/text/tool_call_parser.h"
 
 namespace colossal::server {
 
@@ -21,10 +25,16 @@ class ServedModel {
   ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
               int64_t vocabulary);
 
+  // Once there is a model that they belong to.
+  void set_adapters(AdapterRegistry adapters) { adapters_ = std::move(adapters); }
+  AdapterRegistry& adapters() { return adapters_; }
+  const AdapterRegistry& adapters() const { return adapters_; }
   // Once it is known how many tokens there is room for.
   void set_max_length(int64_t length) { max_length_ = length; }
 
   const std::string& name() const { return name_; }
+  // The model's and its adapters', for people: "a", "b".
+  std::string quoted_names() const;
   int64_t max_length() const { return max_length_; }
   int64_t vocabulary() const { return vocabulary_; }
   int64_t created() const { return created_; }
@@ -34,8 +44,13 @@ class ServedModel {
   }
   // generation_config.json's, where it has them.
   const serve::SamplingOptions& sampling() const { return sampling_; }
+  serve::Pooling pooling() const { return pooling_; }  // where a request says none
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   bool is_special(int32_t token) const { return special_.contains(token); }
+  // How its chat template has it write calls of tools.
+  text::ToolCallForm tool_call_form() const { return tool_call_form_; }
+  // A special token by which it does so.
+  bool is_call_marker(int32_t token) const { return call_markers_.contains(token); }
 
   // The bytes that a token stands for within a text.
   std::string bytes_of(int32_t token) const;
@@ -57,8 +72,12 @@ class ServedModel {
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> chat_template_;
   serve::SamplingOptions sampling_;
+  serve::Pooling pooling_;
   std::vector<int32_t> end_tokens_;
   std::map<int32_t, std::string> special_;
+  text::ToolCallForm tool_call_form_ = text::ToolCallForm::none;
+  std::set<int32_t> call_markers_;
+  AdapterRegistry adapters_;
 };
 
 }  // namespace colossal::server

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kGoodbye(2000);
 Server::Server(const ServerOptions& options)
     : options_(options),
       signals_(cluster::kStopSignals),
-      api_(options.api_key),
+      api_(options.api),
       http_(options.host, options.port, {},
             [this](HttpRequest request, std::shared_ptr<Reply> reply) {
               api_.handle(std::move(request), std::move(reply));
@@ -65,7 +65,7 @@ void Server::await_answers(std::chrono::milliseconds time) const {
   }
 }
 
-void Server::begin(const ServedModel& model, std::unique_ptr<serve::Engine> engine) {
+void Server::begin(ServedModel& model, std::unique_ptr<serve::Engine> engine) {
   engine_ = std::move(engine);
   metrics_.emplace(model.name());
   api_.begin_serving(model, *engine_, *metrics_);

@@ -18,7 +18,7 @@ namespace colossal::server {
 struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 8000;
-  std::string api_key;
+  ApiOptions api;
   std::chrono::milliseconds drain_timeout{30'000};
 };
 
@@ -37,7 +37,7 @@ class Server {
   std::string address() const { return http_.address(); }
 
   // Answers from now on. The model must outlive the server.
-  void begin(const ServedModel& model, std::unique_ptr<serve::Engine> engine);
+  void begin(ServedModel& model, std::unique_ptr<serve::Engine> engine);
   // Returns once the process was asked to stop, and all is answered.
   void finish();
 

@@ -115,7 +115,8 @@ void TextConstraint::accept(int32_t token) {
   over_ = state_ == Automaton::kDead || rule_->automaton().must_end(state_);
 }
 
-std::shared_ptr<CompiledRule> RuleCache::compile(const TextRule& rule, const ServedModel& model) {
+std::shared_ptr<CompiledRule> RuleCache::compile(const TextRule& rule, const ServedModel& model,
+                                                 const char* field) {
   const std::string key = fmt::format("{} {}", static_cast<int>(rule.kind), to_text(rule.value));
   const auto known = std::ranges::find(recent_, key, [](const auto& entry) { return entry.first; });
   if (known != recent_.end()) {
@@ -126,7 +127,7 @@ std::shared_ptr<CompiledRule> RuleCache::compile(const TextRule& rule, const Ser
   try {
     recent_.emplace_front(key, std::make_shared<CompiledRule>(rule, tokens_, model.vocabulary()));
   } catch (const text::grammar::GrammarError& error) {
-    throw ApiError(400, error.what(), "response_format");
+    throw ApiError(400, error.what(), field);
   }
   if (recent_.size() > kMaxRules) recent_.pop_back();
   return recent_.front().second;

@@ -65,8 +65,10 @@ class TextConstraint : public serve::LogitsConstraint {
 // Rules that were compiled lately.
 class RuleCache {
  public:
-  // Throws ApiError for what is no schema or expression, or not supported in it.
-  std::shared_ptr<CompiledRule> compile(const TextRule& rule, const ServedModel& model);
+  // Throws ApiError, which names the field, for what is no schema or expression, or not supported
+  // in it.
+  std::shared_ptr<CompiledRule> compile(const TextRule& rule, const ServedModel& model,
+                                        const char* field);
 
  private:
   std::shared_ptr<const SortedTokens> tokens_;

@@ -126,7 +126,7 @@ void cut_at_mark(jinja::Rendered& rendered, std::string_view final_text) {
 
 ChatTemplate::ChatTemplate(std::string_view source,
                            std::map<std::string, std::string> special_tokens)
-    : template_(source), special_tokens_(std::move(special_tokens)) {}
+    : source_(source), template_(source), special_tokens_(std::move(special_tokens)) {}
 
 std::optional<ChatTemplate> ChatTemplate::read(const fs::path& folder) {
   const auto source = find_template(folder);

@@ -40,12 +40,15 @@ class ChatTemplate {
   // jinja::TemplateError, also where the template refuses the messages.
   jinja::Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options) const;
 
+  const std::string& source() const { return source_; }
+
   // Another template with the same special tokens: one that comes with a request.
   ChatTemplate with_source(std::string_view source) const {
     return ChatTemplate(source, special_tokens_);
   }
 
  private:
+  std::string source_;
   jinja::Template template_;
   std::map<std::string, std::string> special_tokens_;
 };

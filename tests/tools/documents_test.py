@@ -11,7 +11,7 @@ BUILD = pathlib.Path(os.environ.get("COLOSSAL_BUILD", ROOT / "build"))
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md"),
                 *ROOT.glob("examples/**/*.md")])
 LONGEST = 120
-WIDE = {"serving.md", "tuning.md"}  # to be wrapped
+WIDE = {"serving.md"}  # to be wrapped
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 

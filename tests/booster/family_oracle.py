@@ -91,6 +91,12 @@ SWITCHES = {
                 "all": dict(num_experts_per_tok=5), "head_dim": dict(head_dim=8)},
     "qwen3_moe": {"some_dense": dict(mlp_only_layers=[1]), "every_second": dict(decoder_sparse_step=2),
                   "one": dict(num_experts_per_tok=1), "window": dict(use_sliding_window=True, sliding_window=4)},
+    "qwen2_moe": {"some_dense": dict(mlp_only_layers=[1]), "one": dict(num_experts_per_tok=1), "windows": dict(
+        use_sliding_window=True, sliding_window=4, max_window_layers=2)},
+    "deepseek_v2": {**rotary_switches(2), "query_rank": dict(q_lora_rank=14), "all_dense": dict(first_k_dense_replace=3),
+                    "groups": dict(topk_method="group_limited_greedy", n_group=3, topk_group=2)},
+    "deepseek_v3": {**rotary_switches(2), "no_query_rank": dict(q_lora_rank=None), "one_group": dict(
+                        n_group=1, topk_group=1)},
     "falcon": {"newer": dict(new_decoder_architecture=True), "newer_one_norm": dict(
                    new_decoder_architecture=True, num_ln_in_parallel_attn=1), **activations("activation")},
 }
@@ -129,7 +135,7 @@ def use_float64():
     torch.Tensor.float = torch.Tensor.double
 
 
-EXPERTS = {"mixtral": ("w1", "w3", "w2"), "qwen3_moe": ("gate_proj", "up_proj", "down_proj")}
+EXPERTS = {"mixtral": ("w1", "w3", "w2")}
 
 
 def in_files(family, name, tensor):
@@ -141,7 +147,7 @@ def in_files(family, name, tensor):
     if ".experts." not in name:
         return {name: tensor}
     stem, _, matrix = name.rpartition(".")
-    gate, up, down = EXPERTS[family]
+    gate, up, down = EXPERTS.get(family, ("gate_proj", "up_proj", "down_proj"))
     parts = {down: tensor} if matrix == "down_proj" else dict(zip((gate, up), tensor.chunk(2, dim=1)))
     return {f"{stem}.{expert}.{part}.weight": stack[expert] for part, stack in parts.items()
             for expert in range(len(stack))}
@@ -157,6 +163,9 @@ def write(directory, family, fields):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn(parameter.shape)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer += 0.1 * torch.randn(buffer.shape)
     directory.mkdir(parents=True)
     model.save_pretrained(directory / "model")
     tokens = torch.randint(2, VOCABULARY, (3, SEQUENCE + 1))

@@ -32,7 +32,8 @@ StageCosts block_costs(const models::ModelFacts& facts, int64_t sequence_length)
   const double weights =
       static_cast<double>(facts.product_weights - facts.hidden * facts.vocabulary) /
       static_cast<double>(facts.layers);
-  const auto attention = static_cast<double>(2 * facts.heads * facts.head_size * sequence_length);
+  const auto attention =
+      static_cast<double>(facts.heads * (facts.head_size + facts.value_size) * sequence_length);
   return {.forward = 2 * weights + attention,
           .input_gradient = 2 * weights + 2 * attention,
           .weight_gradient = 2 * weights};

@@ -13,14 +13,15 @@ namespace {
   throw FieldError({name}, fmt::format("{} = {}", name, found.dump()), wanted);
 }
 
-int64_t checked_size(const std::string& name, const nlohmann::json& value, int64_t maximum) {
-  const std::string wanted = fmt::format("expected a whole number from 1 to {}", maximum);
+int64_t checked_size(const std::string& name, const nlohmann::json& value, int64_t minimum,
+                     int64_t maximum) {
+  const std::string wanted = fmt::format("expected a whole number from {} to {}", minimum, maximum);
   if (!value.is_number_integer()) refuse(name, value, wanted);
   if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(maximum)) {
     refuse(name, value, wanted);
   }
   const int64_t size = value.get<int64_t>();
-  if (size < 1 || size > maximum) refuse(name, value, wanted);
+  if (size < minimum || size > maximum) refuse(name, value, wanted);
   return size;
 }
 
@@ -128,9 +129,16 @@ int64_t ConfigFields::required_size(const std::string& name, int64_t maximum) {
 
 int64_t ConfigFields::size(const std::string& name, int64_t fallback, int64_t maximum) {
   const nlohmann::json* value = find(name);
-  const int64_t size = value ? checked_size(name, *value, maximum) : fallback;
+  const int64_t size = value ? checked_size(name, *value, 1, maximum) : fallback;
   note(name, size);
   return size;
+}
+
+int64_t ConfigFields::count(const std::string& name, int64_t fallback, int64_t maximum) {
+  const nlohmann::json* value = find(name);
+  const int64_t count = value ? checked_size(name, *value, 0, maximum) : fallback;
+  note(name, count);
+  return count;
 }
 
 int64_t ConfigFields::size_or_none(const std::string& name, int64_t maximum) {

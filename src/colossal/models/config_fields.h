@@ -42,6 +42,8 @@ class ConfigFields {
   bool has(const std::string& name) const { return find(name) != nullptr; }  // and not null
   int64_t required_size(const std::string& name, int64_t maximum);
   int64_t size(const std::string& name, int64_t fallback, int64_t maximum);
+  // A whole number from 0.
+  int64_t count(const std::string& name, int64_t fallback, int64_t maximum);
   // 0 where it is absent or null.
   int64_t size_or_none(const std::string& name, int64_t maximum);
   double number(const std::string& name, double fallback, double minimum, double maximum);

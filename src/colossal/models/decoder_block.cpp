@@ -1,5 +1,6 @@
 #include "colossal/models/decoder_block.h"
 
+#include <ATen/ops/sigmoid.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -21,6 +22,7 @@ class BlockMaker {
   }
 
   std::unique_ptr<nn::Linear> qkv() const {
+    if (config_.has_latents()) return latent_projection();
     const int64_t queries = config_.query_features(), keys = config_.key_features();
     if (config_.stored_in_out) {
       return linear("qkv", config_.hidden, queries + 2 * keys, config_.qkv_bias);
@@ -39,6 +41,7 @@ class BlockMaker {
                              .heads = config_.heads,
                              .kv_heads = config_.kv_heads,
                              .head_size = config_.head_size,
+                             .value_size = config_.value_size,
                              .scale = kind.scale != 0 ? kind.scale : 1 / std::sqrt(size),
                              .dropout = config_.attention_dropout,
                              .query_key_norm = config_.query_key_norm,
@@ -49,19 +52,22 @@ class BlockMaker {
   }
 
   std::unique_ptr<nn::Linear> attention_output() const {
-    return to_residual("attention_output", config_.query_features(), config_.attention_output_bias);
+    return to_residual("attention_output", config_.attended_features(),
+                       config_.attention_output_bias);
   }
 
-  std::unique_ptr<nn::Linear> mlp_up() const {
-    if (!config_.gated) return linear("mlp_up", config_.hidden, config_.inner, config_.mlp_up_bias);
+  // Of the MLP whose layers have names that begin with `prefix`.
+  std::unique_ptr<nn::Linear> mlp_up(const std::string& prefix, int64_t inner) const {
+    if (!config_.gated) return linear(prefix + "_up", config_.hidden, inner, config_.mlp_up_bias);
     return build_.fused_linear({.in_features = config_.hidden,
-                                .parts = {{"mlp_gate", config_.inner}, {"mlp_up", config_.inner}},
+                                .parts = {{prefix + "_gate", inner}, {prefix + "_up", inner}},
                                 .bias = config_.mlp_up_bias,
                                 .initializer = normal()});
   }
 
-  std::unique_ptr<nn::GatedActivation> gated_activation() const {
-    return config_.gated ? build_.gated_activation("mlp_activation", config_.activation) : nullptr;
+  std::unique_ptr<nn::GatedActivation> gated_activation(const std::string& prefix) const {
+    return config_.gated ? build_.gated_activation(prefix + "_activation", config_.activation)
+                         : nullptr;
   }
 
   bool has_experts() const { return config_.has_experts(layer_); }
@@ -77,8 +83,14 @@ class BlockMaker {
                     .down_initializer = range > 0 ? nn::Initializer::normal(range) : normal()});
   }
 
-  std::unique_ptr<nn::Linear> mlp_down() const {
-    return to_residual("mlp_down", config_.inner, config_.mlp_down_bias);
+  std::unique_ptr<nn::Linear> mlp_down(const std::string& prefix, int64_t inner) const {
+    return to_residual(prefix + "_down", inner, config_.mlp_down_bias);
+  }
+
+  // A number for each token that weighs what the shared MLP gives it.
+  std::unique_ptr<nn::Linear> shared_gate() const {
+    if (!config_.shared_gate) return nullptr;
+    return linear("shared_gate", config_.hidden, 1, false);
   }
 
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) const {
@@ -87,6 +99,19 @@ class BlockMaker {
 
  private:
   nn::Initializer normal() const { return nn::Initializer::normal(config_.initializer_range); }
+
+  std::unique_ptr<nn::Linear> latent_projection() const {
+    const int64_t rotary = config_.attention_of(layer_).rotary.channels;
+    return build_.latent_projection({.hidden = config_.hidden,
+                                     .heads = config_.heads,
+                                     .query_rank = config_.query_rank,
+                                     .key_value_rank = config_.key_value_rank,
+                                     .rotary = rotary,
+                                     .plain = config_.head_size - rotary,
+                                     .value = config_.size_of_value(),
+                                     .bias = config_.qkv_bias,
+                                     .initializer = normal()});
+  }
 
   std::unique_ptr<nn::Linear> linear(const std::string& name, int64_t in, int64_t out,
                                      bool bias) const {
@@ -143,11 +168,11 @@ class Mlp {
 
 class OneMlp : public Mlp {
  public:
-  explicit OneMlp(const BlockMaker& make)
-      : up_(make.mlp_up()),
-        gated_activation_(make.gated_activation()),
+  OneMlp(const BlockMaker& make, const std::string& name, int64_t inner)
+      : up_(make.mlp_up(name, inner)),
+        gated_activation_(make.gated_activation(name)),
         activation_(make.config().activation),
-        down_(make.mlp_down()) {}
+        down_(make.mlp_down(name, inner)) {}
 
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const override {
     const at::Tensor up = up_->forward(x, context);
@@ -165,19 +190,30 @@ class OneMlp : public Mlp {
 
 class ManyMlps : public Mlp {
  public:
-  explicit ManyMlps(const BlockMaker& make) : experts_(make.experts()) {}
+  explicit ManyMlps(const BlockMaker& make) : experts_(make.experts()) {
+    const int64_t inner = make.config().shared_inner;
+    if (inner == 0) return;
+    shared_ = std::make_unique<OneMlp>(make, "shared_mlp", inner);
+    shared_gate_ = make.shared_gate();
+  }
 
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const override {
-    return experts_->forward(x, context);
+    const at::Tensor routed = experts_->forward(x, context);
+    if (!shared_) return routed;
+    const at::Tensor shared = shared_->forward(x, context);
+    if (!shared_gate_) return routed + shared;
+    return routed + at::sigmoid(shared_gate_->forward(x, context)) * shared;
   }
 
  private:
   std::unique_ptr<nn::Experts> experts_;
+  std::unique_ptr<Mlp> shared_;              // null: none
+  std::unique_ptr<nn::Linear> shared_gate_;  // null: none
 };
 
 std::unique_ptr<Mlp> make_mlp(const BlockMaker& make) {
   if (make.has_experts()) return std::make_unique<ManyMlps>(make);
-  return std::make_unique<OneMlp>(make);
+  return std::make_unique<OneMlp>(make, "mlp", make.config().inner);
 }
 
 // The MLP, or experts, between its norms.

@@ -9,26 +9,61 @@ namespace {
 struct ProductSizes {
   int64_t weights = 0, biases = 0;
   int64_t used = 0;  // of the weights: those that a token is multiplied with
+
+  void add(int64_t in_features, int64_t out_features, bool bias) {
+    weights += in_features * out_features;
+    if (bias) biases += out_features;
+  }
 };
 
-ProductSizes products_of_layer(const DecoderConfig& config, int64_t layer) {
-  const int64_t hidden = config.hidden, queries = config.query_features();
-  const int64_t qkv = queries + 2 * config.key_features();
-  const int64_t up = (config.gated ? 2 : 1) * config.inner;
-  const int64_t of_attention = hidden * (qkv + queries);
+ProductSizes qkv_products(const DecoderConfig& config) {
   ProductSizes sizes;
-  if (config.qkv_bias) sizes.biases += qkv;
-  if (config.attention_output_bias) sizes.biases += hidden;
-  if (config.has_experts(layer)) {
-    const int64_t of_router = hidden * config.router.experts;
-    const int64_t of_expert = 3 * hidden * config.expert_inner;
-    sizes.weights = of_attention + of_router + config.router.experts * of_expert;
-    sizes.used = of_attention + of_router + config.router.chosen * of_expert;
+  sizes.add(config.hidden, config.query_features() + 2 * config.key_features(), config.qkv_bias);
+  return sizes;
+}
+
+// Of these the norms of latents are parameters too, counted as biases.
+ProductSizes latent_projection(const DecoderConfig& config) {
+  const int64_t rotary = config.attention.front().rotary.channels;
+  const int64_t plain = config.head_size - rotary;
+  ProductSizes sizes;
+  if (config.query_rank > 0) {
+    sizes.add(config.hidden, config.query_rank, config.qkv_bias);
+    sizes.add(config.query_rank, config.query_features(), false);
+  } else {
+    sizes.add(config.hidden, config.query_features(), false);
+  }
+  sizes.add(config.hidden, config.key_value_rank + rotary, config.qkv_bias);
+  sizes.add(config.key_value_rank, config.heads * (plain + config.size_of_value()), false);
+  sizes.biases += config.query_rank + config.key_value_rank;
+  return sizes;
+}
+
+void add_mlp(const DecoderConfig& config, int64_t inner, ProductSizes& sizes) {
+  const int64_t up = (config.gated ? 2 : 1) * inner, before = sizes.weights;
+  sizes.add(config.hidden, up, config.mlp_up_bias);
+  sizes.add(inner, config.hidden, config.mlp_down_bias);
+  sizes.used += sizes.weights - before;
+}
+
+ProductSizes products_of_layer(const DecoderConfig& config, int64_t layer) {
+  ProductSizes sizes = config.has_latents() ? latent_projection(config) : qkv_products(config);
+  sizes.add(config.attended_features(), config.hidden, config.attention_output_bias);
+  sizes.used = sizes.weights;
+  if (!config.has_experts(layer)) {
+    add_mlp(config, config.inner, sizes);
     return sizes;
   }
-  sizes.weights = sizes.used = of_attention + hidden * (up + config.inner);
-  if (config.mlp_up_bias) sizes.biases += up;
-  if (config.mlp_down_bias) sizes.biases += hidden;
+  const int64_t of_expert = 3 * config.hidden * config.expert_inner;
+  sizes.add(config.hidden, config.router.experts, config.router.bias);
+  if (config.router.correction_bias) sizes.biases += config.router.experts;
+  sizes.weights += config.router.experts * of_expert;
+  sizes.used += config.hidden * config.router.experts + config.router.chosen * of_expert;
+  if (config.shared_inner > 0) add_mlp(config, config.shared_inner, sizes);
+  if (config.shared_gate) {
+    sizes.add(config.hidden, 1, false);
+    sizes.used += config.hidden;
+  }
   return sizes;
 }
 
@@ -58,7 +93,7 @@ double ModelFacts::flops_per_token(int64_t sequence) const {
   int64_t seen = 0;  // keys that a query of each layer sees at most
   for (const int64_t window : windows) seen += window > 0 ? std::min(window, sequence) : sequence;
   return 6.0 * static_cast<double>(product_weights) +
-         12.0 * static_cast<double>(heads * head_size * seen);
+         6.0 * static_cast<double>(heads * (head_size + value_size) * seen);
 }
 
 ModelFacts facts(const DecoderConfig& config) {
@@ -71,6 +106,7 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.heads = config.heads;
   facts.kv_heads = config.kv_heads;
   facts.head_size = config.head_size;
+  facts.value_size = config.size_of_value();
   facts.vocabulary = config.vocabulary;
   facts.positions = config.positions;
   facts.experts = config.router.experts;

@@ -59,10 +59,15 @@ struct DecoderConfig {
 
   int64_t heads = 0;
   int64_t kv_heads = 0;
-  int64_t head_size = 0;
+  int64_t head_size = 0;   // of queries and keys
+  int64_t value_size = 0;  // of a head of values; 0: head_size
+  // Latent attention (see nn::LatentProjectionOptions) where key_value_rank > 0: heads of queries
+  // and keys begin with those features that turn, as many as rotary.channels.
+  int64_t query_rank = 0;  // 0: queries have no latents
+  int64_t key_value_rank = 0;
   // One for all layers, or one for each.
   std::vector<LayerAttention> attention{{}};
-  bool qkv_bias = false;
+  bool qkv_bias = false;  // of latent attention: of the products to latents
   bool attention_output_bias = false;
   nn::QueryKeyNormOptions query_key_norm{};
   double attention_soft_cap = 0;  // 0: none
@@ -80,6 +85,10 @@ struct DecoderConfig {
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
   std::vector<bool> layers_with_experts{};
+  // Beside them an MLP of so many features that all tokens go through; 0: none. With a gate, its
+  // result is multiplied by the sigmoid of a product of the token.
+  int64_t shared_inner = 0;
+  bool shared_gate = false;
 
   bool score_head = false;  // a number for each position in place of logits: a reward model
   bool value_head = false;  // beside the logits a number for each position: the reward to expect
@@ -108,6 +117,9 @@ struct DecoderConfig {
   }
   int64_t query_features() const { return heads * head_size; }
   int64_t key_features() const { return kv_heads * head_size; }
+  int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
+  int64_t attended_features() const { return heads * size_of_value(); }
+  bool has_latents() const { return key_value_rank > 0; }
   bool has_norm_before() const {
     return norm_place == NormPlace::before || norm_place == NormPlace::around;
   }

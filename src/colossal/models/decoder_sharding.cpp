@@ -5,12 +5,16 @@ namespace colossal::models {
 parallel::Sharding sharding(const DecoderConfig& config) {
   using Cut = parallel::LinearSharding::Cut;
   using By = parallel::LinearSharding::By;
-  const Segment inner{config.inner};
+  const Segment inner{config.inner}, shared_inner{config.shared_inner};
   parallel::Sharding sharding{
-      .products = {{"attention_output", {.cut = Cut::inputs, .by = By::queries}},
+      .products = {{"attention_output",
+                    {.cut = Cut::inputs, .by = By::queries, .head_size = config.size_of_value()}},
                    {"mlp_gate", {.cut = Cut::outputs, .segments = {inner}}},
                    {"mlp_up", {.cut = Cut::outputs, .segments = {inner}}},
-                   {"mlp_down", {.cut = Cut::inputs, .segments = {inner}}}},
+                   {"mlp_down", {.cut = Cut::inputs, .segments = {inner}}},
+                   {"shared_mlp_gate", {.cut = Cut::outputs, .segments = {shared_inner}}},
+                   {"shared_mlp_up", {.cut = Cut::outputs, .segments = {shared_inner}}},
+                   {"shared_mlp_down", {.cut = Cut::inputs, .segments = {shared_inner}}}},
       .hidden_size = config.hidden,
       .heads = config.heads,
       .kv_heads = config.kv_heads,
@@ -19,6 +23,12 @@ parallel::Sharding sharding(const DecoderConfig& config) {
     const Segment heads{config.hidden, config.head_size};  // cut between heads only
     sharding.products["qkv"] = {.cut = Cut::outputs, .segments = {heads, heads, heads}};
     sharding.products["attention_output"] = {.cut = Cut::inputs, .segments = {heads}};
+  } else if (config.has_latents()) {
+    const int64_t plain = config.head_size - config.attention.front().rotary.channels;
+    sharding.products["query"] =
+        sharding.products["query_up"] = {.cut = Cut::outputs, .by = By::queries};
+    sharding.products["key_value_up"] = {
+        .cut = Cut::outputs, .by = By::queries, .head_size = plain + config.size_of_value()};
   } else {
     sharding.products["query"] = {.cut = Cut::outputs, .by = By::queries};
     sharding.products["key"] = sharding.products["value"] = {.cut = Cut::outputs, .by = By::keys};

@@ -15,12 +15,12 @@ namespace colossal::models {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> kFamilies{
-      gpt2::family(),     llama::family(),   qwen2::family(),  qwen3::family(),
-      mistral::family(),  gemma::family(),   gemma2::family(), gemma3_text::family(),
-      phi3::family(),     olmo2::family(),   glm4::family(),   cohere::family(),
-      cohere2::family(),  smollm3::family(), gptj::family(),   gpt_neox::family(),
-      opt::family(),      bloom::family(),   falcon::family(), mixtral::family(),
-      qwen3_moe::family()};
+      gpt2::family(),      llama::family(),     qwen2::family(),       qwen3::family(),
+      mistral::family(),   gemma::family(),     gemma2::family(),      gemma3_text::family(),
+      phi3::family(),      olmo2::family(),     glm4::family(),        cohere::family(),
+      cohere2::family(),   smollm3::family(),   gptj::family(),        gpt_neox::family(),
+      opt::family(),       bloom::family(),     falcon::family(),      mixtral::family(),
+      qwen2_moe::family(), qwen3_moe::family(), deepseek_v2::family(), deepseek_v3::family()};
   return kFamilies;
 }
 
@@ -274,8 +274,12 @@ ModelSpecification with_adapter(ModelSpecification specification,
 
 std::optional<std::string> spare_tensor(const ModelSpecification& specification,
                                         const std::string& name) {
-  for (std::string_view end : names_of(specification).computed) {
+  const WeightNames names = names_of(specification);
+  for (std::string_view end : names.computed) {
     if (name.ends_with(end)) return "";
+  }
+  for (const std::string& begin : names.unused) {
+    if (name.starts_with(begin)) return "";
   }
   if (!specification.decoder.value_head && name == std::string(kValueHead) + ".weight") return "";
   const bool predicts = !specification.decoder.score_head;

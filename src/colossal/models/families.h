@@ -75,8 +75,8 @@ parallel::Sharding sharding(const ModelSpecification& specification);
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter);
 
 // What a tensor of a Hugging Face file is that is no parameter's: nothing where the model does not
-// know it, the empty string where the model computes it, or the name of the tensor whose copy it is
-// (the head of a model whose embeddings are tied).
+// know it, the empty string where the model computes it or has no use for it, or the name of the
+// tensor whose copy it is (the head of a model whose embeddings are tied).
 std::optional<std::string> spare_tensor(const ModelSpecification& specification,
                                         const std::string& name);
 

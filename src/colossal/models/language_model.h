@@ -69,7 +69,8 @@ struct ModelFacts {
   int64_t hidden = 0;
   int64_t heads = 0;
   int64_t kv_heads = 0;
-  int64_t head_size = 0;
+  int64_t head_size = 0;   // of queries and keys
+  int64_t value_size = 0;  // of a head of values
   int64_t vocabulary = 0;
   int64_t positions = 0;  // longest sequence
   int64_t experts = 0;    // of each layer that has any; 0: none has
@@ -79,8 +80,9 @@ struct ModelFacts {
   std::vector<int64_t> windows;  // of each layer's attention; 0: it has none
   // FLOPs of forward and backward for each token: 6 for each weight that it is multiplied with, of
   // experts those of the ones that it goes through, the head
-  // included, and for the attention of each layer 12 H T, its causal half not discounted; H: heads
-  // times their size; T: tokens of a sequence, or of a window that is shorter.
+  // included, and for the attention of each layer 6 H T, its causal half not discounted; H: heads
+  // times the sizes of a query and of a value; T: tokens of a sequence, or of a window that is
+  // shorter.
   double flops_per_token(int64_t sequence) const;
   int64_t product_weights = 0;  // that a token is multiplied with
 };

@@ -7,10 +7,22 @@
 namespace colossal::models {
 namespace {
 
-const LayerName& find_layer(const std::vector<LayerName>& names, std::string_view layer,
-                            const std::string& parameter) {
+// The layer of ours and, where it is not one that files name by itself, its parameter's last name.
+struct Found {
+  const LayerName& layer;
+  std::string kind;  // ".weight", ".bias"; empty: part of the file's name
+};
+
+// local: the parameter's name without its block.
+Found find_layer(const std::vector<LayerName>& names, std::string_view local,
+                 const std::string& parameter) {
   for (const LayerName& name : names) {
-    if (name.ours == layer) return name;
+    if (name.ours == local) return {name, ""};
+  }
+  const size_t last = local.rfind('.');
+  COLOSSAL_CHECK(last != std::string_view::npos, "no parameter {} in this family", parameter);
+  for (const LayerName& name : names) {
+    if (name.ours == local.substr(0, last)) return {name, std::string(local.substr(last))};
   }
   COLOSSAL_CHECK(false, "no parameter {} in this family", parameter);
 }
@@ -43,31 +55,26 @@ void WeightNames::set(std::string_view ours, std::string_view theirs, LayerName:
 
 TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   constexpr std::string_view kBlocks = "blocks.";
-  const size_t last = parameter.rfind('.');
-  COLOSSAL_CHECK(last != std::string::npos, "no parameter {} in this family", parameter);
-  const std::string kind = parameter.substr(last);  // ".weight" or ".bias"
-  const std::string_view layer = std::string_view(parameter).substr(0, last);
-  const LayerName* name = nullptr;
-  TensorSlice slice;
-  if (layer.starts_with(kBlocks)) {
-    const size_t dot = layer.find('.', kBlocks.size());
+  std::string_view local = parameter;
+  std::string before;
+  const bool of_a_block = local.starts_with(kBlocks);
+  if (of_a_block) {
+    const size_t dot = local.find('.', kBlocks.size());
     COLOSSAL_CHECK(dot != std::string::npos, "no parameter {} in this family", parameter);
-    name = &find_layer(names.of_a_block, layer.substr(dot + 1), parameter);
-    slice.name =
-        fmt::format("{}{}.", names.blocks, layer.substr(kBlocks.size(), dot - kBlocks.size()));
-  } else {
-    name = &find_layer(names.others, layer, parameter);
+    before = fmt::format("{}{}.", names.blocks, local.substr(kBlocks.size(), dot - kBlocks.size()));
+    local = local.substr(dot + 1);
   }
-  const std::string before = slice.name;
-  slice.name += fmt::format("{}{}", name->theirs, kind);
-  for (int64_t index = 0; index < name->stacked; ++index) {
-    const size_t number = name->theirs.find("{}");
-    slice.stacked.push_back(fmt::format("{}{}{}{}{}", before, name->theirs.substr(0, number), index,
-                                        name->theirs.substr(number + 2), kind));
+  const auto [layer, kind] =
+      find_layer(of_a_block ? names.of_a_block : names.others, local, parameter);
+  TensorSlice slice{.name = fmt::format("{}{}{}", before, layer.theirs, kind)};
+  for (int64_t index = 0; index < layer.stacked; ++index) {
+    const size_t number = layer.theirs.find("{}");
+    slice.stacked.push_back(fmt::format("{}{}{}{}{}", before, layer.theirs.substr(0, number), index,
+                                        layer.theirs.substr(number + 2), kind));
   }
   if (!slice.stacked.empty()) slice.name = slice.stacked.front();
-  slice.rows = name->rows.runs;
-  slice.num_rows = name->rows.total;
+  slice.rows = layer.rows.runs;
+  slice.num_rows = layer.rows.total;
   return slice;
 }
 
@@ -99,6 +106,17 @@ LayerName::Rows grouped_values(const DecoderConfig& config) {
   const int64_t queries = group_queries(config);
   return rows_of_groups(config, queries + config.head_size, config.head_size,
                         queries + 2 * config.head_size);
+}
+
+LayerName::Rows latent_queries(const DecoderConfig& config) {
+  const int64_t size = config.head_size;
+  const int64_t plain = size - config.attention.front().rotary.channels;
+  LayerName::Rows rows{{}, config.query_features()};
+  for (int64_t begin = 0; begin < rows.total; begin += size) {
+    rows.runs.push_back({begin + plain, begin + size});
+    rows.runs.push_back({begin, begin + plain});
+  }
+  return rows;
 }
 
 LayerName::Rows stacked_gate(const DecoderConfig& config) {

@@ -11,7 +11,7 @@
 namespace colossal::models {
 
 // A layer of ours and the one of the file that holds it. Parameters keep their last name ("weight",
-// "bias").
+// "bias"); one that files name otherwise is here by its whole name, before its layer.
 struct LayerName {
   // Rows of a file's layer that are a layer of ours.
   struct Rows {
@@ -32,6 +32,8 @@ struct WeightNames {
   std::vector<LayerName> others;
   // Ends of the names of tensors that older files hold and that the model computes itself.
   std::vector<std::string_view> computed = {};
+  // Beginnings of the names of tensors that files hold and no layer of ours uses.
+  std::vector<std::string> unused = {};
 
   // Of a block: gives a layer of ours another place, or its first one.
   void set(std::string_view ours, std::string_view theirs, LayerName::Rows rows = {});
@@ -48,6 +50,8 @@ LayerName::Rows stacked_values(const DecoderConfig& config);
 LayerName::Rows grouped_queries(const DecoderConfig& config);
 LayerName::Rows grouped_keys(const DecoderConfig& config);
 LayerName::Rows grouped_values(const DecoderConfig& config);
+// Of latent attention: in each head of a file's queries those features come last that turn.
+LayerName::Rows latent_queries(const DecoderConfig& config);
 // Gate and up one after the other.
 LayerName::Rows stacked_gate(const DecoderConfig& config);
 LayerName::Rows stacked_up(const DecoderConfig& config);

@@ -11,6 +11,7 @@ namespace colossal::nn {
 
 AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads& here)
     : head_size_(options.head_size),
+      value_size_(options.size_of_value()),
       queries_(here.queries.size()),
       keys_(here.keys.size()),
       rotary_(options.rotary) {
@@ -30,10 +31,22 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
   if (!even) key_of_query_ = at::tensor(key_of_query, at::kLong);
 }
 
-at::Tensor AttentionHeads::view(const at::Tensor& qkv, const StepContext& context) const {
-  const at::Tensor heads =
-      qkv.view({context.batch, context.sequence, queries_ + 2 * keys_, head_size_});
-  if (rotary_.base == 0) return heads;
+at::Tensor AttentionHeads::turned(const at::Tensor& qkv, const StepContext& context) const {
+  const int64_t batch = context.batch, sequence = context.sequence;
+  if (rotary_.base == 0) return qkv.view({batch, sequence, -1});
+  if (value_size_ == head_size_) {
+    const at::Tensor heads = qkv.view({batch, sequence, queries_ + 2 * keys_, head_size_});
+    return rotated(heads, context).flatten(2);
+  }
+  const int64_t turning = queries_ + keys_;
+  const std::vector<at::Tensor> parts =
+      qkv.view({batch, sequence, -1})
+          .split_with_sizes({turning * head_size_, keys_ * value_size_}, -1);
+  const at::Tensor heads = rotated(parts[0].unflatten(-1, {turning, head_size_}), context);
+  return at::cat({heads.flatten(2), parts[1]}, -1);
+}
+
+at::Tensor AttentionHeads::rotated(const at::Tensor& heads, const StepContext& context) const {
   if (frequencies_.defined()) return rotated(heads, context.positions, frequencies_);
   if (context.lengths.defined()) return rotated_by_lengths(heads, context);
   return rotated(heads, context.positions,
@@ -62,12 +75,16 @@ at::Tensor AttentionHeads::rotated_by_lengths(const at::Tensor& heads,
   return parts.size() == 1 ? parts.front() : at::cat(parts, 1);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> AttentionHeads::split(
-    const at::Tensor& heads) const {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> AttentionHeads::split(const at::Tensor& qkv) const {
   // One split: its backward joins the three gradients, where three cuts would each fill a whole
   // one.
-  const std::vector<at::Tensor> parts = heads.split_with_sizes({queries_, keys_, keys_}, 2);
-  return {parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2)};
+  const std::vector<at::Tensor> parts =
+      qkv.split_with_sizes({queries_ * head_size_, keys_ * head_size_, keys_ * value_size_}, -1);
+  const auto heads = [](const at::Tensor& part, int64_t count, int64_t size) {
+    return part.unflatten(-1, {count, size}).transpose(1, 2);
+  };
+  return {heads(parts[0], queries_, head_size_), heads(parts[1], keys_, head_size_),
+          heads(parts[2], keys_, value_size_)};
 }
 
 at::Tensor AttentionHeads::split_queries(const at::Tensor& query) const {

@@ -15,12 +15,12 @@ class AttentionHeads {
  public:
   AttentionHeads(const AttentionOptions& options, const LocalHeads& here);
 
-  // [.., (queries + 2 keys) * head_size] -> [batch, sequence, queries + 2 keys, head_size], queries
-  // and keys turned by their positions where the model does so.
-  at::Tensor view(const at::Tensor& qkv, const StepContext& context) const;
-  // Splits the product into queries, keys and values, [batch, heads on this rank, sequence,
-  // head_size] each.
-  std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& heads) const;
+  // Queries, keys and values side by side, [.., (queries + keys) * head_size + keys * value_size],
+  // as [batch, sequence, features], queries and keys turned by their positions where the model
+  // does so.
+  at::Tensor turned(const at::Tensor& qkv, const StepContext& context) const;
+  // Splits these into queries, keys and values, [batch, heads on this rank, sequence, size] each.
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& qkv) const;
   // Splits what cross-attention has apart: [batch, sequence, queries * head_size] -> [batch,
   // queries, sequence, head_size]; [batch, positions, 2 keys * head_size] -> keys and values of
   // that shape.
@@ -32,12 +32,14 @@ class AttentionHeads {
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
 
  private:
-  // Rotated by frequencies that follow from the length of each token's sequence.
+  // The first heads of queries and keys of these [batch, sequence, heads, head_size] turned.
+  at::Tensor rotated(const at::Tensor& heads, const StepContext& context) const;
+  // The same by frequencies that follow from the length of each token's sequence.
   at::Tensor rotated_by_lengths(const at::Tensor& heads, const StepContext& context) const;
   at::Tensor rotated(const at::Tensor& heads, const at::Tensor& positions,
                      const at::Tensor& frequencies) const;
 
-  int64_t head_size_;
+  int64_t head_size_, value_size_;
   int64_t queries_, keys_;
   ops::RotaryOptions rotary_;
   at::Tensor frequencies_;   // undefined: no rotation, or those follow from the length

@@ -98,7 +98,8 @@ struct AttentionOptions {
   int64_t heads = 0;
   int64_t kv_heads = 0;  // divides heads; queries of head h see keys of head h * kv_heads / heads
   int64_t head_size = 0;
-  double scale = 0;  // of the scores; usually 1 / sqrt(head_size)
+  int64_t value_size = 0;  // of a head of values; 0: head_size
+  double scale = 0;        // of the scores; usually 1 / sqrt(head_size)
   double dropout = 0;
   QueryKeyNormOptions query_key_norm{};
   ops::RotaryOptions rotary{};
@@ -109,6 +110,32 @@ struct AttentionOptions {
   double alibi = 0;     // factor of ALiBi's slopes; 0: no ALiBi
   // Attention sinks: how the parameter NAME.sinks, a logit for each query head, arises.
   std::optional<Initializer> sinks{};
+
+  int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
+};
+
+// What makes the queries, keys and values of latent attention (DeepSeek-AI 2024, "DeepSeek-V2",
+// 2.1) from an activation: products to a few features for each token, the latents, and from their
+// norms to the heads. A head of queries or keys has `rotary` features that turn by their position,
+// which all heads of keys share, and then `plain` ones that do not.
+//
+// Parameters: "query_down" [query_rank, hidden], "query_latent_norm", "query_up" [heads * (rotary +
+// plain), query_rank], or, where query_rank is 0, "query" [heads * (rotary + plain), hidden];
+// "key_value_down" [key_value_rank + rotary, hidden], "key_value_latent_norm", "key_value_up"
+// [heads * (plain + value), key_value_rank].
+struct LatentProjectionOptions {
+  int64_t hidden = 0;
+  int64_t heads = 0;
+  int64_t query_rank = 0;  // 0: queries are a product of the activation
+  int64_t key_value_rank = 0;
+  int64_t rotary = 0;
+  int64_t plain = 0;
+  int64_t value = 0;
+  bool bias = false;  // of the products to latents
+  double norm_epsilon = 1e-6;
+  Initializer initializer = Initializer::normal(0.02);
+
+  int64_t head_size() const { return rotary + plain; }  // of queries and keys
 };
 
 // Those of a model's heads that are here.
@@ -160,6 +187,8 @@ class Builder {
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
   virtual std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) = 0;
+  // [.., hidden] -> what an attention of as many heads of keys takes.
+  virtual std::unique_ptr<Linear> latent_projection(const LatentProjectionOptions& options) = 0;
   virtual std::unique_ptr<Experts> experts(const std::string& name,
                                            const ExpertsOptions& options) = 0;
   virtual std::unique_ptr<GatedActivation> gated_activation(const std::string& name,

@@ -193,6 +193,78 @@ std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& opt
       adapter(products, {.features = options.in_features, .of_down = whole()}));
 }
 
+std::unique_ptr<Linear> DenseBuilder::latent_projection(const LatentProjectionOptions& options) {
+  const int64_t queries = options.heads * options.head_size();
+  const int64_t of_keys_values = options.heads * (options.plain + options.value);
+  LatentProjection::Parts parts;
+  make_down(options, parts);
+  if (options.query_rank > 0) {
+    parts.query_norm = latent_norm("query_latent_norm", options.query_rank, options.norm_epsilon);
+    parts.query_up = latent_up("query_up", options.query_rank, queries, options);
+  } else {
+    parts.query = linear("query", {.in_features = options.hidden,
+                                   .out_features = queries,
+                                   .bias = false,
+                                   .initializer = options.initializer});
+  }
+  parts.key_value_norm =
+      latent_norm("key_value_latent_norm", options.key_value_rank, options.norm_epsilon);
+  parts.key_value_up = latent_up("key_value_up", options.key_value_rank, of_keys_values, options);
+  return std::make_unique<LatentProjection>(options, std::move(parts));
+}
+
+void DenseBuilder::make_down(const LatentProjectionOptions& options,
+                             LatentProjection::Parts& parts) {
+  AdaptedInput input = input_of_latents(options.hidden);
+  parts.move = std::exchange(input.move, nullptr);
+  std::vector<ParameterHandle> weights;
+  std::vector<AdaptedProduct> products;
+  const auto make = [&](const char* name, int64_t out_features) {
+    Placement of_weight = input.of_down;
+    if (!of_weight.held.empty()) {
+      of_weight.held.insert(of_weight.held.begin(), {{0, out_features}});
+    }
+    auto [weight, bias] = linear_parameters(name,
+                                            {.in_features = options.hidden,
+                                             .out_features = out_features,
+                                             .bias = options.bias,
+                                             .initializer = options.initializer},
+                                            std::move(of_weight), of_all_heads());
+    weights.push_back(weight);
+    if (bias) parts.down_biases.push_back(bias);
+    products.push_back({name, out_features, of_latent_parts()});
+  };
+  if (options.query_rank > 0) make("query_down", options.query_rank);
+  make("key_value_down", options.key_value_rank + options.rotary);
+  parts.down = std::make_unique<DenseFusedLinear>(
+      std::move(weights), std::vector<ParameterHandle>{}, adapter(products, input));
+}
+
+std::unique_ptr<Norm> DenseBuilder::latent_norm(const std::string& name, int64_t features,
+                                                double epsilon) {
+  return std::make_unique<DenseNorm>(NormParts{
+      .name = full_name(name),
+      .epsilon = epsilon,
+      .features = features,
+      .weight = parameter(name, "weight", {features}, Initializer::ones(), of_all_heads())});
+}
+
+std::unique_ptr<Linear> DenseBuilder::latent_up(const std::string& name, int64_t rank,
+                                                int64_t out_features,
+                                                const LatentProjectionOptions& options) {
+  Placement of_weight = of_head_outputs(name);
+  if (!of_weight.held.empty()) of_weight.held.push_back({{0, rank}});
+  auto [weight, bias] = linear_parameters(name,
+                                          {.in_features = rank,
+                                           .out_features = out_features,
+                                           .bias = false,
+                                           .initializer = options.initializer},
+                                          std::move(of_weight), {});
+  return std::make_unique<DenseLinear>(
+      weight, bias, WeightOrder::out_in,
+      adapter({{name, out_features, of_head_outputs(name)}}, latents(rank)));
+}
+
 Router DenseBuilder::router(const ExpertsOptions& options) {
   const RouterOptions& router = options.router;
   const ParameterHandle weight = parameter("router", "weight", {router.experts, options.hidden},
@@ -274,12 +346,7 @@ std::unique_ptr<Dropout> DenseBuilder::dropout(const std::string& name, double p
 
 std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,
                                                    const AttentionOptions& options) {
-  return attention_of_heads(name, options, {{0, options.heads}, {0, options.kv_heads}});
-}
-
-std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& name,
-                                                            const AttentionOptions& options,
-                                                            const LocalHeads& here) {
+  const LocalHeads here = heads_here(options.heads, options.kv_heads);
   std::unique_ptr<Norm> norm;
   if (options.query_key_norm.kind != QueryKeyNormOptions::Kind::none) {
     norm = query_key_norm(options, here);
@@ -292,11 +359,7 @@ std::unique_ptr<Attention> DenseBuilder::attention_of_heads(const std::string& n
 
 std::unique_ptr<CrossAttention> DenseBuilder::cross_attention(const std::string& name,
                                                               const AttentionOptions& options) {
-  return cross_attention_of_heads(name, options, {{0, options.heads}, {0, options.kv_heads}});
-}
-
-std::unique_ptr<CrossAttention> DenseBuilder::cross_attention_of_heads(
-    const std::string& name, const AttentionOptions& options, const LocalHeads& here) {
+  const LocalHeads here = heads_here(options.heads, options.kv_heads);
   return std::make_unique<DenseCrossAttention>(full_name(name), options, here,
                                                attention_parameters(name, options, here));
 }

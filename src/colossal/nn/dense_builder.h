@@ -10,6 +10,7 @@
 
 #include "colossal/nn/builder.h"
 #include "colossal/nn/experts.h"
+#include "colossal/nn/latent_projection.h"
 #include "colossal/nn/low_rank_adapter.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
@@ -42,6 +43,7 @@ class DenseBuilder : public Builder {
                                                         const EmbeddingOptions& options) override;
   std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) override;
   std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) override;
+  std::unique_ptr<Linear> latent_projection(const LatentProjectionOptions& options) override;
   std::unique_ptr<Experts> experts(const std::string& name, const ExpertsOptions& options) override;
   std::unique_ptr<GatedActivation> gated_activation(const std::string& name,
                                                     ops::Activation activation) override;
@@ -88,6 +90,10 @@ class DenseBuilder : public Builder {
   // but for what is held, of what belongs to heads of queries, or of keys.
   virtual Placement of_all_heads() const { return {}; }
   virtual Placement of_heads(HeadKind /*kind*/) const { return {}; }
+  // Of an attention's heads those that are here.
+  virtual LocalHeads heads_here(int64_t heads, int64_t kv_heads) const {
+    return {{0, heads}, {0, kv_heads}};
+  }
   // A norm over all heads of queries, or of keys, of which some are here.
   virtual std::unique_ptr<Norm> make_norm_over_heads(NormParts parts, HeadKind kind);
   // The table of a head's own.
@@ -101,12 +107,6 @@ class DenseBuilder : public Builder {
     return make_head(std::move(parts));
   }
 
-  std::unique_ptr<CrossAttention> cross_attention_of_heads(const std::string& name,
-                                                           const AttentionOptions& options,
-                                                           const LocalHeads& here);
-  std::unique_ptr<Attention> attention_of_heads(const std::string& name,
-                                                const AttentionOptions& options,
-                                                const LocalHeads& here);
   std::string full_name(const std::string& name) const;
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
@@ -127,12 +127,25 @@ class DenseBuilder : public Builder {
   };
   struct AdaptedInput {
     int64_t features = 0;  // on all ranks
-    Placement of_down;     // of A; `held`: of its inputs alone
+    Placement of_down{};   // of A; `held`: of its inputs alone
     // Of what is here of the input. Null: dropout().
     std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
         nullptr;
     LowRankAdapter::Move move = nullptr;
   };
+  // The activation from which latents are made, whose `move` brings these to where they are used:
+  // there every rank that has heads of a token has all of its latents.
+  virtual AdaptedInput input_of_latents(int64_t hidden) {
+    return {.features = hidden, .of_down = whole()};
+  }
+  // The placement of what multiplies parts of latents before they are moved.
+  virtual Placement of_latent_parts() const { return whole(); }
+  // Latents where they are used.
+  virtual AdaptedInput latents(int64_t features) {
+    return {.features = features, .of_down = of_all_heads()};
+  }
+  // The placement of outputs of the product `name` that belong to heads.
+  virtual Placement of_head_outputs(const std::string& /*name*/) const { return whole(); }
   // Adapts those that are to be.
   LowRankAdapter adapter(const std::vector<AdaptedProduct>& products, const AdaptedInput& input);
   // Weight and bias (empty where there is none) of a product.
@@ -143,6 +156,12 @@ class DenseBuilder : public Builder {
 
  private:
   Router router(const ExpertsOptions& options);
+  // Of a latent projection: the product to latents, with its `move`; a norm of latents; a product
+  // of them.
+  void make_down(const LatentProjectionOptions& options, LatentProjection::Parts& parts);
+  std::unique_ptr<Norm> latent_norm(const std::string& name, int64_t features, double epsilon);
+  std::unique_ptr<Linear> latent_up(const std::string& name, int64_t rank, int64_t out_features,
+                                    const LatentProjectionOptions& options);
   // What a head has besides its table.
   VocabularyHeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
                                  TokenTable table);

@@ -95,7 +95,7 @@ DenseAttention::DenseAttention(std::string stream, const AttentionOptions& optio
 
 at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
   LayerScope scope(head_options_.stream());
-  auto [queries, keys, values] = heads_.split(heads_.view(qkv, context));
+  auto [queries, keys, values] = heads_.split(heads_.turned(qkv, context));
   keys = heads_.seen_by_queries(keys);
   values = heads_.seen_by_queries(values);
   ops::AttentionOptions options = head_options_.of_step(scope, context);

@@ -112,8 +112,8 @@ class DenseAttention : public Attention {
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
  protected:
-  // From queries, keys and values of the positions here, [batch, heads, sequence, head_size], to
-  // what the queries see, of the same shape.
+  // From queries, keys and values of the positions here, [batch, heads, sequence, size] each, to
+  // what the queries see, of the shape of queries but of the values' size.
   virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const StepContext& context) const;

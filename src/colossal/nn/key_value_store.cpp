@@ -14,10 +14,13 @@ at::Tensor ContiguousKeyValueStore::attend(int64_t index, const at::Tensor& quer
                                            const ops::AttentionOptions& options) {
   Layer& layer = layers_.at(index);
   if (!layer.keys.defined()) {
-    auto shape = keys.sizes().vec();
-    shape[2] = capacity_;
-    layer.keys = at::empty(shape, keys.options());
-    layer.values = at::empty(shape, values.options());
+    const auto with_capacity = [&](const at::Tensor& like) {
+      std::vector<int64_t> shape = like.sizes().vec();
+      shape[2] = capacity_;
+      return at::empty(shape, like.options());
+    };
+    layer.keys = with_capacity(keys);
+    layer.values = with_capacity(values);
   }
   const int64_t added = keys.size(2);
   COLOSSAL_CHECK(layer.length + added <= capacity_, "length {} + {} capacity {}", layer.length,

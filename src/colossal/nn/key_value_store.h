@@ -15,7 +15,7 @@ class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
 
-  // Keeps keys and values [batch, kv_heads, new positions, head_size] of `layer`, and lets the
+  // Keeps keys and values [batch, kv_heads, new positions, size] of `layer`, and lets the
   // queries of the same positions, [batch, heads, new positions, head_size], attend to these and to
   // those that came before. Returns the shape of the queries. `options`: those of causal attention,
   // but for documents.

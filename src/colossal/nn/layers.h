@@ -78,8 +78,8 @@ class PositionEmbedding {
 class Attention {
  public:
   virtual ~Attention() = default;
-  // Fused queries, keys and values, [.., (heads + 2 * kv_heads) * head_size] -> [.., heads *
-  // head_size]
+  // Fused queries, keys and values, [.., (heads + kv_heads) * head_size + kv_heads * value_size] ->
+  // [.., heads * value_size]
   virtual at::Tensor forward(const at::Tensor& qkv, const StepContext& context) = 0;
 };
 

@@ -15,7 +15,8 @@ std::vector<Range> Sharding::held(const LinearSharding& product, int parts, int 
   }
   const nn::LocalHeads here = heads_of(parts, part);
   const Range range = product.by == LinearSharding::By::queries ? here.queries : here.keys;
-  return {{range.begin * head_size, range.end * head_size}};
+  const int64_t size = product.head_size > 0 ? product.head_size : head_size;
+  return {{range.begin * size, range.end * size}};
 }
 
 void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding) {

@@ -21,6 +21,7 @@ struct LinearSharding {
   Cut cut = Cut::outputs;
   By by = By::segments;
   std::vector<Segment> segments;
+  int64_t head_size = 0;  // features of a head, where they are not as many as Sharding says; or 0
 };
 
 struct Sharding {

@@ -468,16 +468,16 @@ std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) co
   return sharding_.held(sharding, ranks_.group.size(), ranks_.group.rank());
 }
 
-std::unique_ptr<nn::Attention> Tensor1dBuilder::attention(const std::string& name,
-                                                          const nn::AttentionOptions& options) {
-  return attention_of_heads(name, options,
-                            sharding_.heads_of(ranks_.group.size(), ranks_.group.rank()));
+nn::LocalHeads Tensor1dBuilder::heads_here(int64_t, int64_t) const {
+  return sharding_.heads_of(ranks_.group.size(), ranks_.group.rank());
 }
 
-std::unique_ptr<nn::CrossAttention> Tensor1dBuilder::cross_attention(
-    const std::string& name, const nn::AttentionOptions& options) {
-  return cross_attention_of_heads(name, options,
-                                  sharding_.heads_of(ranks_.group.size(), ranks_.group.rank()));
+nn::DenseBuilder::AdaptedInput Tensor1dBuilder::latents(int64_t features) {
+  return {.features = features,
+          .of_down = of_all_heads(),
+          .dropout = [this](const std::string& name, double probability) {
+            return std::make_unique<nn::DenseDropout>(full_name(name), probability);
+          }};
 }
 
 nn::TokenTable Tensor1dBuilder::head_table(const std::string& name,

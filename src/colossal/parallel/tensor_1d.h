@@ -47,15 +47,17 @@ class Tensor1dBuilder : public ExpertBuilder {
                                      const nn::LinearOptions& options) override;
   std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
-  std::unique_ptr<nn::Attention> attention(const std::string& name,
-                                           const nn::AttentionOptions& options) override;
-  std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
-                                                      const nn::AttentionOptions& options) override;
 
  protected:
   nn::Placement whole() const override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
+  nn::LocalHeads heads_here(int64_t heads, int64_t kv_heads) const override;
+  AdaptedInput input_of_latents(int64_t hidden) override { return input_of_first(hidden); }
+  AdaptedInput latents(int64_t features) override;
+  nn::Placement of_head_outputs(const std::string& name) const override {
+    return of_first_outputs(sharding_.products.at(name));
+  }
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;

@@ -122,6 +122,25 @@ class GridCrossAttention : public nn::CrossAttention {
   const BatchCut& batch_;
 };
 
+// Between pairs, a product to a few outputs, which every rank with features of a token has all of.
+class LinearOfAllOutputs : public nn::Linear {
+ public:
+  // of_features: the product of the features here.
+  LinearOfAllOutputs(std::unique_ptr<nn::Linear> of_features, const comm::Group& features)
+      : of_features_(std::move(of_features)), features_(features) {}
+
+  // Each rank uses the sum for its own features, so its gradient is summed as well.
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
+    const at::Tensor part = of_features_->forward(x, context);
+    if (part.numel() == 0) return part;
+    return copy_to_tensor_parallel(reduce_from_tensor_parallel(part, features_), features_);
+  }
+
+ private:
+  std::unique_ptr<nn::Linear> of_features_;
+  const comm::Group& features_;
+};
+
 // How a rank comes to all features of the rows of its part of the vocabulary, of a table or of each
 // of its blocks.
 class GridTable final : public ops::BlockRanks {
@@ -393,13 +412,13 @@ std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
 
 std::unique_ptr<nn::Attention> TensorGridBuilder::attention(const std::string& name,
                                                             const nn::AttentionOptions& options) {
-  return std::make_unique<GridAttention>(attention_of_heads(name, options, heads_here()),
+  return std::make_unique<GridAttention>(DenseBuilder::attention(name, options),
                                          grid_.within.batch);
 }
 
 std::unique_ptr<nn::CrossAttention> TensorGridBuilder::cross_attention(
     const std::string& name, const nn::AttentionOptions& options) {
-  return std::make_unique<GridCrossAttention>(cross_attention_of_heads(name, options, heads_here()),
+  return std::make_unique<GridCrossAttention>(DenseBuilder::cross_attention(name, options),
                                               grid_.within.batch);
 }
 
@@ -467,6 +486,24 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
           }};
 }
 
+nn::LocalHeads TensorGridBuilder::heads_here(int64_t, int64_t) const {
+  return sharding_.heads_of(side(), grid_.within.features.rank());
+}
+
+nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {
+  return {.features = features,
+          .of_down = of_all_heads(),
+          .dropout = [this](const std::string& name, double probability) {
+            return std::make_unique<GridDropout>(full_name(name), probability, grid_.within.batch,
+                                                 0);
+          }};
+}
+
+nn::Placement TensorGridBuilder::of_head_outputs(const std::string& name) const {
+  return {.held = {sharding_.held(sharding_.products.at(name), side(), grid_.first.outputs)},
+          .reduction = grid_.within.same_features};
+}
+
 std::unique_ptr<nn::Experts> TensorGridBuilder::make_experts(nn::ExpertsParts parts,
                                                              const nn::ExpertsOptions& options) {
   return std::make_unique<ExpertsOfCutFeatures>(std::move(parts), expert_ranks(),
@@ -476,11 +513,27 @@ std::unique_ptr<nn::Experts> TensorGridBuilder::make_experts(nn::ExpertsParts pa
 std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
                                                       const nn::LinearOptions& options) {
   const auto found = sharding_.products.find(name);
-  COLOSSAL_CHECK(found != sharding_.products.end(), "{}: a product that is in no pair", name);
+  if (found == sharding_.products.end()) return linear_of_all_outputs(name, options);
   GridProduct product;
   const AdaptedProduct adapted = add(product, name, options, found->second);
   product.adapter = adapter({adapted}, adapted_input(options.in_features, found->second));
   return make_product(std::move(product));
+}
+
+std::unique_ptr<nn::Linear> TensorGridBuilder::linear_of_all_outputs(
+    const std::string& name, const nn::LinearOptions& options) {
+  COLOSSAL_CHECK(!options.bias && options.order == nn::WeightOrder::out_in,
+                 "{}: a product in no pair, with a bias or stored [in, out]", name);
+  AdaptedInput input = adapted_input(options.in_features, {.cut = Cut::outputs});
+  nn::Placement of_weight = input.of_down;
+  of_weight.held.insert(of_weight.held.begin(), {{0, options.out_features}});
+  auto [weight, bias] = linear_parameters(name, options, std::move(of_weight), {});
+  input.move = nullptr;
+  return std::make_unique<LinearOfAllOutputs>(
+      std::make_unique<nn::DenseLinear>(
+          weight, bias, options.order,
+          adapter({{name, options.out_features, of_latent_parts()}}, input)),
+      grid_.between.features);
 }
 
 std::unique_ptr<nn::Linear> TensorGridBuilder::fused_linear(const nn::FusedLinearOptions& options) {

@@ -93,6 +93,13 @@ class TensorGridBuilder : public ExpertBuilder {
   std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
+  nn::LocalHeads heads_here(int64_t heads, int64_t kv_heads) const override;
+  AdaptedInput input_of_latents(int64_t hidden) override {
+    return adapted_input(hidden, {.cut = LinearSharding::Cut::outputs});
+  }
+  nn::Placement of_latent_parts() const override { return of_all_heads(); }
+  AdaptedInput latents(int64_t features) override;
+  nn::Placement of_head_outputs(const std::string& name) const override;
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;
@@ -105,10 +112,10 @@ class TensorGridBuilder : public ExpertBuilder {
   const TensorGrid& grid() const { return grid_; }
 
  private:
-  nn::LocalHeads heads_here() const {
-    return sharding_.heads_of(side(), grid_.within.features.rank());
-  }
   int side() const { return context().strategy().tensor_side(); }
+  // Of a product that is in no pair.
+  std::unique_ptr<nn::Linear> linear_of_all_outputs(const std::string& name,
+                                                    const nn::LinearOptions& options);
   // The table of a vocabulary of which the `part`th part, and of it the `piece`th piece, is here,
   // and of the features the `features`th part.
   nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,

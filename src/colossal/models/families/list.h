@@ -8,6 +8,8 @@ namespace colossal::models {
 namespace bloom { Family family(); }
 namespace cohere { Family family(); }
 namespace cohere2 { Family family(); }
+namespace deepseek_v2 { Family family(); }
+namespace deepseek_v3 { Family family(); }
 namespace falcon { Family family(); }
 namespace gemma { Family family(); }
 namespace gemma2 { Family family(); }
@@ -23,6 +25,7 @@ namespace olmo2 { Family family(); }
 namespace opt { Family family(); }
 namespace phi3 { Family family(); }
 namespace qwen2 { Family family(); }
+namespace qwen2_moe { Family family(); }
 namespace qwen3 { Family family(); }
 namespace qwen3_moe { Family family(); }
 namespace smollm3 { Family family(); }

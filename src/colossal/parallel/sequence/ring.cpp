@@ -2,7 +2,6 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 
 #include <optional>
 #include <utility>
@@ -36,25 +35,25 @@ struct Ring {
   }
   int64_t num_positions(int hops) const { return num_indices(positions(hops)); }
 
-  // Hop number `hop` of a block [2, batch, positions, heads, head_size].
+  // Hop number `hop` of a block [batch, positions, heads, head_size + value_size].
   Pending start_hop(const at::Tensor& block, int hop) const {
     std::vector<int64_t> shape = block.sizes().vec();
-    shape[2] = num_positions(hop);
+    shape[1] = num_positions(hop);
     const at::Tensor next = at::empty(shape, block.options());
     return {next, block,
             comm::rotate_async(block.view(-1), next.view(-1), *group, comm::Reason::sequence)};
   }
 };
 
-// Keys and values [batch, heads, positions, head_size] as one block, and back.
+// Keys and values, [batch, heads, positions, size] each, as one block, and back.
 at::Tensor join(const at::Tensor& keys, const at::Tensor& values) {
-  return at::stack({keys.transpose(1, 2), values.transpose(1, 2)});
+  return at::cat({keys.transpose(1, 2), values.transpose(1, 2)}, -1);
 }
-at::Tensor keys_of(const at::Tensor& block) {
-  return block[0].transpose(1, 2);
+at::Tensor keys_of(const at::Tensor& block, int64_t head_size) {
+  return block.narrow(-1, 0, head_size).transpose(1, 2);
 }
-at::Tensor values_of(const at::Tensor& block) {
-  return block[1].transpose(1, 2);
+at::Tensor values_of(const at::Tensor& block, int64_t head_size) {
+  return block.narrow(-1, head_size, block.size(-1) - head_size).transpose(1, 2);
 }
 
 // [batch, heads, positions, head_size] whose memory is that of the activation that holds it.
@@ -108,6 +107,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     const Ring ring{&saved_group(context), context->saved_data["sequence"].toInt()};
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::ScalarType sum_type = result.logsumexp.scalar_type();
+    const int64_t head_size = query.size(3);
     const at::Tensor query_gradient = empty_like_heads(query, sum_type);
     at::Tensor block = join(saved[1], saved[2]);
     Pending of_earlier_ranks;
@@ -118,7 +118,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       const at::Tensor block_gradient = at::empty(block.sizes(), block.options().dtype(sum_type));
       ops::attend_backward(part(query, block, saved[5], ring, hop), rule, /*accumulate=*/hop > 0,
                            result, gradients[0],
-                           {query_gradient, keys_of(block_gradient), values_of(block_gradient)});
+                           {query_gradient, keys_of(block_gradient, head_size),
+                            values_of(block_gradient, head_size)});
       if (hop > 0) block_gradient.add_(std::exchange(of_earlier_ranks, {}).wait());
       of_earlier_ranks = ring.start_hop(block_gradient, hop + 1);
       block = next.wait();
@@ -127,8 +128,12 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     const at::ScalarType type = query.scalar_type();
     at::Tensor of_sinks;
     if (saved[6].defined()) of_sinks = ops::sink_gradient(saved[6], result, gradients[0]);
-    return {
-        query_gradient.to(type), keys_of(own).to(type), values_of(own).to(type), of_sinks, {}, {}};
+    return {query_gradient.to(type),
+            keys_of(own, head_size).to(type),
+            values_of(own, head_size).to(type),
+            of_sinks,
+            {},
+            {}};
   }
 
  private:
@@ -136,8 +141,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
   // undefined.
   static AttentionPart part(const at::Tensor& query, const at::Tensor& block,
                             const at::Tensor& documents, const Ring& ring, int hop) {
-    AttentionPart part{query, keys_of(block), values_of(block), ring.positions(0),
-                       ring.positions(hop)};
+    AttentionPart part{query, keys_of(block, query.size(3)), values_of(block, query.size(3)),
+                       ring.positions(0), ring.positions(hop)};
     if (documents.defined()) {
       part.query_documents = columns(documents, part.query_positions);
       part.key_documents = columns(documents, part.key_positions);

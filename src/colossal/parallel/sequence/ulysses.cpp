@@ -12,16 +12,16 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Who has what of a tensor [batch, positions, heads, head_size] before and after an exchange.
+// Who has what of a tensor [batch, positions, features of heads] before and after an exchange.
 struct Exchange {
   const comm::Group* group = nullptr;
-  std::vector<std::vector<Range>> heads;  // by rank; several may need the same keys, some no one
-  int64_t num_heads = 0;                  // of all ranks
-  int64_t positions = 0;                  // of all ranks
+  std::vector<std::vector<Range>> features;  // by rank; several may need the same keys, some no one
+  int64_t num_features = 0;                  // of all ranks
+  int64_t positions = 0;                     // of all ranks
 
   int size() const { return group->size(); }
   Range positions_of(int rank) const { return Partition(positions, size()).range(rank); }
-  int64_t num_heads_of(int rank) const { return num_indices(heads[rank]); }
+  int64_t num_features_of(int rank) const { return num_indices(features[rank]); }
 };
 
 std::vector<at::Tensor> all_to_all(const std::vector<at::Tensor>& parts,
@@ -48,16 +48,16 @@ std::vector<at::Tensor> all_to_all(const std::vector<at::Tensor>& parts,
 
 // My positions of all heads -> all positions of my heads.
 at::Tensor to_heads(const at::Tensor& x, const Exchange& exchange) {
-  const int64_t mine = exchange.num_heads_of(exchange.group->rank());
+  const int64_t mine = exchange.num_features_of(exchange.group->rank());
   std::vector<at::Tensor> parts;
   std::vector<std::vector<int64_t>> shapes;
   for (int rank = 0; rank < exchange.size(); ++rank) {
     std::vector<at::Tensor> runs;
-    for (const Range& run : exchange.heads[rank]) {
+    for (const Range& run : exchange.features[rank]) {
       runs.push_back(x.narrow(2, run.begin, run.size()));
     }
     parts.push_back(at::cat(runs, 2));
-    shapes.push_back({x.size(0), exchange.positions_of(rank).size(), mine, x.size(3)});
+    shapes.push_back({x.size(0), exchange.positions_of(rank).size(), mine});
   }
   return at::cat(all_to_all(parts, shapes, *exchange.group), 1);
 }
@@ -71,15 +71,15 @@ at::Tensor to_positions(const at::Tensor& x, const Exchange& exchange) {
   for (int rank = 0; rank < exchange.size(); ++rank) {
     const Range positions = exchange.positions_of(rank);
     parts.push_back(x.narrow(1, positions.begin, positions.size()));
-    shapes.push_back({x.size(0), mine, exchange.num_heads_of(rank), x.size(3)});
+    shapes.push_back({x.size(0), mine, exchange.num_features_of(rank)});
   }
   const std::vector<at::Tensor> received = all_to_all(parts, shapes, *exchange.group);
   const at::Tensor all =
-      at::zeros({x.size(0), mine, exchange.num_heads, x.size(3)},
+      at::zeros({x.size(0), mine, exchange.num_features},
                 x.options().dtype(ops::compute_type(x.scalar_type())));  // of the sums
   for (int rank = 0; rank < exchange.size(); ++rank) {
     int64_t begin = 0;
-    for (const Range& run : exchange.heads[rank]) {
+    for (const Range& run : exchange.features[rank]) {
       all.narrow(2, run.begin, run.size()).add_(received[rank].narrow(2, begin, run.size()));
       begin += run.size();
     }
@@ -94,13 +94,13 @@ template <Move forwards, Move backwards>
 struct Moved : torch::autograd::Function<Moved<forwards, backwards>> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const Exchange& exchange) {
-    std::vector<int64_t> heads;
-    for (const std::vector<Range>& runs : exchange.heads) {
-      for (const Range& run : runs) heads.insert(heads.end(), {run.begin, run.end});
+    std::vector<int64_t> features;
+    for (const std::vector<Range>& runs : exchange.features) {
+      for (const Range& run : runs) features.insert(features.end(), {run.begin, run.end});
     }
     save_group(context, *exchange.group);
-    context->saved_data["heads"] = heads;
-    context->saved_data["num_heads"] = exchange.num_heads;
+    context->saved_data["features"] = features;
+    context->saved_data["num_features"] = exchange.num_features;
     context->saved_data["positions"] = exchange.positions;
     return forwards(x, exchange);
   }
@@ -108,13 +108,13 @@ struct Moved : torch::autograd::Function<Moved<forwards, backwards>> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     auto& data = context->saved_data;
     Exchange exchange{.group = &saved_group(context),
-                      .num_heads = data["num_heads"].toInt(),
+                      .num_features = data["num_features"].toInt(),
                       .positions = data["positions"].toInt()};
-    const std::vector<int64_t> heads = data["heads"].toIntVector();
-    exchange.heads.resize(exchange.size());
-    const size_t of_a_rank = heads.size() / exchange.heads.size();
-    for (size_t i = 0; i < heads.size(); i += 2) {
-      exchange.heads[i / of_a_rank].push_back({heads[i], heads[i + 1]});
+    const std::vector<int64_t> features = data["features"].toIntVector();
+    exchange.features.resize(exchange.size());
+    const size_t of_a_rank = features.size() / exchange.features.size();
+    for (size_t i = 0; i < features.size(); i += 2) {
+      exchange.features[i / of_a_rank].push_back({features[i], features[i + 1]});
     }
     return {backwards(gradients[0], exchange), {}};
   }
@@ -125,17 +125,21 @@ class UlyssesAttention : public nn::Attention {
   UlyssesAttention(std::string stream, const nn::AttentionOptions& options,
                    const nn::LocalHeads& here, const nn::AttentionParameters& parameters,
                    const comm::Group& group)
-      : head_size_(options.head_size), heads_(options, here) {
+      : heads_(options, here) {
     of_qkv_.group = of_results_.group = &group;
     const int64_t queries = here.queries.size(), keys = here.keys.size();
-    of_qkv_.num_heads = queries + 2 * keys;
-    of_results_.num_heads = queries;
+    const int64_t size = options.head_size, value_size = options.size_of_value();
+    const int64_t first_key = queries * size, first_value = first_key + keys * size;
+    of_qkv_.num_features = first_value + keys * value_size;
+    of_results_.num_features = queries * value_size;
     for (int rank = 0; rank < group.size(); ++rank) {
       const nn::LocalHeads share = share_of(rank, options, here, group);
       const Range of_queries = moved(share.queries, -here.queries.begin);
-      const Range of_keys = moved(share.keys, queries - here.keys.begin);
-      of_qkv_.heads.push_back({of_queries, of_keys, moved(of_keys, keys)});
-      of_results_.heads.push_back({of_queries});
+      const Range of_keys = moved(share.keys, -here.keys.begin);
+      of_qkv_.features.push_back({features_of(of_queries, size, 0),
+                                  features_of(of_keys, size, first_key),
+                                  features_of(of_keys, value_size, first_value)});
+      of_results_.features.push_back({features_of(of_queries, value_size, 0)});
     }
     // Queries and keys are turned by their positions before they travel.
     nn::AttentionOptions inside = options;
@@ -149,10 +153,9 @@ class UlyssesAttention : public nn::Attention {
     of_qkv.positions = of_results.positions = context.whole_sequence;
     nn::StepContext inside = context;
     inside.sequence = context.whole_sequence;
-    const at::Tensor mine = Moved<to_heads, to_positions>::apply(heads_.view(qkv, context), of_qkv);
-    const at::Tensor results = inner_->forward(mine.flatten(2), inside);
-    return Moved<to_positions, to_heads>::apply(results.unflatten(2, {-1, head_size_}), of_results)
-        .flatten(2);
+    const at::Tensor mine =
+        Moved<to_heads, to_positions>::apply(heads_.turned(qkv, context), of_qkv);
+    return Moved<to_positions, to_heads>::apply(inner_->forward(mine, inside), of_results);
   }
 
  private:
@@ -166,8 +169,11 @@ class UlyssesAttention : public nn::Attention {
   }
 
   static Range moved(const Range& range, int64_t by) { return {range.begin + by, range.end + by}; }
+  // Of heads of `size` features each, the first of them at `begin`.
+  static Range features_of(const Range& heads, int64_t size, int64_t begin) {
+    return {begin + heads.begin * size, begin + heads.end * size};
+  }
 
-  int64_t head_size_;
   nn::AttentionHeads heads_;
   Exchange of_qkv_, of_results_;  // but for the positions
   std::unique_ptr<nn::Attention> inner_;

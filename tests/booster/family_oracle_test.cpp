@@ -1,5 +1,5 @@
-// Every family, and every switch of its config.json, against transformers: logits, loss and
-// gradients in fp64, from folders that transformers wrote.
+// Every family, and every switch of its config.json, against transformers: logits, loss, gradients
+// and weights after three steps of AdamW in fp64, from folders that transformers wrote.
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -14,6 +14,7 @@
 #include "colossal/nn/key_value_store.h"
 #include "tests/booster/oracle.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/tiny_training.h"
 
 namespace colossal::test::family_oracle {
 namespace {
@@ -113,6 +114,33 @@ void expect_like_transformers(const fs::path& directory) {
   }
 }
 
+// Three steps of AdamW from the same weights on the same tokens.
+void expect_trains_like_transformers(const fs::path& directory) {
+  const models::ModelSpecification specification =
+      models::resolve_model({.path = (directory / "model").string()});
+  const io::SafetensorsReader weights(directory / "model" / "model.safetensors");
+  const io::SafetensorsReader result(directory / "result.safetensors");
+  TinyTraining training;
+  training.model = specification.decoder;
+  training.tokens = read_tensor(result, "tokens", at::kDouble).to(at::kLong);
+  training.global_batch = training.tokens.size(0);
+  training.sequence = training.tokens.size(1) - 1;
+  training.eps = 1e-5;
+  nn::DenseBuilder names;
+  models::build_model(specification, names);
+  TinyResult expected;
+  const at::Tensor losses = read_tensor(result, "losses", at::kDouble);
+  expected.losses.assign(losses.const_data_ptr<double>(),
+                         losses.const_data_ptr<double>() + losses.numel());
+  for (const nn::ParameterHandle& parameter : names.parameters()) {
+    const TensorSlice slice = models::slice_in_files(specification, parameter->name);
+    training.initial[parameter->name] = read_parameter(weights, "", slice, at::kDouble);
+    if (!parameter->trainable) continue;
+    expected.weights[parameter->name] = read_parameter(result, "trained.", slice, at::kDouble);
+  }
+  expect_same(train_tiny(training, 1), expected, 1e-7, training);
+}
+
 // How many there are, and those that ours refuses, each with its reason.
 struct Outcome {
   int variants = 0;
@@ -126,6 +154,7 @@ Outcome compare_all(const Oracle& oracle) {
     ++outcome.variants;
     try {
       expect_like_transformers(directory);
+      expect_trains_like_transformers(directory);
     } catch (const ConfigError& error) {
       outcome.refused[directory.filename().string()] = error.what();
     }

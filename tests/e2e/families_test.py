@@ -1,16 +1,19 @@
-"""Folders of every family: what a run reads and saves again, at any layout, is what transformers wrote."""
+"""Folders of every family, of every type and in shards: what a run reads and saves again, at any layout, is what transformers wrote."""
 import json
 import unittest
 
 import torch
 from safetensors import safe_open
-from transformers import AutoModelForCausalLM
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from harness import ROOT, EndToEndTest
 
 BASES = json.loads((ROOT / "tests" / "support" / "families.json").read_text())
-# In turns.
+# In turns, each with the next family.
+TYPES = [torch.float32, torch.bfloat16, torch.float16]
+SHARDS = ["1GB", "20KB"]
 LAYOUTS = [(1, []), (2, ["--parallel.tp=2"]), (2, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"])]
 
 
@@ -23,13 +26,15 @@ def tensors(folder):
 
 
 class Families(EndToEndTest):
-    def check(self, family, ranks, flags):
+    def check(self, family, dtype, shard, ranks, flags):
         folder = self.directory / family
         torch.manual_seed(1)
         fields = dict(BASES[family], vocab_size=257)
         positions = {"gpt2": "n_positions", "gptj": "n_positions", "bloom": "seq_length"}
         fields[positions.get(family, "max_position_embeddings")] = 32
-        AutoModelForCausalLM.from_config(CONFIG_MAPPING[family](**fields)).save_pretrained(folder)
+        model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[family](**fields)).to(dtype)
+        model.save_pretrained(folder, max_shard_size=shard)
+        self.assertEqual(len(list(folder.glob("*.safetensors"))) > 1, shard != "1GB")
         self.use_folder(folder)
         # A rate of 0 leaves the weights as they are.
         self.train(*self.flags(family), *flags, "--train.steps=1", "--optimizer.learning_rate=0", "--precision.compute=fp32",
@@ -38,17 +43,44 @@ class Families(EndToEndTest):
         expected, found = tensors(folder), tensors(saved)
         self.assertEqual(found.keys(), expected.keys())
         for name, tensor in expected.items():
-            self.assertTrue(torch.equal(found[name], tensor), name)
-        opened, report = AutoModelForCausalLM.from_pretrained(saved, output_loading_info=True)
+            self.assertTrue(torch.equal(found[name], tensor.to(found[name].dtype)), name)
+        opened, report = AutoModelForCausalLM.from_pretrained(saved, output_loading_info=True, dtype=torch.float32)
         self.assertFalse(report["missing_keys"] or report["unexpected_keys"], report)
         tokens = torch.arange(20).view(2, 10)
-        original = AutoModelForCausalLM.from_pretrained(folder)
+        original = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         self.assertTrue(torch.equal(opened(tokens).logits, original(tokens).logits))
+
+    def test_the_text_model_of_a_folder_for_images_too(self):
+        text = dict(BASES["gemma3_text"], vocab_size=257, max_position_embeddings=32)
+        vision = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=8,
+                      patch_size=4)
+        torch.manual_seed(1)
+        model = Gemma3ForConditionalGeneration(Gemma3Config(
+            text_config=text, vision_config=vision, mm_tokens_per_image=4, image_token_index=250,
+            boi_token_index=251, eoi_token_index=252))
+        tokens = torch.arange(20).view(2, 10)
+        for published in (False, True):
+            folder = self.directory / f"nested-{published}"
+            model.save_pretrained(folder)
+            if published:  # under the names that the hub's folders have
+                weights = {"language_model." + name.replace("model.language_model.", "model.")
+                           if "language_model" in name or name.startswith("lm_head") else name.removeprefix("model."):
+                           tensor for name, tensor in tensors(folder).items()}
+                save_file(weights, folder / "model.safetensors", {"format": "pt"})
+            self.use_folder(folder)
+            run = f"nested-run-{published}"
+            self.train(*self.flags(run), "--train.steps=1", "--optimizer.learning_rate=0", "--precision.compute=fp32")
+            opened, report = AutoModelForCausalLM.from_pretrained(
+                self.directory / run / "checkpoints" / "step-000001", output_loading_info=True)
+            self.assertEqual(type(opened).__name__, "Gemma3ForCausalLM")
+            self.assertFalse(report["missing_keys"] or report["unexpected_keys"], report)
+            self.assertTrue(torch.equal(opened(tokens).logits, model(tokens).logits))
 
     def test_every_family(self):
         for index, family in enumerate(BASES):
             with self.subTest(family):
-                self.check(family, *LAYOUTS[index % len(LAYOUTS)])
+                self.check(family, TYPES[index % len(TYPES)], SHARDS[index // 2 % len(SHARDS)],
+                           *LAYOUTS[index % len(LAYOUTS)])
 
     def test_experts_that_ranks_share_out(self):
         self.check("qwen3_moe", 3, ["--parallel.ep=3"])

@@ -25,8 +25,15 @@ std::string bare_name(const std::string& name) {
   return bare.find('.') == std::string::npos ? name : bare;
 }
 
+// The names that a tensor may have: its own, without the model's part, or, where the folder's model
+// is for images too, as published or as transformers 5 saves it.
+std::vector<std::string> names_tried(const std::string& name) {
+  const std::string bare = bare_name(name);
+  return {name, bare, "language_model." + name, "model.language_model." + bare};
+}
+
 std::optional<Tensor> look_for(const io::TensorDirectory& directory, const std::string& name) {
-  for (const std::string& tried : {name, bare_name(name)}) {
+  for (const std::string& tried : names_tried(name)) {
     if (directory.contains(tried)) return directory.find(tried);
   }
   return std::nullopt;

@@ -37,6 +37,34 @@ const Family& family_of(const nlohmann::json& config) {
                                 type.dump(), fmt::join(known, ", ")));
 }
 
+// Of a config.json that describes images besides, that of its text model.
+nlohmann::json text_config(nlohmann::json config) {
+  const nlohmann::json type = config.value("model_type", nlohmann::json());
+  for (const Family& family : families()) {
+    if (!family.with_images || type != family.with_images) continue;
+    nlohmann::json text = ConfigFields(config).object("text_config");
+    if (!text.is_object()) {
+      throw FieldError({"text_config"}, "",
+                       fmt::format("model_type = {}: \"text_config\" is missing, which describes "
+                                   "the text model",
+                                   type.dump()));
+    }
+    for (const char* field : {"tie_word_embeddings", "quantization_config", "eos_token_id"}) {
+      if (config.contains(field) && !text.contains(field)) text[field] = config[field];
+    }
+    text["model_type"] = family.model_type;
+    return text;
+  }
+  return config;
+}
+
+// Whether a folder of such a model has the tensor for images.
+bool is_for_images(std::string_view tensor) {
+  constexpr std::string_view kModel = "model.";
+  if (tensor.starts_with(kModel)) tensor.remove_prefix(kModel.size());
+  return tensor.starts_with("vision_tower.") || tensor.starts_with("multi_modal_projector.");
+}
+
 nlohmann::json read_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   if (!std::filesystem::exists(path)) {
@@ -162,7 +190,7 @@ void simplify(nlohmann::json& config) {
 
 ModelSpecification specify(const ModelRequest& request) {
   nlohmann::json config =
-      request.path.empty() ? preset_config(request.preset) : read_config(request.path);
+      request.path.empty() ? preset_config(request.preset) : text_config(read_config(request.path));
   simplify(config);
   if (!request.overrides.empty()) {
     apply_overrides(config, request);
@@ -281,6 +309,7 @@ std::optional<std::string> spare_tensor(const ModelSpecification& specification,
   for (const std::string& begin : names.unused) {
     if (name.starts_with(begin)) return "";
   }
+  if (family_of(specification.config).with_images && is_for_images(name)) return "";
   if (!specification.decoder.value_head && name == std::string(kValueHead) + ".weight") return "";
   const bool predicts = !specification.decoder.score_head;
   if (!predicts && !specification.without_weights.empty() &&

@@ -27,6 +27,9 @@ struct Family {
   DecoderConfig (*read)(ConfigFields& fields) = nullptr;
   WeightNames (*weights)(const DecoderConfig& config) = nullptr;
   std::vector<Preset> presets;
+  // The model_type of a config.json that describes images besides, and this family's model in
+  // text_config. Of such a folder the text model alone is read. Null: there is none.
+  const char* with_images = nullptr;
 };
 
 // Every family that there is.

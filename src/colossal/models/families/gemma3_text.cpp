@@ -61,18 +61,32 @@ Preset sized(const char* name, const Size& size, const nlohmann::json& fields = 
   return preset;
 }
 
+// The text model of one that sees images too: of longer texts than those, and of as many tokens as
+// text_config has.
+Preset with_images(const char* name, const Size& size,
+                   nlohmann::json fields = nlohmann::json::object()) {
+  fields.update(
+      {{"vocab_size", 262208}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8}}}});
+  return sized(name, size, fields);
+}
+
 }  // namespace
 
 Family family() {
-  return {
-      .model_type = "gemma3_text",
-      .architecture = "Gemma3ForCausalLM",
-      .simplify = simplify,
-      .read = read,
-      .weights = gemma2_weight_names,
-      .presets = {
-          sized("gemma3-270m", {18, 640, 2048, 4, 1, 512}, {{"max_position_embeddings", 32768}}),
-          sized("gemma3-1b", {26, 1152, 6912, 4, 1, 512}, {{"max_position_embeddings", 32768}})}};
+  return {.model_type = "gemma3_text",
+          .architecture = "Gemma3ForCausalLM",
+          .simplify = simplify,
+          .read = read,
+          .weights = gemma2_weight_names,
+          .presets = {sized("gemma3-270m", {18, 640, 2048, 4, 1, 512},
+                            {{"max_position_embeddings", 32768}}),
+                      sized("gemma3-1b", {26, 1152, 6912, 4, 1, 512},
+                            {{"max_position_embeddings", 32768}}),
+                      with_images("gemma3-4b", {34, 2560, 10240, 8, 4, 1024}),
+                      with_images("gemma3-12b", {48, 3840, 15360, 16, 8, 1024}),
+                      with_images("gemma3-27b", {62, 5376, 21504, 32, 16, 1024},
+                                  {{"head_dim", 128}, {"query_pre_attn_scalar", 168}})},
+          .with_images = "gemma3"};
 }
 
 }  // namespace colossal::models::gemma3_text

@@ -132,6 +132,8 @@ TEST_F(EngineTest, BatchInvarianceIsOfBits) {
   for (const auto& [type, specification] :
        {std::pair{at::kFloat, family_of("gemma2", families["gemma2"])},
         {at::kBFloat16, family_of("gemma2", families["gemma2"])},
+        {at::kFloat, family_of("qwen3_moe", families["qwen3_moe"])},
+        {at::kBFloat16, family_of("deepseek_v3", families["deepseek_v3"])},
         {at::kFloat, tiny()}}) {
     const RandomModel model(specification, type);
     const auto run = [&](int64_t batch, int64_t chunk, bool prefix_cache) {

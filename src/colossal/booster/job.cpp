@@ -201,7 +201,7 @@ models::ModelSpecification resolve_model_of(const RunConfig& config,
   models::ModelRequest request = config.model;
   request.dropout = config.train.dropout.value_or(-1);
   models::ModelSpecification model = models::resolve_model(request);
-  model.adapter = resolve_adapter(config.adapter, model, given_keys);
+  models::set_adapter(model, resolve_adapter(config.adapter, model, given_keys));
   return model;
 }
 

@@ -22,7 +22,6 @@ class BlockMaker {
   }
 
   std::unique_ptr<nn::Linear> qkv() const {
-    if (config_.has_latents()) return latent_projection();
     const int64_t queries = config_.query_features(), keys = config_.key_features();
     if (config_.stored_in_out) {
       return linear("qkv", config_.hidden, queries + 2 * keys, config_.qkv_bias);
@@ -34,21 +33,21 @@ class BlockMaker {
   }
 
   std::unique_ptr<nn::Attention> attention() const {
-    const LayerAttention& kind = config_.attention_of(layer_);
-    const double size = static_cast<double>(config_.head_size);
-    return build_.attention("attention",
-                            {.layer = layer_,
-                             .heads = config_.heads,
-                             .kv_heads = config_.kv_heads,
-                             .head_size = config_.head_size,
-                             .value_size = config_.value_size,
-                             .scale = kind.scale != 0 ? kind.scale : 1 / std::sqrt(size),
-                             .dropout = config_.attention_dropout,
-                             .query_key_norm = config_.query_key_norm,
-                             .rotary = kind.rotary,
-                             .window = kind.window,
-                             .soft_cap = config_.attention_soft_cap,
-                             .alibi = config_.alibi});
+    return build_.attention("attention", attention_options());
+  }
+
+  std::unique_ptr<nn::LatentAttention> latent_attention() const {
+    const int64_t rotary = config_.attention_of(layer_).rotary.channels;
+    return build_.latent_attention("attention", {.hidden = config_.hidden,
+                                                 .heads = config_.heads,
+                                                 .query_rank = config_.query_rank,
+                                                 .key_value_rank = config_.key_value_rank,
+                                                 .rotary = rotary,
+                                                 .plain = config_.head_size - rotary,
+                                                 .value = config_.size_of_value(),
+                                                 .bias = config_.qkv_bias,
+                                                 .initializer = normal(),
+                                                 .attention = attention_options()});
   }
 
   std::unique_ptr<nn::Linear> attention_output() const {
@@ -98,20 +97,24 @@ class BlockMaker {
   }
 
  private:
-  nn::Initializer normal() const { return nn::Initializer::normal(config_.initializer_range); }
-
-  std::unique_ptr<nn::Linear> latent_projection() const {
-    const int64_t rotary = config_.attention_of(layer_).rotary.channels;
-    return build_.latent_projection({.hidden = config_.hidden,
-                                     .heads = config_.heads,
-                                     .query_rank = config_.query_rank,
-                                     .key_value_rank = config_.key_value_rank,
-                                     .rotary = rotary,
-                                     .plain = config_.head_size - rotary,
-                                     .value = config_.size_of_value(),
-                                     .bias = config_.qkv_bias,
-                                     .initializer = normal()});
+  nn::AttentionOptions attention_options() const {
+    const LayerAttention& kind = config_.attention_of(layer_);
+    const double size = static_cast<double>(config_.head_size);
+    return {.layer = layer_,
+                             .heads = config_.heads,
+                             .kv_heads = config_.kv_heads,
+                             .head_size = config_.head_size,
+                             .value_size = config_.value_size,
+                             .scale = kind.scale != 0 ? kind.scale : 1 / std::sqrt(size),
+                             .dropout = config_.attention_dropout,
+                             .query_key_norm = config_.query_key_norm,
+                             .rotary = kind.rotary,
+                             .window = kind.window,
+                             .soft_cap = config_.attention_soft_cap,
+                             .alibi = config_.alibi};
   }
+
+  nn::Initializer normal() const { return nn::Initializer::normal(config_.initializer_range); }
 
   std::unique_ptr<nn::Linear> linear(const std::string& name, int64_t in, int64_t out,
                                      bool bias) const {
@@ -142,17 +145,21 @@ class BlockMaker {
 class AttentionBranch {
  public:
   explicit AttentionBranch(const BlockMaker& make)
-      : qkv_(make.qkv()),
-        attention_(make.attention()),
+      : latent_(make.config().has_latents() ? make.latent_attention() : nullptr),
+        qkv_(latent_ ? nullptr : make.qkv()),
+        attention_(latent_ ? nullptr : make.attention()),
         output_(make.attention_output()),
         dropout_(make.dropout("attention_dropout", make.config().attention_output_dropout)) {}
 
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
-    const at::Tensor seen = attention_->forward(qkv_->forward(x, context), context);
+    const at::Tensor seen = latent_
+                                ? latent_->forward(x, context)
+                                : attention_->forward(qkv_->forward(x, context), context);
     return dropout_->forward(output_->forward(seen, context), context);
   }
 
  private:
+  std::unique_ptr<nn::LatentAttention> latent_;  // null: the two below
   std::unique_ptr<nn::Linear> qkv_;
   std::unique_ptr<nn::Attention> attention_;
   std::unique_ptr<nn::Linear> output_;

@@ -23,7 +23,7 @@ ProductSizes qkv_products(const DecoderConfig& config) {
 }
 
 // Of these the norms of latents are parameters too, counted as biases.
-ProductSizes latent_projection(const DecoderConfig& config) {
+ProductSizes latent_products(const DecoderConfig& config) {
   const int64_t rotary = config.attention.front().rotary.channels;
   const int64_t plain = config.head_size - rotary;
   ProductSizes sizes;
@@ -47,7 +47,7 @@ void add_mlp(const DecoderConfig& config, int64_t inner, ProductSizes& sizes) {
 }
 
 ProductSizes products_of_layer(const DecoderConfig& config, int64_t layer) {
-  ProductSizes sizes = config.has_latents() ? latent_projection(config) : qkv_products(config);
+  ProductSizes sizes = config.has_latents() ? latent_products(config) : qkv_products(config);
   sizes.add(config.attended_features(), config.hidden, config.attention_output_bias);
   sizes.used = sizes.weights;
   if (!config.has_experts(layer)) {
@@ -107,6 +107,7 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.kv_heads = config.kv_heads;
   facts.head_size = config.head_size;
   facts.value_size = config.size_of_value();
+  facts.kept_features = config.kept_features(config.has_latents());
   facts.vocabulary = config.vocabulary;
   facts.positions = config.positions;
   facts.experts = config.router.experts;

@@ -61,7 +61,7 @@ struct DecoderConfig {
   int64_t kv_heads = 0;
   int64_t head_size = 0;   // of queries and keys
   int64_t value_size = 0;  // of a head of values; 0: head_size
-  // Latent attention (see nn::LatentProjectionOptions) where key_value_rank > 0: heads of queries
+  // Latent attention (see nn::LatentAttentionOptions) where key_value_rank > 0: heads of queries
   // and keys begin with those features that turn, as many as rotary.channels.
   int64_t query_rank = 0;  // 0: queries have no latents
   int64_t key_value_rank = 0;
@@ -119,6 +119,11 @@ struct DecoderConfig {
   int64_t key_features() const { return kv_heads * head_size; }
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
   int64_t attended_features() const { return heads * size_of_value(); }
+  // Of a token, in each layer of a key-value store: keys and values of heads, or of latents.
+  int64_t kept_features(bool of_latents) const {
+    const int64_t rotary = attention.front().rotary.channels;
+    return of_latents ? rotary + 2 * key_value_rank : kv_heads * (head_size + size_of_value());
+  }
   bool has_latents() const { return key_value_rank > 0; }
   bool has_norm_before() const {
     return norm_place == NormPlace::before || norm_place == NormPlace::around;

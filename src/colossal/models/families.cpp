@@ -290,13 +290,24 @@ std::vector<adapters::Product> list_products(const ModelSpecification& specifica
   return products;
 }
 
+void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter) {
+  const bool of_latents =
+      adapter && std::ranges::any_of(adapter->products, [](const adapters::Product& product) {
+        return product.name.ends_with(".key_value_up");
+      });
+  specification.facts.kept_features =
+      specification.decoder.kept_features(specification.decoder.has_latents() && !of_latents);
+  specification.adapter = std::move(adapter);
+}
+
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder) {
   const adapters::PeftFolder read = adapters::read_peft_folder(folder);
-  specification.adapter = {
-      .settings = read.settings,
-      .products = adapters::adapted_products(folder, read, list_products(specification)),
-      .weights = folder};
+  set_adapter(specification,
+              ModelAdapter{.settings = read.settings,
+                           .products = adapters::adapted_products(folder, read,
+                                                                  list_products(specification)),
+                           .weights = folder});
   return specification;
 }
 

@@ -63,6 +63,9 @@ std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specificati
 // All products that can be adapted: those of its blocks.
 std::vector<adapters::Product> list_products(const ModelSpecification& specification);
 
+// Gives it this adapter, or none, and what its facts say then.
+void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter);
+
 // With the adapter of a folder of peft. Throws ConfigError for one that is not read, or of another
 // model.
 ModelSpecification with_adapter(ModelSpecification specification,

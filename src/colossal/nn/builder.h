@@ -114,16 +114,17 @@ struct AttentionOptions {
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
 };
 
-// What makes the queries, keys and values of latent attention (DeepSeek-AI 2024, "DeepSeek-V2",
-// 2.1) from an activation: products to a few features for each token, the latents, and from their
-// norms to the heads. A head of queries or keys has `rotary` features that turn by their position,
-// which all heads of keys share, and then `plain` ones that do not.
+// Latent attention (DeepSeek-AI 2024, "DeepSeek-V2", 2.1): products of an activation to a few
+// features for each token, the latents, from whose norms come the heads of queries, keys and
+// values. A head of queries or keys has `rotary` features that turn by their position, which all
+// heads of keys share, and then `plain` ones that do not. A key-value store keeps latents and what
+// turns, not heads, but where "key_value_up" is adapted.
 //
 // Parameters: "query_down" [query_rank, hidden], "query_latent_norm", "query_up" [heads * (rotary +
 // plain), query_rank], or, where query_rank is 0, "query" [heads * (rotary + plain), hidden];
 // "key_value_down" [key_value_rank + rotary, hidden], "key_value_latent_norm", "key_value_up"
 // [heads * (plain + value), key_value_rank].
-struct LatentProjectionOptions {
+struct LatentAttentionOptions {
   int64_t hidden = 0;
   int64_t heads = 0;
   int64_t query_rank = 0;  // 0: queries are a product of the activation
@@ -134,6 +135,8 @@ struct LatentProjectionOptions {
   bool bias = false;  // of the products to latents
   double norm_epsilon = 1e-6;
   Initializer initializer = Initializer::normal(0.02);
+  // Of the attention among heads; of heads it says what the fields above say.
+  AttentionOptions attention{};
 
   int64_t head_size() const { return rotary + plain; }  // of queries and keys
 };
@@ -187,8 +190,8 @@ class Builder {
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
   virtual std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) = 0;
-  // [.., hidden] -> what an attention of as many heads of keys takes.
-  virtual std::unique_ptr<Linear> latent_projection(const LatentProjectionOptions& options) = 0;
+  virtual std::unique_ptr<LatentAttention> latent_attention(
+      const std::string& name, const LatentAttentionOptions& options) = 0;
   virtual std::unique_ptr<Experts> experts(const std::string& name,
                                            const ExpertsOptions& options) = 0;
   virtual std::unique_ptr<GatedActivation> gated_activation(const std::string& name,

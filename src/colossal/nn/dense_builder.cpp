@@ -193,28 +193,53 @@ std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& opt
       adapter(products, {.features = options.in_features, .of_down = whole()}));
 }
 
-std::unique_ptr<Linear> DenseBuilder::latent_projection(const LatentProjectionOptions& options) {
+std::unique_ptr<LatentAttention> DenseBuilder::latent_attention(
+    const std::string& name, const LatentAttentionOptions& options) {
+  const auto product_options = [&](int64_t in_features, int64_t out_features) {
+    return LinearOptions{.in_features = in_features,
+                         .out_features = out_features,
+                         .bias = false,
+                         .initializer = options.initializer};
+  };
   const int64_t queries = options.heads * options.head_size();
-  const int64_t of_keys_values = options.heads * (options.plain + options.value);
-  LatentProjection::Parts parts;
+  LatentAttentionLayer::Parts parts;
   make_down(options, parts);
   if (options.query_rank > 0) {
+    const LinearOptions up = product_options(options.query_rank, queries);
     parts.query_norm = latent_norm("query_latent_norm", options.query_rank, options.norm_epsilon);
-    parts.query_up = latent_up("query_up", options.query_rank, queries, options);
+    parts.query_up = latent_product("query_up", up, latent_weight("query_up", up));
   } else {
-    parts.query = linear("query", {.in_features = options.hidden,
-                                   .out_features = queries,
-                                   .bias = false,
-                                   .initializer = options.initializer});
+    parts.query = linear("query", product_options(options.hidden, queries));
   }
   parts.key_value_norm =
       latent_norm("key_value_latent_norm", options.key_value_rank, options.norm_epsilon);
-  parts.key_value_up = latent_up("key_value_up", options.key_value_rank, of_keys_values, options);
-  return std::make_unique<LatentProjection>(options, std::move(parts));
+  const LinearOptions up = product_options(options.key_value_rank,
+                                           options.heads * (options.plain + options.value));
+  parts.key_value_weight = latent_weight("key_value_up", up);
+  parts.key_value_weight->product.reset();  // attention among latents reads it as it is
+  parts.key_value_up = latent_product("key_value_up", up, parts.key_value_weight);
+  AttentionOptions among_heads = options.attention;
+  among_heads.heads = among_heads.kv_heads = options.heads;
+  among_heads.head_size = options.head_size();
+  among_heads.value_size = options.value;
+  parts.attention = attention(name, among_heads);
+  parts.of_latents = attention_of_latents(name, options);
+  return std::make_unique<LatentAttentionLayer>(options, std::move(parts));
 }
 
-void DenseBuilder::make_down(const LatentProjectionOptions& options,
-                             LatentProjection::Parts& parts) {
+std::unique_ptr<Attention> DenseBuilder::attention_of_latents(
+    const std::string& name, const LatentAttentionOptions& options) {
+  if (adapters_ && adapters_->adapted(full_name("key_value_up"))) return nullptr;
+  AttentionOptions among_latents = options.attention;
+  among_latents.heads = options.heads;
+  among_latents.kv_heads = 1;
+  among_latents.head_size = options.rotary + options.key_value_rank;
+  among_latents.value_size = options.key_value_rank;
+  return attention(name + "_of_latents", among_latents);
+}
+
+void DenseBuilder::make_down(const LatentAttentionOptions& options,
+                             LatentAttentionLayer::Parts& parts) {
   AdaptedInput input = input_of_latents(options.hidden);
   parts.move = std::exchange(input.move, nullptr);
   std::vector<ParameterHandle> weights;
@@ -249,20 +274,20 @@ std::unique_ptr<Norm> DenseBuilder::latent_norm(const std::string& name, int64_t
       .weight = parameter(name, "weight", {features}, Initializer::ones(), of_all_heads())});
 }
 
-std::unique_ptr<Linear> DenseBuilder::latent_up(const std::string& name, int64_t rank,
-                                                int64_t out_features,
-                                                const LatentProjectionOptions& options) {
+ParameterHandle DenseBuilder::latent_weight(const std::string& name,
+                                            const LinearOptions& options) {
   Placement of_weight = of_head_outputs(name);
-  if (!of_weight.held.empty()) of_weight.held.push_back({{0, rank}});
-  auto [weight, bias] = linear_parameters(name,
-                                          {.in_features = rank,
-                                           .out_features = out_features,
-                                           .bias = false,
-                                           .initializer = options.initializer},
-                                          std::move(of_weight), {});
+  if (!of_weight.held.empty()) of_weight.held.push_back({{0, options.in_features}});
+  return linear_parameters(name, options, std::move(of_weight), {}).first;
+}
+
+std::unique_ptr<Linear> DenseBuilder::latent_product(const std::string& name,
+                                                     const LinearOptions& options,
+                                                     const ParameterHandle& weight) {
   return std::make_unique<DenseLinear>(
-      weight, bias, WeightOrder::out_in,
-      adapter({{name, out_features, of_head_outputs(name)}}, latents(rank)));
+      weight, ParameterHandle(), options.order,
+      adapter({{name, options.out_features, of_head_outputs(name)}},
+              latents(options.in_features)));
 }
 
 Router DenseBuilder::router(const ExpertsOptions& options) {

@@ -10,7 +10,7 @@
 
 #include "colossal/nn/builder.h"
 #include "colossal/nn/experts.h"
-#include "colossal/nn/latent_projection.h"
+#include "colossal/nn/latent_attention.h"
 #include "colossal/nn/low_rank_adapter.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
@@ -43,7 +43,8 @@ class DenseBuilder : public Builder {
                                                         const EmbeddingOptions& options) override;
   std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) override;
   std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) override;
-  std::unique_ptr<Linear> latent_projection(const LatentProjectionOptions& options) override;
+  std::unique_ptr<LatentAttention> latent_attention(const std::string& name,
+                                                    const LatentAttentionOptions& options) override;
   std::unique_ptr<Experts> experts(const std::string& name, const ExpertsOptions& options) override;
   std::unique_ptr<GatedActivation> gated_activation(const std::string& name,
                                                     ops::Activation activation) override;
@@ -156,12 +157,15 @@ class DenseBuilder : public Builder {
 
  private:
   Router router(const ExpertsOptions& options);
-  // Of a latent projection: the product to latents, with its `move`; a norm of latents; a product
-  // of them.
-  void make_down(const LatentProjectionOptions& options, LatentProjection::Parts& parts);
+  // Of latent attention: the product to latents, with its `move`; a norm of latents; the weight of
+  // a product of them, and the product; attention among latents, or null.
+  void make_down(const LatentAttentionOptions& options, LatentAttentionLayer::Parts& parts);
   std::unique_ptr<Norm> latent_norm(const std::string& name, int64_t features, double epsilon);
-  std::unique_ptr<Linear> latent_up(const std::string& name, int64_t rank, int64_t out_features,
-                                    const LatentProjectionOptions& options);
+  ParameterHandle latent_weight(const std::string& name, const LinearOptions& options);
+  std::unique_ptr<Linear> latent_product(const std::string& name, const LinearOptions& options,
+                                         const ParameterHandle& weight);
+  std::unique_ptr<Attention> attention_of_latents(const std::string& name,
+                                                  const LatentAttentionOptions& options);
   // What a head has besides its table.
   VocabularyHeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
                                  TokenTable table);

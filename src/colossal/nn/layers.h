@@ -83,6 +83,14 @@ class Attention {
   virtual at::Tensor forward(const at::Tensor& qkv, const StepContext& context) = 0;
 };
 
+// Self-attention with the products before it, of an activation.
+class LatentAttention {
+ public:
+  virtual ~LatentAttention() = default;
+  // [.., hidden] -> [.., heads * value size]
+  virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
+};
+
 // Attention to a memory, such as an encoder's output, between the projections. All queries see all
 // of it, or, where StepContext::memory_documents is given, the positions of their own document.
 class CrossAttention {

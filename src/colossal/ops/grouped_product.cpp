@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
 #include "colossal/ops/put_off_gradients.h"
 
@@ -38,6 +39,12 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
   at::Tensor result = at::empty({rows.size(0), total_out(weights)}, rows.options());
   visit_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
     const at::Tensor x = rows.narrow(0, begin, count), y = result.narrow(0, begin, count);
+    std::vector<at::Tensor> of_group;
+    for (const at::Tensor& weight : weights) of_group.push_back(weight.select(0, group));
+    if (are_few_rows(x, of_group)) {
+      few_rows_product(y, x, of_group, {});
+      return;
+    }
     int64_t column = 0;
     for (const at::Tensor& weight : weights) {
       product_out(y.narrow(1, column, weight.size(1)), x, weight.select(0, group).t());

@@ -486,8 +486,10 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
           }};
 }
 
-nn::LocalHeads TensorGridBuilder::heads_here(int64_t, int64_t) const {
-  return sharding_.heads_of(side(), grid_.within.features.rank());
+nn::LocalHeads TensorGridBuilder::heads_here(int64_t, int64_t kv_heads) const {
+  nn::LocalHeads here = sharding_.heads_of(side(), grid_.within.features.rank());
+  if (kv_heads == 1) here.keys = {0, 1};  // also where the model has more: latents
+  return here;
 }
 
 nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {

@@ -59,7 +59,7 @@ void add_rows(std::vector<nn::AdaptedRows>& all, const nn::AdaptedRows& rows) {
 }  // namespace
 
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts) {
-  return facts.layers * facts.kv_heads * (facts.head_size + facts.value_size) * options.page_size *
+  return facts.layers * facts.kept_features * options.page_size *
          static_cast<int64_t>(c10::elementSize(options.type));
 }
 

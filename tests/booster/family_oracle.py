@@ -97,6 +97,9 @@ SWITCHES = {
                     "groups": dict(topk_method="group_limited_greedy", n_group=3, topk_group=2)},
     "deepseek_v3": {**rotary_switches(2), "no_query_rank": dict(q_lora_rank=None), "one_group": dict(
                         n_group=1, topk_group=1)},
+    "gpt_oss": {**rotary_switches(4), "full": dict(sliding_window=None), "layer_types": dict(
+                    layer_types=SLIDING[::-1]), "one": dict(num_experts_per_tok=1), "gate": dict(
+                    swiglu_alpha=1.2, swiglu_limit=7.0)},
     "falcon": {"newer": dict(new_decoder_architecture=True), "newer_one_norm": dict(
                    new_decoder_architecture=True, num_ln_in_parallel_attn=1), **activations("activation")},
 }
@@ -144,7 +147,7 @@ def in_files(family, name, tensor):
         return {name.replace("lm_head", "embed_out"): tensor}
     if family == "mixtral":
         name = name.replace(".mlp.", ".block_sparse_moe.")
-    if ".experts." not in name:
+    if ".experts." not in name or family == "gpt_oss":
         return {name: tensor}
     stem, _, matrix = name.rpartition(".")
     gate, up, down = EXPERTS.get(family, ("gate_proj", "up_proj", "down_proj"))

@@ -165,9 +165,10 @@ Outcome compare_all(const Oracle& oracle) {
 TEST(FamilyOracle, EveryFamily) {
   const Oracle oracle(
       "gpt2 llama qwen2 qwen3 mistral gemma gemma2 gemma3_text phi3 olmo2 glm4 cohere cohere2 "
-      "smollm3 gptj gpt_neox opt bloom falcon mixtral qwen3_moe qwen2_moe deepseek_v2 deepseek_v3");
+      "smollm3 gptj gpt_neox opt bloom falcon mixtral qwen3_moe qwen2_moe deepseek_v2 deepseek_v3 "
+      "gpt_oss");
   const Outcome outcome = compare_all(oracle);
-  EXPECT_EQ(outcome.variants, 24);
+  EXPECT_EQ(outcome.variants, 25);
   for (const auto& [variant, reason] : outcome.refused) ADD_FAILURE() << variant << ": " << reason;
 }
 

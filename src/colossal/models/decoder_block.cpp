@@ -78,6 +78,7 @@ class BlockMaker {
                     .inner = config_.expert_inner,
                     .router = config_.router,
                     .activation = config_.activation,
+                    .clamped_gate = config_.clamped_gate,
                     .initializer = normal(),
                     .down_initializer = range > 0 ? nn::Initializer::normal(range) : normal()});
   }
@@ -101,17 +102,18 @@ class BlockMaker {
     const LayerAttention& kind = config_.attention_of(layer_);
     const double size = static_cast<double>(config_.head_size);
     return {.layer = layer_,
-                             .heads = config_.heads,
-                             .kv_heads = config_.kv_heads,
-                             .head_size = config_.head_size,
-                             .value_size = config_.value_size,
-                             .scale = kind.scale != 0 ? kind.scale : 1 / std::sqrt(size),
-                             .dropout = config_.attention_dropout,
-                             .query_key_norm = config_.query_key_norm,
-                             .rotary = kind.rotary,
-                             .window = kind.window,
-                             .soft_cap = config_.attention_soft_cap,
-                             .alibi = config_.alibi};
+            .heads = config_.heads,
+            .kv_heads = config_.kv_heads,
+            .head_size = config_.head_size,
+            .value_size = config_.value_size,
+            .scale = kind.scale != 0 ? kind.scale : 1 / std::sqrt(size),
+            .dropout = config_.attention_dropout,
+            .query_key_norm = config_.query_key_norm,
+            .rotary = kind.rotary,
+            .window = kind.window,
+            .soft_cap = config_.attention_soft_cap,
+            .alibi = config_.alibi,
+            .sinks = config_.attention_sinks ? std::optional(normal()) : std::nullopt};
   }
 
   nn::Initializer normal() const { return nn::Initializer::normal(config_.initializer_range); }
@@ -152,9 +154,8 @@ class AttentionBranch {
         dropout_(make.dropout("attention_dropout", make.config().attention_output_dropout)) {}
 
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
-    const at::Tensor seen = latent_
-                                ? latent_->forward(x, context)
-                                : attention_->forward(qkv_->forward(x, context), context);
+    const at::Tensor seen = latent_ ? latent_->forward(x, context)
+                                    : attention_->forward(qkv_->forward(x, context), context);
     return dropout_->forward(output_->forward(seen, context), context);
   }
 

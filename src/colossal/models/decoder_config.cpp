@@ -49,6 +49,7 @@ void add_mlp(const DecoderConfig& config, int64_t inner, ProductSizes& sizes) {
 ProductSizes products_of_layer(const DecoderConfig& config, int64_t layer) {
   ProductSizes sizes = config.has_latents() ? latent_products(config) : qkv_products(config);
   sizes.add(config.attended_features(), config.hidden, config.attention_output_bias);
+  if (config.attention_sinks) sizes.biases += config.heads;
   sizes.used = sizes.weights;
   if (!config.has_experts(layer)) {
     add_mlp(config, config.inner, sizes);
@@ -58,6 +59,9 @@ ProductSizes products_of_layer(const DecoderConfig& config, int64_t layer) {
   sizes.add(config.hidden, config.router.experts, config.router.bias);
   if (config.router.correction_bias) sizes.biases += config.router.experts;
   sizes.weights += config.router.experts * of_expert;
+  if (config.clamped_gate) {
+    sizes.biases += config.router.experts * (2 * config.expert_inner + config.hidden);
+  }
   sizes.used += config.hidden * config.router.experts + config.router.chosen * of_expert;
   if (config.shared_inner > 0) add_mlp(config, config.shared_inner, sizes);
   if (config.shared_gate) {

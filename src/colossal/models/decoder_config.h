@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,7 @@ struct DecoderConfig {
   nn::QueryKeyNormOptions query_key_norm{};
   double attention_soft_cap = 0;  // 0: none
   double alibi = 0;               // factor of ALiBi's slopes; 0: none
+  bool attention_sinks = false;   // a logit for each head that no key has
 
   int64_t inner = 0;  // features between the products of the MLP
   bool gated = true;  // act(gate(x)) * up(x), else act(up(x))
@@ -84,6 +86,7 @@ struct DecoderConfig {
   // all.
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
+  std::optional<nn::ClampedGate> clamped_gate{};  // of experts, in place of the activation
   std::vector<bool> layers_with_experts{};
   // Beside them an MLP of so many features that all tokens go through; 0: none. With a gate, its
   // result is multiplied by the sigmoid of a product of the token.

@@ -20,7 +20,8 @@ const std::vector<Family>& families() {
       phi3::family(),      olmo2::family(),     glm4::family(),        cohere::family(),
       cohere2::family(),   smollm3::family(),   gptj::family(),        gpt_neox::family(),
       opt::family(),       bloom::family(),     falcon::family(),      mixtral::family(),
-      qwen2_moe::family(), qwen3_moe::family(), deepseek_v2::family(), deepseek_v3::family()};
+      qwen2_moe::family(), qwen3_moe::family(), deepseek_v2::family(), deepseek_v3::family(),
+      gpt_oss::family()};
   return kFamilies;
 }
 
@@ -303,11 +304,10 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder) {
   const adapters::PeftFolder read = adapters::read_peft_folder(folder);
-  set_adapter(specification,
-              ModelAdapter{.settings = read.settings,
-                           .products = adapters::adapted_products(folder, read,
-                                                                  list_products(specification)),
-                           .weights = folder});
+  set_adapter(specification, ModelAdapter{.settings = read.settings,
+                                          .products = adapters::adapted_products(
+                                              folder, read, list_products(specification)),
+                                          .weights = folder});
   return specification;
 }
 

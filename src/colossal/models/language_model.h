@@ -69,8 +69,8 @@ struct ModelFacts {
   int64_t hidden = 0;
   int64_t heads = 0;
   int64_t kv_heads = 0;
-  int64_t head_size = 0;   // of queries and keys
-  int64_t value_size = 0;  // of a head of values
+  int64_t head_size = 0;      // of queries and keys
+  int64_t value_size = 0;     // of a head of values
   int64_t kept_features = 0;  // of a token, in each layer of a key-value store on one rank
   int64_t vocabulary = 0;
   int64_t positions = 0;  // longest sequence

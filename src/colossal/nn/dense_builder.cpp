@@ -213,8 +213,8 @@ std::unique_ptr<LatentAttention> DenseBuilder::latent_attention(
   }
   parts.key_value_norm =
       latent_norm("key_value_latent_norm", options.key_value_rank, options.norm_epsilon);
-  const LinearOptions up = product_options(options.key_value_rank,
-                                           options.heads * (options.plain + options.value));
+  const LinearOptions up =
+      product_options(options.key_value_rank, options.heads * (options.plain + options.value));
   parts.key_value_weight = latent_weight("key_value_up", up);
   parts.key_value_weight->product.reset();  // attention among latents reads it as it is
   parts.key_value_up = latent_product("key_value_up", up, parts.key_value_weight);
@@ -274,8 +274,7 @@ std::unique_ptr<Norm> DenseBuilder::latent_norm(const std::string& name, int64_t
       .weight = parameter(name, "weight", {features}, Initializer::ones(), of_all_heads())});
 }
 
-ParameterHandle DenseBuilder::latent_weight(const std::string& name,
-                                            const LinearOptions& options) {
+ParameterHandle DenseBuilder::latent_weight(const std::string& name, const LinearOptions& options) {
   Placement of_weight = of_head_outputs(name);
   if (!of_weight.held.empty()) of_weight.held.push_back({{0, options.in_features}});
   return linear_parameters(name, options, std::move(of_weight), {}).first;
@@ -286,8 +285,7 @@ std::unique_ptr<Linear> DenseBuilder::latent_product(const std::string& name,
                                                      const ParameterHandle& weight) {
   return std::make_unique<DenseLinear>(
       weight, ParameterHandle(), options.order,
-      adapter({{name, options.out_features, of_head_outputs(name)}},
-              latents(options.in_features)));
+      adapter({{name, options.out_features, of_head_outputs(name)}}, latents(options.in_features)));
 }
 
 Router DenseBuilder::router(const ExpertsOptions& options) {
@@ -306,18 +304,37 @@ Router DenseBuilder::router(const ExpertsOptions& options) {
 
 std::unique_ptr<Experts> DenseBuilder::experts(const std::string& name,
                                                const ExpertsOptions& options) {
-  const int64_t experts = options.router.experts, hidden = options.hidden, inner = options.inner;
-  const auto to_inner = [&](const char* matrix) {
-    return parameter(name + "." + matrix, "weight", {experts, inner, hidden}, options.initializer,
-                     of_experts(options, StackKind::to_inner));
-  };
   Router of_layer = router(options);
-  const ParameterHandle gate = to_inner("gate"), up = to_inner("up");
-  const ParameterHandle down =
-      parameter(name + ".down", "weight", {experts, hidden, inner}, options.down_initializer,
-                of_experts(options, StackKind::from_inner));
-  return make_experts(
-      {.router = std::move(of_layer), .stacks = {gate, up, down, options.activation}}, options);
+  return make_experts({.router = std::move(of_layer), .stacks = expert_stacks(name, options)},
+                      options);
+}
+
+ParameterHandle DenseBuilder::of_all_experts(const std::string& layer, const char* name,
+                                             const ExpertStack& stack, Initializer initializer) {
+  return parameter(layer, name, stack.shape, initializer, of_experts(stack));
+}
+
+std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& name,
+                                                          const ExpertsOptions& options) {
+  const int64_t experts = options.router.experts, hidden = options.hidden, inner = options.inner;
+  const Initializer first = options.initializer, zeros = Initializer::zeros();
+  if (options.clamped_gate) {
+    const auto gate_up =
+        of_all_experts(name + ".gate_up", "weight", {{experts, hidden, 2 * inner}, 2, 2}, first);
+    const auto gate_up_bias =
+        of_all_experts(name + ".gate_up", "bias", {{experts, 2 * inner}, 1, 2}, zeros);
+    const auto down = of_all_experts(name + ".down", "weight", {{experts, inner, hidden}, 1},
+                                     options.down_initializer);
+    const auto down_bias = of_all_experts(name + ".down", "bias", {{experts, hidden}}, zeros);
+    return std::make_unique<PairedStacks>(
+        PairedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, *options.clamped_gate);
+  }
+  const ExpertStack to_inner{{experts, inner, hidden}, 1};
+  const auto gate = of_all_experts(name + ".gate", "weight", to_inner, first);
+  const auto up = of_all_experts(name + ".up", "weight", to_inner, first);
+  const auto down = of_all_experts(name + ".down", "weight", {{experts, hidden, inner}, 2},
+                                   options.down_initializer);
+  return std::make_unique<SeparateStacks>(gate, up, down, options.activation);
 }
 
 std::unique_ptr<Experts> DenseBuilder::make_experts(ExpertsParts parts,

@@ -80,12 +80,14 @@ class DenseBuilder : public Builder {
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
   // The placement of a router's parameters.
   virtual Placement of_router() const { return whole(); }
-  // The placement of a matrix of all experts, gate and up [experts, inner, hidden] or down
-  // [experts, hidden, inner], and the layer that has them.
-  enum class StackKind { to_inner, from_inner };
-  virtual Placement of_experts(const ExpertsOptions& /*options*/, StackKind /*kind*/) const {
-    return whole();
-  }
+  // A parameter of all experts, [experts, ..], and its dim that is cut where a part of each expert
+  // is here: that of `inner` features, each of `inner_width` neighbours. No dim: -1.
+  struct ExpertStack {
+    std::vector<int64_t> shape;
+    int64_t inner_dim = -1;
+    int64_t inner_width = 1;
+  };
+  virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
   virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);
   // The placement of what all heads of an attention share, each rank using it for its own; and,
   // but for what is held, of what belongs to heads of queries, or of keys.
@@ -156,6 +158,10 @@ class DenseBuilder : public Builder {
                                                                 Placement of_bias);
 
  private:
+  std::unique_ptr<ExpertStacks> expert_stacks(const std::string& name,
+                                              const ExpertsOptions& options);
+  ParameterHandle of_all_experts(const std::string& layer, const char* name,
+                                 const ExpertStack& stack, Initializer initializer);
   Router router(const ExpertsOptions& options);
   // Of latent attention: the product to latents, with its `move`; a norm of latents; the weight of
   // a product of them, and the product; attention among latents, or null.

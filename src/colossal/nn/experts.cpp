@@ -1,12 +1,52 @@
 #include "colossal/nn/experts.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/sigmoid.h>
+
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/expert_order.h"
 #include "colossal/ops/grouped_product.h"
 
 namespace colossal::nn {
 
-at::Tensor ExpertStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const {
+namespace {
+
+// Of a bias [experts, features] the row of each row's expert.
+at::Tensor bias_of_rows(const at::Tensor& bias, const std::vector<int64_t>& counts) {
+  std::vector<at::Tensor> rows;
+  for (size_t expert = 0; expert < counts.size(); ++expert) {
+    rows.push_back(bias.select(0, static_cast<int64_t>(expert)).expand({counts[expert], -1}));
+  }
+  return at::cat(rows);
+}
+
+// Of pairs of gate and up, [rows, 2 inner] -> [rows, inner].
+at::Tensor gate_pairs(const at::Tensor& pairs, const ClampedGate& options) {
+  const at::Tensor gate_up = pairs.unflatten(-1, {-1, 2});
+  const at::Tensor gate = gate_up.select(-1, 0).clamp_max(options.limit);
+  const at::Tensor up = gate_up.select(-1, 1).clamp(-options.limit, options.limit);
+  return (up + 1) * (gate * at::sigmoid(gate * options.slope));
+}
+
+}  // namespace
+
+at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const {
+  at::Tensor pairs;
+  {
+    LayerScope scope = scope_of(parameters_.gate_up);
+    pairs = ops::grouped_product(rows, counts, {parameters_.gate_up.use(scope).transpose(1, 2)}) +
+            bias_of_rows(parameters_.gate_up_bias.use(scope), counts);
+  }
+  const at::Tensor gated = gate_pairs(pairs, gate_);
+  LayerScope scope = scope_of(parameters_.down);
+  return ops::grouped_product(gated, counts, {parameters_.down.use(scope).transpose(1, 2)}) +
+         bias_of_rows(parameters_.down_bias.use(scope), counts);
+}
+
+at::Tensor SeparateStacks::compute(const at::Tensor& rows,
+                                   const std::vector<int64_t>& counts) const {
   at::Tensor gate_up;
   {
     LayerScope scope = scope_of(gate_);

@@ -5,9 +5,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "colossal/nn/builder.h"
 #include "colossal/nn/layers.h"
 #include "colossal/nn/parameter.h"
 #include "colossal/nn/router.h"
@@ -15,29 +17,52 @@
 
 namespace colossal::nn {
 
-// MLPs with a gate, all of one size; each matrix of all of them is one parameter: gate and up
-// [experts, inner, hidden], down [experts, hidden, inner].
+// MLPs with a gate, all of one size.
 class ExpertStacks {
  public:
-  ExpertStacks(ParameterHandle gate, ParameterHandle up, ParameterHandle down,
-               ops::Activation activation)
+  virtual ~ExpertStacks() = default;
+  // rows [rows, hidden], those of the first expert that is here first; counts: how many each of
+  // these has. Returns [rows, hidden], also of no rows by operators that autograd sees.
+  virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const = 0;
+};
+
+// Each matrix of all experts is one parameter: gate and up [experts, inner, hidden], down [experts,
+// hidden, inner].
+class SeparateStacks : public ExpertStacks {
+ public:
+  SeparateStacks(ParameterHandle gate, ParameterHandle up, ParameterHandle down,
+                 ops::Activation activation)
       : gate_(std::move(gate)),
         up_(std::move(up)),
         down_(std::move(down)),
         activation_(activation) {}
-
-  // rows [rows, hidden], those of the first expert that is here first; counts: how many each of
-  // these has. Returns [rows, hidden], also of no rows by operators that autograd sees.
-  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const;
+  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const override;
 
  private:
   ParameterHandle gate_, up_, down_;
   ops::Activation activation_;
 };
 
+// GPT-OSS's (OpenAI 2025): gate and up are one parameter of pairs of columns, [experts, hidden, 2
+// inner], down is [experts, inner, hidden], and both have biases, [experts, 2 inner] and [experts,
+// hidden].
+class PairedStacks : public ExpertStacks {
+ public:
+  struct Parameters {
+    ParameterHandle gate_up, gate_up_bias, down, down_bias;
+  };
+  PairedStacks(Parameters parameters, const ClampedGate& gate)
+      : parameters_(std::move(parameters)), gate_(gate) {}
+  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const override;
+
+ private:
+  Parameters parameters_;
+  ClampedGate gate_;
+};
+
 struct ExpertsParts {
   Router router;
-  ExpertStacks stacks;
+  std::unique_ptr<ExpertStacks> stacks;
 };
 
 // All experts are here.
@@ -59,9 +84,9 @@ class DenseExperts : public Experts {
   // rows: of all experts, by expert; counts: of each. Returns the experts' results in that order.
   virtual at::Tensor through_experts(const at::Tensor& rows,
                                      const std::vector<int64_t>& counts) const {
-    return parts_.stacks.compute(rows, counts);
+    return parts_.stacks->compute(rows, counts);
   }
-  const ExpertStacks& stacks() const { return parts_.stacks; }
+  const ExpertStacks& stacks() const { return *parts_.stacks; }
 
  private:
   ExpertsParts parts_;

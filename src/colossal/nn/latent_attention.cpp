@@ -37,24 +37,21 @@ LatentAttentionLayer::OfToken LatentAttentionLayer::project(const at::Tensor& x,
   const std::vector<at::Tensor> parts =
       latents(x, context)
           .split_with_sizes({options_.query_rank, options_.key_value_rank, options_.rotary}, -1);
-  return {.queries = parts_.query
-                         ? parts_.query->forward(x, context)
-                         : parts_.query_up->forward(parts_.query_norm->forward(parts[0], context),
-                                                    context),
+  return {.queries = parts_.query ? parts_.query->forward(x, context)
+                                  : parts_.query_up->forward(
+                                        parts_.query_norm->forward(parts[0], context), context),
           .latent = parts_.key_value_norm->forward(parts[1], context),
           .rotary = parts[2]};
 }
 
-at::Tensor LatentAttentionLayer::attend_by_heads(const OfToken& token,
-                                                 const StepContext& context) {
+at::Tensor LatentAttentionLayer::attend_by_heads(const OfToken& token, const StepContext& context) {
   const at::Tensor of_heads = parts_.key_value_up->forward(token.latent, context)
                                   .unflatten(-1, {-1, options_.plain + options_.value});
   const std::vector<at::Tensor> plain_values =
       of_heads.split_with_sizes({options_.plain, options_.value}, -1);
   std::vector<int64_t> shape = plain_values[0].sizes().vec();
   shape.back() = options_.rotary;
-  const at::Tensor keys =
-      at::cat({token.rotary.unsqueeze(-2).expand(shape), plain_values[0]}, -1);
+  const at::Tensor keys = at::cat({token.rotary.unsqueeze(-2).expand(shape), plain_values[0]}, -1);
   return parts_.attention->forward(
       at::cat({token.queries, keys.flatten(-2), plain_values[1].flatten(-2)}, -1), context);
 }
@@ -70,11 +67,11 @@ at::Tensor LatentAttentionLayer::attend_by_latents(const OfToken& token,
       token.queries.unflatten(-1, {weights.size(0), options_.head_size()})
           .split_with_sizes({options_.rotary, options_.plain}, -1);
   const at::Tensor absorbed = product_of_each_head(queries[1], to_plain.transpose(1, 2));
-  const at::Tensor seen = parts_.of_latents->forward(
-      at::cat({at::cat({queries[0], absorbed}, -1).flatten(-2), token.rotary, token.latent,
-               token.latent},
-              -1),
-      context);
+  const at::Tensor seen =
+      parts_.of_latents->forward(at::cat({at::cat({queries[0], absorbed}, -1).flatten(-2),
+                                          token.rotary, token.latent, token.latent},
+                                         -1),
+                                 context);
   return product_of_each_head(seen.unflatten(-1, {weights.size(0), options_.key_value_rank}),
                               to_values)
       .flatten(-2);

@@ -18,7 +18,7 @@ class LatentAttentionLayer : public LatentAttention {
     // What the ranks that share a token do with these, to bring them from where the activation
     // lies to where its heads do. Null: nothing.
     LowRankAdapter::Move move;
-    std::vector<ParameterHandle> down_biases;  // of each product to latents, or none
+    std::vector<ParameterHandle> down_biases;          // of each product to latents, or none
     std::unique_ptr<Norm> query_norm, key_value_norm;  // of latents; the first may be null
     std::unique_ptr<Linear> query_up;                  // to the heads here; null as `query` is not
     std::unique_ptr<Linear> key_value_up;
@@ -37,9 +37,9 @@ class LatentAttentionLayer : public LatentAttention {
 
  private:
   struct OfToken {
-    at::Tensor queries;   // [.., heads here * head_size], turning features first in each
-    at::Tensor latent;    // [.., key_value_rank], normed
-    at::Tensor rotary;    // [.., rotary], the part of keys that turns
+    at::Tensor queries;  // [.., heads here * head_size], turning features first in each
+    at::Tensor latent;   // [.., key_value_rank], normed
+    at::Tensor rotary;   // [.., rotary], the part of keys that turns
   };
   OfToken project(const at::Tensor& x, const StepContext& context);
   at::Tensor latents(const at::Tensor& x, const StepContext& context);

@@ -17,6 +17,7 @@ namespace gemma3_text { Family family(); }
 namespace glm4 { Family family(); }
 namespace gpt2 { Family family(); }
 namespace gpt_neox { Family family(); }
+namespace gpt_oss { Family family(); }
 namespace gptj { Family family(); }
 namespace llama { Family family(); }
 namespace mistral { Family family(); }

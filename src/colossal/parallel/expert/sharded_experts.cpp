@@ -1,5 +1,6 @@
 #include "colossal/parallel/expert/sharded_experts.h"
 
+#include "colossal/base/error.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
 #include "colossal/parallel/expert/whole_rows.h"
@@ -44,15 +45,23 @@ nn::Placement ExpertBuilder::of_router() const {
   return {.reduction = &context_.stage_group()};
 }
 
-nn::Placement ExpertBuilder::of_experts(const nn::ExpertsOptions& options, StackKind kind) const {
+nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
   if (context_.strategy().expert_ranks() == 1) return of_router();
   const ExpertRanks ranks = expert_ranks();
-  nn::Placement placement{.held = {{}, {}, {}}, .reduction = &context_.same_experts_group()};
-  const size_t inner = kind == StackKind::to_inner ? 1 : 2;
-  append(placement.held[0], ranks.share_out(options.router.experts).range(ranks.experts.rank()));
-  append(placement.held[inner],
-         Partition(options.inner, ranks.parts.size()).range(ranks.parts.rank()));
-  append(placement.held[3 - inner], {0, options.hidden});
+  COLOSSAL_CHECK(stack.inner_dim > 0 || ranks.parts.size() == 1,
+                 "{} parts of an expert, which would each add its bias", ranks.parts.size());
+  nn::Placement placement{.reduction = &context_.same_experts_group()};
+  for (int64_t dim = 0; dim < std::ssize(stack.shape); ++dim) {
+    const int64_t size = stack.shape[dim];
+    Range here{0, size};
+    if (dim == 0) here = ranks.share_out(size).range(ranks.experts.rank());
+    if (dim == stack.inner_dim) {
+      const Range inner =
+          Partition(size / stack.inner_width, ranks.parts.size()).range(ranks.parts.rank());
+      here = {inner.begin * stack.inner_width, inner.end * stack.inner_width};
+    }
+    append(placement.held.emplace_back(), here);
+  }
   return placement;
 }
 

@@ -71,7 +71,7 @@ class ExpertBuilder : public nn::DenseBuilder {
 
  protected:
   nn::Placement of_router() const override;
-  nn::Placement of_experts(const nn::ExpertsOptions& options, StackKind kind) const override;
+  nn::Placement of_experts(const ExpertStack& stack) const override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;
   ExpertRanks expert_ranks() const {

@@ -6,6 +6,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from harness import ROOT, EndToEndTest
@@ -75,6 +76,65 @@ class Families(EndToEndTest):
             self.assertEqual(type(opened).__name__, "Gemma3ForCausalLM")
             self.assertFalse(report["missing_keys"] or report["unexpected_keys"], report)
             self.assertTrue(torch.equal(opened(tokens).logits, model(tokens).logits))
+
+    def expect_saved(self, name, folder, expected):
+        """What a run saves, that leaves the weights as they are, is this."""
+        self.use_folder(folder)
+        self.train(*self.flags(name), "--train.steps=1", "--optimizer.learning_rate=0", "--precision.compute=fp32",
+                   "--parallel.tp=2", ranks=2)
+        saved = self.directory / name / "checkpoints" / "step-000001"
+        found = tensors(saved)
+        self.assertEqual(found.keys(), expected.keys())
+        for tensor, numbers in expected.items():
+            self.assertTrue(torch.equal(found[tensor], numbers.to(found[tensor].dtype)), tensor)
+        self.assertNotIn("quantization_config", json.loads((saved / "config.json").read_text()))
+
+    def save_as(self, folder, family, weights, fields, **sizes):
+        """A folder whose tensors are what weights() makes of a model's; returns what they stand for."""
+        torch.manual_seed(1)
+        config = CONFIG_MAPPING[family](**{**BASES[family], "vocab_size": 257, "max_position_embeddings": 32, **sizes})
+        AutoModelForCausalLM.from_config(config).to(torch.bfloat16).save_pretrained(folder)
+        stored, expected = {}, {}
+        for name, tensor in tensors(folder).items():
+            made, decoded = weights(name, tensor)
+            stored.update(made)
+            expected[name] = decoded
+        save_file(stored, folder / "model.safetensors", {"format": "pt"})
+        config = json.loads((folder / "config.json").read_text())
+        config["quantization_config"] = fields
+        (folder / "config.json").write_text(json.dumps(config))
+        return expected
+
+    def test_weights_in_blocks_of_fp8(self):
+        def scaled(name, tensor):
+            if tensor.dim() != 2 or "_proj" not in name:
+                return {name: tensor}, tensor
+            rows, columns = (-(-size // 128) for size in tensor.shape)
+            scales = torch.rand(rows, columns) * 0.01 + 0.001
+            spread = scales.repeat_interleave(128, 0).repeat_interleave(128, 1)[:tensor.shape[0], :tensor.shape[1]]
+            numbers = (tensor.float() / spread).clamp(-448, 448).to(torch.float8_e4m3fn)
+            return ({name: numbers, name + "_scale_inv": scales}, (numbers.float() * spread).to(torch.bfloat16))
+
+        folder = self.directory / "fp8"
+        expected = self.save_as(folder, "deepseek_v3", scaled, dict(
+            quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[128, 128]),
+            hidden_size=144, intermediate_size=200)
+        self.expect_saved("fp8-run", folder, expected)
+
+    def test_weights_in_mxfp4(self):
+        def microscaled(name, tensor):
+            if "experts" not in name or name.endswith("_bias"):
+                return {name: tensor}, tensor
+            experts, inputs, outputs = tensor.shape
+            blocks = torch.randint(0, 256, (experts, outputs, inputs // 32, 16), dtype=torch.uint8)
+            scales = torch.randint(118, 126, (experts, outputs, inputs // 32), dtype=torch.uint8)
+            return ({name + "_blocks": blocks, name + "_scales": scales},
+                    convert_moe_packed_tensors(blocks, scales, dtype=torch.bfloat16).contiguous())
+
+        folder = self.directory / "mxfp4"
+        expected = self.save_as(folder, "gpt_oss", microscaled, dict(quant_method="mxfp4"), hidden_size=64,
+                                intermediate_size=96)
+        self.expect_saved("mxfp4-run", folder, expected)
 
     def test_every_family(self):
         for index, family in enumerate(BASES):

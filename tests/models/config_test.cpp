@@ -171,7 +171,7 @@ TEST(LlamaConfig, EveryFieldIsCheckedByName) {
       {{{"initializer_range", 2.0}}, "initializer_range = 2.0"},
       {{{"partial_rotary_factor", 0.5}}, "must turn, not 3"},
       {{{"quantization_config", {{"bits", 4}}}},
-       "quantization_config: weights that were stored quantised are not read"},
+       "quantization_config: weights stored by quant_method = null are not read, only \"mxfp4\""},
       {{{"rope_scaling", {{"factor", 2.0}}}}, "rope_scaling.factor = 2.0: rope_type \"default\""},
       {{{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}}, "full_attention"},
       {{{"model_type", "qwen2"}, {"layer_types", {"full_attention", "sliding"}}},

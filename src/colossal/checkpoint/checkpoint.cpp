@@ -193,7 +193,7 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
       without_master.push_back(parameter);
       continue;
     }
-    read_weights_of_tensor(states, *entry, *parameter, {entry->name},
+    read_weights_of_tensor(*stored_tensor(states, *entry), *parameter, {entry->name},
                            chunks.kept_weights(*parameter), chunks);
   }
   if (!files.only_trained) {
@@ -215,8 +215,8 @@ void load_state(const io::SafetensorsReader& states, memory::ChunkEngine& chunks
         throw ConfigError(fmt::format("{}: no tensor \"{}\" of shape [{}]", states.path().string(),
                                       name, fmt::join(parameter->shape, ", ")));
       }
-      read_tensor(states, *entry, *parameter, {entry->name}, chunks.kept_state(*parameter),
-                  [&](int64_t begin, const at::Tensor& values) {
+      read_tensor(*stored_tensor(states, *entry), *parameter, {entry->name},
+                  chunks.kept_state(*parameter), [&](int64_t begin, const at::Tensor& values) {
                     chunks.store_state(*parameter, i, begin, values);
                   });
     }

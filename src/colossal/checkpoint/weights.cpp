@@ -39,17 +39,29 @@ std::optional<Tensor> look_for(const io::TensorDirectory& directory, const std::
   return std::nullopt;
 }
 
-}  // namespace
-
-Tensor find_weight(const io::TensorDirectory& directory, const std::string& name) {
-  if (const auto found = look_for(directory, name)) return *found;
+[[noreturn]] void refuse_missing(const io::TensorDirectory& directory, const std::string& name) {
   const std::string bare = bare_name(name);
   throw ConfigError(fmt::format("{}: no tensor \"{}\"{}; the weights are of another model",
                                 directory.path().string(), name,
                                 bare == name ? "" : fmt::format(" (nor \"{}\")", bare)));
 }
 
+}  // namespace
+
+Tensor find_weight(const io::TensorDirectory& directory, const std::string& name) {
+  if (const auto found = look_for(directory, name)) return *found;
+  refuse_missing(directory, name);
+}
+
 namespace {
+
+std::unique_ptr<StoredTensor> find_stored_weight(const io::TensorDirectory& directory,
+                                                 const std::string& name) {
+  for (const std::string& tried : names_tried(name)) {
+    if (auto found = find_stored_tensor(directory, tried)) return found;
+  }
+  refuse_missing(directory, name);
+}
 
 bool have_equal_bytes(const Tensor& a, const Tensor& b) {
   if (a.entry->type != b.entry->type || a.entry->shape != b.entry->shape) return false;
@@ -83,7 +95,11 @@ void check_all_are_read(const io::TensorDirectory& directory, const nn::Paramete
   std::set<std::string> read;
   for (const nn::ParameterHandle& parameter : parameters) {
     for (const std::string& name : slice_of(parameter->name).names()) {
-      if (const auto tensor = look_for(directory, name)) read.insert(tensor->entry->name);
+      for (const std::string& tried : names_tried(name)) {
+        const std::vector<std::string> held = names_of_stored(directory, tried);
+        read.insert(held.begin(), held.end());
+        if (!held.empty()) break;
+      }
     }
   }
   std::vector<std::string> unread;
@@ -100,28 +116,25 @@ void check_all_are_read(const io::TensorDirectory& directory, const nn::Paramete
       fmt::join(shown, "\", \""), unread.size() > kShown ? " ..." : ""));
 }
 
-void require_finite(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                    const at::Tensor& values) {
+void require_finite(const StoredTensor& tensor, const at::Tensor& values) {
   if (at::isfinite(values).all().item<bool>()) return;
   throw IoError(
       fmt::format("{}: the weights \"{}\" hold numbers that are not finite; nothing can be "
                   "computed from them",
-                  file.path().string(), entry.name));
+                  tensor.file().string(), tensor.name()));
 }
 
 // What is here of a parameter, in the file's type.
 at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter& parameter,
                       const TensorSlice& slice) {
   const int64_t count = parameter.local_numel();
-  const Tensor first = find_weight(directory, slice.name);
-  at::Tensor whole = at::empty({count}, tensor_type(*first.entry, first.file->path()));
+  at::Tensor whole = at::empty({count}, find_stored_weight(directory, slice.name)->type());
   for (const TensorPart& part : tensor_parts(slice, parameter, {0, count})) {
-    const auto [file, entry] = find_weight(directory, part.name);
-    read_tensor(*file, *entry, parameter, slice, part.here,
-                [&](int64_t begin, const at::Tensor& values) {
-                  require_finite(*file, *entry, values);
-                  whole.narrow(0, begin, values.numel()).copy_(values);
-                });
+    const auto tensor = find_stored_weight(directory, part.name);
+    read_tensor(*tensor, parameter, slice, part.here, [&](int64_t begin, const at::Tensor& values) {
+      require_finite(*tensor, values);
+      whole.narrow(0, begin, values.numel()).copy_(values);
+    });
   }
   return whole.view(parameter.local_shape());
 }
@@ -148,16 +161,15 @@ std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Paramet
   return parts;
 }
 
-void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                 const nn::Parameter& parameter, const TensorSlice& slice, Range here,
-                 const TakeValues& take) {
+void read_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
+                 const TensorSlice& slice, Range here, const TakeValues& take) {
   const std::vector<int64_t> shape = slice.tensor_shape(parameter.shape);
-  if (entry.shape != shape) {
+  if (tensor.shape() != shape) {
     throw ConfigError(fmt::format("{}: tensor \"{}\" is [{}], the model needs [{}]",
-                                  file.path().string(), entry.name, fmt::join(entry.shape, ", "),
-                                  fmt::join(shape, ", ")));
+                                  tensor.file().string(), tensor.name(),
+                                  fmt::join(tensor.shape(), ", "), fmt::join(shape, ", ")));
   }
-  const at::ScalarType type = tensor_type(entry, file.path());
+  const at::ScalarType type = tensor.type();
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   const int64_t buffer = kBufferBytes / element;
   for (int64_t begin = here.begin; begin < here.end; begin += buffer) {
@@ -168,20 +180,19 @@ void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry
       const int64_t to = run.local_begin - begin - run.begin;
       slice.for_each_run(
           parameter.shape, {run.begin, run.begin + run.count}, [&](const TensorSlice::Run& part) {
-            file.read(entry, part.tensor_begin * element,
-                      bytes.subspan(static_cast<size_t>((to + part.parameter_begin) * element),
-                                    static_cast<size_t>(part.count * element)));
+            tensor.read(part.tensor_begin,
+                        bytes.subspan(static_cast<size_t>((to + part.parameter_begin) * element),
+                                      static_cast<size_t>(part.count * element)));
           });
     });
     take(begin, values);
   }
 }
 
-void read_weights_of_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                            const nn::Parameter& parameter, const TensorSlice& slice, Range here,
-                            memory::ChunkEngine& chunks) {
-  read_tensor(file, entry, parameter, slice, here, [&](int64_t begin, const at::Tensor& values) {
-    require_finite(file, entry, values);
+void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
+                            const TensorSlice& slice, Range here, memory::ChunkEngine& chunks) {
+  read_tensor(tensor, parameter, slice, here, [&](int64_t begin, const at::Tensor& values) {
+    require_finite(tensor, values);
     chunks.store_weights(parameter, begin, values);
   });
 }
@@ -200,8 +211,8 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
     const TensorSlice slice = slice_of(parameter->name);
     for (const TensorPart& part :
          tensor_parts(slice, *parameter, chunks.kept_weights(*parameter))) {
-      const auto [file, entry] = find_weight(directory, part.name);
-      read_weights_of_tensor(*file, *entry, *parameter, slice, part.here, chunks);
+      read_weights_of_tensor(*find_stored_weight(directory, part.name), *parameter, slice,
+                             part.here, chunks);
     }
   }
 }
@@ -219,7 +230,7 @@ void read_weights_of_file(const std::filesystem::path& path, const nn::Parameter
         throw ConfigError(fmt::format("{}: no tensor \"{}\"", path.string(), part.name));
       }
       read.insert(part.name);
-      read_weights_of_tensor(file, *entry, *parameter, slice, part.here, chunks);
+      read_weights_of_tensor(*stored_tensor(file, *entry), *parameter, slice, part.here, chunks);
     }
   }
   for (const io::TensorEntry& entry : file.entries()) {

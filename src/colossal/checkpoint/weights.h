@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/checkpoint/stored_tensor.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/io/tensor_directory.h"
 #include "colossal/layout/tensor_slice.h"
@@ -67,15 +68,13 @@ std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Paramet
                                      Range here);
 
 // Elements `here` of a parameter, counted as they lie here (Parameter::for_each_run), of which
-// `entry` holds all as `slice` says. Throws ConfigError where the tensor's shape is not
+// `tensor` holds all as `slice` says. Throws ConfigError where the tensor's shape is not
 // what the slice needs.
-void read_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                 const nn::Parameter& parameter, const TensorSlice& slice, Range here,
-                 const TakeValues& take);
+void read_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
+                 const TensorSlice& slice, Range here, const TakeValues& take);
 
 // The same into `chunks`. Throws IoError too, where a number among them is not finite.
-void read_weights_of_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
-                            const nn::Parameter& parameter, const TensorSlice& slice, Range here,
-                            memory::ChunkEngine& chunks);
+void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
+                            const TensorSlice& slice, Range here, memory::ChunkEngine& chunks);
 
 }  // namespace colossal::checkpoint

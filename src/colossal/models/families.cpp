@@ -136,11 +136,27 @@ void add_value_head(ModelSpecification& specification) {
   }
 }
 
-ModelSpecification specify(const nlohmann::json& config) {
-  if (config.contains("quantization_config") && !config["quantization_config"].is_null()) {
-    throw ConfigError(
-        "config.json: quantization_config: weights that were stored quantised are not read; use "
-        "the model's folder of F32, BF16 or F16 weights");
+// Of what quantization_config can say, what is decoded while it is read. Throws ConfigError for the
+// rest.
+void check_stored_form(const nlohmann::json& given) {
+  const nlohmann::json quantization = given.is_object() ? given : nlohmann::json::object();
+  const nlohmann::json method = quantization.value("quant_method", nlohmann::json());
+  const bool is_scaled =
+      method == "fp8" && quantization.value("fmt", "e4m3") == "e4m3" &&
+      quantization.value("weight_block_size", nlohmann::json()) == nlohmann::json({128, 128});
+  if (is_scaled || method == "mxfp4") return;
+  throw ConfigError(fmt::format(
+      "config.json: quantization_config: weights stored by quant_method = {} are not read, only "
+      "\"mxfp4\", and \"fp8\" with weight_block_size = [128, 128]; use the model's folder of "
+      "F32, BF16 or F16 weights",
+      method.dump()));
+}
+
+ModelSpecification specify(nlohmann::json config) {
+  if (config.contains("quantization_config")) {
+    const nlohmann::json& stored = config["quantization_config"];
+    if (!stored.is_null()) check_stored_form(stored);
+    config.erase("quantization_config");  // what is saved is not stored so
   }
   const Family& family = family_of(config);
   ConfigFields fields(config);
@@ -162,7 +178,7 @@ ModelSpecification specify(nlohmann::json config, double dropout) {
     family_of(config).read(fields);
     for (const std::string& field : fields.dropouts()) config[field] = dropout;
   }
-  return specify(config);
+  return specify(std::move(config));
 }
 
 // Overrides may name any field that the family knows or the config has. Fields that neither gives

@@ -26,6 +26,9 @@ at::ScalarType stored_type(const std::filesystem::path& folder) {
   const io::TensorDirectory directory(folder);
   for (const auto& file : directory.files()) {
     for (const io::TensorEntry& entry : file->entries()) {
+      // Those in few bits are decoded to what others, embeddings and norms, are in.
+      if (entry.type == io::ScalarType::u8 || entry.type == io::ScalarType::f8_e4m3) continue;
+      if (entry.name.ends_with("_scale_inv")) continue;
       return checkpoint::tensor_type(entry, file->path());
     }
   }

@@ -117,7 +117,7 @@ void expect_like_transformers(const fs::path& directory) {
 // Three steps of AdamW from the same weights on the same tokens.
 void expect_trains_like_transformers(const fs::path& directory) {
   const models::ModelSpecification specification =
-      models::resolve_model({.path = (directory / "model").string()});
+      models::resolve_model({.path = (directory / "model").string(), .dropout = 0});
   const io::SafetensorsReader weights(directory / "model" / "model.safetensors");
   const io::SafetensorsReader result(directory / "result.safetensors");
   TinyTraining training;

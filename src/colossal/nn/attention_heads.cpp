@@ -32,16 +32,16 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
 }
 
 at::Tensor AttentionHeads::turned(const at::Tensor& qkv, const StepContext& context) const {
-  const int64_t batch = context.batch, sequence = context.sequence;
-  if (rotary_.base == 0) return qkv.view({batch, sequence, -1});
-  if (value_size_ == head_size_) {
-    const at::Tensor heads = qkv.view({batch, sequence, queries_ + 2 * keys_, head_size_});
-    return rotated(heads, context).flatten(2);
-  }
   const int64_t turning = queries_ + keys_;
+  const int64_t turning_features = turning * head_size_, value_features = keys_ * value_size_;
+  const at::Tensor of_tokens =
+      qkv.view({context.batch, context.sequence, turning_features + value_features});
+  if (rotary_.base == 0) return of_tokens;
+  if (value_size_ == head_size_) {
+    return rotated(of_tokens.unflatten(-1, {turning + keys_, head_size_}), context).flatten(2);
+  }
   const std::vector<at::Tensor> parts =
-      qkv.view({batch, sequence, -1})
-          .split_with_sizes({turning * head_size_, keys_ * value_size_}, -1);
+      of_tokens.split_with_sizes({turning_features, value_features}, -1);
   const at::Tensor heads = rotated(parts[0].unflatten(-1, {turning, head_size_}), context);
   return at::cat({heads.flatten(2), parts[1]}, -1);
 }

@@ -3,6 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
+#include <algorithm>
+
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/grouped_product.h"
 
@@ -11,13 +13,14 @@ namespace {
 
 // x [.., heads, in], weights [heads, out, in] -> [.., heads, out]
 at::Tensor product_of_each_head(const at::Tensor& x, const at::Tensor& weights) {
-  const int64_t heads = weights.size(0), tokens = x.numel() / (heads * x.size(-1));
+  const int64_t heads = weights.size(0),
+                tokens = x.numel() / std::max<int64_t>(1, heads * x.size(-1));
   const at::Tensor rows = x.reshape({tokens, heads, x.size(-1)}).transpose(0, 1).flatten(0, 1);
   const std::vector<int64_t> counts(static_cast<size_t>(heads), tokens);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weights.size(1);
   return ops::grouped_product(rows.contiguous(), counts, {weights})
-      .view({heads, tokens, -1})
+      .view({heads, tokens, weights.size(1)})
       .transpose(0, 1)
       .reshape(shape);
 }

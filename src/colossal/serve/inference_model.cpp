@@ -184,7 +184,8 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
   if (adapted.facts.kept_features != parts_->base.facts.kept_features) {
     throw ConfigError(fmt::format(
-        "{}: the adapter changes kv_b_proj, which makes keys and values of latents, and latents are "
+        "{}: the adapter changes kv_b_proj, which makes keys and values of latents, and latents "
+        "are "
         "what is kept here, for all requests alike; merge it into the model's weights with "
         "colossal convert --merge-adapter, or adapt other products",
         folder.string()));

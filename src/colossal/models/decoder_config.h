@@ -9,6 +9,7 @@
 #include "colossal/models/language_model.h"
 #include "colossal/nn/builder.h"
 #include "colossal/ops/activation.h"
+#include "colossal/ops/clamped_gate.h"
 #include "colossal/ops/rotary.h"
 
 namespace colossal::models {
@@ -86,7 +87,7 @@ struct DecoderConfig {
   // all.
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
-  std::optional<nn::ClampedGate> clamped_gate{};  // of experts, in place of the activation
+  std::optional<ops::ClampedGate> clamped_gate{};  // of experts, in place of the activation
   std::vector<bool> layers_with_experts{};
   // Beside them an MLP of so many features that all tokens go through; 0: none. With a gate, its
   // result is multiplied by the sigmoid of a product of the token.

@@ -13,6 +13,7 @@
 #include "colossal/nn/layers.h"
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
+#include "colossal/ops/clamped_gate.h"
 #include "colossal/ops/rotary.h"
 
 namespace colossal::nn {
@@ -37,15 +38,6 @@ struct FusedLinearOptions {
   Initializer initializer = Initializer::normal(0.02);
 };
 
-// (up + 1) * gate * sigmoid(slope * gate), where gate is at most `limit`, and up between -limit and
-// limit (GPT-OSS).
-struct ClampedGate {
-  double slope = 1.702;
-  double limit = 7;
-
-  bool operator==(const ClampedGate&) const = default;
-};
-
 // A layer of MLPs with a gate among which a router chooses. Parameters: the router's, see Router;
 // NAME.gate.weight and NAME.up.weight, [experts, inner, hidden], and NAME.down.weight, [experts,
 // hidden, inner], of all experts each. With a clamped gate: NAME.gate_up.weight, [experts, hidden,
@@ -55,7 +47,7 @@ struct ExpertsOptions {
   int64_t inner = 0;  // of one expert
   RouterOptions router{};
   ops::Activation activation = ops::Activation::silu;
-  std::optional<ClampedGate> clamped_gate{};  // in place of the activation
+  std::optional<ops::ClampedGate> clamped_gate{};  // in place of the activation
   Initializer initializer = Initializer::normal(0.02);
   Initializer down_initializer = Initializer::normal(0.02);
 };

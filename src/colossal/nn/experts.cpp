@@ -2,8 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/clamp.h>
-#include <ATen/ops/sigmoid.h>
 
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/expert_order.h"
@@ -22,14 +20,6 @@ at::Tensor bias_of_rows(const at::Tensor& bias, const std::vector<int64_t>& coun
   return at::cat(rows);
 }
 
-// Of pairs of gate and up, [rows, 2 inner] -> [rows, inner].
-at::Tensor gate_pairs(const at::Tensor& pairs, const ClampedGate& options) {
-  const at::Tensor gate_up = pairs.unflatten(-1, {-1, 2});
-  const at::Tensor gate = gate_up.select(-1, 0).clamp_max(options.limit);
-  const at::Tensor up = gate_up.select(-1, 1).clamp(-options.limit, options.limit);
-  return (up + 1) * (gate * at::sigmoid(gate * options.slope));
-}
-
 }  // namespace
 
 at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const {
@@ -39,7 +29,7 @@ at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64
     pairs = ops::grouped_product(rows, counts, {parameters_.gate_up.use(scope).transpose(1, 2)}) +
             bias_of_rows(parameters_.gate_up_bias.use(scope), counts);
   }
-  const at::Tensor gated = gate_pairs(pairs, gate_);
+  const at::Tensor gated = ops::clamped_gate(pairs, gate_);
   LayerScope scope = scope_of(parameters_.down);
   return ops::grouped_product(gated, counts, {parameters_.down.use(scope).transpose(1, 2)}) +
          bias_of_rows(parameters_.down_bias.use(scope), counts);

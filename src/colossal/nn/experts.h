@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "colossal/nn/builder.h"
 #include "colossal/nn/layers.h"
 #include "colossal/nn/parameter.h"
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
+#include "colossal/ops/clamped_gate.h"
 
 namespace colossal::nn {
 
@@ -51,13 +51,13 @@ class PairedStacks : public ExpertStacks {
   struct Parameters {
     ParameterHandle gate_up, gate_up_bias, down, down_bias;
   };
-  PairedStacks(Parameters parameters, const ClampedGate& gate)
+  PairedStacks(Parameters parameters, const ops::ClampedGate& gate)
       : parameters_(std::move(parameters)), gate_(gate) {}
   at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const override;
 
  private:
   Parameters parameters_;
-  ClampedGate gate_;
+  ops::ClampedGate gate_;
 };
 
 struct ExpertsParts {

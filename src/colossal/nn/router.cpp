@@ -1,10 +1,10 @@
 #include "colossal/nn/router.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <limits>
 
@@ -26,10 +26,9 @@ at::Tensor within_best_groups(const at::Tensor& scores, const RouterOptions& opt
   const at::Tensor by_group = scores.unflatten(1, {options.groups, -1});
   const at::Tensor of_groups =
       by_group.gather(2, largest(by_group, options.best_of_group)).sum(-1);  // [tokens, groups]
-  at::Tensor is_best = at::zeros_like(of_groups, of_groups.options().dtype(at::kBool));
-  is_best.scatter_(1, largest(of_groups, options.chosen_groups), true);
-  return by_group
-      .masked_fill(is_best.logical_not().unsqueeze(-1), -std::numeric_limits<double>::infinity())
+  at::Tensor is_left_out = at::ones_like(of_groups, of_groups.options().dtype(at::kBool));
+  is_left_out.scatter_(1, largest(of_groups, options.chosen_groups), false);
+  return by_group.masked_fill(is_left_out.unsqueeze(-1), -std::numeric_limits<double>::infinity())
       .flatten(1);
 }
 

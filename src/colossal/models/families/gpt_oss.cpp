@@ -35,8 +35,8 @@ DecoderConfig read(ConfigFields& fields) {
   config.router.scores = nn::RouterOptions::Scores::softmax_of_chosen;
   config.router.bias = true;
   config.expert_inner = config.inner;
-  config.clamped_gate = {.slope = fields.number("swiglu_alpha", 1.702, 0, 1e3),
-                         .limit = fields.number("swiglu_limit", 7, 1e-6, 1e6)};
+  config.clamped_gate = ops::ClampedGate{.slope = fields.number("swiglu_alpha", 1.702, 0, 1e3),
+                                         .limit = fields.number("swiglu_limit", 7, 1e-6, 1e6)};
   return config;
 }
 

@@ -11,6 +11,7 @@
 #include "colossal/base/units.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/model_source.h"
 #include "colossal/comm/world.h"
 #include "colossal/server/api_error.h"
 #include "colossal/server/server.h"
@@ -24,20 +25,15 @@ struct ServeArguments {
   std::string model;
   server::ServerOptions server;
   std::string drain_timeout = "30s";
-  std::string served_name;  // empty: the folder's
+  std::string served_name;  // empty: the source's
   serve::EngineOptions engine;
   std::string kv_bytes;  // empty: what the engine takes by itself
   QuantizeArguments quantize;
+  SpeculationArguments speculation;
   std::vector<std::string> adapters;  // NAME=DIR
   size_t max_adapters = 32;
   std::vector<std::string> flags;  // --section.key=value
 };
-
-std::string name_of(const ServeArguments& arguments) {
-  if (!arguments.served_name.empty()) return arguments.served_name;
-  const std::filesystem::path path = std::filesystem::weakly_canonical(arguments.model);
-  return path.filename().string();
-}
 
 void resolve_options(ServeArguments& arguments) {
   const auto drain = parse_duration(arguments.drain_timeout);
@@ -72,7 +68,7 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
           argument));
     }
     const NamedAdapter adapter{argument.substr(0, end), argument.substr(end + 1)};
-    if (adapter.name == name_of(arguments) ||
+    if (adapter.name == arguments.served_name ||
         std::ranges::find(adapters, adapter.name, &NamedAdapter::name) != adapters.end()) {
       throw ConfigError(
           fmt::format("--adapter={}: the name {} is taken already", argument, adapter.name));
@@ -140,16 +136,22 @@ void serve_model(ServeArguments arguments) {
   prepare(config);
   resolve_options(arguments);
   const auto quantization = resolve_quantization(arguments.quantize);
-  const models::ModelSpecification specification = resolve_trained_model(arguments.model, "serve");
+  std::optional<ModelSource> source(arguments.model);
+  if (arguments.served_name.empty()) arguments.served_name = source->name();
+  const models::ModelSpecification specification = resolve_trained_model(source->folder(), "serve");
   check_length(arguments.engine, specification.facts);
   const std::vector<NamedAdapter> adapters = resolve_adapters(arguments, specification);
-  server::ServedModel served(arguments.model, name_of(arguments), specification.facts.positions,
+  server::ServedModel served(source->folder(), arguments.served_name, specification.facts.positions,
                              specification.facts.vocabulary);
   // Before other threads: it takes the stop signals. A port in use is told before weights are read.
   server::Server server(arguments.server);
   const at::Device device = comm::device_alone("auto");
   const auto model = load(specification, config, device, quantization);
+  source.reset();  // all of it has been read
   load_adapters(served, *model, adapters, arguments.max_adapters);
+  const OpenedSpeculation draft =
+      open_speculation(arguments.speculation, config, device, quantization);
+  arguments.engine.speculation = draft.speculation;
   arguments.engine.device = device;
   arguments.engine.type = model->type();
   auto engine = std::make_unique<serve::Engine>(**model, specification.facts, arguments.engine);
@@ -210,6 +212,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--kv-bytes", arguments.kv_bytes,
                      "memory for keys and values, such as 2GiB; by default that of the most and "
                      "longest requests, at most a quarter of what is free");
+  add_key_value_type(command, engine.int8_key_values);
   command.add_flag("!--no-prefix-cache", engine.prefix_cache,
                    "requests with equal beginnings do not share keys and values");
   command.add_flag("--batch-invariant", engine.batch_invariant,
@@ -223,12 +226,15 @@ void add_serve(CLI::App& app, int&) {
   auto arguments = std::make_shared<ServeArguments>();
   CLI::App* command = app.add_subcommand(
       "serve", "Answer requests of the OpenAI API with a model, until SIGTERM or Ctrl-C");
-  command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
+  command
+      ->add_option("model", arguments->model,
+                   "a Hugging Face folder, for example a checkpoint, or a GGUF file")
       ->required();
   add_server_options(*command, *arguments);
   add_adapter_options(*command, *arguments);
   add_engine_options(*command, *arguments);
   add_quantize(*command, arguments->quantize);
+  add_speculation(*command, arguments->speculation);
   command->allow_extras();
   command->footer(help_of_keys<InferenceConfig>);
   command->callback([arguments, command] {

@@ -17,12 +17,16 @@ namespace colossal::nn {
 struct PagedChunk {
   Range positions;             // in the sequence; the keys and values before them are in the pages
   std::vector<int64_t> pages;  // of the sequence, from its first position on
+  bool alone = false;          // each token attends by itself, as the token of a chunk of one does
 };
 
 struct PagedKeyValueOptions {
   int64_t layers = 0;
   int64_t pages = 0;
   int64_t page_size = 16;
+  // Keys and values are kept in int8, with a scale for each head and token; all that attends sees
+  // them so, also tokens of the same pass.
+  bool int8 = false;
   // Each token attends by itself, so that its bits do not depend on the chunk that it comes in;
   // else the tokens of a chunk attend together, which is faster.
   bool each_token_alone = false;
@@ -34,8 +38,8 @@ class PagedKeyValueStore : public KeyValueStore {
   explicit PagedKeyValueStore(const PagedKeyValueOptions& options);
 
   // What the next forward passes hold, a batch of one row: the tokens of these chunks, one after
-  // the other. Chunks of one token come first. A page may be in several chunks, but only where
-  // nothing is written to it.
+  // the other. Chunks of one token, and those whose tokens attend alone, come first. A page may be
+  // in several chunks, but only where nothing is written to it.
   void begin_step(const std::vector<PagedChunk>& chunks);
   // In all layers. A page's contents become those of another one.
   void copy_page(int64_t from, int64_t to);
@@ -51,7 +55,9 @@ class PagedKeyValueStore : public KeyValueStore {
     at::Tensor pages;  // int64
   };
 
+  ops::KeyValuePages make_pages(const at::Tensor& keys, const at::Tensor& values) const;
   void write(const ops::KeyValuePages& layer, const at::Tensor& keys, const at::Tensor& values);
+  void write_scales(const at::Tensor& layer, const at::Tensor& scales);
   at::Tensor attend_together(const ops::KeyValuePages& layer, const Together& chunk,
                              const at::Tensor& queries, const at::Tensor& keys,
                              const at::Tensor& values, const ops::AttentionOptions& options) const;

@@ -38,7 +38,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers);
 
 at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
-                           const at::Tensor& values, const at::Tensor& tables,
+                           const at::Tensor& values, const std::optional<at::Tensor>& key_scales,
+                           const std::optional<at::Tensor>& value_scales, const at::Tensor& tables,
                            const at::Tensor& sequences, const at::Tensor& positions,
                            const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
                            at::ArrayRef<double> rule_numbers);

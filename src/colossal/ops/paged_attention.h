@@ -11,7 +11,20 @@ namespace colossal::ops {
 // Keys and values in pages: keys [pages, kv_heads, head_size, page_size], values [pages, kv_heads,
 // page_size, value_size]; page_size is a multiple of 16.
 struct KeyValuePages {
-  at::Tensor keys, values;
+  at::Tensor keys, values;  // in the queries' type, or int8
+  // Of int8: what the numbers of each position are multiplied with, [pages, kv_heads, page_size]
+  // fp32. Undefined: keys and values are what they are.
+  at::Tensor key_scales, value_scales;
+};
+
+// Numbers in int8 with a scale for each row of the last dim, rounded to nearest: the largest of a
+// row is 127 or -127.
+struct ScaledRows {
+  at::Tensor codes;   // int8, of the numbers' shape
+  at::Tensor scales;  // fp32, without the last dim
+
+  static ScaledRows of(const at::Tensor& numbers);
+  at::Tensor numbers(at::ScalarType type) const;
 };
 
 // Which sequence each token belongs to, and where in it it stands.

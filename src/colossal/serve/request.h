@@ -23,6 +23,7 @@ struct GeneratedToken {
   int32_t token = 0;
   double logprob = 0;               // where the request asks for log-probabilities
   double entropy = 0;               // the same: of what all tokens' log-probabilities make
+  int64_t rank = 0;                 // the same: 1 for the most likely token
   std::vector<TokenLogprob> top{};  // the most likely, most likely first
 };
 

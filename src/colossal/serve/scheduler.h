@@ -28,10 +28,13 @@ struct SchedulerOptions {
 
 class Scheduler {
  public:
-  // The next `count` tokens of a sequence.
+  // The next `count` tokens of a sequence, of which the last `drafts` are guesses.
   struct Work {
     Sequence* sequence = nullptr;
     int64_t count = 0;
+    int64_t drafts = 0;
+
+    bool generates() const { return count - drafts == 1; }
   };
 
   // copy_page(from, to): copies keys and values.
@@ -39,11 +42,20 @@ class Scheduler {
             std::function<void(int64_t, int64_t)> copy_page);
 
   void add(std::unique_ptr<Sequence> sequence);
-  // The work of a step; single tokens first, of these and of the others those of one adapter beside
-  // each other. Empty: nothing waits or runs.
+  // Running sequences of which one token is to be computed, in their order.
+  std::vector<Sequence*> generating() const;
+  // Takes pages for guesses of such a sequence, as far as there are free ones. Returns for how many
+  // there is room, of at most `most`.
+  int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
+  // The work of a step; sequences that generate first, of these and of the others those of one
+  // adapter beside each other. Empty: nothing waits or runs.
   std::vector<Work> schedule();
-  // After the step, for each work: its keys and values are in the pages.
+  // After the step, for each work: the keys and values of its tokens, but for guesses, are in the
+  // pages.
   void finish(const Work& work);
+  // The sequence's first guess was right: it is the last of the tokens, with keys and values there.
+  void accept_draft(Sequence& sequence);
+  bool has(uint64_t id) const;
   // Takes a sequence out, its pages given back; null: there is none of this id.
   std::unique_ptr<Sequence> remove(uint64_t id);
   std::vector<uint64_t> ids() const;  // of all that run or wait
@@ -70,6 +82,7 @@ class Scheduler {
   void continue_running(Sequence& sequence, int64_t& budget, Works& works);
   // Whether the first of those that wait runs from now on.
   bool admit_first(int64_t& budget, Works& works);
+  void keep_full_pages(Sequence& sequence);
   void find_prefix(Sequence& sequence);
   // The token after what was found is computed into the last page, which others may use as well.
   void own_last_page(Sequence& sequence);

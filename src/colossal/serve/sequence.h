@@ -21,6 +21,9 @@ struct Sequence {
   std::string salt{};             // of the pages that it may share
   std::vector<int32_t> tokens{};  // the prompt, and what was generated
 
+  std::vector<int32_t> drafts{};  // guesses of what follows `tokens`
+  int64_t drafted = 0;  // so many first tokens has a drafter read, those that it guessed included
+
   int64_t computed = 0;          // so many first tokens have their keys and values in `pages`
   std::vector<int64_t> pages{};  // from the first position on
   int64_t kept_pages = 0;        // so many first pages are those of `prefix`
@@ -38,6 +41,7 @@ struct Sequence {
   int64_t size() const { return std::ssize(tokens); }
   int64_t prompt_size() const { return std::ssize(request.prompt); }
   int64_t pending() const { return size() - computed; }
+  bool generates() const { return pending() == 1; }
   std::span<const int32_t> generated() const {
     return std::span(tokens).subspan(request.prompt.size());
   }

@@ -45,6 +45,18 @@ class Answer {
   // For `echo`: the prompt comes first. tokens: as the engine gives them, or empty without
   // log-probabilities.
   void echo(const std::vector<std::optional<serve::GeneratedToken>>& tokens);
+  // Of the prompt's tokens, where they were asked for.
+  void take_prompt(std::vector<std::optional<serve::GeneratedToken>> tokens) {
+    prompt_logprobs_ = std::move(tokens);
+  }
+  const std::vector<std::optional<serve::GeneratedToken>>& prompt_logprobs() const {
+    return prompt_logprobs_;
+  }
+  const GenerationRequest::Prompt& prompt() const { return prompt_; }
+  // Of its tokens, where their log-probabilities were asked for.
+  double mean_logprob() const {
+    return num_tokens_ > 0 ? sum_of_logprobs_ / static_cast<double>(num_tokens_) : 0;
+  }
   // False: a stop string ended it with this token, or the call that is to be the only one.
   bool take(const serve::GeneratedToken& token);
   // Gives out what was held back.
@@ -75,6 +87,8 @@ class Answer {
   AnswerDelta delta_;
   int64_t length_ = 0;  // characters so far, those held back included
   int64_t num_tokens_ = 0;
+  double sum_of_logprobs_ = 0;
+  std::vector<std::optional<serve::GeneratedToken>> prompt_logprobs_;
   std::optional<serve::FinishReason> reason_;
   serve::Usage usage_;
 };

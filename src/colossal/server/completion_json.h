@@ -16,6 +16,9 @@ class CompletionJson {
   const std::string& id() const { return id_; }
   // A choice of the whole answer, and the answer.
   Json choice(int64_t index, const AnswerDelta& all, const char* finish_reason) const;
+  // Of each token of its prompt the log-probability and rank, and those of the most likely ones;
+  // null for the first.
+  Json prompt_logprobs(const Answer& answer) const;
   Json whole(std::vector<Json> choices, const TokenCounts& counts) const;
 
   // Events of a stream. finish_reason: null while it goes on.

@@ -16,9 +16,9 @@ namespace colossal::server {
 
 // What a request asks its answer to be.
 struct TextRule {
-  enum class Kind { json_object, json_schema, regular_expression, choice };
+  enum class Kind { json_object, json_schema, regular_expression, choice, grammar };
   Kind kind;
-  Json value;  // the schema, the expression, or the list of texts
+  Json value;  // the schema, the expression, the list of texts, or the grammar in GBNF
 };
 
 // Tokens with their bytes, in the order of these; special tokens are not among them.

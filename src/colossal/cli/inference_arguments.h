@@ -39,7 +39,7 @@ struct SpeculationArguments {
   int64_t drafts = 4;
 };
 
-// What the engine is told, and the model that guesses; null: none does.
+// The engine's options, and the model that guesses; null: no model does.
 struct OpenedSpeculation {
   std::unique_ptr<serve::InferenceModel> model;
   serve::Speculation speculation;
@@ -60,7 +60,7 @@ void say_speculation(const serve::Engine& engine);
 
 void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 
-// Throws ConfigError for what cannot be, naming what can.
+// Throws ConfigError for what is not supported, naming what is.
 std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& arguments);
 
 void describe(ConfigSchema& schema, InferenceConfig& config);

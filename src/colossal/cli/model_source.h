@@ -9,8 +9,7 @@ namespace colossal::cli {
 
 bool is_gguf(const std::filesystem::path& path);
 
-// A new folder for temporary files, beside others of its kind, which is removed with all that is in
-// it at the end. Throws IoError.
+// A new folder for temporary files, removed at the end with all that is in it. Throws IoError.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -24,15 +23,15 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// The folder of the given model. What a file holds is written to one in $TMPDIR, which is there
-// while this lives: until the weights have been read. Throws ConfigError for a file whose model is
-// not known, IoError.
+// Returns the folder of the given model. The contents of a GGUF file are written to a folder in
+// $TMPDIR, which exists while this lives; it must live until the weights have been read. Throws
+// ConfigError for a file whose model is not known, IoError.
 class ModelSource {
  public:
   explicit ModelSource(const std::string& given);
 
   const std::string& folder() const { return folder_; }
-  // For requests: that of the folder, or of the file without its end.
+  // The model's name in requests: that of the folder, or of the file without its ending.
   const std::string& name() const { return name_; }
 
  private:

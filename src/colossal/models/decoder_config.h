@@ -74,9 +74,8 @@ struct DecoderConfig {
   bool mlp_up_bias = false;
   bool mlp_down_bias = false;
 
-  // Where router.experts > 0, MLPs of `expert_inner` features among which a router chooses, in
-  // place of the one MLP; in the layers that layers_with_experts says, or, where that is empty, in
-  // all.
+  // If router.experts > 0, experts of `expert_inner` features replace the one MLP, in the layers
+  // that layers_with_experts says (empty: in all).
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
   std::vector<bool> layers_with_experts{};
@@ -91,12 +90,12 @@ struct DecoderConfig {
   // Queries, keys and values are one product, and all weights of blocks are stored [in, out].
   bool stored_in_out = false;
 
-  // Standard deviations of new weights; of projections that end on the residual stream 0: the same.
+  // Standard deviations of new weights, and of projections onto the residual stream (0: the same).
   double initializer_range = 0.02;
   double residual_initializer_range = 0;
 
   double embedding_dropout = 0;
-  double attention_dropout = 0;         // of probabilities
+  double attention_dropout = 0;         // of attention probabilities
   double attention_output_dropout = 0;  // where the attention joins the residual stream
   double mlp_dropout = 0;               // where the MLP does
 

@@ -16,23 +16,23 @@ class AttentionHeads {
   AttentionHeads(const AttentionOptions& options, const LocalHeads& here);
 
   // [.., (queries + 2 keys) * head_size] -> [batch, sequence, queries + 2 keys, head_size], queries
-  // and keys turned by their positions where the model does so.
+  // and keys rotated by their positions if the model has rotary positions.
   at::Tensor view(const at::Tensor& qkv, const StepContext& context) const;
   // Splits the product into queries, keys and values, [batch, heads on this rank, sequence,
   // head_size] each.
   std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& heads) const;
-  // Splits what cross-attention has apart: [batch, sequence, queries * head_size] -> [batch,
-  // queries, sequence, head_size]; [batch, positions, 2 keys * head_size] -> keys and values of
-  // that shape.
+  // The same for cross-attention, whose queries come from another product: [batch, sequence,
+  // queries * head_size] -> [batch, queries, sequence, head_size]; [batch, positions, 2 keys *
+  // head_size] -> keys and values of that shape.
   at::Tensor split_queries(const at::Tensor& query) const;
   std::pair<at::Tensor, at::Tensor> split_memory(const at::Tensor& key_value) const;
   // Selects, from keys or values [batch, K/V heads on this rank, sequence, head_size], those that
-  // this rank's queries see, as ops::attention() takes them: equally many queries for each. Heads
-  // that are shared unevenly are repeated.
+  // this rank's queries see. ops::attention() wants equally many query heads for each; where they
+  // differ, heads are repeated.
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
 
  private:
-  // Rotated by frequencies that follow from the length of each token's sequence.
+  // Rotates by frequencies that depend on the length of each token's sequence.
   at::Tensor rotated_by_lengths(const at::Tensor& heads, const StepContext& context) const;
   at::Tensor rotated(const at::Tensor& heads, const at::Tensor& positions,
                      const at::Tensor& frequencies) const;
@@ -40,9 +40,9 @@ class AttentionHeads {
   int64_t head_size_;
   int64_t queries_, keys_;
   ops::RotaryOptions rotary_;
-  at::Tensor frequencies_;   // undefined: no rotation, or those follow from the length
-  Range seen_;               // of the keys here
-  at::Tensor key_of_query_;  // undefined: as many queries for each key that is seen
+  at::Tensor frequencies_;   // undefined: no rotation, or they depend on the length
+  Range seen_;               // of the key heads here, those that queries here see
+  at::Tensor key_of_query_;  // undefined: equally many queries see each key head
 };
 
 }  // namespace colossal::nn

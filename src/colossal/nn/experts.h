@@ -15,8 +15,8 @@
 
 namespace colossal::nn {
 
-// MLPs with a gate, all of one size; each matrix of all of them is one parameter: gate and up
-// [experts, inner, hidden], down [experts, hidden, inner].
+// The weights of experts: MLPs with a gate, of equal size. Each parameter holds a matrix of all
+// experts: gate and up [experts, inner, hidden], down [experts, hidden, inner].
 class ExpertStacks {
  public:
   ExpertStacks(ParameterHandle gate, ParameterHandle up, ParameterHandle down,
@@ -26,8 +26,8 @@ class ExpertStacks {
         down_(std::move(down)),
         activation_(activation) {}
 
-  // rows [rows, hidden], those of the first expert that is here first; counts: how many each of
-  // these has. Returns [rows, hidden], also of no rows by operators that autograd sees.
+  // rows: [rows, hidden], in the order of the experts here; counts: rows of each expert. Returns
+  // [rows, hidden]. Zero rows too pass through operators that autograd sees.
   at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const;
 
  private:
@@ -40,15 +40,15 @@ struct ExpertsParts {
   ExpertStacks stacks;
 };
 
-// All experts are here.
+// Experts that are all on this rank.
 class DenseExperts : public Experts {
  public:
   explicit DenseExperts(ExpertsParts parts) : parts_(std::move(parts)) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  protected:
-  // The tokens of an activation that are routed here, [tokens, hidden]; and the activation, as x is
-  // one, of their results.
+  // tokens_of() returns the tokens of an activation that this rank routes, [tokens, hidden];
+  // activation_of() makes an activation like x of their results.
   virtual at::Tensor tokens_of(const at::Tensor& x, const StepContext& /*context*/) const {
     return x.flatten(0, -2);
   }
@@ -56,7 +56,8 @@ class DenseExperts : public Experts {
                                    const StepContext& /*context*/) const {
     return results.view(x.sizes());
   }
-  // rows: of all experts, by expert; counts: of each. Returns the experts' results in that order.
+  // rows: [rows, hidden] in the order of all experts; counts: rows of each. Returns the experts'
+  // results in that order.
   virtual at::Tensor through_experts(const at::Tensor& rows,
                                      const std::vector<int64_t>& counts) const {
     return parts_.stacks.compute(rows, counts);

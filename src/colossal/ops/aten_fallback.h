@@ -1,6 +1,6 @@
-// Our operators by LibTorch's, for devices that our kernels over plain memory cannot reach (GPUs).
-// The same results up to rounding; random numbers are drawn on the host and copied, so that they
-// are the same bits. Each function has the signature of its operator in the dispatcher.
+// Our operators made of LibTorch's, for devices that our kernels over plain memory cannot reach
+// (GPUs). Results are the same up to rounding. Random numbers are drawn on the host and copied, so
+// they are the same bits. Each function has the signature of its operator in the dispatcher.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// Attention of tokens of many sequences, each to the keys and values of its own, which lie in
-// pages of a common pool (W. Kwon et al., "PagedAttention", 2023).
+// Attention of tokens of many sequences, each to the keys and values of its own sequence, which lie
+// in pages of a common pool (W. Kwon et al., "PagedAttention", 2023).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,13 @@ namespace colossal::ops {
 // page_size, value_size]; page_size is a multiple of 16.
 struct KeyValuePages {
   at::Tensor keys, values;  // in the queries' type, or int8
-  // Of int8: what the numbers of each position are multiplied with, [pages, kv_heads, page_size]
-  // fp32. Undefined: keys and values are what they are.
+  // With int8, the scales of each position's numbers, [pages, kv_heads, page_size] fp32. Undefined:
+  // keys and values are not scaled.
   at::Tensor key_scales, value_scales;
 };
 
-// Numbers in int8 with a scale for each row of the last dim, rounded to nearest: the largest of a
-// row is 127 or -127.
+// Numbers rounded to int8 with a scale for each row of the last dim, so that the largest of a row
+// is 127 or -127.
 struct ScaledRows {
   at::Tensor codes;   // int8, of the numbers' shape
   at::Tensor scales;  // fp32, without the last dim
@@ -27,7 +27,7 @@ struct ScaledRows {
   at::Tensor numbers(at::ScalarType type) const;
 };
 
-// Which sequence each token belongs to, and where in it it stands.
+// Which sequence each token belongs to, and its position there.
 struct PagedTokens {
   at::Tensor tables;     // [sequences, most pages] int64, on the host: pages of each, in order
   at::Tensor sequences;  // [tokens] int64, on the host: a row of `tables`

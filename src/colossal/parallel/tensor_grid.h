@@ -21,8 +21,8 @@ struct TensorGrid {
     BatchCut batch;
     const comm::Group& features;  // ranks with the other features of the same tokens, in order
     const comm::Group& tokens;    // ranks with the same features of the other tokens, in order
-    // Over which the gradients are summed of what each of those holds for its features; for
-    // features that are keys or values, over those with the same too.
+    // The ranks over which gradients of parameters by feature are summed; same_keys: if the
+    // features are keys or values, which further ranks hold too.
     const comm::Group* same_features;
     const comm::Group* same_keys;
   };
@@ -109,8 +109,8 @@ class TensorGridBuilder : public ExpertBuilder {
     return sharding_.heads_of(side(), grid_.within.features.rank());
   }
   int side() const { return context().strategy().tensor_side(); }
-  // The table of a vocabulary of which the `part`th part, and of it the `piece`th piece, is here,
-  // and of the features the `features`th part.
+  // Makes the table of a vocabulary. This rank has piece `piece` of part `part` of its rows, and
+  // part `features` of its features.
   nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,
                        int piece, int features);
   // Returns the rows of each piece of each part of the vocabulary.

@@ -1,10 +1,10 @@
 // Guesses how texts go on, so that the model checks several tokens in one pass (Y. Leviathan et
 // al., "Fast Inference from Transformers via Speculative Decoding", 2023).
 //
-// A guess is taken where it is the token that the request draws there anyway. So a text is, token
-// for token, what it would be without guesses, whatever the sampling options: the draw is a
-// function of the model's probabilities, the seed and the position. A guess by another model makes
-// the same draw from that one's probabilities, so that the two agree wherever these are alike.
+// A guess is accepted if it is the token that the request would draw there. So a text is, token for
+// token, what it would be without guesses, whatever the sampling options: the draw is a function of
+// the model's probabilities, the seed and the position. A smaller model guesses by the same draw
+// from its own probabilities, so the two agree wherever these are alike.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,13 @@ class Drafter {
   virtual ~Drafter() = default;
   // Sets the `drafts` of sequences that generate.
   virtual void propose(const std::vector<DraftRequest>& requests) = 0;
-  // Pages of these numbers get new contents.
+  // Tells that the pages of these numbers get new contents.
   virtual void copy_page(int64_t /*from*/, int64_t /*to*/) {}
 };
 
-// What followed the last tokens of a text where they stood before, at most `most` tokens: of the
-// longest run of 2 to 4 that did, the last place (A. Saxena, "Prompt Lookup Decoding", 2023).
+// Guesses at most `most` tokens: those that followed the last tokens of the text where these
+// occurred before. It looks for the longest run of 2 to 4 last tokens, and takes its last place (A.
+// Saxena, "Prompt Lookup Decoding", 2023).
 std::vector<int32_t> look_up_continuation(std::span<const int32_t> text, int64_t most);
 
 class LookupDrafter : public Drafter {
@@ -62,10 +63,10 @@ class ModelDrafter : public Drafter {
   };
 
   void guess_next(const std::vector<Sequence*>& sequences);
-  // Logits [sequences, vocabulary] behind the last token of each.
+  // Returns logits [sequences, vocabulary] after the last token of each.
   at::Tensor read(const std::vector<Sequence*>& sequences);
   static void add(Pass& pass, const Sequence& sequence, Range positions, bool alone);
-  // Logits [chunks, vocabulary] of their last tokens.
+  // Returns logits [chunks, vocabulary] of their last tokens.
   at::Tensor run(const Pass& pass);
 
   models::LanguageModel& model_;

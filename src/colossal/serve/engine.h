@@ -25,7 +25,7 @@ struct Speculation {
   Kind kind = Kind::none;
   int64_t drafts = 4;                      // tokens guessed at once
   models::LanguageModel* model = nullptr;  // which must outlive the engine
-  models::ModelFacts facts{};              // of that
+  models::ModelFacts facts{};              // of that model
 };
 
 struct EngineOptions {
@@ -37,9 +37,9 @@ struct EngineOptions {
   int64_t max_model_len = 0;       // longest sequence, prompt included; 0: the model's positions
   int64_t max_queue = 256;         // requests that wait; more are refused
   bool prefix_cache = true;        // requests with equal beginnings share pages
-  // The bits of a request's numbers do not follow from what runs beside it, nor from how its prompt
-  // is cut into chunks: each token attends by itself, and products compute each row by itself.
-  // Reading long prompts takes longer.
+  // The bits of a request's numbers do not depend on what runs beside it, nor on how its prompt is
+  // cut into chunks: each token attends by itself, and products compute each row by itself. Reading
+  // long prompts takes longer.
   bool batch_invariant = false;
   Speculation speculation{};
   bool int8_key_values = false;  // with a scale for each head and token; else in the model's type
@@ -76,8 +76,8 @@ struct EngineStatistics {
 
 class Engine {
  public:
-  // Starts the thread that runs steps. The model must outlive the engine, and is its own to use.
-  // Throws ConfigError for options that make no sense.
+  // Starts the thread that runs steps. The model must outlive the engine, and nothing else may use
+  // it. Throws ConfigError for options that make no sense.
   Engine(models::LanguageModel& model, const models::ModelFacts& facts,
          const EngineOptions& options = {});
   // Cancels what is left.

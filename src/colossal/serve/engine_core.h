@@ -13,7 +13,7 @@
 
 namespace colossal::serve {
 
-// Of all layers' keys and values.
+// Returns the bytes of a page: keys and values of all layers.
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts);
 
 class EngineCore {
@@ -52,7 +52,8 @@ class EngineCore {
 
   void propose();
   void run(const Works& works);
-  // The first of the rows of each sequence, and as long as its guesses are right the next one.
+  // Chooses from the first row of each sequence, and from the next one as long as its guesses are
+  // right.
   void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows);
   static Wanted wanted_rows(const Works& works);
   Results forward(const Works& works, const Wanted& wanted);

@@ -2,9 +2,9 @@
 //
 // First come the sequences that generate, one token each, then chunks of those that are being read,
 // then new ones, as far as the tokens of a step and the pages reach; in each group by priority and
-// arrival. Where pages do not reach for a running sequence, the last one of all gives its pages
-// back and waits at its place in the order; what it had computed is computed again, but for what is
-// still kept.
+// arrival. If a running sequence gets no pages, the last of all running ones gives its pages back
+// and waits at its place in the order. What it had computed is computed again, except for pages
+// that are still kept.
 #pragma once
 
 #include <cstdint>
@@ -44,16 +44,17 @@ class Scheduler {
   void add(std::unique_ptr<Sequence> sequence);
   // Running sequences of which one token is to be computed, in their order.
   std::vector<Sequence*> generating() const;
-  // Takes pages for guesses of such a sequence, as far as there are free ones. Returns for how many
-  // there is room, of at most `most`.
+  // Takes free pages for guesses of such a sequence. Returns for how many guesses there is room, at
+  // most `most`.
   int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
-  // The work of a step; sequences that generate first, of these and of the others those of one
-  // adapter beside each other. Empty: nothing waits or runs.
+  // Returns the work of a step: sequences that generate first, and within them and the rest, those
+  // of one adapter together. Empty: nothing waits or runs.
   std::vector<Work> schedule();
   // After the step, for each work: the keys and values of its tokens, but for guesses, are in the
   // pages.
   void finish(const Work& work);
-  // The sequence's first guess was right: it is the last of the tokens, with keys and values there.
+  // Called when the sequence's first guess was right: it is now the last of the tokens, and has
+  // keys and values.
   void accept_draft(Sequence& sequence);
   bool has(uint64_t id) const;
   // Takes a sequence out, its pages given back; null: there is none of this id.
@@ -74,7 +75,7 @@ class Scheduler {
   using Works = std::map<std::pair<int, uint64_t>, Work>;
 
   int64_t pages_for(int64_t tokens) const;
-  // Whether there are pages for so many first tokens now.
+  // Gives a sequence the pages of its first `tokens` tokens; false: there are too few.
   bool reserve(Sequence& sequence, int64_t tokens);
   void release(Sequence& sequence);
   void preempt(Sequence& sequence, Works& works);

@@ -23,12 +23,12 @@ struct LoggedToken {
 // A part of a call of a tool.
 struct CallDelta {
   size_t index = 0;
-  std::string id;                   // with its beginning
-  std::optional<std::string> name;  // ... too
+  std::string id;                   // with the first part of a call; else empty
+  std::optional<std::string> name;  // likewise
   std::string arguments;
 };
 
-// What came since it was last taken.
+// What was added since the last take_delta().
 struct AnswerDelta {
   std::string text;
   std::vector<CallDelta> calls;
@@ -57,9 +57,10 @@ class Answer {
   double mean_logprob() const {
     return num_tokens_ > 0 ? sum_of_logprobs_ / static_cast<double>(num_tokens_) : 0;
   }
-  // False: a stop string ended it with this token, or the call that is to be the only one.
+  // Adds a token. Returns false if a stop string ended the answer with it, or the end of the only
+  // call that is allowed.
   bool take(const serve::GeneratedToken& token);
-  // Gives out what was held back.
+  // Ends the answer and releases text that was held back.
   void finish(serve::FinishReason reason, const serve::Usage& usage);
 
   bool finished() const { return reason_.has_value(); }

@@ -16,8 +16,7 @@
 
 namespace colossal::server {
 
-// What is said where the engine's queue is full, and where it ends a request otherwise than by
-// finishing it.
+// The errors if the engine's queue is full, and if it ends a request without finishing it.
 ApiError busy();
 ApiError failure(serve::FinishReason reason, const std::string& message);
 

@@ -23,8 +23,9 @@ struct GenerationRequest {
   std::string model;                                  // as the request names it
   std::shared_ptr<const nn::AdapterWeights> adapter;  // that the name means; null: none
   std::vector<Prompt> prompts;
-  int64_t n = 1;        // answers to each
-  int64_t best_of = 1;  // of so many: those whose tokens are the most likely on average
+  int64_t n = 1;  // answers to each
+  int64_t best_of =
+      1;  // how many are sampled; the n with the most likely tokens, on average, are given
   serve::SamplingOptions sampling;
   bool has_seed = false;
   int64_t max_new_tokens = 0;

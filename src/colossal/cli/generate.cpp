@@ -168,7 +168,7 @@ void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
   add("--frequency-penalty", sampling.frequency_penalty,
       "Above 0: the more often a token was generated, the less likely it becomes");
   add("--min-tokens", sampling.min_tokens, "The text does not end before this many tokens");
-  add("--seed", sampling.seed, "The same seed draws the same text");
+  add("--seed", sampling.seed, "The seed of the random draws: the same seed gives the same text");
 }
 
 }  // namespace
@@ -182,18 +182,16 @@ void add_generate(CLI::App& app, int&) {
                    "A Hugging Face folder, for example a checkpoint, or a GGUF file")
       ->required();
   command->add_option("--prompt", arguments->prompt, "The text to continue");
-  command->add_flag(
-      "--chat", arguments->chat,
-      "Hold a conversation in the terminal, by the model's chat template: /reset begins "
-      "anew, /exit ends, Ctrl-C stops an answer");
+  command->add_flag("--chat", arguments->chat,
+                    "Hold a conversation in the terminal, with the model's chat template. /reset "
+                    "begins anew, /exit ends, Ctrl-C stops an answer");
   GenerateFile& file = arguments->file;
   command->add_option(
       "--input", file.input,
-      "Lines {\"prompt\": \"...\"} or {\"messages\": [...]} to continue, many at once");
-  command->add_option(
-      "--output", file.output,
-      "Where to write the lines of --input with \"completion\", \"completion_tokens\" and "
-      "\"finish_reason\"; line i draws by seed + i");
+      "A file of lines {\"prompt\": \"...\"} or {\"messages\": [...]} to continue, many at once");
+  command->add_option("--output", file.output,
+                      "The file to write: each line of --input with \"completion\", "
+                      "\"completion_tokens\" and \"finish_reason\" added. Line i uses seed + i");
   file.request.max_new_tokens = 100;
   command->add_option("--max-new-tokens", file.request.max_new_tokens, "The most tokens to add")
       ->capture_default_str();
@@ -201,8 +199,8 @@ void add_generate(CLI::App& app, int&) {
   command->add_option("--stop", file.stop, "End before this string; may be given more than once")
       ->allow_extra_args(false);
   command->add_option("--logprobs", file.request.logprobs,
-                      "Write log-probabilities of tokens, and of this many most likely ones, to "
-                      "--output");
+                      "Also write the log-probability of each token, and of this many most likely "
+                      "ones, to --output");
   add_quantize(*command, arguments->quantize);
   add_speculation(*command, arguments->speculation);
   add_key_value_type(*command, arguments->int8_key_values);

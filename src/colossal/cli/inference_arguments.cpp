@@ -152,7 +152,7 @@ void add_quantize(CLI::App& command, QuantizeArguments& arguments) {
       .add_option(
           "--quantize", arguments.type,
           "Keep the weights of products in fewer bits, rounded as they are read: int8, int4, or "
-          "int8-dynamic (int8 inputs too). The head of the vocabulary is in int8 at least")
+          "int8-dynamic (int8 inputs too). The vocabulary head takes int8 at least")
       ->capture_default_str();
   command.add_option(
       "--quantize-group", arguments.group,

@@ -122,8 +122,8 @@ class Adapter(EndToEndTest):
                 self.run_command("convert", merged, f"--merge-adapter={adapter}")
                 self.assertIn("is there already",
                               self.run_command("convert", merged, f"--merge-adapter={adapter}", expect=2))
-                self.assertIn("merge first", self.run_command("convert", f"{merged}.gguf",
-                                                              f"--merge-adapter={adapter}", expect=2))
+                self.assertIn("--type=f32 with --merge-adapter", self.run_command(
+                    "convert", f"{merged}-2", f"--merge-adapter={adapter}", "--type=f32", expect=2))
                 self.assertEqual({path.name for path in merged.glob("*.safetensors*")},
                                  {path.name for path in source.glob("*.safetensors*")})
                 tokens = torch.tensor([list(TEXT.encode())[:60]])

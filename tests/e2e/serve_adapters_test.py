@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
 
@@ -95,6 +96,27 @@ class ServeAdapters(EndToEndTest):
                     self.assertEqual(self.complete("tiny", prompt, server=server), expected[name, prompt])
         finally:
             server.stop()
+
+    def test_a_gguf_file_with_an_adapter_in_it_is_served(self):
+        file = self.directory / "merged.gguf"
+        subprocess.run([str(COLOSSAL), "convert", str(self.model), str(file), f"--merge-adapter={self.root / 'b'}",
+                        "--type=f32"], check=True, capture_output=True)
+        temporary = self.directory / "temporary"
+        temporary.mkdir()
+        with unittest.mock.patch.dict("os.environ", {"TMPDIR": str(temporary)}):
+            server = Server(file)
+            self.addCleanup(server.stop)
+            generated = subprocess.run(
+                [str(COLOSSAL), "generate", str(file), "--prompt=The quick", "--temperature=0", "--max-new-tokens=24"],
+                check=True, capture_output=True, text=True).stdout
+        for prompt in ("The quick", "naïve"):
+            self.assertEqual(self.complete("tiny", prompt, server=server), self.expected("b", prompt))
+        self.assertEqual(generated, "The quick" + self.tokenizer.decode(
+            self.expected("b", "The quick"), clean_up_tokenization_spaces=False) + "\n")
+        self.assertEqual(list(temporary.iterdir()), [])
+        missing = subprocess.run([str(COLOSSAL), "generate", f"{file}.gguf", "--prompt=a"], capture_output=True, text=True)
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn("no such file", missing.stderr)
 
     def test_the_list_of_models_has_them(self):
         models = {model.id: model for model in self.client.models.list()}

@@ -224,6 +224,46 @@ class Serve(EndToEndTest):
                                 for chat in chats))
         self.await_free_pages()
 
+    def test_prompt_logprobs_and_best_of(self):
+        answer = self.complete("The quick brown", max_tokens=1, extra_body={"prompt_logprobs": 3})
+        ids = self.tokenizer("The quick brown").input_ids
+        with torch.no_grad():
+            scores = self.reference(torch.tensor([ids])).logits[0].log_softmax(-1)
+        found = answer.choices[0].prompt_logprobs
+        self.assertIsNone(found[0])
+        self.assertEqual(len(found), len(ids))
+        for position, entry in enumerate(found[1:], 1):
+            own = entry[str(ids[position])]
+            expected = scores[position - 1]
+            self.assertAlmostEqual(own["logprob"], expected[ids[position]].item(), delta=1e-4)
+            self.assertEqual(own["rank"], 1 + (expected > expected[ids[position]]).sum().item())
+            for rank, token in enumerate(expected.topk(3).indices.tolist(), 1):
+                self.assertEqual(entry[str(token)]["rank"], rank)
+        chat = self.chat(extra_body={"prompt_logprobs": 0})
+        self.assertEqual(len(chat.choices[0].prompt_logprobs), chat.usage.prompt_tokens)
+
+        def mean(choice):
+            return sum(choice.logprobs.token_logprobs) / len(choice.logprobs.token_logprobs)
+
+        options = dict(seed=5, temperature=1.5, logprobs=0, max_tokens=8)
+        everything = sorted(map(mean, self.complete(n=6, **options).choices), reverse=True)
+        best = self.complete(n=2, best_of=6, **options)
+        self.assertEqual([choice.index for choice in best.choices], [0, 1])
+        for choice, expected in zip(best.choices, everything):
+            self.assertAlmostEqual(mean(choice), expected, delta=1e-4)
+        for options, message in [({"best_of": 1, "n": 2}, "below n"), ({"best_of": 3, "stream": True}, "stream"),
+                                 ({"extra_body": {"prompt_logprobs": 1}, "stream": True}, "stream")]:
+            with self.assertRaisesRegex(openai.BadRequestError, message):
+                self.complete(**options)
+
+    def test_grammars_in_gbnf(self):
+        for seed in range(4):
+            text = self.complete(temperature=1, seed=seed, max_tokens=100, extra_body={"structured_outputs": {
+                "grammar": 'root ::= pair ("," pair){1,2}\npair ::= [a-z]{1,3} ":" ("yes" | "no")'}}).choices[0].text
+            self.assertRegex(text, r"^[a-z]{1,3}:(yes|no)(,[a-z]{1,3}:(yes|no)){1,2}$")
+        with self.assertRaisesRegex(openai.BadRequestError, "begins with itself"):
+            self.complete(extra_body={"structured_outputs": {"grammar": "root ::= root"}})
+
     def test_bad_embedding_requests(self):
         for body, message in [({}, "input is missing"), ({"input": ""}, "empty"), ({"input": []}, "input"),
                               ({"input": "a", "pooling": "max"}, "pooling"), ({"input": "a", "dimensions": 3}, "dimensions"),
@@ -567,7 +607,7 @@ class Serve(EndToEndTest):
 
     def test_refuses_before_it_loads(self):
         for flag, message in {"--host=300.1.1.1": "no such address", "--max-model-len=9999": "positions",
-                              f"--port={self.server.port}": "cannot listen", "--kv-type=int8": "kv-type"}.items():
+                              f"--port={self.server.port}": "cannot listen", "--kv-type=int4": "kv-type"}.items():
             done = subprocess.run([COLOSSAL, "serve", self.model, flag], capture_output=True, text=True, timeout=30)
             self.assertEqual(done.returncode, 2, flag)
             self.assertIn(message, done.stderr)

@@ -107,13 +107,47 @@ TEST(PagedAttention, GivesWhatAttentionToTheWholeSequenceGives) {
       const AttentionRule rule(problem.options, kHeadSize);
       const auto [integers, numbers] = rule.packed();
       const at::Tensor composite = aten_fallback::paged_attention(
-          problem.query, problem.pages.keys, problem.pages.values, problem.tokens.tables,
-          problem.tokens.sequences, problem.tokens.positions,
+          problem.query, problem.pages.keys, problem.pages.values, std::nullopt, std::nullopt,
+          problem.tokens.tables, problem.tokens.sequences, problem.tokens.positions,
           problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
           integers, numbers);
       EXPECT_LE(error_of(composite, problem.expected()), tolerance);
     }
   }
+}
+
+// ... of the numbers that int8 and its scales stand for.
+TEST(PagedAttention, ReadsInt8Pages) {
+  for (const Kind& kind : kKinds) {
+    SCOPED_TRACE(fmt::format("{} heads of keys, window {}", kind.kv_heads, kind.window));
+    for (const auto& [type, tolerance] :
+         {std::pair{at::kDouble, 1e-7}, {at::kFloat, 1e-6}, {at::kBFloat16, 3e-3}}) {
+      Problem problem(kind, type);
+      const ScaledRows keys = ScaledRows::of(problem.pages.keys.transpose(2, 3).nan_to_num(0.3)),
+                       values = ScaledRows::of(problem.pages.values.nan_to_num(0.3));
+      problem.pages = {keys.numbers(at::kDouble).transpose(2, 3), values.numbers(at::kDouble)};
+      const at::Tensor expected = problem.expected();
+      problem.pages = {keys.codes.transpose(2, 3).contiguous(), values.codes, keys.scales,
+                       values.scales};
+      EXPECT_LE(error_of(problem.run(), expected), tolerance);
+      const auto [integers, numbers] = AttentionRule(problem.options, kHeadSize).packed();
+      const at::Tensor composite = aten_fallback::paged_attention(
+          problem.query, problem.pages.keys, problem.pages.values, keys.scales, values.scales,
+          problem.tokens.tables, problem.tokens.sequences, problem.tokens.positions,
+          problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
+          integers, numbers);
+      EXPECT_LE(error_of(composite, expected), tolerance);
+    }
+  }
+}
+
+TEST(PagedAttention, ScaledRowsAreRoundedToNearest) {
+  const at::Tensor numbers = normal({7, 33}, at::kFloat, 5);
+  const ScaledRows rows = ScaledRows::of(numbers);
+  EXPECT_TRUE(rows.codes.abs().amax(-1).eq(127).all().item<bool>());
+  const at::Tensor error = (rows.numbers(at::kDouble) - numbers).abs();
+  EXPECT_TRUE((error <= rows.scales.unsqueeze(-1) * 0.5000001).all().item<bool>());
+  EXPECT_TRUE(ScaledRows::of(at::zeros({2, 3})).numbers(at::kFloat).eq(0).all().item<bool>());
 }
 
 TEST(PagedAttention, ATokensBitsDependNeitherOnOthersNorOnThreads) {

@@ -166,6 +166,48 @@ TEST_F(EngineTest, BatchInvarianceIsOfBits) {
   }
 }
 
+// Keys and values in int8: of one text however it is cut, shared and batched, and near to what it
+// is with whole ones.
+TEST_F(EngineTest, Int8KeysAndValuesAreTheSameHoweverTheyAreBatched) {
+  for (const bool invariant : {true, false}) {
+    const auto run = [&](int64_t batch, int64_t chunk, bool prefix_cache, bool few, bool int8) {
+      Answers answers;
+      EngineOptions options = with_type({.max_num_seqs = batch,
+                                         .max_batch_tokens = chunk,
+                                         .max_model_len = 64,
+                                         .prefix_cache = prefix_cache,
+                                         .batch_invariant = invariant,
+                                         .int8_key_values = int8});
+      if (few) options.cache_bytes = 6 * 2 * 2 * 3 * (8 + 4) * 16;
+      Engine engine(*tiny_.model, tiny_.specification.facts, options);
+      for (int64_t i = 0; i < 12; ++i) {
+        Request request = greedy(prompt_of(20 + i % 5, i % 4), 10);
+        request.logprobs = 0;
+        answers.submit(engine, request);
+      }
+      engine.drain();
+      EXPECT_EQ(engine.statistics().preemptions > 0, few);
+      std::vector<double> logprobs;
+      for (const auto& answer : answers.all) {
+        for (const GeneratedToken& token : answer->tokens) logprobs.push_back(token.logprob);
+      }
+      EXPECT_EQ(logprobs.size(), 120);
+      return logprobs;
+    };
+    const std::vector<double> alone = run(1, 512, false, false, true);
+    const auto expect_alike = [&](const std::vector<double>& others) {
+      for (size_t i = 0; i < alone.size(); ++i) {
+        EXPECT_NEAR(others[i], alone[i], invariant ? 0 : 1e-6) << i;
+      }
+    };
+    expect_alike(run(12, 512, true, false, true));
+    expect_alike(run(12, 7, true, true, true));
+    const std::vector<double> whole = run(1, 512, false, false, false);
+    EXPECT_NE(whole, alone);
+    for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(whole[i], alone[i], 0.1);
+  }
+}
+
 TEST_F(EngineTest, DrawsAreOfSeedAndPosition) {
   const Request request{.prompt = prompt_of(20, 1), .sampling = {.seed = 11}, .max_new_tokens = 30};
   const Tokens alone = answer_of(request).numbers();

@@ -102,8 +102,8 @@ TEST_F(GenerationRequestTest, LengthsAreWithinTheModels) {
 TEST_F(GenerationRequestTest, WhatIsNotSupportedIsRefusedByName) {
   for (const char* field :
        {R"("suffix": "x")", R"("use_beam_search": true)", R"("length_penalty": 2)",
-        R"("best_of": 3)", R"("response_format": {"type": "grammar"})",
-        R"("structured_outputs": {"grammar": "x"})", R"("prompt_logprobs": 2)",
+        R"("n": 3, "best_of": 2)", R"("response_format": {"type": "grammar"})",
+        R"("structured_outputs": {"lark": "x"})", R"("prompt_logprobs": 21)",
         R"("bad_words": ["two tokens"])"}) {
     const std::string name(field + 1, std::string(field + 1).find('"'));
     EXPECT_THAT(text_refusal(fmt::format(R"({{"prompt": "a", {}}})", field).c_str()),

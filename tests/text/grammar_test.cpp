@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "colossal/text/grammar/automaton.h"
+#include "colossal/text/grammar/gbnf.h"
 #include "colossal/text/grammar/json_schema.h"
 #include "colossal/text/grammar/regular_expression.h"
 #include "colossal/text/utf8.h"
@@ -47,6 +48,60 @@ TEST(GrammarExpression, MatchesWhatStandardExpressionsMatch) {
       ASSERT_EQ(matches(ours, text), std::regex_match(text, theirs)) << expression << ": " << text;
     }
   }
+}
+
+Automaton of_gbnf(std::string_view text) {
+  Grammar grammar;
+  const Symbol root = add_gbnf(grammar, text);
+  return Automaton(grammar, root);
+}
+
+TEST(GrammarGbnf, ReadsWhatLlamaCppReads) {
+  Automaton arithmetic = of_gbnf(R"gbnf(# sums
+root  ::= (expr "=" ws term "\n")+
+expr  ::= term ([-+*/] term)*
+term  ::= ident
+        | num
+        | "(" ws expr ")" ws   # within
+ident ::= [a-z] [a-z0-9_]* ws
+num   ::= [0-9]+ ws
+ws    ::= [ \t\n]*
+)gbnf");
+  EXPECT_TRUE(matches(arithmetic, "a+(b *12)=7\n"));
+  EXPECT_TRUE(matches(arithmetic, "x=1\ny -2= z\n"));
+  EXPECT_FALSE(matches(arithmetic, "a+=1\n"));
+  EXPECT_FALSE(matches(arithmetic, "(a=1\n"));
+  Automaton counted =
+      of_gbnf("root ::= \"a\"{2} \"bc\"{1,} [^x-z\\]]{0,2} . \"\\x21\\u00e4\\\"\"?");
+  EXPECT_TRUE(matches(counted, "aabcbcq]d!ä\"") == false);
+  EXPECT_TRUE(matches(counted, "aabcbcqd!ä\""));
+  EXPECT_TRUE(matches(counted, "aabcd"));
+  EXPECT_FALSE(matches(counted, "abcd"));
+  Automaton alternatives = of_gbnf("root ::=\n \"a\" |\n \"b\"\n | other\nother ::= \"c\"");
+  for (const char* text : {"a", "b", "c"}) EXPECT_TRUE(matches(alternatives, text));
+}
+
+TEST(GrammarGbnf, NamesWhatIsWrong) {
+  const auto message = [](std::string_view text) {
+    try {
+      of_gbnf(text);
+    } catch (const GrammarError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(message("root ::= a"), HasSubstr("no rule \"a\""));
+  EXPECT_THAT(message("a ::= \"a\""), HasSubstr("no rule \"root\""));
+  EXPECT_THAT(message("root ::= \"a\"\nroot ::= \"b\""), HasSubstr("second rule"));
+  EXPECT_THAT(message("root ::= root \"a\" | \"b\""), HasSubstr("begins with itself"));
+  EXPECT_THAT(message("root ::= e a\na ::= e root\ne ::= \"\" | \"x\""),
+              HasSubstr("begins with itself"));
+  EXPECT_THAT(message("\nroot = \"a\""), HasSubstr("line 2"));
+  EXPECT_THAT(message("root ::= \"a"), HasSubstr("an end"));
+  EXPECT_THAT(message("root ::= (\"a\""), HasSubstr("without ')'"));
+  EXPECT_THAT(message("root ::= \"a\" )"), HasSubstr("unexpected"));
+  EXPECT_THAT(message("root ::= [b-a]"), HasSubstr("range"));
+  EXPECT_THAT(message("root ::= \"a\"{3,1}"), HasSubstr("below its start"));
 }
 
 TEST(GrammarExpression, ClassesAreOfCharactersNotBytes) {

@@ -22,7 +22,7 @@ struct LoraSettings {
   double scale() const;
 };
 
-// A product of a model, which may be a part of one of its files: of queries, keys and values.
+// A product of a model. In its files it may be a part of another, fused one.
 struct Product {
   std::string name;    // in the model: "blocks.3.query"
   std::string module;  // in its files: "model.layers.3.self_attn.q_proj"

@@ -17,7 +17,7 @@ inline constexpr const char* kWeightsFile = "adapter_model.safetensors";
 nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Product>& products,
                               const std::vector<Product>& adapted);
 
-// All of it. base: the model's folder. stored_in_out: its weights are [in, out].
+// Returns all fields of it. base: the model's folder. stored_in_out: its weights are [in, out].
 nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
                            const std::vector<Product>& adapted, const std::string& base,
                            bool stored_in_out);
@@ -27,8 +27,8 @@ struct PeftFolder {
   std::vector<std::string> modules;  // that have an adapter, each once
 };
 
-// Throws ConfigError for a folder without an adapter, for one of a kind that is not read, naming
-// the field, and for tensors that are no adapter's.
+// Throws ConfigError for a folder without an adapter, for a kind that is not read, naming the
+// field, and for tensors that belong to no adapter.
 PeftFolder read_peft_folder(const std::filesystem::path& folder);
 
 // Returns those of a model's products for which the folder has adapters. Throws ConfigError if the

@@ -13,7 +13,7 @@ struct AdapterParameter {
   std::string product;  // "blocks.3.query"
   std::string name;     // "lora_A" or "lora_B"
 };
-// Finds the adapter's parameter of a given name in the model; nothing if the name is of the model
+// Reads the name of an adapter's parameter in the model; nothing for a parameter of the model
 // itself.
 std::optional<AdapterParameter> find_adapter_parameter(const std::string& parameter);
 
@@ -25,11 +25,11 @@ ParametersApart split_parameters(const nn::ParameterList& parameters);
 // The module of a weight in a model's files: "lm_head" of "lm_head.weight".
 std::string module_of(const std::string& weight);
 
-// Where files have it, from where the model's files have the weight of its product. Parts of one
-// module share "lora_A", and each has its rows of "lora_B".
+// Returns where peft files hold the parameter. weight: where the model's files hold the weight of
+// its product. Parts of one module share "lora_A", and each has its rows of "lora_B".
 TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight);
 
-// The module that a tensor of such a file belongs to; nothing for one of no adapter.
+// Returns the module that a tensor of a peft file belongs to; nothing for a tensor of no adapter.
 std::optional<std::string> adapted_module(const std::string& tensor);
 
 }  // namespace colossal::adapters

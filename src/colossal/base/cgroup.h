@@ -9,7 +9,7 @@ namespace colossal {
 
 // An empty field: no limit. Of nested groups the tightest limit counts.
 struct CgroupLimits {
-  std::optional<double> cores;          // CPU time per time
+  std::optional<double> cores;          // CPU seconds per second
   std::optional<int64_t> memory_bytes;  // may be resident at once
   std::optional<int64_t>
       memory_free_bytes;  // of memory_bytes, what is not used yet; page cache counts as free

@@ -47,9 +47,9 @@ class ConfigSchema {
   template <class T>
   void add(std::string key, T* target, std::string help, KeyOptions options = {});
 
-  // Keys of this section that were not added land in *target, an object, as they are; in *places,
-  // how an error would begin that is about them: "run.toml:3: model.n_layer = 0". The section is
-  // listed in help() under `help`.
+  // Keys of this section that were not added are stored in *target, an object, as they are. *places
+  // gets how an error about each begins: "run.toml:3: model.n_layer = 0". The section is listed in
+  // help() under `help`.
   void open_section(std::string section, nlohmann::json* target, std::string help,
                     std::map<std::string, std::string>* places = nullptr);
 

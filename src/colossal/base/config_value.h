@@ -37,13 +37,12 @@ struct KeyOptions {
   std::optional<double> maximum = {};
   std::vector<std::string> choices = {};  // the words that a text may be
   std::string unset = "auto";             // how an std::optional without a value is written
-  // The ranks of a job may be given different values: of a path, of what a host has, or of what one
-  // rank alone does.
+  // Ranks of a job may have different values: a path, what a host has, or what only one rank does.
   bool per_rank = false;
 };
 
 struct TypeDescription {
-  std::string name;     // "whole number", "list of strings"; "list": of words of choices; "": one
+  std::string name;     // "whole number", "list of strings"; for words of `choices`: "list", or ""
   std::string example;  // as TOML
   std::vector<std::string> choices;
   std::string limits;      // "from 1", or ""
@@ -254,7 +253,7 @@ struct ConfigType<std::variant<Ts...>> {
     }
     return all;
   }
-  // Which alternative it is shows in read() only: what spells a TOML value may be any of them.
+  // Only read() finds the alternative: text that is a TOML value may be of any of them.
   static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
     return toml_or_text(flag);
   }

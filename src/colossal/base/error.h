@@ -1,4 +1,4 @@
-// The three kinds of failure, and what becomes of them.
+// The kinds of failure, and their exit codes.
 //
 //   ConfigError     the user's mistake: names the key, the value found and what would work; exit 2
 //   IoError         a file or directory failed: names the path and the reason; exit 1

@@ -10,7 +10,7 @@
 
 namespace colossal {
 
-// A value that a file gives: of [train] with steps = 100 the key is "train.steps".
+// A value in a file: steps = 100 below [train] has the key "train.steps".
 struct TomlEntry {
   std::string key;
   nlohmann::json value;  // an inline table {...} below a section is one value, an object

@@ -1,5 +1,5 @@
-// Collects what all ranks of a job must have been started with alike. Ranks that differ would train
-// together in silence, each on its own terms, or end in an error about sizes.
+// Collects the settings that all ranks of a job must share. Ranks that differ would train together
+// in silence, each on its own terms, or end in an error about sizes.
 #pragma once
 
 #include <string>

@@ -10,10 +10,10 @@
 
 namespace colossal {
 
-// Positions of each sequence; 1 for what has none.
+// Returns the positions of each sequence; 1 for data without sequences.
 int64_t sequence_of(const data::Batch& batch);
 
-// This rank's positions of a batch, on the context's device.
+// Returns this rank's positions of a batch, on the context's device.
 data::Batch batch_here(const data::Batch& batch, const ParallelContext& context);
 
 // steps_done, seed: the key of the batch's random numbers.

@@ -29,8 +29,8 @@ class Booster {
   std::unique_ptr<Engine> boost(torch::nn::Module& module, LossFunction loss,
                                 EngineConfig config) const;
 
-  // The same of a chain of modules, over replicas and the stages of a pipeline, each of which has a
-  // run of them (parts_of_stages). Parameters are named as those of torch::nn::Sequential,
+  // The same for a chain of modules, over replicas and the stages of a pipeline. Each stage has a
+  // run of the modules (parts_of_stages()). Parameters are named as those of torch::nn::Sequential,
   // "2.up.weight" in the third one, whatever the cut. Initial weights are those of the ranks of the
   // first replica. Throws ConfigError for a parameter that modules of two stages share.
   std::unique_ptr<Engine> boost(const std::vector<ModulePart>& parts, EngineConfig config) const;

@@ -41,7 +41,7 @@ struct EngineConfig {
   // The order in which a micro-batch uses weights, by stage, if they are sharded or offloaded: see
   // record_order(). If it is unknown, the first micro-batch finds it, with all weights gathered.
   memory::OrderOfStages order;
-  std::vector<std::string> metrics;  // names of all that the loss tells beside itself
+  std::vector<std::string> metrics;  // names of the metrics that the loss gives
   // The costs of a pipeline's stages, by which schedules that have a choice decide. Empty: all
   // stages cost the same.
   parallel::pipeline::Costs stage_costs;
@@ -55,7 +55,7 @@ struct StepResult {
   int64_t tokens = 0;                          // inputs of the global batch
   bool skipped = false;                        // no label counted: nothing moved
   bool stop_requested = false;                 // by any rank
-  std::map<std::string, double> metrics = {};  // means of what the loss told; without any: left out
+  std::map<std::string, double> metrics = {};  // means of the loss's metrics; none given: left out
 };
 
 // A loss or gradient that is not finite. No rank has updated: the state is that before the step.
@@ -67,24 +67,24 @@ class NonFiniteError : public Error {
 
 class Engine {
  public:
-  // A model that one stage computes, all of it.
+  // For a model that is one stage.
   Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
          const EngineConfig& config);
-  // A model in as many stages as the context's strategy has. `parameters`: of all stages.
+  // For a model in as many stages as the context's strategy has. `parameters`: of all stages.
   Engine(nn::ParameterList parameters, StagedModel model, const ParallelContext& context,
          const EngineConfig& config);
 
   struct UpdateRequest {
-    // Whether this rank was asked to stop, read when the gradients are there; the result tells all
-    // ranks.
+    // Whether this rank was asked to stop: called when the gradients are complete. The result tells
+    // all ranks.
     std::function<bool()> stop_requested = [] { return false; };
     // Called when all ranks have agreed to update, before anything changes.
     std::function<void()> before_update = [] {};
   };
-  // A step is the two, in turn. `micro_batches`: this replica's share of the global batch, in
-  // order, a forward each; at least one, and as many in all replicas. Their lengths may differ.
-  // Collective over all ranks. Throws NonFiniteError, and IoError, naming the step, where a tier
-  // fails.
+  // step() is forward_backward(), then update(). `micro_batches`: this replica's share of the
+  // global batch, in order, a forward each; at least one, and equally many in all replicas. Their
+  // lengths may differ. Collective over all ranks. Throws NonFiniteError, and IoError, naming the
+  // step, where a tier fails.
   void forward_backward(const std::vector<data::Batch>& micro_batches);
   StepResult update(const UpdateRequest& request);
   StepResult step(const std::vector<data::Batch>& micro_batches, const UpdateRequest& request);
@@ -93,8 +93,8 @@ class Engine {
   }
 
   // Sum of losses and count over all replicas' micro-batches, without updates; they may be empty.
-  // Collective. stop_requested: as for step(). stages: another head on the same weights than the
-  // one that is trained; null: that one.
+  // Collective. stop_requested: as for step(). stages: a model with another head on the same
+  // weights; null: the one that is trained.
   struct Evaluation {
     double loss_sum = 0;
     double count = 0;

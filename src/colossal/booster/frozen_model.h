@@ -1,5 +1,5 @@
-// A model beside the one that is trained, at the same layout, which only answers: the reference of
-// an alignment method, a reward model.
+// A model that is not trained, at the layout of the one that is: the reference of an alignment
+// method, a reward model.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class FrozenModel {
  public:
   // The job's model as a run of it begins: with the weights of its folder, or those of the seed.
   // They have no gradients and no optimizer state; ZeRO stage 3 and the tiers hold for them too.
-  // head: what is asked of it, of each micro-batch at the ranks of the last stage. Collective.
+  // head: called for each micro-batch on the ranks of the last stage. Collective.
   FrozenModel(const Job& job, const ParallelContext& context, HeadLoss head);
   ~FrozenModel();
 

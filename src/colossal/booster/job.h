@@ -25,18 +25,19 @@ struct Job {
   int64_t share = 0;        // sequences of a step for each replica
   int64_t micro_batch = 0;  // sequences of a forward
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
-  Precision precision;  // what rank 0 has counts
+  Precision precision;  // as resolved on rank 0
   memory::Recompute recompute;
   memory::Tiers tiers;
   bool weights_are_transient() const {
     return strategy.zero == 3 || !tiers.parameters.all_on_device();
   }
-  bool recompute_open = false;                 // "auto": to be found, see plan/fit_memory.h
-  std::string recompute_reason;                // what was found, and what it saves and costs
-  std::vector<memory::MemoryKind> tiers_open;  // offload_* = "auto": the same
+  bool recompute_open = false;                 // "auto", still to be decided: see plan/fit_memory.h
+  std::string recompute_reason;                // what was decided, and what it saves and costs
+  std::vector<memory::MemoryKind> tiers_open;  // offload_* = "auto", still to be decided
   std::string tiers_reason;
-  // Bytes that a rank's tensors may take on the device at their peak, and at rest on the host; both
-  // together, where one of the two was not given and the device is a CPU. 0: no limit.
+  // The most bytes of a rank's tensors: on the device at their peak, at rest on the host, and both
+  // together. The last is set if the device is a CPU and one of the others was not given. 0: no
+  // limit.
   int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
   int threads = 1;                    // of each rank
   std::set<std::string> given_keys;   // what the user set, for the report
@@ -47,7 +48,7 @@ struct Machine {
   int ranks = 1;                   // in all
   int local_ranks = 1;             // on this host
   int cores = 1;                   // of this host
-  int most_threads = INT_MAX;      // of a rank, where train.threads does not say
+  int most_threads = INT_MAX;      // of a rank, unless train.threads says
   int64_t memory_bytes = 0;        // of this host, for the tensors of its ranks; 0: no limit
   bool bf16_instructions = false;  // of what computes: CPU or GPU
 };

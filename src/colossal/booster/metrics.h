@@ -14,13 +14,13 @@ namespace colossal {
 
 class MetricsLog {
  public:
-  // Appends to what a run before left; a last line that it did not finish goes. An empty directory:
-  // nothing is written. Throws IoError.
+  // Appends to the file of an earlier run, without its last line if that is unfinished. An empty
+  // directory: nothing is written. Throws IoError.
   MetricsLog(const std::filesystem::path& directory, bool tensorboard);
   ~MetricsLog();
 
-  // Each line is with the system when this returns. A full disk costs lines and one warning, never
-  // the run.
+  // The system has the line when this returns. A full disk costs lines and one warning, never the
+  // run.
   void write(const report::StepMetrics& metrics);
 
  private:

@@ -9,11 +9,13 @@
 
 namespace colossal {
 
-// The strategy that settings and a number of ranks come to, or LayoutError or another ConfigError.
+// Returns the strategy of these settings on so many ranks, or throws LayoutError or another
+// ConfigError.
 using Validate = std::function<Strategy(const RunConfig& config, int ranks)>;
 
-// "parallel.tp = 3 (dp = 2), or --ranks=8": the fewest settings changed, then the same number of
-// ranks first, then the least far from what was asked; up to two. "" where nothing near works.
+// Returns up to two layouts that work: "parallel.tp = 3 (dp = 2), or --ranks=8". First come those
+// with the fewest changed settings, then those with the same number of ranks, then those nearest to
+// what was asked. "" if nothing near works.
 std::string nearest_layouts(const RunConfig& asked, int ranks, const Validate& validate);
 
 }  // namespace colossal

@@ -9,7 +9,7 @@ namespace colossal {
 // ranks.
 memory::OrderOfStages record_order(const Job& job, int rank);
 
-// engine_config(job), with the order where weights go away between uses.
+// Returns engine_config(job), with the order if weights leave the device between uses.
 EngineConfig ordered_engine_config(const Job& job, int rank);
 
 }  // namespace colossal

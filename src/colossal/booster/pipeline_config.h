@@ -28,8 +28,9 @@ parallel::pipeline::Schedule training_schedule(const Strategy& strategy,
                                                const parallel::pipeline::Costs& stage_costs,
                                                int64_t micro_batches);
 
-// Sequences of a forward where train.micro_batch is left out: all of a replica's share, or, over
-// several stages, what gives 4 micro-batches a rank of the pipeline, or the most that divide.
+// Returns the default of train.micro_batch: all of a replica's share; with several stages, what
+// gives 4 micro-batches for each rank of the pipeline, or the most below that which divide the
+// share.
 int64_t default_micro_batch(int64_t share, const Strategy& strategy);
 
 }  // namespace colossal

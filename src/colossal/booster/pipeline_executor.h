@@ -41,17 +41,18 @@ class PipelineExecutor {
     int64_t steps_done = 0;
     uint64_t seed = 0;
   };
-  // Gradients of upstream * (sum of the losses) into the chunks; losses and counts of the last
-  // stage are added to `control`. At least one micro-batch, as many on all ranks.
+  // Puts the gradients of upstream * (sum of the losses) into the chunks, and adds losses and
+  // counts of the last stage to `control`. Takes at least one micro-batch, equally many on all
+  // ranks.
   void train(std::span<const data::Batch> micro_batches, const Step& step, double upstream,
              ControlMessage& control);
-  // Losses and counts without gradients. Micro-batches may have no sequences.
+  // Adds losses and counts, without gradients. Micro-batches may have no sequences.
   void evaluate(const StagedModel& model, std::span<const data::Batch> micro_batches,
                 const Step& step, ControlMessage& control);
 
   using Schedule = parallel::pipeline::Schedule;
   const Schedule& training_schedule(size_t num_micro_batches);
-  // When train() does what, appended; null: nowhere.
+  // From now on train() appends to `times` when it carries out each action; null: it does not.
   void record(std::vector<TimedAction>* times) { times_ = times; }
   // Called after each action of train(), messages too.
   using AfterAction = std::function<void(const parallel::pipeline::Action&)>;

@@ -1,4 +1,4 @@
-// Where the time of a few steps goes: by operator, by layer, and as a timeline.
+// Measures where the time of a few steps goes: by operator, by layer, and as a timeline.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -10,7 +10,7 @@
 
 namespace colossal {
 
-// Memory has been touched by then, and what is made once is made.
+// By then memory has been touched, and work that is done once is done.
 inline constexpr int64_t kStepsBeforeProfile = 2;
 
 // Records what runs on all threads of the process from construction to stop(); one at a time.

@@ -101,23 +101,22 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.tp_depth", &parallel.tp_depth,
              "With tp_mode 2.5d: how many squares of ranks there are. tp = q x q x tp_depth.",
              {.minimum = 1, .maximum = kMostRanks, .unset = "the smallest that fits tp"});
-  schema.add("parallel.tp_sequence", &parallel.tp_sequence,
-             "With tp_mode 1d. true: between products each rank keeps only its share of the "
-             "tokens. That takes less memory, and sends as much in the forward pass and half as "
-             "much again in the backward pass.",
-             {.unset = "true with tp_mode 1d"});
+  schema.add(
+      "parallel.tp_sequence", &parallel.tp_sequence,
+      "With tp_mode 1d. true: between products each rank keeps only its share of the tokens. That "
+      "takes less memory; the forward pass sends as much, the backward pass half as much again.",
+      {.unset = "true with tp_mode 1d"});
   schema.add(
       "parallel.sp_mode", &parallel.sp_mode,
       "How attention works on a sequence that the ranks of sp share. ring: the keys and values of "
       "all ranks pass by each rank; for any number of ranks. ulysses: each rank has whole "
       "sequences for some of the heads; sends less, and needs a head for each rank of sp.",
       {.choices = {"ring", "ulysses"}});
-  schema.add(
-      "parallel.ep", &parallel.ep,
-      "Of a model with experts: among how many ranks the experts of a layer are divided, as evenly "
-      "as they go. Tokens travel to the ranks of their experts. It does not multiply the number of "
-      "ranks: it divides dp x sp x tp.",
-      {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
+  schema.add("parallel.ep", &parallel.ep,
+             "For models with experts: among how many ranks the experts of a layer are divided, as "
+             "evenly as they go. Tokens travel to the ranks of their experts. This does not add "
+             "ranks: ep must divide dp x sp x tp.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add(
       "parallel.zero", &parallel.zero,
       "ZeRO stage: what the ranks with the same parameters (dp x sp) divide among themselves. 0: "
@@ -197,11 +196,12 @@ void describe_learning(ConfigSchema& schema, RunConfig& config) {
   schema.add("optimizer.learning_rate", &optimizer.learning_rate,
              "The highest learning rate, reached after the warm-up.", {.minimum = 0});
   schema.add("optimizer.weight_decay", &optimizer.weight_decay,
-             "By which part of itself, times the learning rate, a weight shrinks at each step. It "
+             "At each step a weight shrinks by this part of itself, times the learning rate. It "
              "applies to weights of two or more dims, not to biases and norms.",
              {.minimum = 0});
   schema.add("optimizer.betas", &optimizer.betas,
-             "How slowly the running averages of gradients and of their squares change.");
+             "The decay rates of the running averages of gradients and of their squares: nearer to "
+             "1, they change more slowly.");
   schema.add("optimizer.eps", &optimizer.eps,
              "Added to the root of the second average before it divides the first.",
              {.minimum = 0});

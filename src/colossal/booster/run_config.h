@@ -1,4 +1,4 @@
-// Everything that a run.toml may say, with defaults. What it means: docs of each key in describe().
+// All keys of a run.toml, with defaults. describe() says what each means.
 #pragma once
 
 #include <chrono>
@@ -35,11 +35,11 @@ struct DataConfig {
 };
 
 struct ParallelConfig {
-  std::optional<int64_t> dp;  // unset: what the ranks leave
+  std::optional<int64_t> dp;  // unset: all ranks / (pp x sp x tp)
   int64_t pp = 1, sp = 1, tp = 1, ep = 1;
   std::string tp_mode = "1d";
   std::optional<int64_t> tp_depth;  // unset: the least that fits 2.5d
-  std::optional<bool> tp_sequence;  // unset: where the mode has it
+  std::optional<bool> tp_sequence;  // unset: true if the mode has it
   std::string sp_mode = "ring";
   std::optional<int64_t> zero;                            // unset: 1 with several data ranks
   std::variant<int64_t, std::string> zero_group = "all";  // or how many ranks

@@ -1,4 +1,5 @@
-// Where a run writes: proven before its first step, and its own until its end.
+// The folders that a run writes to: proven writable before its first step, and locked until its
+// end.
 #pragma once
 
 #include <filesystem>
@@ -34,7 +35,7 @@ class RunFolders {
   std::optional<checkpoint::RunFolder> checkpoints_;
 };
 
-// The same proof for memory.nvme_path, once it is known whether the run rests anything there.
+// The same proof for memory.nvme_path, once it is known whether the run uses it.
 void prove_swap_folder(const Job& job, const ParallelContext& context);
 
 }  // namespace colossal

@@ -20,8 +20,8 @@
 
 namespace colossal {
 
-// Numbers that each rank tells all others after a step: of memory, in all and by kind, of tiers,
-// used or not, and bytes sent by axis.
+// Returns how many numbers each rank sends to all others after a step: memory in all and by kind,
+// tiers, used or not, and bytes sent by axis.
 int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {

@@ -26,9 +26,9 @@ struct RankTimes {
 // the schedule does not split backward passes, a whole one counts as the input's.
 parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
 
-// How the blocks of the model should be cut by what stages took with the cut that they have: a
-// block as much as in the stages between the ends, where there are any, else as in the first. Empty
-// where that is no shorter for the dearest stage.
+// Returns a better cut of the model's blocks, by what stages took with the present one. The cost of
+// a block is that in the stages between the ends, or, if there are none, in the first. Empty if the
+// dearest stage would not get cheaper.
 std::vector<int> better_cut(const parallel::pipeline::Costs& measured,
                             const std::vector<int64_t>& stage_blocks);
 
@@ -42,8 +42,8 @@ struct RunTimelineResult {
   double uncertainty = 0;   // seconds by which clocks of two hosts may still differ
 };
 
-// All ranks on the clock of rank 0, from the first action on. Each has a row "measured" and a row
-// "simulated", which begins each step with the first rank that did.
+// Puts all ranks on the clock of rank 0, from the first action on. Each rank has a row "measured"
+// and a row "simulated". A simulated step begins when the first rank began it.
 RunTimelineResult make_timeline(std::vector<RankTimes> ranks,
                                 const parallel::pipeline::Schedule& schedule);
 
@@ -64,7 +64,7 @@ class RunTimeline {
   std::vector<TimedAction> actions_;
 };
 
-// timeline.json in `directory`. Returns what people read of it. Throws IoError.
+// Writes timeline.json into `directory`. Returns a summary for people. Throws IoError.
 std::string write_timeline(std::vector<RankTimes> ranks, Engine& engine,
                            const std::filesystem::path& directory);
 

@@ -27,10 +27,10 @@ struct SavedModel {
 };
 
 // A model from model.path keeps its token numbers (every "*_token_id" of its config.json),
-// generation_config.json and tokenizer files as they are. Where it has none they are made from the
-// tokenizer; so they are where the run's tokenizer is another one than the model's, whose numbers
-// would mean something else. Of a run that trains an adapter it is the adapter's folder, as peft
-// has it: the model stays where it is. Throws IoError for a file that cannot be read.
+// generation_config.json and tokenizer files as they are. If it has none, or if the run has another
+// tokenizer, they are made from the run's tokenizer. A run that trains an adapter saves the
+// adapter's folder, as peft has it, and leaves the model where it is. Throws IoError for a file
+// that cannot be read.
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer);
 
 }  // namespace colossal

@@ -1,5 +1,5 @@
-// Nothing that a user asks for is ignored in silence: settings that would do nothing beside the
-// others.
+// Finds settings that would do nothing beside the others, so that nothing that a user asks for is
+// ignored in silence.
 #pragma once
 
 #include <string>

@@ -21,10 +21,10 @@ namespace colossal {
 struct LossSum {
   at::Tensor sum;  // a scalar with a graph
   int64_t count = 0;
-  // How many ranks of a replica have this same loss, where it is made of whole sequences that
-  // several ranks share. The ranks of a tensor-parallel group do not count.
+  // How many ranks of a replica have this same loss: more than 1 if it is that of whole sequences
+  // which several ranks share. Ranks of a tensor-parallel group count as one.
   int copies = 1;
-  // A metric of a step: its mean over all micro-batches and ranks is told by its name.
+  // A metric of a step, which is reported as its mean over all micro-batches and ranks.
   struct Metric {
     at::Tensor sum;    // a scalar
     double count = 0;  // of what was summed
@@ -43,8 +43,8 @@ struct StageResult {
 };
 
 struct StagedModel {
-  // Stage `stage` on a micro-batch. `state` is empty at the first stage. Every stage is given the
-  // batch whole, but for the positions of other ranks of sp.
+  // Runs stage `stage` on a micro-batch. `state` is empty at the first stage. Every stage gets the
+  // whole batch, but for the positions of other ranks of sp.
   std::function<StageResult(int stage, const StageState& state, const data::Batch& batch,
                             const nn::StepContext& context)>
       run;
@@ -53,21 +53,21 @@ struct StagedModel {
   std::function<StageState(int stage, const data::Batch& batch)> state_like;
 };
 
-// All of it in one stage.
+// Makes a model that is one stage.
 StagedModel one_stage(LossFunction loss);
 
 // The loss of a language model from the residual stream after its last block.
 using HeadLoss = std::function<LossSum(models::LanguageModel& model, const at::Tensor& x,
                                        const data::Batch& batch, const nn::StepContext& context)>;
-// The mean cross-entropy of the labels that are not ignored. The second form is for batches that
-// ignore none, and need not look.
+// The cross-entropy of the labels that are not ignored. cross_entropy_of_all() is for batches that
+// ignore none, and does not look for them.
 LossSum cross_entropy(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                       const nn::StepContext& context);
 LossSum cross_entropy_of_all(models::LanguageModel& model, const at::Tensor& x,
                              const data::Batch& batch, const nn::StepContext& context);
 
-// A language model in the stages of `strategy`: blocks as it cuts them, the embedding before the
-// first, the head and the loss after the last. The model must outlive it. Without state_like: see
+// Cuts a language model into the stages of `strategy`: the first has the embedding too, the last
+// the head and the loss. The model must outlive the result, which has no state_like: see
 // state_shapes.h.
 StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy,
                       HeadLoss loss = cross_entropy_of_all);

@@ -27,7 +27,7 @@ class StateShapes {
   StateShapes(const ModelSource& source, const ParallelContext& context);
   ~StateShapes();
 
-  // On meta: what `stage` passes on for a batch of these sizes.
+  // Returns, on meta, what `stage` passes on for a batch of these sizes.
   StageState after(int stage, const data::Batch& batch);
 
  private:
@@ -39,7 +39,7 @@ class StateShapes {
   std::map<Key, StageState> found_;
 };
 
-// stages_of(), with what its stages pass on where there are several.
+// Returns stages_of(), with state_like if there are several stages.
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss = cross_entropy_of_all);
 

@@ -11,8 +11,8 @@
 
 namespace colossal {
 
-// Counts from its making on, on the thread that makes it: before the model, so that nothing of it
-// is missed. Of ranks on the CPU; on a GPU it counts nothing.
+// Counts from its construction on, on the constructing thread. It is made before the model, so that
+// nothing is missed. On a GPU it counts nothing.
 class StepMemory {
  public:
   explicit StepMemory(const ParallelContext& context);
@@ -22,10 +22,10 @@ class StepMemory {
 
   void begin_step();
   void end_step();
-  // When most was allocated, of the step that ended last. Nothing where nothing is counted.
+  // The bytes by kind when most was allocated in the last step; nothing if nothing is counted.
   const std::optional<memory::BytesByKind>& peak() const { return peak_; }
-  // Bytes of each kind over the second step, in milliseconds, as a chart stacks them; of kinds that
-  // occur. The second: in the first, memory is touched and libraries make what they keep.
+  // The bytes of each kind that occurs, over the second step, in milliseconds, as a chart stacks
+  // them. (In the first step memory is touched, and libraries allocate what they keep.)
   const std::vector<report::ChartSeries>& second_step() const { return second_step_; }
 
  private:

@@ -20,8 +20,8 @@ struct TrainingHooks {
   // Asked at the end of each step, and of each step of an evaluation: true on any rank ends the run
   // there, with a checkpoint. An evaluation is broken off, but for that after the last step.
   std::function<bool()> stop_requested = [] { return false; };
-  // The job as it fits its budgets, with what of memory.recompute and memory.offload_* is "auto"
-  // found: asked on rank 0, before anything is allocated. Throws ConfigError where it does not fit.
+  // Returns the job with memory.recompute and memory.offload_* = "auto" decided so that it fits its
+  // budgets. Called on rank 0, before anything is allocated. Throws ConfigError if it does not fit.
   std::function<Job(const Job&)> fit_memory = {};
 };
 

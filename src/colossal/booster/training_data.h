@@ -28,7 +28,7 @@ data::BatchShape batch_shape(const Job& job, const ParallelContext& context);
 
 // How the keys of [data] say that files become text.
 data::CorpusOptions corpus_options(const DataConfig& config);
-// Corpus::open, which says what it found and what it skipped.
+// Calls Corpus::open(), and logs what it found and skipped.
 data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
                          const data::CorpusOptions& options);
 

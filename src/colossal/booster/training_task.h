@@ -44,8 +44,8 @@ class TrainingTask {
 
   // Called once, when the model that is trained has its weights. Collective.
   virtual void begin(models::LanguageModel&, Engine&) {}
-  // Called with a loader's batches before the engine gets them. Fills in fields that take a pass of
-  // a model, such as the log-probabilities of a reference. Collective.
+  // Called with a loader's batches before the engine gets them. Fills in fields that need a forward
+  // pass of a model, such as the log-probabilities of a reference. Collective.
   virtual void complete(std::vector<data::Batch>&, Engine&) {}
 };
 

@@ -16,8 +16,9 @@ class AdapterMerge {
   // tensor.
   explicit AdapterMerge(const models::ModelSpecification& specification);
 
-  // A tensor of the model's files, by its name: itself where it has no adapter, else W + scale * B
-  // A, made in fp64 and rounded once. Throws ConfigError where shapes do not fit.
+  // Returns a tensor of the model's files with its adapter merged: W + scale * B A, computed in
+  // fp64 and rounded once. Returns the tensor itself if it has no adapter. Throws ConfigError if
+  // shapes do not fit.
   at::Tensor merged(const std::string& name, const at::Tensor& weight) const;
 
  private:

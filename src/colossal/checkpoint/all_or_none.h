@@ -9,9 +9,9 @@
 
 namespace colossal::checkpoint {
 
-// Runs `work` on each rank of the group; returns what each returned, in rank order. When any of
-// them threw, every rank throws IoError naming the ranks and their reasons, ranks of one reason
-// together; where all that threw did so with ConfigError, a ConfigError. Collective.
+// Runs `work` on each rank of the group; returns what each returned, in rank order. If any of them
+// threw, every rank throws IoError naming the ranks and their reasons, ranks of one reason
+// together; or ConfigError, if all that threw threw that. Collective.
 std::vector<std::string> all_or_none(const comm::Group& group,
                                      const std::function<std::string()>& work);
 

@@ -43,11 +43,11 @@ struct Description {
 
 // A save of DIRECTORY/step-NNNNNN that goes on while the ranks train. It copies no tensor: forward
 // and backward leave weights and state as they are, so only the next update waits, until this
-// rank's tensors are in the files; syncing and publishing go on under it. Then removes what of the
-// folder it replaces.
+// rank's tensors are in the files. Syncing and publishing go on meanwhile. At the end the
+// checkpoints that this one replaces are removed.
 //
-// All ranks start and finish the same saves, one after the other; `folder`, which is the save's
-// until then, `chunks` and `context` must outlive it.
+// All ranks start and finish the same saves, one after the other. `folder`, `chunks` and `context`
+// must outlive the save, and nothing else may use `folder` until it has finished.
 class Save {
  public:
   Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
@@ -79,15 +79,15 @@ class Save {
   std::future<std::filesystem::path> end_;
 };
 
-// The same, all at once.
+// Starts a save and finishes it.
 std::filesystem::path save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
                            const ParallelContext& context, const Description& description);
 
 // state.json of a checkpoint.
 nlohmann::json read_state(const std::filesystem::path& checkpoint);
 
-// Weights, masters, moments and counts into `chunks`; returns state.json. Each rank reads for
-// itself. Throws ConfigError when the checkpoint is of another model (naming the fields that
+// Loads weights, masters, moments and counts into `chunks`, each rank for itself; returns
+// state.json. Throws ConfigError when the checkpoint is of another model (naming the fields that
 // differ) or another optimizer, IoError where a weight is not finite.
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description);

@@ -20,12 +20,12 @@ struct WeightFiles {
   std::string config = "config.json";
   std::string name = "model";  // NAME-00001-of-0000N.safetensors, NAME.safetensors.index.json
   bool only_trained = false;   // in one file, NAME.safetensors
-  int64_t shard_bytes = int64_t{4} << 30;  // a larger tensor has one alone
+  int64_t shard_bytes = int64_t{4} << 30;  // a larger tensor has a file alone
 };
 
 class FilePlan {
  public:
-  // Weights, then the state.
+  // Plans the files of the weights, then those of the state.
   FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, const WeightFiles& weights);
 
   struct PlannedFile {

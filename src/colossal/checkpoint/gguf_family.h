@@ -17,7 +17,7 @@ namespace colossal::checkpoint {
 using GgufFields = std::vector<std::pair<std::string, io::GgufValue>>;
 
 struct GgufFamily {
-  std::string_view name;          // both sides: "model_type", and "general.architecture"
+  std::string_view name;          // of "model_type" and of "general.architecture"
   std::string_view architecture;  // the class of transformers
   // For each layer of a block: its name in GGUF, and in Hugging Face files.
   std::vector<std::pair<std::string_view, std::string_view>> layers;
@@ -40,13 +40,14 @@ int64_t rows_of_turning_heads(const GgufFamily& family, std::string_view gguf_na
                               const models::DecoderConfig& config);
 bool adds_one(const GgufFamily& family, std::string_view gguf_name);
 
-// The model's fields. Throws ConfigError for a model that GGUF's form of the family cannot say.
+// Returns the model's fields. Throws ConfigError for a model that GGUF cannot describe in this
+// family.
 GgufFields model_fields(const GgufFamily& family, const models::DecoderConfig& config);
 // Factors by which a head's frequencies are divided, for the tensor "rope_freqs.weight"; empty
 // where there is none.
 std::vector<float> frequency_divisors(const models::DecoderConfig& config);
 
-// config.json. Throws IoError for a field that is missing, ConfigError for what is not known.
+// Returns config.json. Throws IoError for a missing field, ConfigError for what is not known.
 nlohmann::ordered_json config_of(const io::GgufReader& file, const GgufFamily& family);
 
 }  // namespace colossal::checkpoint

@@ -1,5 +1,5 @@
 // Tokenizers in GGUF files and in tokenizer.json: byte-level BPE ("gpt2") and SentencePiece's BPE
-// with bytes to fall back on ("llama").
+// with byte fallback ("llama").
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,13 @@
 
 namespace colossal::checkpoint {
 
-// The tokenizer of a folder, with as many tokens as the model has; that there is none, where it has
-// no tokenizer.json. Throws ConfigError for a kind that is neither, IoError for a bad file.
+// Returns the fields of a folder's tokenizer, with as many tokens as the model has; without a
+// tokenizer.json, the fields that say that there is none. Throws ConfigError for another kind,
+// IoError for a bad file.
 GgufFields tokenizer_fields(const std::filesystem::path& folder, int64_t vocabulary);
 
-// Names and contents of a folder's files for the tokenizer in the file; none where it has none.
-// Throws ConfigError for a kind that is not converted.
+// Returns names and contents of a folder's files for the tokenizer in a GGUF file; empty if it has
+// none. Throws ConfigError for a kind that is not converted.
 std::map<std::string, std::string> tokenizer_files(const io::GgufReader& file);
 
 }  // namespace colossal::checkpoint

@@ -1,4 +1,5 @@
-// The folder of a run's checkpoints: whose it is, where the run goes on from, what may go.
+// The folder of a run's checkpoints: which run it belongs to, where that goes on from, what may be
+// removed.
 //
 // A run has an id, drawn at its first start and kept in training_state/state.json of each of its
 // checkpoints; a folder is one run's. A checkpoint counts for `keep` where it is this run's, and
@@ -31,10 +32,11 @@ class RunFolder {
   // The checkpoint that the run goes on from, if any.
   const std::optional<std::filesystem::path>& start() const { return start_; }
 
-  // Rank 0, around a save of `checkpoint`. What stands there and is not known as this run's, and
-  // whole, is set aside, with a warning: it may be the only copy of something.
+  // Both are called on rank 0, before and after a save of `checkpoint`. make_way_for() sets aside,
+  // with a warning, what is there and not known to be this run's and whole: it may be the only copy
+  // of something.
   void make_way_for(const std::filesystem::path& checkpoint);
-  // Removes what newer ones replace.
+  // add_saved() removes checkpoints that newer ones replace.
   void add_saved(const std::filesystem::path& checkpoint);
 
  private:

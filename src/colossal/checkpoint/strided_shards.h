@@ -1,5 +1,5 @@
-// Tensors whose pieces lie strided on the ranks, brought together into contiguous buffers, so that
-// a checkpoint is written, and its checksums are kept, in few long ranges.
+// Brings tensors whose pieces lie strided over the ranks together into contiguous buffers, so that
+// a checkpoint is written, and checksummed, in few long ranges.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,10 +23,10 @@ struct StridedShard {
 inline constexpr int64_t kBufferBytes = int64_t{64} << 20;
 inline constexpr int64_t kBufferElements = kBufferBytes / 8;  // at most kBufferBytes of any kind
 
-// `pieces`: what this rank has of `numel` elements; over the ranks of the group every element once.
-// take(begin, values): elements from `begin` on, by kind, on the CPU: buffers of at most
-// `buffer_elements`, spread over the ranks. `types`: of the kinds. Collective; take() must not
-// throw.
+// pieces: this rank's share of `numel` elements; over the ranks of the group every element comes
+// once. types: of the kinds of values. Calls take(begin, values) with contiguous elements from
+// `begin` on, by kind, on the CPU, in buffers of at most `buffer_elements` that are spread over the
+// ranks. Collective; take() must not throw.
 void exchange_shards(const std::vector<StridedShard>& pieces, int64_t numel,
                      const std::vector<at::ScalarType>& types, const comm::Group& group,
                      const std::function<void(int64_t begin, const std::vector<at::Tensor>&)>& take,

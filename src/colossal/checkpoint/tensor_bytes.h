@@ -1,4 +1,4 @@
-// Between LibTorch's tensors and bytes in files.
+// Converts between LibTorch's tensors and bytes in files.
 #pragma once
 
 #include <ATen/core/Tensor.h>

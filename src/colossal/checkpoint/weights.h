@@ -20,7 +20,7 @@
 
 namespace colossal::checkpoint {
 
-// Where files have a parameter.
+// Returns where files hold a parameter.
 using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
 // Says what a tensor is that belongs to no parameter: nothing if that is unknown, "" if it is not
@@ -39,10 +39,10 @@ struct ReadApart {
 io::TensorDirectory::Tensor find_weight(const io::TensorDirectory& directory,
                                         const std::string& name);
 
-// Weights of a folder for `parameters`, which are among those of `chunks`. Tensors are found as by
-// find_weight(). Throws ConfigError naming a tensor that is missing or of another shape, or that
-// would not be read: one that belongs to no parameter of `chunks` or `apart` and is not spare.
-// Throws IoError naming one that holds numbers which are not finite.
+// Reads the weights of `parameters`, which are among those of `chunks`, from a folder. Tensors are
+// found as by find_weight(). Throws ConfigError naming a tensor that is missing or of another
+// shape, or that would not be read: one that belongs to no parameter of `chunks` or `apart` and is
+// not spare. Throws IoError naming one that holds numbers which are not finite.
 void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
@@ -57,13 +57,13 @@ void read_weights_of_file(const std::filesystem::path& file, const nn::Parameter
 // Flat values from element `begin` on, in the file's type.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 
-// Of the tensors that hold a parameter, one, and the elements of `here`, counted as read_tensor()
-// counts them, that it holds.
+// One of the tensors that hold a parameter, and the elements of `here` that it holds, counted as
+// read_tensor() counts them.
 struct TensorPart {
   std::string name;
   Range here;
 };
-// In the order of TensorSlice::names(): also tensors that hold none of `here`.
+// Returns them in the order of TensorSlice::names(), those that hold none of `here` included.
 std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Parameter& parameter,
                                      Range here);
 

@@ -1,7 +1,7 @@
-// Whether ranks can write where they will have to, found out before a run's first step.
+// Proves before a run's first step that ranks can write where they will have to.
 //
-// `setting` is the key that names the folder, for messages. What cannot be written is the same
-// IoError on all ranks, naming ranks and hosts. Collective.
+// setting: the key that names the folder, for messages. If a rank cannot write, all ranks throw the
+// same IoError, naming ranks and hosts. Collective.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,8 @@
 
 namespace colossal::checkpoint {
 
-// All ranks write parts of one file, as a save does: in a folder that all hosts share.
+// Proves that all ranks can write parts of one file, as a save does, in a folder that all hosts
+// share.
 void prove_shared_folder(const std::string& setting, const std::filesystem::path& folder,
                          const comm::Group& group);
 

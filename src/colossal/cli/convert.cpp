@@ -3,6 +3,7 @@
 #include "colossal/checkpoint/merged_folder.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/model_source.h"
 #include "colossal/io/file.h"
 #include "colossal/text/tokenizer_files.h"
 
@@ -15,10 +16,6 @@ struct ConvertArguments {
   std::string type;  // empty: the default of the way
   std::string adapter;
 };
-
-bool is_gguf(const std::filesystem::path& path) {
-  return path.extension() == ".gguf";
-}
 
 std::optional<io::GgufType> resolve_type(const std::string& name) {
   if (name.empty()) return std::nullopt;
@@ -42,20 +39,32 @@ text::TokenizerFiles files_beside_weights(const std::string& model, const std::s
   return files;
 }
 
-void merge_adapter(const ConvertArguments& arguments) {
-  if (!arguments.type.empty() || arguments.to == "gguf" || is_gguf(arguments.destination)) {
-    throw ConfigError(
-        "--merge-adapter writes a Hugging Face folder in the types of the source: merge first, "
-        "then "
-        "convert that folder to gguf");
-  }
+void write_merged(const ConvertArguments& arguments, const std::filesystem::path& folder) {
   checkpoint::write_merged_folder(
-      resolve_trained_model(arguments.source, "merge an adapter into", arguments.adapter),
-      arguments.destination, files_beside_weights(arguments.source, arguments.adapter));
+      resolve_trained_model(arguments.source, "merge an adapter into", arguments.adapter), folder,
+      files_beside_weights(arguments.source, arguments.adapter));
+}
+
+// A file of GGUF is made of a merged folder in $TMPDIR, in the types of the source.
+void merge_adapter(const ConvertArguments& arguments, const std::string& to,
+                   std::optional<io::GgufType> type) {
+  if (to == "gguf") {
+    const TemporaryFolder temporary;
+    write_merged(arguments, temporary.path() / "merged");
+    checkpoint::hf_to_gguf(temporary.path() / "merged", arguments.destination,
+                           type.value_or(io::GgufType::bf16));
+    return;
+  }
+  if (type) {
+    throw ConfigError(fmt::format(
+        "--type={} with --merge-adapter: a folder is written in the types of the source; a "
+        "destination in gguf takes --type",
+        arguments.type));
+  }
+  write_merged(arguments, arguments.destination);
 }
 
 void convert(const ConvertArguments& arguments) {
-  if (!arguments.adapter.empty()) return merge_adapter(arguments);
   const auto type = resolve_type(arguments.type);
   const std::string to = !arguments.to.empty()            ? arguments.to
                          : is_gguf(arguments.destination) ? "gguf"
@@ -63,6 +72,7 @@ void convert(const ConvertArguments& arguments) {
   if (to != "gguf" && to != "hf") {
     throw ConfigError(fmt::format("--to={}: \"hf\" (a Hugging Face folder) or \"gguf\"", to));
   }
+  if (!arguments.adapter.empty()) return merge_adapter(arguments, to, type);
   if (!std::filesystem::exists(arguments.source)) {
     throw ConfigError(fmt::format("{}: no such file or folder", arguments.source));
   }
@@ -99,8 +109,10 @@ void add_convert(CLI::App& app, int&) {
                       "The type of matrices: " + io::gguf_type_names() +
                           " [gguf: bf16; hf: the file's, or f32 if that is quantised]");
   command
-      ->add_option("--merge-adapter", arguments->adapter,
-                   "Write the folder again with this folder's LoRA adapter added to its weights")
+      ->add_option(
+          "--merge-adapter", arguments->adapter,
+          "Write the folder, or a GGUF file of it, with this folder's LoRA adapter added to "
+          "its weights")
       ->type_name("DIR");
   command->callback([arguments] { convert(*arguments); });
 }

@@ -47,12 +47,12 @@ void describe(ConfigSchema& schema, EvaluateConfig& config) {
 }
 
 std::string evaluate_help() {
-  return "The documents of the files, sorted by path, are joined to one text by the tokenizer's\n"
-         "end-of-text token. Each token of it is predicted once, but for the first, which\n"
-         "nothing precedes. The text is cut into rows of --sequence-length = S tokens. A\n"
-         "prediction sees the tokens before it in its row, of whatever document, and none of the\n"
-         "row before: 1 token at the beginning of a row, S at its end. The last row has what is\n"
-         "left. So a longer S gives more context, and as a rule a lower loss.\n\n" +
+  return "The documents of the files, sorted by path, become one text, with the tokenizer's\n"
+         "end-of-text token between them. Each token but the first is predicted once. The text is\n"
+         "cut into rows of --sequence-length = S tokens. A prediction sees only the tokens before\n"
+         "it in its own row, also those of another document: 1 token at the beginning of a row, S\n"
+         "at its end. The last row is shorter. So a larger S gives more context, and usually a\n"
+         "lower loss.\n\n" +
          help_of_keys<EvaluateConfig>();
 }
 
@@ -131,8 +131,8 @@ void evaluate(const EvaluateArguments& arguments) {
 
 void add_evaluate(CLI::App& app, int&) {
   auto arguments = std::make_shared<EvaluateArguments>();
-  CLI::App* command =
-      app.add_subcommand("evaluate", "Say how well a model predicts a text: loss and perplexity");
+  CLI::App* command = app.add_subcommand(
+      "evaluate", "Measure how well a model predicts a text: loss and perplexity");
   command->add_option("model", arguments->model, "A Hugging Face folder, for example a checkpoint")
       ->required();
   command

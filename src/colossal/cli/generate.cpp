@@ -9,6 +9,7 @@
 #include "colossal/cli/command.h"
 #include "colossal/cli/generate_file.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/model_source.h"
 #include "colossal/comm/world.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/model_folder.h"
@@ -26,6 +27,8 @@ struct GenerateArguments {
   bool chat = false;
   GenerateFile file;  // its request is that of a prompt, too
   QuantizeArguments quantize;
+  SpeculationArguments speculation;
+  bool int8_key_values = false;
   std::vector<std::string> flags;  // --section.key=value
 };
 
@@ -80,22 +83,31 @@ void validate(const GenerateArguments& arguments) {
 }
 
 // In the terminal, until it is ended there.
-void converse(const GenerateArguments& arguments) {
+void converse(GenerateArguments& arguments) {
   const auto config = parse_flags<InferenceConfig>(arguments.flags);
   const auto quantization = resolve_quantization(arguments.quantize);
   validate(arguments);
   prepare(config);
   cluster::SignalQueue interrupts(std::array{SIGINT});  // before there are other threads
+  const ModelSource source(std::exchange(arguments.model, ""));
+  arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
   const models::ModelFacts& facts = specification.facts;
   server::ServedModel served(arguments.model, arguments.model, facts.positions, facts.vocabulary);
   const at::Device device = comm::device_alone("auto");
   const auto model = open_model(specification, config, device, quantization);
+  const OpenedSpeculation draft =
+      open_speculation(arguments.speculation, config, device, quantization);
   serve::Engine engine(**model, facts,
-                       {.max_num_seqs = 1, .type = model->type(), .device = device});
+                       {.max_num_seqs = 1,
+                        .speculation = draft.speculation,
+                        .int8_key_values = arguments.int8_key_values,
+                        .type = model->type(),
+                        .device = device});
   served.set_max_length(engine.options().max_model_len);
   chat(engine, served, interrupts, arguments.file.request);
+  say_speculation(engine);
 }
 
 void generate(GenerateArguments& arguments) {
@@ -104,13 +116,20 @@ void generate(GenerateArguments& arguments) {
   validate(arguments);
   const int64_t prompts = arguments.prompt ? 1 : count_prompts(arguments.file.input);
   prepare(config);
+  const ModelSource source(std::exchange(arguments.model, ""));
+  arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
   const auto tokenizer = text::make_tokenizer(tokenizer_folder(arguments.model, arguments.adapter));
   arguments.file.request.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
   const at::Device device = comm::device_alone("auto");
   const auto model = open_model(specification, config, device, quantization);
-  serve::EngineOptions options{.type = model->type(), .device = device};
+  const OpenedSpeculation draft =
+      open_speculation(arguments.speculation, config, device, quantization);
+  serve::EngineOptions options{.speculation = draft.speculation,
+                               .int8_key_values = arguments.int8_key_values,
+                               .type = model->type(),
+                               .device = device};
   options.max_num_seqs = std::clamp<int64_t>(prompts, 1, options.max_num_seqs);
   const models::ModelFacts& facts = specification.facts;
   // Before the engine, whose thread uses it until the engine has ended, also where a line is
@@ -122,10 +141,12 @@ void generate(GenerateArguments& arguments) {
   serve::Engine engine(**model, facts, options);
   if (served) {
     served->set_max_length(engine.options().max_model_len);
-    return generate_file(engine, *served, arguments.file);
+    generate_file(engine, *served, arguments.file);
+  } else {
+    write(*arguments.prompt);
+    generate_text(engine, *tokenizer, arguments);
   }
-  write(*arguments.prompt);
-  generate_text(engine, *tokenizer, arguments);
+  say_speculation(engine);
 }
 
 void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
@@ -147,7 +168,7 @@ void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
   add("--frequency-penalty", sampling.frequency_penalty,
       "Above 0: the more often a token was generated, the less likely it becomes");
   add("--min-tokens", sampling.min_tokens, "The text does not end before this many tokens");
-  add("--seed", sampling.seed, "The same seed draws the same text");
+  add("--seed", sampling.seed, "The seed of the random draws: the same seed gives the same text");
 }
 
 }  // namespace
@@ -156,21 +177,21 @@ void add_generate(CLI::App& app, int&) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command =
       app.add_subcommand("generate", "Continue a text with a model, token by token");
-  command->add_option("model", arguments->model, "A Hugging Face folder, for example a checkpoint")
+  command
+      ->add_option("model", arguments->model,
+                   "A Hugging Face folder, for example a checkpoint, or a GGUF file")
       ->required();
   command->add_option("--prompt", arguments->prompt, "The text to continue");
-  command->add_flag(
-      "--chat", arguments->chat,
-      "Hold a conversation in the terminal, by the model's chat template: /reset begins "
-      "anew, /exit ends, Ctrl-C stops an answer");
+  command->add_flag("--chat", arguments->chat,
+                    "Hold a conversation in the terminal, with the model's chat template. /reset "
+                    "begins anew, /exit ends, Ctrl-C stops an answer");
   GenerateFile& file = arguments->file;
   command->add_option(
       "--input", file.input,
-      "Lines {\"prompt\": \"...\"} or {\"messages\": [...]} to continue, many at once");
-  command->add_option(
-      "--output", file.output,
-      "Where to write the lines of --input with \"completion\", \"completion_tokens\" and "
-      "\"finish_reason\"; line i draws by seed + i");
+      "A file of lines {\"prompt\": \"...\"} or {\"messages\": [...]} to continue, many at once");
+  command->add_option("--output", file.output,
+                      "The file to write: each line of --input with \"completion\", "
+                      "\"completion_tokens\" and \"finish_reason\" added. Line i uses seed + i");
   file.request.max_new_tokens = 100;
   command->add_option("--max-new-tokens", file.request.max_new_tokens, "The most tokens to add")
       ->capture_default_str();
@@ -178,9 +199,11 @@ void add_generate(CLI::App& app, int&) {
   command->add_option("--stop", file.stop, "End before this string; may be given more than once")
       ->allow_extra_args(false);
   command->add_option("--logprobs", file.request.logprobs,
-                      "Write log-probabilities of tokens, and of this many most likely ones, to "
-                      "--output");
+                      "Also write the log-probability of each token, and of this many most likely "
+                      "ones, to --output");
   add_quantize(*command, arguments->quantize);
+  add_speculation(*command, arguments->speculation);
+  add_key_value_type(*command, arguments->int8_key_values);
   add_adapter_option(*command, arguments->adapter);
   command->allow_extras();
   command->footer(help_of_keys<InferenceConfig>);

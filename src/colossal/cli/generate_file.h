@@ -15,10 +15,10 @@ struct GenerateFile {
   std::vector<std::string> stop;
 };
 
-// Each line {"prompt": "..."} or {"messages": [...]} of the input comes again in the output, in the
+// Each line {"prompt": "..."} or {"messages": [...]} of the input is written to the output, in the
 // same order, with "completion", "completion_tokens", "finish_reason" and, if the request asks,
-// "logprobs". Says how far it is on stderr. Throws ConfigError, naming file and line, for what is
-// no prompt; Error where a request fails.
+// "logprobs". Shows its progress on stderr. Throws ConfigError, naming file and line, for an
+// invalid prompt; Error where a request fails.
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what);
 

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "colossal/base/error.h"
@@ -81,12 +82,77 @@ void add_adapter_option(CLI::App& command, std::string& adapter) {
       ->type_name("DIR");
 }
 
+void add_key_value_type(CLI::App& command, bool& int8) {
+  command
+      .add_option_function<std::string>(
+          "--kv-type",
+          [&int8](const std::string& type) {
+            if (type != "auto" && type != "int8") {
+              throw ConfigError(fmt::format(
+                  "--kv-type={}: there are auto (the type that the model computes in) and int8",
+                  type));
+            }
+            int8 = type == "int8";
+          },
+          "Type of keys and values: auto (that the model computes in), or int8 with a scale for "
+          "each head and token")
+      ->default_str("auto");
+}
+
+void add_speculation(CLI::App& command, SpeculationArguments& arguments) {
+  command
+      .add_option("--speculate", arguments.kind,
+                  "Guess the next tokens and check several in one pass, which gives the same text: "
+                  "lookup (what followed where the last tokens stood before), or none")
+      ->capture_default_str();
+  command
+      .add_option("--draft", arguments.draft,
+                  "Guess by this smaller model, whose tokenizer must be the same one")
+      ->type_name("DIR");
+  command.add_option("--num-drafts", arguments.drafts, "Tokens that are guessed at once")
+      ->capture_default_str();
+}
+
+OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
+                                   const InferenceConfig& config, at::Device device,
+                                   const std::optional<ops::Quantization>& quantization) {
+  using Kind = serve::Speculation::Kind;
+  if (arguments.kind != "none" && arguments.kind != "lookup") {
+    throw ConfigError(
+        fmt::format("--speculate={}: there are none and lookup; a model guesses with --draft=DIR",
+                    arguments.kind));
+  }
+  if (arguments.kind == "lookup" && !arguments.draft.empty()) {
+    throw ConfigError("--speculate=lookup with --draft: use one of the two");
+  }
+  OpenedSpeculation opened{.model = nullptr, .speculation = {.drafts = arguments.drafts}};
+  if (arguments.kind == "lookup") opened.speculation.kind = Kind::lookup;
+  if (arguments.draft.empty()) return opened;
+  const models::ModelSpecification specification =
+      resolve_trained_model(arguments.draft, "guess tokens");
+  opened.model = open_model(specification, config, device, quantization);
+  opened.speculation.kind = Kind::model;
+  opened.speculation.model = &**opened.model;
+  opened.speculation.facts = specification.facts;
+  return opened;
+}
+
+void say_speculation(const serve::Engine& engine) {
+  if (engine.options().speculation.kind == serve::Speculation::Kind::none) return;
+  const serve::EngineStatistics statistics = engine.statistics();
+  const auto guessed = static_cast<double>(std::max<int64_t>(1, statistics.draft_tokens));
+  log::info("{} tokens in {} passes; {} of {} guessed tokens were right ({:.0f} %)",
+            statistics.generated_tokens, statistics.steps, statistics.accepted_tokens,
+            statistics.draft_tokens,
+            100 * static_cast<double>(statistics.accepted_tokens) / guessed);
+}
+
 void add_quantize(CLI::App& command, QuantizeArguments& arguments) {
   command
       .add_option(
           "--quantize", arguments.type,
           "Keep the weights of products in fewer bits, rounded as they are read: int8, int4, or "
-          "int8-dynamic (int8 inputs too). The head of the vocabulary is in int8 at least")
+          "int8-dynamic (int8 inputs too). The vocabulary head takes int8 at least")
       ->capture_default_str();
   command.add_option(
       "--quantize-group", arguments.group,

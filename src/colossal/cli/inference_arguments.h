@@ -13,6 +13,7 @@
 #include "colossal/base/config_schema.h"
 #include "colossal/memory/tier_config.h"
 #include "colossal/models/families.h"
+#include "colossal/serve/engine.h"
 #include "colossal/serve/inference_model.h"
 
 namespace colossal::cli {
@@ -31,9 +32,35 @@ struct QuantizeArguments {
   std::optional<int64_t> group;
 };
 
+// The values of --speculate, --draft and --num-drafts.
+struct SpeculationArguments {
+  std::string kind = "none";
+  std::string draft;  // the folder of a model
+  int64_t drafts = 4;
+};
+
+// The engine's options, and the model that guesses; null: no model does.
+struct OpenedSpeculation {
+  std::unique_ptr<serve::InferenceModel> model;
+  serve::Speculation speculation;
+};
+
+// --kv-type
+void add_key_value_type(CLI::App& command, bool& int8);
+
+void add_speculation(CLI::App& command, SpeculationArguments& arguments);
+
+// Reads the weights of --draft, in as many bits as the model's. Throws ConfigError.
+OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
+                                   const InferenceConfig& config, at::Device device,
+                                   const std::optional<ops::Quantization>& quantization);
+
+// Says how many guesses were right, if the engine guesses.
+void say_speculation(const serve::Engine& engine);
+
 void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 
-// Throws ConfigError for what cannot be, naming what can.
+// Throws ConfigError for what is not supported, naming what is.
 std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& arguments);
 
 void describe(ConfigSchema& schema, InferenceConfig& config);

@@ -11,6 +11,7 @@
 #include "colossal/base/units.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/model_source.h"
 #include "colossal/comm/world.h"
 #include "colossal/server/api_error.h"
 #include "colossal/server/server.h"
@@ -24,20 +25,15 @@ struct ServeArguments {
   std::string model;
   server::ServerOptions server;
   std::string drain_timeout = "30s";
-  std::string served_name;  // empty: the folder's
+  std::string served_name;  // empty: the source's
   serve::EngineOptions engine;
   std::string kv_bytes;  // empty: what the engine takes by itself
   QuantizeArguments quantize;
+  SpeculationArguments speculation;
   std::vector<std::string> adapters;  // NAME=DIR
   size_t max_adapters = 32;
   std::vector<std::string> flags;  // --section.key=value
 };
-
-std::string name_of(const ServeArguments& arguments) {
-  if (!arguments.served_name.empty()) return arguments.served_name;
-  const std::filesystem::path path = std::filesystem::weakly_canonical(arguments.model);
-  return path.filename().string();
-}
 
 void resolve_options(ServeArguments& arguments) {
   const auto drain = parse_duration(arguments.drain_timeout);
@@ -72,7 +68,7 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
           argument));
     }
     const NamedAdapter adapter{argument.substr(0, end), argument.substr(end + 1)};
-    if (adapter.name == name_of(arguments) ||
+    if (adapter.name == arguments.served_name ||
         std::ranges::find(adapters, adapter.name, &NamedAdapter::name) != adapters.end()) {
       throw ConfigError(
           fmt::format("--adapter={}: the name {} is taken already", argument, adapter.name));
@@ -140,16 +136,22 @@ void serve_model(ServeArguments arguments) {
   prepare(config);
   resolve_options(arguments);
   const auto quantization = resolve_quantization(arguments.quantize);
-  const models::ModelSpecification specification = resolve_trained_model(arguments.model, "serve");
+  std::optional<ModelSource> source(arguments.model);
+  if (arguments.served_name.empty()) arguments.served_name = source->name();
+  const models::ModelSpecification specification = resolve_trained_model(source->folder(), "serve");
   check_length(arguments.engine, specification.facts);
   const std::vector<NamedAdapter> adapters = resolve_adapters(arguments, specification);
-  server::ServedModel served(arguments.model, name_of(arguments), specification.facts.positions,
+  server::ServedModel served(source->folder(), arguments.served_name, specification.facts.positions,
                              specification.facts.vocabulary);
   // Before other threads: it takes the stop signals. A port in use is told before weights are read.
   server::Server server(arguments.server);
   const at::Device device = comm::device_alone("auto");
   const auto model = load(specification, config, device, quantization);
+  source.reset();  // all of it has been read
   load_adapters(served, *model, adapters, arguments.max_adapters);
+  const OpenedSpeculation draft =
+      open_speculation(arguments.speculation, config, device, quantization);
+  arguments.engine.speculation = draft.speculation;
   arguments.engine.device = device;
   arguments.engine.type = model->type();
   auto engine = std::make_unique<serve::Engine>(**model, specification.facts, arguments.engine);
@@ -164,18 +166,18 @@ void add_server_options(CLI::App& command, ServeArguments& arguments) {
   server::ServerOptions& server = arguments.server;
   command
       .add_option("--host", server.host,
-                  "address to listen on; 0.0.0.0: all of the machine's, for which set --api-key")
+                  "Address to listen on; with 0.0.0.0, all of this machine's, set --api-key too")
       ->capture_default_str();
-  command.add_option("--port", server.port, "0: any that is free")
+  command.add_option("--port", server.port, "Port to listen on; 0: any free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command.add_option("--api-key", server.api.key,
-                     "what clients must send as \"Authorization: Bearer KEY\"; none by default");
+                     "What clients must send as \"Authorization: Bearer KEY\"; none by default");
   command.add_option("--served-name", arguments.served_name,
-                     "name of the model in requests; by default that of the folder");
+                     "Name of the model in requests; by default that of the folder");
   command
       .add_option("--drain-timeout", arguments.drain_timeout,
-                  "how long a stop waits for requests under way")
+                  "How long a stop waits for requests under way")
       ->capture_default_str();
 }
 
@@ -187,10 +189,10 @@ void add_adapter_options(CLI::App& command, ServeArguments& arguments) {
           "may be given several times")
       ->type_name("NAME=DIR")
       ->allow_extra_args(false);
-  command.add_option("--max-adapters", arguments.max_adapters, "most adapters that are loaded")
+  command.add_option("--max-adapters", arguments.max_adapters, "Most adapters that are loaded")
       ->capture_default_str();
   command.add_flag("--allow-adapter-loading", arguments.server.api.adapter_loading,
-                   "clients may load adapters from any folder of this machine, and unload them");
+                   "Clients may load adapters from any folder of this machine, and unload them");
 }
 
 void add_engine_options(CLI::App& command, ServeArguments& arguments) {
@@ -201,20 +203,24 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
         ->capture_default_str();
   };
   add("--max-model-len", engine.max_model_len,
-      "longest sequence in tokens, prompt and answer; 0: the model's positions, or what there is "
+      "Longest sequence in tokens, prompt and answer; 0: the model's positions, or what there is "
       "memory for",
       0);
-  add("--max-num-seqs", engine.max_num_seqs, "most requests that run at once", 1);
-  add("--max-batch-tokens", engine.max_batch_tokens, "most tokens of a step", 1);
-  add("--queue", engine.max_queue, "most requests that wait; more get status 429", 1);
+  add("--max-num-seqs", engine.max_num_seqs, "Most requests that run at once", 1);
+  add("--max-batch-tokens", engine.max_batch_tokens,
+      "Most tokens of a step: a larger step reads long prompts faster, and makes others wait "
+      "longer",
+      1);
+  add("--queue", engine.max_queue, "Most requests that wait; more get status 429", 1);
   command.add_option("--kv-bytes", arguments.kv_bytes,
-                     "memory for keys and values, such as 2GiB; by default that of the most and "
+                     "Memory for keys and values, such as 2GiB; by default that of the most and "
                      "longest requests, at most a quarter of what is free");
+  add_key_value_type(command, engine.int8_key_values);
   command.add_flag("!--no-prefix-cache", engine.prefix_cache,
-                   "requests with equal beginnings do not share keys and values");
+                   "Requests with equal beginnings do not share keys and values");
   command.add_flag("--batch-invariant", engine.batch_invariant,
-                   "bits do not follow from how prompts are cut into chunks; long prompts take "
-                   "longer");
+                   "An answer's bits do not depend on other requests, nor on how prompts are cut "
+                   "into chunks; long prompts take longer");
 }
 
 }  // namespace
@@ -223,12 +229,15 @@ void add_serve(CLI::App& app, int&) {
   auto arguments = std::make_shared<ServeArguments>();
   CLI::App* command = app.add_subcommand(
       "serve", "Answer requests of the OpenAI API with a model, until SIGTERM or Ctrl-C");
-  command->add_option("model", arguments->model, "a Hugging Face folder, for example a checkpoint")
+  command
+      ->add_option("model", arguments->model,
+                   "A Hugging Face folder, for example a checkpoint, or a GGUF file")
       ->required();
   add_server_options(*command, *arguments);
   add_adapter_options(*command, *arguments);
   add_engine_options(*command, *arguments);
   add_quantize(*command, arguments->quantize);
+  add_speculation(*command, arguments->speculation);
   command->allow_extras();
   command->footer(help_of_keys<InferenceConfig>);
   command->callback([arguments, command] {

@@ -7,10 +7,10 @@
 
 namespace colossal::cli {
 
-// OpenMP reads its environment once, when it is loaded, so that this process starts itself again,
-// with the environment that limits spinning: call it before there is anything to lose. `inherited`:
-// descriptors that it needs then; negative ones are none. Does nothing in the process so started,
-// nor where the user has set OMP_WAIT_POLICY or GOMP_SPINCOUNT.
+// OpenMP reads its environment once, when it is loaded. So this process executes itself again, with
+// an environment that limits spinning: call it before there is anything to lose. inherited: file
+// descriptors that the new process needs; negative ones are skipped. Does nothing in the process so
+// started, or if the user has set OMP_WAIT_POLICY or GOMP_SPINCOUNT.
 void limit_spinning(const std::vector<int>& inherited = {});
 
 // The same for processes that this one starts from now on.

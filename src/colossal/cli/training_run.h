@@ -16,8 +16,7 @@ struct TrainingRun {
   std::vector<std::string> words;  // of the command: "train", or "tune", "dpo"
   RunArguments arguments;
   GivenConfig given;
-  comm::Settings settings =
-      {};  // besides the config, what all ranks must have been started with alike
+  comm::Settings settings = {};  // beside the config, what all ranks must share
   MakeTask make_task;
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;  // see TrainingHooks
 };

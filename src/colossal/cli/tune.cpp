@@ -60,8 +60,8 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
 }  // namespace
 
 void add_tune(CLI::App& app, int& exit_code) {
-  CLI::App* tune_command = app.add_subcommand(
-      "tune", "Fine-tune or align a model by a method, from samples or from rewards");
+  CLI::App* tune_command =
+      app.add_subcommand("tune", "Fine-tune or align a model by one of these methods");
   tune_command->require_subcommand(1);
   for (const auto& [name, method] : tune::method_names()) {
     auto arguments = std::make_shared<RunArguments>();

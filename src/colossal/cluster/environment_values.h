@@ -18,12 +18,12 @@ class EnvironmentValues {
   std::string first_text(std::initializer_list<const char*> names) const;
   std::string required_text(const char* name) const;  // throws ConfigError when it is not set
 
-  // Throw ConfigError naming the variable when it is set to what is no whole number in
-  // [low, high]; number() also when it is not set.
+  // Return a whole number. Throw ConfigError, naming the variable, for a value that is not one in
+  // [low, high]; number() also if it is not set.
   int number(const char* name, int low, int high) const;
   int number_or(const char* name, int low, int high, int otherwise) const;
 
-  // `rank` and `size` as a pair: rank < size, else ConfigError naming both.
+  // Reads `rank` and `size`. Throws ConfigError naming both unless rank < size.
   void read_rank(const char* rank_name, const char* size_name, int* rank, int* size) const;
 
  private:

@@ -1,4 +1,4 @@
-// The lines that launchers send each other, from and to values.
+// Converts between values and the lines that launchers send each other.
 #pragma once
 
 #include <optional>

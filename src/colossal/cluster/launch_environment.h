@@ -1,5 +1,5 @@
 // Who launched this process, as which rank of how many, and where the others are. The environment
-// is read here and nowhere else. Understood are, the innermost launcher first (mpirun inside a
+// is read here and nowhere else. It understands, the innermost launcher first (mpirun inside a
 // Slurm job starts its own daemons by srun, and their variables are left lying about):
 //   RANK, WORLD_SIZE, LOCAL_RANK ...           `colossal run`, `--ranks=N`, torchrun, Kubernetes
 //   OMPI_COMM_WORLD_RANK, ..._SIZE ...         Open MPI's mpirun
@@ -33,10 +33,10 @@ struct LaunchEnvironment {
 using EnvironmentReader = std::function<const char*(const char* name)>;
 const char* process_environment(const char* name);
 
-// None when nobody launched this process as a rank. Throws ConfigError naming variable and value
-// when what is there is missing parts, not a number or inconsistent; also when ranks on several
-// hosts have no address to meet at. The store's socket that our launcher made for rank 0 is
-// listening afterwards, and no program that this process starts inherits it.
+// Returns nothing if nobody launched this process as a rank. Throws ConfigError, naming variable
+// and value, if variables are missing, not numbers or inconsistent, and if ranks on several hosts
+// have no address to meet at. Afterwards the store's socket that our launcher made for rank 0 is
+// listening, and no program that this process starts inherits it.
 std::optional<LaunchEnvironment> read_launch_environment(
     const EnvironmentReader& environment = process_environment);
 

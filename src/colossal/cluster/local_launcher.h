@@ -1,5 +1,5 @@
-// Ranks on this machine as child processes, as torchrun would start them: RANK, WORLD_SIZE,
-// LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+// Starts ranks on this machine as child processes, as torchrun would: RANK, WORLD_SIZE, LOCAL_RANK,
+// LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
 //
 // What a program must do to end well under it (one of ours; any other just runs):
 //   - read_launch_environment() first; it finds itself launched and does not launch again;
@@ -34,8 +34,8 @@ struct LaunchOptions {
 // program cannot be started. Must be called before this process has other threads.
 int run_local_ranks(const LaunchOptions& options);
 
-// The ranks of one host of `hosts`, each in place, but none watched yet. `store_socket` is rank
-// 0's, or -1 on the other hosts.
+// Starts the ranks of this host of `hosts`, without watching them yet. `store_socket` is rank 0's,
+// or -1 on other hosts.
 std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTable& hosts,
                                      const JobStart& start, int store_socket, OrphanGuard& guard);
 

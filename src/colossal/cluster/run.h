@@ -1,4 +1,4 @@
-// `colossal run`: a program as ranks on this machine or on several.
+// `colossal run`: starts a program as ranks on this machine or on several.
 #pragma once
 
 #include <chrono>

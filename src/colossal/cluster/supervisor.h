@@ -23,10 +23,9 @@ struct Grace {
 // While all is well it only waits. It acts on
 //   a rank that fails, here or on another host: that rank is named on stderr, the others get the
 //     grace to end by themselves, then SIGTERM, then SIGKILL;
-//   the first stop signal (stop_request.h): all ranks get it, those of a program that is not ours
-//   as
-//     SIGTERM, and finish their step and save, for as long as that takes; one that insists:
-//     SIGKILL. Both on all hosts;
+//   the first stop signal (stop_request.h): all ranks of all hosts get it (as SIGTERM, if the
+//     program is not ours), finish their step and save, for as long as that takes;
+//   a stop signal that insists: all ranks of all hosts get SIGKILL;
 //   a rank that ends with kStoppedExitCode though nothing was asked of us: the others are asked;
 //   SIGHUP: it says so, and goes on;
 //   SIGTSTP (Ctrl-Z): the ranks of this host are stopped and continued with the launcher.
@@ -42,9 +41,8 @@ class Supervisor {
   //   0            all ranks of this host exited with 0, and no other host told of a failure
   //   3            a rank was killed by a signal, or a host was lost
   //   c            a rank exited with c: that of the cause, see JobOutcome
-  //   75           asked to stop, ranks ended with kStoppedExitCode (what ranks that missed them
-  //   say
-  //                of it does not count), or, where the program is ours, before they had begun
+  //   75           asked to stop, and ranks ended with kStoppedExitCode (errors of ranks that lost
+  //                these do not count), or a program of ours had not begun
   //   128 + signal ranks were ended by us after this signal asked to stop, or insisted
   int run();
 

@@ -11,12 +11,12 @@
 
 namespace colossal::comm {
 
-// "rank 3 has train.seed = 1, rank 0 has 0: ..."; of several that differ the first, and the names
-// of the others. Empty where nothing differs.
+// Returns "rank 3 has train.seed = 1, rank 0 has 0: ...": the first setting that differs, and the
+// names of others that do. Empty if none does.
 std::string describe_difference(const Settings& of_rank_0, int rank, const Settings& of_rank);
 
-// Before a rank arrives, it leaves its settings in the store. Returns a digest, whatever their
-// order, for its arrival.
+// Puts a rank's settings into the store before it arrives. Returns their digest, whatever their
+// order, for its Arrival.
 std::string publish_settings(c10d::Store& store, int rank, const Settings& settings);
 
 // Called when all ranks have arrived. If two differ, throws the same ConfigError on each rank: what

@@ -68,7 +68,7 @@ class Backend {
   virtual void send(const Call& call, const at::Tensor& tensor, int to) = 0;
   virtual void receive(const Call& call, const at::Tensor& tensor, int from) = 0;
   virtual void barrier(const Call& call) = 0;
-  // call.bytes of each rank that all can read; null where ranks share no memory.
+  // Makes memory of call.bytes for each rank that all ranks can read; null if they share none.
   virtual c10::DataPtr shared_memory(const Call& call);
 
   // Where tensors that comm itself makes must live.

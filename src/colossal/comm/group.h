@@ -108,8 +108,8 @@ Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reaso
 
 void barrier(const Group& group);
 
-// [elements] of arbitrary values, in memory that all ranks of the group can read: all_reduce,
-// reduce_scatter (`full`) and all_gather of this group over such tensors, or views of them, copy
+// Returns a tensor of arbitrary values in memory that all ranks of the group can read. This group's
+// all_reduce, reduce_scatter (`full`) and all_gather over such tensors, or views of them, copy
 // nothing to where peers can read it. All ranks make it alike, in the same order as their other
 // calls; books nothing. Where ranks share no memory (another backend or device, a group of one) it
 // is a plain tensor. Freed like any tensor, by each rank when it likes; the memory goes when the

@@ -21,12 +21,12 @@ struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
   WorkQueue queue;                   // destroyed first: its calls use the backend
 };
 
-// This rank's place among `ranks`; broken invariant: it is not there, or a rank is outside of the
-// world or there twice.
+// Returns this rank's place among `ranks`. InternalError if it is not there, or if a rank is
+// outside the world or there twice.
 Membership membership_of(const World& world, const std::string& axis,
                          const std::vector<int>& ranks);
 
-// Asks for a backend only for two ranks or more.
+// Calls make_backend only for two ranks or more.
 Group make_group(const char* backend, std::shared_ptr<Ledger> ledger, const Membership& membership,
                  const std::function<std::shared_ptr<Backend>()>& make_backend);
 

@@ -1,6 +1,6 @@
-// Counts what a rank sent, by mesh axis and by reason, in two columns: law   computed from the call
-// (docs/laws.md): what the algorithm must send wire  counted where bytes leave: the backend's
-// sends, copies into memory that a peer reads
+// Counts what a rank sent, by mesh axis and by reason, in two columns:
+//   law   what the algorithm must send, computed from the call (docs/laws.md)
+//   wire  what left, counted by the backends: sends, and copies into memory that a peer reads
 #pragma once
 
 #include <cstdint>

@@ -58,8 +58,8 @@ class ShmBoard {
   // Begins a collective call and announces it; `counts`: of its parts. `place`: where peers may
   // read this rank's memory, if it lies in a region.
   void show(const Call& call, Counts counts, Place place = {});
-  // Ends a phase, then waits until all others have. The first of a call also compares the calls.
-  // Where some ranks' memory lies in regions and others' does not, those others end a second one:
+  // Ends a phase, then waits until all others have ended it. The first phase of a call also
+  // compares the calls. If only some ranks' memory lies in regions, the others end a second phase:
   // their peers learn in the first that they must copy.
   void next_phase(const Deadline& deadline);
   // After the first phase of a call: what a rank showed; whether all lie in the same region.

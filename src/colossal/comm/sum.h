@@ -12,8 +12,8 @@
 
 namespace colossal::comm {
 
-// Types that can be summed: fp32, fp64, bf16, fp16, int64; results have the same type; for bf16 and
-// fp16 also fp32, and the other way round.
+// Whether values of `type` can be summed to `out_type`: fp32, fp64, bf16, fp16 and int64 to
+// themselves, bf16 and fp16 to fp32, and fp32 to these.
 bool can_sum(at::ScalarType type, at::ScalarType out_type);
 
 // Returns the type in which sums are made: fp32 for bf16 and fp16, else the type itself.

@@ -41,7 +41,7 @@ class BatchLoader {
   std::future<std::vector<Batch>> pending_;  // last: destroyed, and so waited for, first
 };
 
-// Loaders that hold handles of what they read.
+// Make loaders that keep alive what they read.
 BatchLoader make_training_loader(Mixture mixture, BatchShape shape, int64_t first_step,
                                  int64_t end_step);
 BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape);

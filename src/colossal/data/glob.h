@@ -1,4 +1,4 @@
-// Shell patterns to files.
+// Finds the files that shell patterns match.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Which of several sources each position of a run reads: a function of the seed and the position
-// alone, the same at every number of ranks, and a resumed run needs only its step.
+// Says which of several sources each position of a run reads. It is a function of the seed and the
+// position alone: the same at every number of ranks, and a resumed run needs only its step.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A document in a line of JSON.
+// Reads a document from a line of JSON.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Rows of a given length out of documents that are shorter, or longer, so that little is padding.
+// Packs documents into rows of a given length, so that little is padding.
 #pragma once
 
 #include <cstdint>

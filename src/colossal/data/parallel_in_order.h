@@ -1,4 +1,4 @@
-// Work on many pieces at once, results taken in order.
+// Works on many pieces at once, and takes the results in order.
 #pragma once
 
 #include <condition_variable>

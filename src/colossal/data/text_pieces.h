@@ -15,7 +15,8 @@
 
 namespace colossal::data {
 
-// Held in memory with its tokens, once a thread: a file, or a line of one.
+// The largest file, or line of one, that is taken as a whole: each thread holds one with its
+// tokens.
 inline constexpr int64_t kLargestWholeText = int64_t{1} << 30;
 
 struct TextPiece {

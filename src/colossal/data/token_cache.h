@@ -44,8 +44,8 @@ struct StoredTokens {
   uint64_t checksum = 0;  // XXH3 of the bytes
 };
 
-// Nothing where the file is missing, of another key or format, or damaged: its header and size are
-// checked always, its content up to 512 MiB (a fraction of a second).
+// Returns nothing if the file is missing, of another key or format, or damaged. Header and size are
+// always checked, contents up to 512 MiB (a fraction of a second).
 std::optional<StoredTokens> read_token_cache(const std::filesystem::path& path,
                                              const CacheKey& key);
 

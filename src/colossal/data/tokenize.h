@@ -1,4 +1,4 @@
-// Files to one stream of tokens.
+// Turns files into one stream of tokens.
 #pragma once
 
 #include <cstddef>
@@ -49,13 +49,13 @@ struct TokenCounts {
 // Bytes that a stored token takes: 2 (uint16) where the vocabulary fits, else 4 (int32).
 int token_width(const text::Tokenizer& tokenizer);
 
-// Tokens of the files in the order given, with an end-of-text token between two documents, to
-// `sink` on the calling thread, packed to token_width() bytes each. A document is a file, or a line
-// of one that holds_lines(); files are decompressed as their names say. Memory: 4 pieces a thread,
-// where a piece is a file, or some MiB of one that goes in pieces: one that holds lines, and any
-// where the tokenizer takes text in pieces. Throws ConfigError for text that is not UTF-8 and lines
-// that are no documents (InvalidFiles::error), and for a file or line too large to be taken as a
-// whole; IoError for a file that cannot be read or changes meanwhile.
+// Hands the tokens of the files, in the order given, with an end-of-text token between two
+// documents, to `sink` on the calling thread, packed to token_width() bytes each. A document is a
+// file, or a line of one that holds_lines(); files are decompressed as their names say. Memory: 4
+// pieces a thread, where a piece is a file, or some MiB of one that goes in pieces: one that holds
+// lines, and any where the tokenizer takes text in pieces. Throws ConfigError for text that is not
+// UTF-8 and lines that are no documents (InvalidFiles::error), and for a file or line too large to
+// be taken as a whole; IoError for a file that cannot be read or changes meanwhile.
 TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                            const TokenizeOptions& options,
                            const std::function<void(std::span<const std::byte>)>& sink);

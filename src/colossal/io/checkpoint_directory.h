@@ -88,7 +88,7 @@ enum class Verify {
   contents,  // reads every byte
   sizes,     // reads files of up to 1 MiB alone, and looks at the sizes of the others
 };
-// Empty: all is well.
+// Returns what is damaged; empty: nothing.
 std::vector<Damage> verify_directory(const std::filesystem::path& path,
                                      Verify how = Verify::contents);
 

@@ -1,4 +1,4 @@
-// A grid of ranks made live.
+// The communication groups of a grid of ranks.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Which rank holds which elements of a tensor. The one place with that arithmetic: algorithms ask
-// it.
+// Says which rank holds which elements of a tensor. Only this file has that arithmetic; algorithms
+// ask it.
 //
 // Along each axis of a grid of ranks a tensor is
 //   sharded     on one of its dims: each rank has a part of the dim's indices;
@@ -46,7 +46,8 @@ class Layout {
     int64_t size() const;
   };
 
-  // Broken invariant: an axis has two uses. Axes of one rank are left out: there, all is the same.
+  // InternalError if an axis has two uses. Axes of one rank are left out: nothing differs along
+  // them.
   Layout(RankGrid grid, std::vector<Dim> dims, const AxisSet& partial_axes = {});
 
   const RankGrid& grid() const { return grid_; }
@@ -54,7 +55,7 @@ class Layout {
   int num_dims() const { return static_cast<int>(dims_.size()); }
   std::vector<int64_t> shape() const;  // of the global tensor
 
-  // The indices of a dim that are at a rank, and for all dims, as nn::Placement has them.
+  // The indices of one dim, or of all dims, that a rank holds, as nn::Placement has them.
   const Runs& held(int rank, int dim) const;
   std::vector<Runs> held(int rank) const;
   std::vector<int64_t> local_shape(int rank) const;
@@ -74,9 +75,8 @@ class Layout {
   int replica(int rank, const AxisSet& summed = {}) const;
   int num_replicas(const AxisSet& summed = {}) const;
 
-  // The layout of a gradient that no sum has been made of: where the tensor is replicated each rank
-  // has the part of the gradient that its own use of it gives, where it is partial all have the
-  // whole.
+  // The layout of the gradient before any sum: where the tensor is replicated, each rank has the
+  // term that its own use gives; where it is partial, all have the whole gradient.
   Layout conjugate() const;
   // The axes over which the gradient of a parameter has to be summed, when ranks along
   // `different_work` see different samples, tokens or channels, and along all others do the same.

@@ -1,4 +1,5 @@
-// Who owns which part of a line of elements. The one place with that arithmetic: algorithms ask it.
+// Says who owns which part of a line of elements. Only this file has that arithmetic; algorithms
+// ask it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Plans how a tensor goes from one layout to another: which collectives, and what they cost.
+// Plans how a tensor goes from one layout to another: by which collectives, and at what cost.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@ struct RedistributionStep {
   enum class Kind {
     // Nothing travels:
     slice,   // each rank keeps a part of what it has
-    spread,  // to a sum over `axes`: a rank's term is what it had (the first's, where several had
-             // the same), and zeros for the rest
+    spread,  // -> partial: a rank's term is what it had, else zeros; of copies the first counts
     // One call of a collective over `axes`:
     all_gather,      // sharded -> replicated
     all_to_all,      // sharded -> sharded otherwise: every rank gets what it lacks, all at once
@@ -31,9 +30,9 @@ struct RedistributionStep {
 // The chain of such steps in which all ranks together send the fewest bytes; of equal ones that of
 // the fewest calls, then of the fewest steps. All ranks find the same chain.
 //
-// Why together, not the busiest one: what ranks send in all is what they lack in all, so that one
-// exchange is never worse than two. By the busiest rank, chains would take detours through layouts
-// that happen to even out a part that is a row larger than the others.
+// The bytes of all ranks count, not those of the busiest: what ranks send in all is what they lack
+// in all, so that one exchange is never worse than two. By the busiest rank, chains would take
+// detours through layouts that happen to even out a part that is a row larger than the others.
 class RedistributionPlan {
  public:
   // Both layouts must be of the same global tensor over the same grid. Their segments may differ.

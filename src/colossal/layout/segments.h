@@ -17,8 +17,8 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// The runs of indices that part `part` of `parts` has of a dim made of `segments`: of each its part
-// (see Partition), ascending, joined where they touch.
+// Returns the runs of indices that part `part` of `parts` has of a dim made of `segments`: its part
+// of each segment (see Partition), ascending, joined where they touch.
 std::vector<Range> held_of_segments(std::span<const Segment> segments, int parts, int part);
 
 }  // namespace colossal

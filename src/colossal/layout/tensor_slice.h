@@ -1,6 +1,5 @@
-// Where a parameter lies in files whose tensors hold several, the rows of keys in a tensor of
-// queries, keys and values, or whose tensors hold a part of it, one expert's matrix of all
-// experts'.
+// Says where a parameter lies in files. A tensor there may hold several parameters, such as
+// queries, keys and values, or a part of one, such as one expert's matrix.
 #pragma once
 
 #include <cstdint>

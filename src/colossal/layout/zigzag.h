@@ -1,4 +1,4 @@
-// Who has which positions of a sequence where late positions cost more than early ones.
+// Divides the positions of a sequence of which late ones cost more than early ones.
 #pragma once
 
 #include <cstdint>

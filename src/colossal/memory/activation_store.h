@@ -15,14 +15,15 @@ namespace colossal::memory {
 
 class ActivationStore {
  public:
-  // shares: which part of the bytes of a forward pass goes where, as evenly as whole tensors go.
+  // shares: which part of a forward pass's bytes goes to which tier, as closely as whole tensors
+  // allow.
   ActivationStore(TierPools& pools, const TierShares& shares);
   ~ActivationStore();
 
-  // A tensor that is to be kept: as it is, or its memory in a tier. Tensors of the same memory go
-  // together. Traffic is counted, as activations.
+  // Keeps a tensor as it is, or moves its memory to a tier. Tensors that share memory move
+  // together. The traffic counts as activations.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
-  // Before each forward pass. Those of earlier ones stay until their backward passes.
+  // Called before each forward pass. Activations of earlier ones stay until their backward passes.
   void begin_forward();
 
  private:

@@ -13,8 +13,8 @@
 
 namespace colossal::memory {
 
-// Which activations are computed again. Results, dropout included, are those of keeping them, bit
-// for bit.
+// Which activations are computed again. Results, dropout included, are bit for bit those of keeping
+// them.
 struct Recompute {
   // Results of norms and activation functions, from their inputs.
   bool selective = false;
@@ -26,17 +26,17 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
-// Decides over what a rank's model saves. Weights are neither kept nor offloaded: those that
-// `chunks` may let go are fetched again.
+// Decides how what a rank's model saves is kept. Weights are neither kept nor offloaded: those that
+// `chunks` releases between uses are fetched again.
 class Activations final : public nn::BlockRunner,
                           private SavedTensorPolicy,
                           private ops::RecomputableResultListener {
  public:
-  // `chunks` must outlive this, and this the graphs of forward passes in its scopes. `offload`: of
-  // what is kept.
+  // `chunks` must outlive this, and this the graphs of forward passes in its scopes. `offload`:
+  // where kept activations rest.
   Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload);
 
-  // Around a forward pass of a stage, which begins with this block of the model.
+  // A scope around a forward pass of a stage, whose first block is `first_block`.
   class Scope {
    public:
     explicit Scope(Activations& activations, int64_t first_block = 0)
@@ -50,7 +50,7 @@ class Activations final : public nn::BlockRunner,
     ops::RecomputableResultScope cheap_;
   };
 
-  // To be given to the model in its context.
+  // Runs a block. The model calls it through its context.
   at::Tensor run(int64_t index, nn::Block& block, const at::Tensor& x,
                  const nn::StepContext& context) override;
 

@@ -73,15 +73,16 @@ class ChunkEngine : private nn::Residency {
   ChunkEngine(const ChunkEngine&) = delete;
   ChunkEngine& operator=(const ChunkEngine&) = delete;
 
-  // Masters and working weights from the initialisers, also of what is frozen or not; each rank
-  // makes its part, then they gather.
+  // Makes masters and working weights by the initializers. also_frozen: of frozen parameters too.
+  // Each rank makes its part, then all are gathered.
   void initialise(uint64_t seed, bool also_frozen = true);
   // Writes `values` (flat, any float type) as elements [begin, begin + size) of a parameter, as far
   // as these are here: working weights, and masters where this rank holds them.
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
 
-  // For what is read from files. Elements are counted as they lie here (Parameter::for_each_run):
-  // those that this rank keeps, of a kind, and flat values from `begin` on, of any float type.
+  // For values read from files. kept_..() return the elements that this rank keeps, store_..()
+  // store flat values of any float type from `begin` on. Elements are counted as they lie here
+  // (Parameter::for_each_run).
   Range kept_weights(const nn::Parameter& parameter) const;
   Range kept_state(const nn::Parameter& parameter) const;
   void store_weights(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
@@ -99,8 +100,8 @@ class ChunkEngine : private nn::Residency {
   void begin_backward(bool last, int stage = 0);
   void end_backward();
   // A backward pass in two halves (ops/put_off_gradients.h), between which other passes may come.
-  // What gradients of weights the first one makes are held back; the second one takes these and the
-  // rest. Between begin and end of the second: take(), and what was put off.
+  // The gradients of weights that the first half makes are held back. The second half takes them
+  // with take(), and makes those that were put off.
   class HeldGradients {
    private:
     friend class ChunkEngine;
@@ -119,18 +120,18 @@ class ChunkEngine : private nn::Residency {
   // Around a forward pass that has no backward pass.
   void begin_evaluation(int stage = 0) { fetcher_->begin_evaluation(stage); }
   void end_evaluation() { fetcher_->end(); }
-  // From here on the model runs forward only, any number of times, and its weights stay as they
-  // are: those of the next pass are on their way before one has ended.
+  // From here on the model runs forward only, any number of times, and its weights do not change.
+  // Weights of the next pass are fetched before one has ended.
   void begin_inference() { fetcher_->begin_inference(); }
 
-  // Whether any weights are here for their uses only.
+  // Whether any weights are transient: here for their uses only.
   bool weights_are_transient() const { return fetcher_->any_transient(); }
   // Most bytes of these that inference has on the device at once.
   int64_t fetched_peak_bytes() const { return fetcher_->inference_peak_bytes(); }
-  // Whether a tensor is a weight, whole or a view; and its memory may be let go between uses.
+  // Whether a tensor is a weight or a view of one; whether its memory may be released between uses.
   bool is_weight(const at::Tensor& tensor) const;
   bool is_transient(const at::Tensor& tensor) const;
-  // Its memory is here until after_use(), or until the node of autograd that is running has ended.
+  // Keeps its memory here until after_use(), or until the running autograd node has ended.
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
   void use_in_node(const at::Tensor& weight) { fetcher_->use_in_node(chunk_of(weight)); }
@@ -158,11 +159,11 @@ class ChunkEngine : private nn::Residency {
   // weights are sharded.
   void synchronize();
 
-  // Of all stages; and whether this rank holds any of one.
+  // The parameters of all stages; whether this rank holds any of one.
   const nn::ParameterList& parameters() const { return parameters_; }
   bool is_here(const nn::Parameter& parameter) const { return places_.contains(&parameter); }
   const ChunkOptions& options() const { return options_; }
-  // Of a model that is trained.
+  // Only for a model that is trained.
   const optim::Optimizer& optimizer() const { return *optimizer_; }
 
   // How often each tensor was updated, in order of parameters(): part of the optimizer's state.
@@ -181,7 +182,7 @@ class ChunkEngine : private nn::Residency {
     int64_t optimizer = 0;
     int64_t total() const { return parameters + gradients + optimizer; }
   };
-  // Of what rests in a tier.
+  // Returns the bytes that rest in a tier.
   StateBytes state_bytes(Tier tier) const;
 
   // What went to and came from tiers other than the device.

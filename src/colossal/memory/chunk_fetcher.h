@@ -16,9 +16,9 @@ namespace colossal::memory {
 
 class ChunkFetcher {
  public:
-  // `chunks`: all of a rank; those whose weights go away are fetched, by their index in it.
-  // `ranks`: those that hold the same stages of the pipeline. `order`: of a micro-batch, by stage,
-  // equal on all of `ranks`; unknown: the first micro-batch has everything whole, and finds it.
+  // `chunks`: all of a rank; the transient ones are fetched, and named by their index. `ranks`:
+  // those that hold the same stages of the pipeline. `order`: of a micro-batch, by stage, equal on
+  // all of `ranks`. If it is unknown, the first micro-batch has all weights whole, and records it.
   // tensor_parts: as plan_chunks() takes it.
   ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
                int64_t window_bytes, const OrderOfStages& order);
@@ -36,17 +36,17 @@ class ChunkFetcher {
   void begin_inference();
   void end();
 
-  // The weights are whole from one to the other.
+  // The chunk's weights are whole from before_use() to after_use().
   void before_use(int chunk);
   void after_use(int chunk) { chunks_[chunk]->end_use(); }
-  // ... and here until autograd's node that is running has ended.
+  // The same until the running autograd node has ended.
   void use_in_node(int chunk);
 
   // Whether there is anything to fetch.
   bool any_transient() const { return any_transient_; }
-  // Most that is whole at once for its uses, of what inference fetches.
+  // The most bytes that inference has fetched at once.
   int64_t inference_peak_bytes() const;
-  // Of the passes that ran last, by stage.
+  // The order of use in the last passes, by stage.
   const OrderOfStages& recorded() const { return recorded_; }
 
  private:

@@ -8,9 +8,8 @@
 
 namespace colossal::memory {
 
-// While one lives, each operator that this thread calls has the weights that it receives here until
-// it returns. Reading a weight's memory by other means than an operator is not seen. One at a time
-// a thread.
+// While one lives, the weights that an operator of this thread receives are here until it returns.
+// Reading a weight's memory by other means than an operator is not seen. One at a time a thread.
 class FetchOnDispatch {
  public:
   explicit FetchOnDispatch(ChunkEngine& chunks);

@@ -1,5 +1,6 @@
-// When chunks whose weights rest sharded or elsewhere are brought together, ahead of their use, and
-// when they are let go: a pure function of the order of use, so that all ranks do the same.
+// Plans when chunks whose weights are sharded or rest elsewhere are fetched, ahead of their use,
+// and when they are released. The plan is a pure function of the order of use, so that all ranks do
+// the same.
 #pragma once
 
 #include <cstdint>
@@ -57,10 +58,10 @@ FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>
 FetchPlan plan_repeated_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                                 int64_t window_bytes);
 
-// Most bytes that are together at once.
+// Returns the most bytes that are fetched at once.
 int64_t peak_bytes(const FetchPlan& plan, const std::vector<int64_t>& bytes);
 
-// All that the order uses, from its beginning to its end: for an order that is not known.
+// Fetches all that the order uses, from its beginning to its end: for an unknown order.
 FetchPlan plan_all_at_once(const std::vector<int>& order);
 
 }  // namespace colossal::memory

@@ -35,8 +35,8 @@ struct BytesByKind {
   bool operator==(const BytesByKind&) const = default;
 };
 
-// A block came (bytes > 0) or went (< 0). One that changes its kind goes from one and comes to the
-// other, at the same time.
+// A block was allocated (bytes > 0) or released (< 0). One that changes its kind is released from
+// one and allocated in the other at the same time.
 struct MemoryChange {
   MemoryKind kind = MemoryKind::other;
   int64_t bytes = 0;
@@ -101,8 +101,8 @@ class MemoryKindScope {
 // Counts a tensor's memory as `kind` from now on. Does nothing where nobody counts it.
 void count_as(const c10::DataPtr& memory, MemoryKind kind);
 
-// `memory`, of `bytes` for a tensor, which another than LibTorch's allocators made, counted until
-// it is released as if this thread had allocated it here.
+// Wraps `memory`, `bytes` for a tensor that no allocator of LibTorch made: it counts until its
+// release as if this thread had allocated it here.
 c10::DataPtr counted(c10::DataPtr memory, int64_t bytes);
 
 // Puts allocators before LibTorch's own for the CPU and meta. They serve the whole process, count

@@ -72,7 +72,7 @@ class SavedTensorObserver {
   const See* before_;
 };
 
-// Tells the watch of a tensor that is kept otherwise than by keep().
+// Tells the observer of a tensor that is kept in another way than by keep().
 void note_saved_tensor(const at::Tensor& tensor);
 
 }  // namespace colossal::memory

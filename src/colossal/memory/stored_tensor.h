@@ -14,17 +14,17 @@
 
 namespace colossal::memory {
 
-// Elements that travel together: spans begin at multiples of it from where a tensor begins, and
-// are that long but for the last. 4 MiB of fp32.
+// The length of a span, the elements that travel together: 4 MiB of fp32. Spans begin at multiples
+// of it from the beginning of a tensor; only the last may be shorter.
 inline constexpr int64_t kSpan = int64_t{1} << 20;
 
-// Elements are counted as the owner does (a chunk's): a tensor covers a range of them.
+// Elements are numbered as in the owner, such as a chunk; a tensor covers a range of them.
 class StoredTensor {
  public:
-  // Memory of the device or the host, filled with zeros, or a region of the NVMe file of `pools`,
-  // which reads as zeros until it is written.
+  // Takes memory of the device or the host, filled with zeros, or a region of the NVMe file of
+  // `pools`, which reads as zeros until it is written.
   StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind, TierPools& pools);
-  // `memory`, which is on the device.
+  // Takes over `memory`, which is on the device.
   StoredTensor(const at::Tensor& memory, Range covers, MemoryKind kind, TierPools& pools);
   ~StoredTensor();
   StoredTensor(const StoredTensor&) = delete;
@@ -38,11 +38,11 @@ class StoredTensor {
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type_)); }
   int64_t bytes() const { return covers_.size() * element_bytes(); }
 
-  // View of the elements `range`. Not of NVMe.
+  // Returns a view of the elements `range`. Not for NVMe.
   at::Tensor memory(Range range) const;
 
-  // Elements, one call at a time, waiting for the disk: for initial values, checkpoints and errors.
-  // read() gives a view where there is memory. Not counted.
+  // Read and write elements, waiting for the disk: for initial values, checkpoints and errors.
+  // read() returns a view if they rest in memory. The traffic is not counted.
   at::Tensor read(Range range) const;
   void write(int64_t begin, const at::Tensor& values);
 
@@ -63,19 +63,18 @@ class StoredTensor {
   std::vector<bool> written_;  // spans of NVMe
 };
 
-// `range` in pieces that lie in one span of a tensor that begins at `origin`.
+// Cuts `range` at the borders of spans of a tensor that begins at `origin`.
 std::vector<Range> spans_of(Range range, int64_t origin);
 
-// Elements `range` of a tensor at `place`, which is the device or the host: a view where they rest
-// there, a copy elsewhere. On NVMe `range` is one or more whole spans.
+// Brings elements `range` of a tensor to `place`, the device or the host: a view if they rest
+// there, else a copy. On NVMe `range` is one or more whole spans.
 class TierTransfer {
  public:
   // write: contents are arbitrary at first.
   enum class Access { read, write, update };
-  // Whether bytes between the tensor's tier and another place count as traffic here, or by the
-  // caller.
+  // Whether traffic between the tensor's tier and another place is counted here, or by the caller.
   enum class Counted { yes, no };
-  // Begins to bring them.
+  // Begins the transfer.
   TierTransfer(StoredTensor& tensor, Range range, Tier place, Access access, Counted counted);
   ~TierTransfer();
   TierTransfer(TierTransfer&&) = default;
@@ -83,10 +82,10 @@ class TierTransfer {
   TierTransfer& operator=(const TierTransfer&) = delete;
 
   Range range() const { return range_; }
-  // [range], once it is here. Throws IoError where the disk fails or gives other bytes than were
-  // written.
+  // Waits for the elements and returns them, [range]. Throws IoError if the disk fails or gives
+  // other bytes than were written.
   const at::Tensor& tensor();
-  // Begins to take back what changed; the tensor is not touched any more.
+  // Begins to move back what changed. tensor() must not be used any more.
   void leave();
   // Waits for what is under way. Throws IoError.
   void finish();
@@ -108,11 +107,11 @@ class TierTransfer {
   std::vector<io::SwapFile::Transfer> transfers_;
 };
 
-// Spans on their way to NVMe that nobody waits for yet. Only the last few are: what is written
-// stays in memory until it has been waited for.
+// Spans on their way to NVMe that nobody waits for yet. They are few: what is written stays in
+// memory until it has been waited for.
 class WritesUnderWay {
  public:
-  // After leave(). Throws IoError where an earlier one failed, as finish() does.
+  // Takes a transfer after its leave(). Throws IoError if an earlier one failed, as finish() does.
   void add(TierTransfer write);
   void finish();
 

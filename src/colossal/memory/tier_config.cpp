@@ -21,16 +21,17 @@ void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* tar
 }
 
 void add_nvme_path_key(ConfigSchema& schema, std::string* target) {
-  schema.add("memory.nvme_path", target,
-             "Folder on a fast disk for the file of what memory.offload_* moves to NVMe.",
-             {.per_rank = true});
+  schema.add(
+      "memory.nvme_path", target,
+      "A folder on a fast local disk. What memory.offload_* moves to NVMe goes to a file there.",
+      {.per_rank = true});
 }
 
 void add_table_rows_key(ConfigSchema& schema, int64_t* target) {
   schema.add(
       "memory.table_rows", target,
-      "Process the embedding and output tables in blocks of at most this many rows. Saves memory, "
-      "costs one extra product with the table per step. 0: not in blocks.",
+      "Work on the embedding's and the head's tables in blocks of at most this many rows. That "
+      "takes less memory, and one more product with the table a step. 0: not in blocks.",
       {.unit = "rows", .minimum = 0, .maximum = 1 << 24});
 }
 

@@ -21,7 +21,7 @@ class TieredUpdate {
   using ScalarsOf = std::function<std::optional<optim::UpdateScalars>(size_t slot)>;
   void run(const optim::Optimizer& optimizer, const ScalarsOf& scalars_of);
 
-  // Waits until it is there.
+  // Waits until the changes are back.
   void finish();
 
  private:
@@ -36,8 +36,9 @@ class TieredUpdate {
   std::vector<TierTransfer> state_;
 };
 
-// What of a chunk is updated together: all that is held, where nothing moves; else a span at a
-// time. One at least, which is empty where nothing is held: gathers of updates follow the last.
+// Returns the ranges of a chunk that are updated one after the other: all that is held, if nothing
+// moves, else spans. There is at least one, which is empty if nothing is held: gathers of updates
+// follow the last.
 std::vector<Range> update_spans(const Chunk& chunk);
 
 }  // namespace colossal::memory

@@ -71,7 +71,7 @@ class TierPools {
   int64_t reserve_swap(int64_t bytes);
   void open_swap();
   io::SwapFile& swap() { return *swap_; }
-  // For what is not known beforehand.
+  // For regions that are not known before open_swap().
   io::SwapSpace& swap_space() { return swap_space_; }
 
   using Traffic = std::map<std::pair<Tier, MemoryKind>, TierTraffic>;
@@ -84,7 +84,7 @@ class TierPools {
   // Counts bytes that come to rest in a tier off the device (bytes > 0), or leave it (< 0). Bytes
   // that are on their way, or have arrived for an update, do not rest.
   void count_at_rest(Tier tier, MemoryKind kind, int64_t bytes);
-  // When most rested there, since the last reset_peaks().
+  // What rested there when most did, since the last reset_peaks().
   const BytesByKind& at_rest(Tier tier) const { return resting_.at(tier).at_peak; }
   void reset_peaks();
 

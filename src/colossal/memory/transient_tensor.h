@@ -9,18 +9,19 @@
 
 namespace colossal::memory {
 
-// A tensor that has memory only between take() and give(); views of its storage follow it. That the
-// system need not make new pages each time is the allocators' to see to (install_allocators).
+// A tensor that has memory only between take() and give(); views of its storage follow it. The
+// allocators keep its pages for the next take() (install_allocators()).
 class TransientTensor {
  public:
-  // Without memory, but views can be made of it.
+  // Made without memory; views of it can be made already.
   TransientTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind);
 
   const at::Tensor& tensor() const { return tensor_; }
   bool here() const { return here_; }
   void take();  // contents are arbitrary; does nothing where it is here
-  // Takes the memory of `storage`, with what is in it, and leaves that empty: for an owner who is
-  // about to let it go. False, and nothing is done, where it is here or of another size.
+  // Takes the memory of `storage` with its contents and leaves `storage`, which its owner is about
+  // to release, empty. Returns false and does nothing if this has memory already or the sizes
+  // differ.
   bool take_from(const c10::Storage& storage);
   void give();
 

@@ -1,4 +1,5 @@
-// A strategy made live: the mesh and a group for each axis. Passed explicitly, never global.
+// The mesh of a strategy, and the communication groups of its axes. Passed explicitly, never
+// global.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,7 +36,7 @@ class ParallelContext {
   }
   int coordinate(Axis axis) const { return coordinate({axis_name(axis)}); }
 
-  // Ranks that differ from this one along these axes only, in rank order. Broken invariant: axes
+  // Ranks that differ from this one along these axes only, in rank order. InternalError for axes
   // for which the strategy has no use, see parallel_context.cpp.
   const comm::Group& along(const AxisNames& names) const;
   const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
@@ -70,8 +71,8 @@ class ParallelContext {
   // Two-dimensional and higher modes: this rank and the one whose last two coordinates of tp are
   // these, swapped; where they are equal this rank alone.
   const comm::Group& mirror_group() const { return mirror_; }
-  // All ranks once more, for what they do together while they train: its calls are in no order with
-  // those of the other groups.
+  // All ranks once more, for work beside training: its calls have no order with those of other
+  // groups.
   const comm::Group& background_group() const { return background_; }
   // Names under which some rank may book traffic, the same on all ranks.
   std::vector<std::string> ledger_axes() const;

@@ -1,6 +1,6 @@
-// Who sits where: ranks as a grid of named axes. Those of a job are pp, dp, sp and tp, tp
-// innermost; an axis may be the product of factors, whose names begin with its own: two-dimensional
-// tensor parallelism over q x q ranks has tp.row and tp.column.
+// Ranks as a grid of named axes. Those of a job are pp, dp, sp and tp, tp innermost; an axis may be
+// the product of factors, whose names begin with its own: two-dimensional tensor parallelism over q
+// x q ranks has tp.row and tp.column.
 #pragma once
 
 #include <string>
@@ -31,8 +31,8 @@ class RankGrid {
   int num_axes() const { return static_cast<int>(axes_.size()); }
   int num_ranks() const { return num_ranks_; }
   int size(int axis) const { return axes_[axis].size; }
-  int axis(std::string_view name) const;  // its index; broken invariant: there is none
-  // The axes of these names and the factors of those; broken invariant: a name has none.
+  int axis(std::string_view name) const;  // its index; InternalError if there is none
+  // The axes of these names, or their factors; InternalError if a name has none.
   AxisSet axes_of(const std::vector<std::string_view>& names) const;
 
   int coordinate(int rank, int axis) const { return rank / strides_[axis] % size(axis); }
@@ -43,7 +43,7 @@ class RankGrid {
   // The ranks that differ from `rank` along `axes` only, ascending.
   std::vector<int> ranks_along(int rank, const AxisSet& axes) const;
   // How the ledger names them: axes of more than one rank, joined ("dp+sp"), all factors of an axis
-  // by its own name ("tp"); of them all being 1, the first.
+  // by its own name ("tp"); if all are 1, the first.
   std::string joined_name(const AxisSet& axes) const;
 
   // The same ranks with one axis taken as the product of `factors`, outermost first.

@@ -1,11 +1,11 @@
-// What the generations of Command have in common.
+// Reads fields that the generations of Command share.
 #pragma once
 
 #include "colossal/models/llama_fields.h"
 
 namespace colossal::models {
 
-// Both branches at once behind one layer norm without bias, logits scaled. Throws FieldError.
+// Parallel branches behind one layer norm without bias; scaled logits. Throws FieldError.
 DecoderConfig read_cohere_fields(ConfigFields& fields);
 
 }  // namespace colossal::models

@@ -1,4 +1,4 @@
-// Reads and checks fields of a config.json, and remembers which it read and what they came to.
+// Reads and checks fields of a config.json, and remembers which it read and their values.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class ConfigFields {
   double number(const std::string& name, double fallback, double minimum, double maximum);
   // A number, or 0 where it is absent or null.
   double number_or_none(const std::string& name, double minimum, double maximum);
-  // The probability of a dropout: a run's model.dropout replaces it.
+  // A dropout probability; a run's train.dropout replaces it.
   double dropout(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);
   std::string text(const std::string& name, const std::string& fallback);
@@ -64,17 +64,17 @@ class ConfigFields {
   nlohmann::json object(const std::string& name);
   // A list as it stands; an empty one where it is absent or null.
   nlohmann::json list(const std::string& name);
-  // For settings of which only some values are computed here.
+  // Throws FieldError if the field is there with another value than the supported one.
   void require(const std::string& name, const nlohmann::json& supported);
-  // The field has no influence on what is computed: it is one of take_others().
+  // Says that the field changes no computation: take_others() returns it.
   void ignore(const std::string& name) { ignored_.insert(name); }
 
   const nlohmann::json& json() const { return json_; }
   // Every field that was read, with its value or fallback.
   const nlohmann::json& resolved() const { return resolved_; }
   const std::vector<std::string>& dropouts() const { return dropouts_; }
-  // Throws FieldError naming a field that was not read and may change what the model computes;
-  // returns those that do not: of training, of generation, of the library that wrote the file.
+  // Throws FieldError naming a field that was not read and may change what the model computes.
+  // Returns the other fields: of training, of generation, of the library that wrote the file.
   nlohmann::json take_others() const;
 
  private:

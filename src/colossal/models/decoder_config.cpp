@@ -111,6 +111,7 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.kv_heads = config.kv_heads;
   facts.head_size = config.head_size;
   facts.value_size = config.size_of_value();
+  facts.kept_heads = config.kept_heads(config.has_latents());
   facts.kept_features = config.kept_features(config.has_latents());
   facts.vocabulary = config.vocabulary;
   facts.positions = config.positions;

@@ -82,9 +82,8 @@ struct DecoderConfig {
   bool mlp_up_bias = false;
   bool mlp_down_bias = false;
 
-  // Where router.experts > 0, MLPs of `expert_inner` features among which a router chooses, in
-  // place of the one MLP; in the layers that layers_with_experts says, or, where that is empty, in
-  // all.
+  // If router.experts > 0, experts of `expert_inner` features replace the one MLP, in the layers
+  // that layers_with_experts says (empty: in all).
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
   std::optional<ops::ClampedGate> clamped_gate{};  // of experts, in place of the activation
@@ -104,12 +103,12 @@ struct DecoderConfig {
   // Queries, keys and values are one product, and all weights of blocks are stored [in, out].
   bool stored_in_out = false;
 
-  // Standard deviations of new weights; of projections that end on the residual stream 0: the same.
+  // Standard deviations of new weights, and of projections onto the residual stream (0: the same).
   double initializer_range = 0.02;
   double residual_initializer_range = 0;
 
   double embedding_dropout = 0;
-  double attention_dropout = 0;         // of probabilities
+  double attention_dropout = 0;         // of attention probabilities
   double attention_output_dropout = 0;  // where the attention joins the residual stream
   double mlp_dropout = 0;               // where the MLP does
 
@@ -124,6 +123,7 @@ struct DecoderConfig {
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
   int64_t attended_features() const { return heads * size_of_value(); }
   // Of a token, in each layer of a key-value store: keys and values of heads, or of latents.
+  int64_t kept_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
   int64_t kept_features(bool of_latents) const {
     const int64_t rotary = attention.front().rotary.channels;
     return of_latents ? rotary + 2 * key_value_rank : kv_heads * (head_size + size_of_value());

@@ -1,4 +1,4 @@
-// What families with experts read from config.json, and name in files, in the same way.
+// Reads fields, and names weights, that families with experts share.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ struct RouterDefaults {
   int64_t experts;
   int64_t chosen;  // num_experts_per_tok
 };
-// How many experts there are and how many a token has. Throws FieldError, also where the model asks
-// for an auxiliary loss.
+// Reads how many experts there are and how many a token goes to. Throws FieldError, also where the
+// model asks for an auxiliary loss.
 nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaults);
 
 // Which layers have experts: those that mlp_only_layers does not name, and of these each
 // decoder_sparse_step-th. Throws FieldError.
 void read_sparse_layers(ConfigFields& fields, DecoderConfig& config);
 
-// Layers of a file's block; "{}" is an expert's number.
+// Names of layers in a file's block; "{}" stands for an expert's number.
 struct ExpertNames {
   std::string_view router, gate, up, down;
 };

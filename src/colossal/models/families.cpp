@@ -312,8 +312,9 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
       adapter && std::ranges::any_of(adapter->products, [](const adapters::Product& product) {
         return product.name.ends_with(".key_value_up");
       });
-  specification.facts.kept_features =
-      specification.decoder.kept_features(specification.decoder.has_latents() && !of_latents);
+  const bool keeps_latents = specification.decoder.has_latents() && !of_latents;
+  specification.facts.kept_heads = specification.decoder.kept_heads(keeps_latents);
+  specification.facts.kept_features = specification.decoder.kept_features(keeps_latents);
   specification.adapter = std::move(adapter);
 }
 

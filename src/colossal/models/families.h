@@ -1,4 +1,4 @@
-// Which model a run asks for, and how it is made.
+// Finds the model that a run asks for, and builds it.
 #pragma once
 
 #include <filesystem>
@@ -17,22 +17,22 @@
 
 namespace colossal::models {
 
-// The low-rank adapters of a model, which alone are trained then.
+// The low-rank adapters of a model; nothing else is trained then.
 struct ModelAdapter {
   adapters::LoraSettings settings;
   std::vector<adapters::Product> products;  // that have one
-  std::filesystem::path weights;            // a folder of peft, or empty: random ones, which add 0
+  std::filesystem::path weights;            // a peft folder; empty: new ones, which add 0
 };
 
-// A model as a value.
+// All that says what a model is.
 struct ModelSpecification {
-  // Every field of config.json that shapes the computation, and by which class a folder opens.
+  // Every field of config.json that shapes the computation, and the class that opens a folder.
   nlohmann::json config;
-  nlohmann::json other_fields;  // of a folder's config.json: what its checkpoints pass on
+  nlohmann::json other_fields;  // the rest of a folder's config.json, passed on to checkpoints
   DecoderConfig decoder;
   ModelFacts facts;
   std::filesystem::path weights;  // a folder with weights, or empty: random weights
-  // Parameters that the folder has no weights for: a head that its model does not have.
+  // Parameters that the folder has no weights for, such as a new head.
   std::vector<std::string> without_weights = {};
   std::optional<ModelAdapter> adapter = std::nullopt;
 };
@@ -41,26 +41,26 @@ struct ModelRequest {
   std::string preset;                                   // one of preset_names(), or empty
   std::string path;                                     // a folder with config.json, or empty
   nlohmann::json overrides = nlohmann::json::object();  // fields of config.json
-  // By field, how an error would begin that is about an override: "run.toml:3: model.n_layer = 0".
+  // For each overridden field, how an error about it begins: "run.toml:3: model.n_layer = 0".
   std::map<std::string, std::string> override_places = {};
   double dropout = -1;  // >= 0: all of the model's dropout probabilities
-  // A model that scores texts, with a new head where the folder's model predicts them.
+  // The model scores texts; its head is new if the folder's model predicts tokens.
   bool score_head = false;
-  // A model that has a head for values too, new where the folder has none.
+  // The model has a value head too, a new one if the folder has none.
   bool value_head = false;
 };
 
 std::vector<std::string> preset_names();
 
-// Throws ConfigError: both or neither of preset and path, an unknown preset (naming the nearest),
-// no config.json, an unknown family, a field that is missing, absurd or not known, an override of
-// no such field, a folder with weights that are not read.
+// Throws ConfigError for both or neither of preset and path, an unknown preset (naming the
+// nearest), a missing config.json, an unknown family, a field that is missing, absurd or unknown,
+// an override of an unknown field, and weights in a format that is not read.
 ModelSpecification resolve_model(const ModelRequest& request);
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build);
 
-// All products that can be adapted: those of its blocks.
+// Returns all products that can be adapted: those of the blocks.
 std::vector<adapters::Product> list_products(const ModelSpecification& specification);
 
 // Gives it this adapter, or none, and what its facts say then.
@@ -71,10 +71,10 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder);
 
-// How its layers are cut among the ranks of a tensor-parallel group.
+// Returns how the model's layers are cut among the ranks of a tensor-parallel group.
 parallel::Sharding sharding(const ModelSpecification& specification);
 
-// Where Hugging Face files have a parameter; those of peft, one of an adapter.
+// Returns where a parameter lies in Hugging Face files; an adapter's, in peft files.
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter);
 
 // What a tensor of a Hugging Face file is that is no parameter's: nothing where the model does not

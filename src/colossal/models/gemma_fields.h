@@ -1,4 +1,4 @@
-// What the generations of Gemma have in common.
+// Reads fields that the generations of Gemma share.
 #pragma once
 
 #include "colossal/models/llama_fields.h"
@@ -8,8 +8,8 @@ namespace colossal::models {
 // Norms of 1 + weight, scaled embeddings. Throws FieldError.
 DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
-// Of Gemma 2 and later: branches have norms before and after, scores a scale of their own, and
-// logits may be capped. positions: where config.json gives none.
+// The same for Gemma 2 and later: norms before and after branches, a scale of attention scores,
+// optional soft caps. positions: the default.
 DecoderConfig read_gemma2_fields(ConfigFields& fields, int64_t positions);
 WeightNames gemma2_weight_names(const DecoderConfig& config);
 

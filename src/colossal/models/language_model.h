@@ -24,18 +24,19 @@ class LanguageModel {
   // The residual stream after these blocks, from that before them.
   virtual at::Tensor run_blocks(Range blocks, const at::Tensor& x,
                                 const nn::StepContext& context) = 0;
-  // Of the residual stream after the last block: the sum of the cross-entropies of `labels` (-100:
-  // ignored), and logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary].
+  // The head. x: the residual stream after the last block.
+  // Returns the sum of the cross-entropies of `labels` (-100: ignored).
   virtual at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                    const nn::StepContext& context) = 0;
-  // The same: the log-probability of each label, [batch, sequence], 0 where it is ignored.
+  // Returns the log-probability of each label, [batch, sequence], 0 where it is ignored.
   virtual at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                             const nn::StepContext& context) = 0;
-  // The same of a model that scores texts in place of predicting them: a number for each position,
-  // [batch, sequence], which all before it and itself decide.
+  // For a model that scores texts instead of predicting tokens: returns a number for each position,
+  // [batch, sequence], which follows from the tokens up to it.
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
-  // The same of a model that has a head for values beside that for tokens.
+  // The same by the value head of a model that has one beside the vocabulary head.
   virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;
+  // Returns logits [batch, sequence, vocabulary]; last_only: [batch, 1, vocabulary].
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                                  bool last_only) = 0;
   // Its two halves: what the head multiplies, [batch, sequence, hidden], and the logits of that.
@@ -62,20 +63,23 @@ class LanguageModel {
   }
 };
 
-// What a family says of itself, for validation and figures, before anything is allocated.
+// Sizes of a model, for checks and figures before anything is allocated.
 struct ModelFacts {
   std::string family;
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t heads = 0;
   int64_t kv_heads = 0;
-  int64_t head_size = 0;      // of queries and keys
-  int64_t value_size = 0;     // of a head of values
-  int64_t kept_features = 0;  // of a token, in each layer of a key-value store on one rank
+  int64_t head_size = 0;   // of queries and keys
+  int64_t value_size = 0;  // of a head of values
+  // Of a token, in each layer of a key-value store on one rank: heads of keys, as many of values,
+  // and the features of all of them.
+  int64_t kept_heads = 0;
+  int64_t kept_features = 0;
   int64_t vocabulary = 0;
   int64_t positions = 0;  // longest sequence
-  int64_t experts = 0;    // of each layer that has any; 0: none has
-  // The rotary frequencies of sequences longer than this follow from their length; 0: of none.
+  int64_t experts = 0;    // of each layer with experts; 0: no layer has any
+  // Rotary frequencies of sequences longer than this depend on their length; 0: none do.
   int64_t fixed_rotary_length = 0;
   int64_t parameters = 0;
   std::vector<int64_t> windows;  // of each layer's attention; 0: it has none
@@ -85,7 +89,7 @@ struct ModelFacts {
   // times the sizes of a query and of a value; T: tokens of a sequence, or of a window that is
   // shorter.
   double flops_per_token(int64_t sequence) const;
-  int64_t product_weights = 0;  // that a token is multiplied with
+  int64_t product_weights = 0;  // weights that a token is multiplied with
 };
 
 }  // namespace colossal::models

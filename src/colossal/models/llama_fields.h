@@ -1,4 +1,4 @@
-// What config.json and the files of Llama have in common with those of its many relatives.
+// Reads fields, and names weights, that Llama shares with its many relatives.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace colossal::models {
 
-// Where transformers' defaults for a relative differ.
+// Defaults of transformers that differ among the relatives.
 struct LlamaDefaults {
   int64_t positions = 2048;
   int64_t kv_heads = 0;              // 0: as many as heads of queries
   int64_t head_size = 0;             // 0: hidden_size / num_attention_heads
-  bool heads_divide_hidden = false;  // transformers opens no model without that
+  bool heads_divide_hidden = false;  // refuse models where they do not, as transformers does
   DecoderConfig::Norm norm = DecoderConfig::Norm::rms;
   double norm_epsilon = 1e-6;
   bool tied_head = false;
@@ -21,11 +21,11 @@ struct LlamaDefaults {
   const char* activation = "silu";
 };
 
-// Sizes, norms, activation, dropout of probabilities and whether the head is tied. Throws
+// Reads sizes, norms, activation, attention dropout and whether the head is tied. Throws
 // FieldError.
 DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
-// use_sliding_window, sliding_window, max_window_layers and layer_types, as Qwen has them.
+// Reads Qwen's use_sliding_window, sliding_window, max_window_layers and layer_types.
 void read_qwen_windows(ConfigFields& fields, DecoderConfig& config);
 
 WeightNames llama_weight_names(const DecoderConfig& config);

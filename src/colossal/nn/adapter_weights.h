@@ -1,5 +1,5 @@
-// An adapter that is not part of the model: some rows of a step have it, others another one or
-// none.
+// An adapter that is not part of the model: a step applies it to some of its rows, and others to
+// other rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +16,8 @@ struct AdapterWeights {
     at::Tensor up;    // B [out_features here, rank]
   };
 
-  uint64_t number = 0;                      // of no other adapter of the process; above 0
-  double scale = 1;                         // of what it adds
+  uint64_t number = 0;                      // unique in the process; above 0
+  double scale = 1;                         // the factor of what it adds
   std::map<std::string, Product> products;  // by full name: "blocks.3.query"
 };
 

@@ -27,8 +27,8 @@ class AttentionHeads {
   at::Tensor split_queries(const at::Tensor& query) const;
   std::pair<at::Tensor, at::Tensor> split_memory(const at::Tensor& key_value) const;
   // Selects, from keys or values [batch, K/V heads on this rank, sequence, head_size], those that
-  // this rank's queries see, as ops::attention() takes them: equally many queries for each. Heads
-  // that are shared unevenly are repeated.
+  // this rank's queries see. ops::attention() wants equally many query heads for each; where they
+  // differ, heads are repeated.
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
 
  private:
@@ -42,9 +42,9 @@ class AttentionHeads {
   int64_t head_size_, value_size_;
   int64_t queries_, keys_;
   ops::RotaryOptions rotary_;
-  at::Tensor frequencies_;   // undefined: no rotation, or those follow from the length
-  Range seen_;               // of the keys here
-  at::Tensor key_of_query_;  // undefined: as many queries for each key that is seen
+  at::Tensor frequencies_;   // undefined: no rotation, or they depend on the length
+  Range seen_;               // of the key heads here, those that queries here see
+  at::Tensor key_of_query_;  // undefined: equally many queries see each key head
 };
 
 }  // namespace colossal::nn

@@ -31,7 +31,7 @@ class Blocks {
  public:
   Blocks() = default;
   Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
-  // Of a model's blocks, those of a stage.
+  // Runs a range of the blocks, such as those of a stage.
   at::Tensor forward(Range blocks, const at::Tensor& x, const StepContext& context);
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
 

@@ -1,5 +1,5 @@
-// Makes the layers that a model asks for by name. Alone it makes dense ones; parallel/ and
-// adapters/ have builders that make sharded and decorated ones. A model never knows which it got.
+// Makes the layers that a model asks for by name. DenseBuilder makes those of one process, the
+// builders of parallel/ sharded ones. A model never knows which it got.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct LinearOptions {
   Initializer initializer = Initializer::normal(0.02);
 };
 
-// Products of one input whose results lie side by side; each has parameters of its own.
+// Several products of one input, their results side by side; each has parameters of its own.
 struct FusedLinearOptions {
   struct Part {
     std::string name;
@@ -52,7 +52,7 @@ struct ExpertsOptions {
   Initializer down_initializer = Initializer::normal(0.02);
 };
 
-// Parameters "weight" and, of a layer norm, "bias", for each feature one.
+// Parameters: "weight" and, of a layer norm, "bias", [features] each.
 struct NormOptions {
   int64_t features = 0;
   double epsilon = 1e-5;
@@ -65,31 +65,31 @@ struct EmbeddingOptions {
   int64_t vocabulary = 0;
   int64_t features = 0;
   Initializer initializer = Initializer::normal(0.02);
-  int64_t first_row = 0;  // of a position embedding: the row of position 0
+  int64_t first_row = 0;  // position embeddings: the row of position 0
 };
 
 // The end of a language model: logits are soft_cap * tanh(logit_scale * (x table^T + bias) /
 // soft_cap).
 struct VocabularyHeadOptions {
   EmbeddingOptions table;
-  bool bias = false;  // beside the table of a head of its own, or as `name`'s of a tied one
+  bool bias = false;  // a parameter NAME.bias, [vocabulary], also of a tied head
   double logit_scale = 1;
   double soft_cap = 0;  // 0: none
 };
 
-// Norms of queries and keys between their projection and the rotation, with parameters of their own
-// beside the attention: "query_norm.weight" and "key_norm.weight", and "bias".
+// Norms of queries and keys between their projection and the rotation. Their parameters lie beside
+// the attention: "query_norm.weight", "key_norm.weight", and "bias" likewise.
 struct QueryKeyNormOptions {
   enum class Kind { none, rms, layer };
   enum class Over {
-    each_head,  // a head's channels
-    all_heads   // those of all heads of a token; a weight is [heads * head_size]
+    each_head,  // over a head's channels
+    all_heads   // over those of all heads of a token; weights are [heads * head_size]
   };
   Kind kind = Kind::none;
   Over over = Over::each_head;
-  bool own_weights = false;  // over each head: a weight is [heads, head_size]; else [head_size]
+  bool own_weights = false;  // with each_head: weights are [heads, head_size], else [head_size]
   bool bias = false;
-  bool unit_offset = false;  // as NormOptions has it
+  bool unit_offset = false;  // as in NormOptions
   double epsilon = 1e-5;
 
   bool centered() const { return kind == Kind::layer; }
@@ -97,7 +97,7 @@ struct QueryKeyNormOptions {
 };
 
 struct AttentionOptions {
-  int64_t layer = 0;  // index of the block: which of a store's layers is ours
+  int64_t layer = 0;  // index of the block, also in a KeyValueStore
   int64_t heads = 0;
   int64_t kv_heads = 0;  // divides heads; queries of head h see keys of head h * kv_heads / heads
   int64_t head_size = 0;
@@ -106,12 +106,12 @@ struct AttentionOptions {
   double dropout = 0;
   QueryKeyNormOptions query_key_norm{};
   ops::RotaryOptions rotary{};
-  // What a query sees and what becomes of its scores, see ops::AttentionOptions.
+  // Which keys a query sees, and how scores are changed: see ops::AttentionOptions.
   bool causal = true;
   int64_t window = 0;   // sliding window; 0: none
   double soft_cap = 0;  // of the scores; 0: none
   double alibi = 0;     // factor of ALiBi's slopes; 0: no ALiBi
-  // Attention sinks: how the parameter NAME.sinks, a logit for each query head, arises.
+  // Attention sinks: a parameter NAME.sinks, a logit for each query head. Unset: none.
   std::optional<Initializer> sinks{};
 
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
@@ -144,31 +144,31 @@ struct LatentAttentionOptions {
   int64_t head_size() const { return rotary + plain; }  // of queries and keys
 };
 
-// Those of a model's heads that are here.
+// The heads of a model that this rank has.
 struct LocalHeads {
   Range queries;
   Range keys;  // and values
 };
 
-// What products that are adapted have beside their weights, which are frozen then as all others of
-// the model: see low_rank_adapter.h. A is parameter "lora_A.weight" beside the weight, B
-// "lora_B.weight".
+// Low-rank adapters of products (low_rank_adapter.h). All weights of the model are then frozen.
+// Beside an adapted weight, parameter "lora_A.weight" is A and "lora_B.weight" is B.
 struct AdapterOptions {
   int64_t rank = 0;
   double scale = 1;
   double dropout = 0;
-  // Of a product, by its full name ("blocks.3.query"): the one of the model's files of which it is
-  // all or a part. Nothing: it is not adapted. Products side by side with one answer share A.
+  // Takes a product's full name ("blocks.3.query") and returns the name of the product in the
+  // model's files that contains it, or nothing if it is not adapted. Neighbours in a fused product
+  // that get the same name share A.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
 };
 
-// The parameters of an attention itself, of the heads that are here.
+// The parameters of attention itself, for this rank's heads.
 struct AttentionParameters {
   ParameterHandle sinks{};  // [query heads here]; empty: none
 };
 
-// A part of a model, which one stage of a pipeline holds whole: what comes before its blocks, a
-// block, or what comes after them.
+// A part of a model that one pipeline stage holds whole: all before the blocks, a block, or all
+// after the blocks.
 struct ModelPart {
   enum class Kind { embedding, block, head };
   Kind kind = Kind::embedding;
@@ -180,15 +180,15 @@ class Builder {
  public:
   virtual ~Builder() = default;
 
-  // Before anything is made: freezes all of it, and gives products an adapter.
+  // Freezes all weights and gives products adapters. Called before any layer is made.
   virtual void adapt(AdapterOptions options) = 0;
 
-  // What is made from here on belongs to this part.
+  // Layers made from here on belong to this part.
   virtual void begin_part(const ModelPart& part) = 0;
 
   virtual std::unique_ptr<Embedding> embedding(const std::string& name,
                                                const EmbeddingOptions& options) = 0;
-  // options.vocabulary: the rows of positions, those before the first one included.
+  // options.vocabulary: all rows of the table, those before first_row included.
   virtual std::unique_ptr<PositionEmbedding> position_embedding(
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
@@ -204,19 +204,19 @@ class Builder {
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;
-  // options: not causal, nothing that goes by positions, no norms.
+  // options must not be causal, use positions or have norms.
   virtual std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
                                                           const AttentionOptions& options) = 0;
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
                                                           const VocabularyHeadOptions& options) = 0;
-  // A head whose table is that of the embedding made before as `embedding_name`.
+  // A head with the table of the embedding `embedding_name`, which must have been made.
   virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(
       const std::string& name, const std::string& embedding_name,
       const VocabularyHeadOptions& options) = 0;
 
   virtual const ParameterList& parameters() const = 0;
 
-  // While it lives, names are within `name`: "blocks.3" + "up" + "weight".
+  // While it lives, names begin with `name`: "blocks.3" + "up" + "weight".
   class Scope {
    public:
     Scope(Builder& builder, const std::string& name);

@@ -1,5 +1,5 @@
-// Layers of one process: what a model gets when no parallelism is declared. Sharded builders derive
-// from it and make otherwise what is not whole on each rank.
+// Makes layers of one process: what a model gets without parallelism. Sharded builders derive from
+// it and override what is not whole on each rank.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace colossal::nn {
 
-// Attention over those of the model's heads that are here; stream: of its dropout.
+// Makes attention over the heads here. stream: names the random numbers of its dropout.
 using MakeAttention = std::function<std::unique_ptr<Attention>(
     std::string stream, const AttentionOptions& options, const LocalHeads& here,
     const AttentionParameters& parameters)>;
@@ -26,14 +26,14 @@ std::unique_ptr<Attention> make_dense_attention(std::string stream, const Attent
                                                 const LocalHeads& here,
                                                 const AttentionParameters& parameters);
 
-// What one of several products of an input would be alone.
+// Returns the options of one part of a fused product as a product of its own.
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part);
 
 enum class HeadKind { query, key };
 
 class DenseBuilder : public Builder {
  public:
-  // table_rows: of the vocabulary's tables, most that one parameter has; 0: all.
+  // table_rows: the most rows of a vocabulary's table in one parameter; 0: all.
   explicit DenseBuilder(MakeAttention make_attention = make_dense_attention, int64_t table_rows = 0)
       : make_attention_(std::move(make_attention)), table_rows_(table_rows) {}
 
@@ -65,7 +65,8 @@ class DenseBuilder : public Builder {
 
   void adapt(AdapterOptions options) override { adapters_ = std::move(options); }
 
-  // Before anything is made: the pipeline stage of each part; without it, one stage has all.
+  // Sets the pipeline stage of each part; without it one stage has all. Called before any layer is
+  // made.
   void set_stages(StageOf stage_of) { stage_of_ = std::move(stage_of); }
   void begin_part(const ModelPart& part) override { stage_ = stage_of_(part); }
 
@@ -73,9 +74,9 @@ class DenseBuilder : public Builder {
   void enter(const std::string& name) override { path_.push_back(name); }
   void leave() override { path_.pop_back(); }
 
-  // The placement of what every rank holds whole.
+  // The placement of parameters that every rank holds whole.
   virtual Placement whole() const { return {}; }
-  // The placement of a norm's parameters, and the layer that has them.
+  // Return the placement of a norm's parameters, and make the norm of them.
   virtual Placement of_features(int64_t /*features*/) const { return whole(); }
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
   // The placement of a router's parameters.
@@ -89,8 +90,8 @@ class DenseBuilder : public Builder {
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
   virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);
-  // The placement of what all heads of an attention share, each rank using it for its own; and,
-  // but for what is held, of what belongs to heads of queries, or of keys.
+  // of_all_heads(): the placement of parameters that all heads of an attention share. of_heads():
+  // of those that belong to query heads, or key heads; the caller sets `held`.
   virtual Placement of_all_heads() const { return {}; }
   virtual Placement of_heads(HeadKind /*kind*/) const { return {}; }
   // Of an attention's heads those that are here.
@@ -99,13 +100,14 @@ class DenseBuilder : public Builder {
   }
   // A norm over all heads of queries, or of keys, of which some are here.
   virtual std::unique_ptr<Norm> make_norm_over_heads(NormParts parts, HeadKind kind);
-  // The table of a head's own.
+  // Makes the table of a head that is not tied.
   virtual TokenTable head_table(const std::string& name, const EmbeddingOptions& options);
-  // The rows of the vocabulary of which a head has the logits here, and the placement of its bias.
+  // Return the rows of the vocabulary whose logits a head computes here, and the placement of its
+  // bias.
   virtual Range head_rows(int64_t vocabulary) const { return {0, vocabulary}; }
   virtual Placement of_head_bias(int64_t /*vocabulary*/) const { return {}; }
   virtual std::unique_ptr<VocabularyHead> make_head(VocabularyHeadParts parts);
-  // Of a head whose table is the embedding's.
+  // The same for a head that has the embedding's table.
   virtual std::unique_ptr<VocabularyHead> make_tied_head(VocabularyHeadParts parts) {
     return make_head(std::move(parts));
   }
@@ -114,19 +116,19 @@ class DenseBuilder : public Builder {
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
                             Placement placement);
-  // A table whose rows ranks share out; rows_of_ranks: of each, of which this is `rank`. of_rows:
-  // what else says where a row is: its `held` has the features here, or no dims where those are
-  // all.
+  // Makes a table whose rows are divided among ranks. rows_of_ranks: the rows of each; this one is
+  // `rank`. of_rows: the placement of a row; its `held` has the features here, or no dims if all
+  // are.
   TokenTable token_table(const std::string& name, const EmbeddingOptions& options,
                          const std::vector<Range>& rows_of_ranks, size_t rank,
                          Placement of_rows = {});
-  // What token_table() cuts the rows of each rank into, for all as many blocks.
+  // Returns the blocks into which token_table() cuts the rows of each rank, equally many for all.
   std::vector<std::vector<Range>> blocks_of(const std::vector<Range>& rows_of_ranks) const;
   // Products of one input, side by side, that may be adapted.
   struct AdaptedProduct {
     std::string name;
     int64_t out_features = 0;  // on all ranks
-    Placement of_up;           // of B; `held`: of its outputs alone, as all of its rank is here
+    Placement of_up;           // of B; `held` is for its outputs only
   };
   struct AdaptedInput {
     int64_t features = 0;  // on all ranks
@@ -151,7 +153,7 @@ class DenseBuilder : public Builder {
   virtual Placement of_head_outputs(const std::string& /*name*/) const { return whole(); }
   // Adapts those that are to be.
   LowRankAdapter adapter(const std::vector<AdaptedProduct>& products, const AdaptedInput& input);
-  // Weight and bias (empty where there is none) of a product.
+  // Makes weight and bias (empty: none) of a product.
   std::pair<ParameterHandle, ParameterHandle> linear_parameters(const std::string& name,
                                                                 const LinearOptions& options,
                                                                 Placement of_weight,
@@ -183,10 +185,10 @@ class DenseBuilder : public Builder {
                                            const LocalHeads& here);
 
   MakeAttention make_attention_;
-  std::optional<AdapterOptions> adapters_;  // none: all is trained
+  std::optional<AdapterOptions> adapters_;  // unset: all weights are trained
   int64_t table_rows_;
   StageOf stage_of_ = [](const ModelPart&) { return 0; };
-  int stage_ = 0;  // of what is made
+  int stage_ = 0;  // of the layers being made
   std::vector<std::string> path_;
   ParameterList parameters_;
 };

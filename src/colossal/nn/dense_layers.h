@@ -25,7 +25,7 @@ class DenseEmbedding : public Embedding {
   TokenTable table_;
 };
 
-// Of a table of positions whose first one is row `first_row`.
+// Returns rows of a table of positions: that of position 0 is `first_row`.
 at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row);
 
 class DensePositionEmbedding : public PositionEmbedding {
@@ -93,7 +93,7 @@ class DenseNorm : public Norm {
 
 class DenseDropout : public Dropout {
  public:
-  // channel_begin: of all channels, the first one that is here.
+  // channel_begin: the number of the first channel here, among those of all ranks.
   DenseDropout(std::string stream, double probability, int64_t channel_begin = 0)
       : stream_(std::move(stream)), probability_(probability), channel_begin_(channel_begin) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;

@@ -65,15 +65,15 @@ struct ExpertsParts {
   std::unique_ptr<ExpertStacks> stacks;
 };
 
-// All experts are here.
+// Experts that are all on this rank.
 class DenseExperts : public Experts {
  public:
   explicit DenseExperts(ExpertsParts parts) : parts_(std::move(parts)) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  protected:
-  // The tokens of an activation that are routed here, [tokens, hidden]; and the activation, as x is
-  // one, of their results.
+  // tokens_of() returns the tokens of an activation that this rank routes, [tokens, hidden];
+  // activation_of() makes an activation like x of their results.
   virtual at::Tensor tokens_of(const at::Tensor& x, const StepContext& /*context*/) const {
     return x.flatten(0, -2);
   }
@@ -81,7 +81,8 @@ class DenseExperts : public Experts {
                                    const StepContext& /*context*/) const {
     return results.view(x.sizes());
   }
-  // rows: of all experts, by expert; counts: of each. Returns the experts' results in that order.
+  // rows: [rows, hidden] in the order of all experts; counts: rows of each. Returns the experts'
+  // results in that order.
   virtual at::Tensor through_experts(const at::Tensor& rows,
                                      const std::vector<int64_t>& counts) const {
     return parts_.stacks->compute(rows, counts);

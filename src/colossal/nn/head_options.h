@@ -1,4 +1,4 @@
-// What ops::attention() is told of the heads that are here.
+// Makes the options of ops::attention() for the heads here.
 #pragma once
 
 #include <string>
@@ -12,11 +12,12 @@ namespace colossal::nn {
 
 class HeadOptions {
  public:
-  // stream: of the layer's dropout. parameters: of all heads of a rank, `here` being some of them.
+  // stream: names the random numbers of the layer's dropout. parameters: of all heads of the rank,
+  // of which `here` are some.
   HeadOptions(std::string stream, const AttentionOptions& options, const LocalHeads& here,
               const AttentionParameters& parameters);
 
-  // For a step, but for documents. It reads what this and the context hold.
+  // Returns the options of a step, without documents. They refer to this object and to the context.
   ops::AttentionOptions of_step(LayerScope& scope, const StepContext& context) const;
 
   const std::string& stream() const { return stream_; }

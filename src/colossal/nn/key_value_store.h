@@ -18,12 +18,12 @@ class KeyValueStore {
   // Keeps keys and values [batch, kv_heads, new positions, size] of `layer`, and lets the
   // queries of the same positions, [batch, heads, new positions, head_size], attend to these and to
   // those that came before. Returns the shape of the queries. `options`: those of causal attention,
-  // but for documents.
+  // without documents.
   virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options) = 0;
 };
 
-// One sequence after the other in memory, all of one length.
+// Keeps a batch of sequences of equal length, each contiguous in memory.
 class ContiguousKeyValueStore : public KeyValueStore {
  public:
   // Holds up to `capacity` positions for each layer; memory is taken as layers first attend.

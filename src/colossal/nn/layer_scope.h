@@ -1,5 +1,5 @@
-// While a layer's operators run: names it for profiles, which costs nothing while nobody listens,
-// and keeps the weights that it reads where they are.
+// A scope around a layer's operators. It names the layer for profilers, which costs nothing while
+// none listens, and keeps the weights that the layer reads on the device.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -15,7 +15,7 @@ class LayerScope {
  public:
   explicit LayerScope(const std::string& layer) : LayerScope([&] { return layer; }) {}
 
-  // `name_layer`: gives the name, asked for only while somebody listens.
+  // name_layer: returns the name; called only while a profiler listens.
   template <typename NameLayer>
   requires std::is_invocable_v<NameLayer>
   explicit LayerScope(const NameLayer& name_layer) : function_(at::RecordScope::USER_SCOPE) {
@@ -29,7 +29,8 @@ class LayerScope {
     for (const ParameterHandle& parameter : held_) parameter->residency->after_use(*parameter);
   }
 
-  // Makes the parameter's bytes be here until this ends; its residency must be set.
+  // Brings the parameter's bytes here and keeps them until the scope ends. The parameter's
+  // residency must be set.
   void hold(const ParameterHandle& parameter) {
     parameter->residency->before_use(*parameter);
     held_.push_back(parameter);
@@ -41,7 +42,7 @@ class LayerScope {
   at::RecordFunction function_;
 };
 
-// The layer of a weight: "blocks.3.mlp_up" of "blocks.3.mlp_up.weight".
+// Returns the scope of a weight's layer: "blocks.3.mlp_up" of "blocks.3.mlp_up.weight".
 inline LayerScope scope_of(const ParameterHandle& weight) {
   return LayerScope([&] { return weight->name.substr(0, weight->name.rfind('.')); });
 }

@@ -37,8 +37,8 @@ class Norm {
   }
 };
 
-// What stands between a fused product of gate and up and the next product: [.., 2 features] -> [..,
-// features].
+// act(gate) * up, between the fused product of gate and up and the next product: [.., 2 features]
+// -> [.., features].
 class GatedActivation {
  public:
   virtual ~GatedActivation() = default;
@@ -110,12 +110,12 @@ class VocabularyHead {
   // in an fp64 model); the logits are never held whole.
   virtual at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                               const StepContext& context) = 0;
-  // Log-probability of each label, [batch, sequence] in that type, 0 where it is ignored. Each
-  // token's gradient counts; the backward pass makes the logits once more.
+  // Log-probability of each label, [batch, sequence] in that type, 0 where it is ignored.
+  // Differentiable token by token; the backward pass computes the logits once more.
   virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                        const StepContext& context) = 0;
-  // Logits [batch, sequence, vocabulary] to learn by, of a head of a few rows such as a reward
-  // model's: all ranks that share the sequences have them, and the same gradient of them.
+  // Differentiable logits [batch, sequence, vocabulary] of a head with few rows, such as a reward
+  // model's. All ranks that share the sequences have the same logits and the same gradient.
   virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;
   // Logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary], of the last
   // position.

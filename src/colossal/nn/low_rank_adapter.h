@@ -1,6 +1,6 @@
 // The adapter of a product, beside its weight (E. Hu et al., "LoRA: Low-Rank Adaptation of Large
-// Language Models", 2021): y = x W^T + scale * dropout(x) A^T B^T. Of several products side by side
-// some may be adapted, and some of those may share A. Besides this adapter, which is part of the
+// Language Models", 2021): y = x W^T + scale * dropout(x) A^T B^T. Several products may lie side by
+// side; some are adapted, and some of these share A. Beside this adapter, which is part of the
 // model, rows may have one that a step brings along (StepContext::adapted_rows).
 #pragma once
 
@@ -21,15 +21,15 @@ class LowRankAdapter {
  public:
   struct Product {
     std::string name;          // full: "blocks.3.query"
-    ParameterHandle up;        // B [out_features here, rank]; empty: it is not adapted
-    size_t down = 0;           // which of the A's it has
+    ParameterHandle up;        // B [out_features here, rank]; empty: not adapted
+    size_t down = 0;           // index of its A
     int64_t out_features = 0;  // here
   };
-  // What the ranks that share a product do with dropout(x) A^T, [.., ranks of all A's side by
-  // side], to bring it from where x lies to where y lies. Null: nothing.
+  // Moves dropout(x) A^T, [.., ranks of all A's side by side], from how x is sharded to how y is.
+  // Null: nothing to move.
   using Move = std::function<at::Tensor(const at::Tensor& z, const StepContext& context)>;
 
-  LowRankAdapter() = default;  // of no products
+  LowRankAdapter() = default;  // adapts nothing
   // downs: the A's, [rank, in_features here] each; none: no product has an adapter of the model's
   // own. dropout: of x; null: none.
   LowRankAdapter(std::vector<ParameterHandle> downs, std::vector<Product> products, double scale,
@@ -40,8 +40,8 @@ class LowRankAdapter {
         dropout_(std::move(dropout)),
         move_(std::move(move)) {}
 
-  // The products' y [.., out_features here], and what adapters add to it for their x. y is spent:
-  // it must be the only use of what made it.
+  // Returns the products' results y, [.., out_features here], plus what adapters add for their
+  // input x. It may overwrite y, which must have no other use.
   at::Tensor add(const at::Tensor& y, const at::Tensor& x, const StepContext& context,
                  LayerScope& scope) const;
 

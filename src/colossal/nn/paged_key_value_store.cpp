@@ -22,8 +22,8 @@ void PagedKeyValueStore::begin_step(const std::vector<PagedChunk>& chunks) {
   alone_ = 0;
   for (int64_t sequence = 0; sequence < std::ssize(chunks); ++sequence) {
     const PagedChunk& chunk = chunks[sequence];
-    const bool alone = options_.each_token_alone || chunk.positions.size() == 1;
-    COLOSSAL_CHECK(!alone || together_.empty(), "chunk {}: one token after longer chunks",
+    const bool alone = options_.each_token_alone || chunk.alone || chunk.positions.size() == 1;
+    COLOSSAL_CHECK(!alone || together_.empty(), "chunk {}: single tokens after longer chunks",
                    sequence);
     if (!alone) {
       together_.push_back({std::ssize(pages), chunk.positions, at::tensor(chunk.pages, at::kLong)});
@@ -48,6 +48,9 @@ void PagedKeyValueStore::copy_page(int64_t from, int64_t to) {
     if (!layer.keys.defined()) continue;
     layer.keys.select(0, to).copy_(layer.keys.select(0, from));
     layer.values.select(0, to).copy_(layer.values.select(0, from));
+    if (!options_.int8) continue;
+    layer.key_scales.select(0, to).copy_(layer.key_scales.select(0, from));
+    layer.value_scales.select(0, to).copy_(layer.value_scales.select(0, from));
   }
 }
 
@@ -62,21 +65,53 @@ void PagedKeyValueStore::write(const ops::KeyValuePages& layer, const at::Tensor
   value_rows.index_put_(places, values.squeeze(0).transpose(0, 1));
 }
 
+// scales: [1, kv_heads, tokens]
+void PagedKeyValueStore::write_scales(const at::Tensor& layer, const at::Tensor& scales) {
+  at::Tensor rows = layer.permute({0, 2, 1});
+  rows.index_put_({page_of_token_.to(layer.device()), place_of_token_.to(layer.device())},
+                  scales.squeeze(0).transpose(0, 1));
+}
+
+ops::KeyValuePages PagedKeyValueStore::make_pages(const at::Tensor& keys,
+                                                  const at::Tensor& values) const {
+  const int64_t pages = options_.pages, page_size = options_.page_size, heads = keys.size(1);
+  const at::TensorOptions numbers =
+      options_.int8 ? keys.options().dtype(at::kChar) : keys.options();
+  ops::KeyValuePages made{.keys = at::empty({pages, heads, keys.size(3), page_size}, numbers),
+                          .values = at::empty({pages, heads, page_size, values.size(3)}, numbers),
+                          .key_scales = {},
+                          .value_scales = {}};
+  if (options_.int8) {
+    const at::TensorOptions scales = keys.options().dtype(at::kFloat);
+    made.key_scales = at::empty({pages, heads, page_size}, scales);
+    made.value_scales = at::empty({pages, heads, page_size}, scales);
+  }
+  return made;
+}
+
 at::Tensor PagedKeyValueStore::attend(int64_t index, const at::Tensor& queries,
-                                      const at::Tensor& keys, const at::Tensor& values,
+                                      const at::Tensor& given_keys, const at::Tensor& given_values,
                                       const ops::AttentionOptions& options) {
   ops::KeyValuePages& layer = layers_.at(index);
-  if (!layer.keys.defined()) {
-    layer.keys =
-        at::empty({options_.pages, keys.size(1), keys.size(3), options_.page_size}, keys.options());
-    layer.values = at::empty({options_.pages, values.size(1), options_.page_size, values.size(3)},
-                             values.options());
-  }
+  if (!layer.keys.defined()) layer = make_pages(given_keys, given_values);
   const int64_t tokens = queries.size(2);
   COLOSSAL_CHECK(queries.size(0) == 1 && tokens == page_of_token_.numel(),
                  "{} rows of {} tokens, {} in the step", queries.size(0), tokens,
                  page_of_token_.numel());
-  write(layer, keys, values);
+  at::Tensor keys = given_keys, values = given_values;
+  if (options_.int8) {
+    const ops::ScaledRows of_keys = ops::ScaledRows::of(keys),
+                          of_values = ops::ScaledRows::of(values);
+    write(layer, of_keys.codes, of_values.codes);
+    write_scales(layer.key_scales, of_keys.scales);
+    write_scales(layer.value_scales, of_values.scales);
+    if (!together_.empty()) {
+      keys = of_keys.numbers(keys.scalar_type());
+      values = of_values.numbers(values.scalar_type());
+    }
+  } else {
+    write(layer, keys, values);
+  }
   const at::Tensor rows = queries.squeeze(0).transpose(0, 1);
   std::vector<at::Tensor> parts;
   if (alone_ > 0) {
@@ -109,8 +144,16 @@ at::Tensor PagedKeyValueStore::attend_together(const ops::KeyValuePages& layer,
     const auto in_order = [&](const at::Tensor& taken) {
       return taken.transpose(0, 1).flatten(1, 2).narrow(1, 0, before - begin).unsqueeze(0);
     };
-    key = at::cat({in_order(layer.keys.index_select(0, pages).transpose(2, 3)), key}, 2);
-    value = at::cat({in_order(layer.values.index_select(0, pages)), value}, 2);
+    const auto taken = [&](const at::Tensor& rows, const at::Tensor& scales) {
+      if (!options_.int8) return rows;
+      return ops::ScaledRows{rows, scales.index_select(0, pages)}.numbers(query.scalar_type());
+    };
+    const at::Tensor earlier_keys =
+        taken(layer.keys.index_select(0, pages).transpose(2, 3), layer.key_scales);
+    const at::Tensor earlier_values =
+        taken(layer.values.index_select(0, pages), layer.value_scales);
+    key = at::cat({in_order(earlier_keys), key}, 2);
+    value = at::cat({in_order(earlier_values), value}, 2);
   }
   return ops::attention(query, key, value, options).squeeze(0).transpose(0, 1);
 }

@@ -13,16 +13,20 @@
 
 namespace colossal::nn {
 
-// Some tokens of a sequence, neighbours in it, that a forward pass works on.
+// Consecutive tokens of a sequence that a forward pass works on.
 struct PagedChunk {
   Range positions;             // in the sequence; the keys and values before them are in the pages
   std::vector<int64_t> pages;  // of the sequence, from its first position on
+  bool alone = false;          // each token attends by itself, as the token of a chunk of one does
 };
 
 struct PagedKeyValueOptions {
   int64_t layers = 0;
   int64_t pages = 0;
   int64_t page_size = 16;
+  // Keeps keys and values in int8, with a scale for each head and token. All tokens see the rounded
+  // ones, also those of the same pass.
+  bool int8 = false;
   // Each token attends by itself, so that its bits do not depend on the chunk that it comes in;
   // else the tokens of a chunk attend together, which is faster.
   bool each_token_alone = false;
@@ -33,11 +37,11 @@ class PagedKeyValueStore : public KeyValueStore {
   // Memory is taken as layers first attend, and becomes resident as pages are written.
   explicit PagedKeyValueStore(const PagedKeyValueOptions& options);
 
-  // What the next forward passes hold, a batch of one row: the tokens of these chunks, one after
-  // the other. Chunks of one token come first. A page may be in several chunks, but only where
-  // nothing is written to it.
+  // Says which tokens the next forward passes have, in a batch of one row: those of these chunks,
+  // one after the other. Chunks of one token, and those whose tokens attend alone, come first. A
+  // page may be in several chunks, but only where nothing is written to it.
   void begin_step(const std::vector<PagedChunk>& chunks);
-  // In all layers. A page's contents become those of another one.
+  // Copies page `from` to page `to` in all layers.
   void copy_page(int64_t from, int64_t to);
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
@@ -51,16 +55,19 @@ class PagedKeyValueStore : public KeyValueStore {
     at::Tensor pages;  // int64
   };
 
+  ops::KeyValuePages make_pages(const at::Tensor& keys, const at::Tensor& values) const;
   void write(const ops::KeyValuePages& layer, const at::Tensor& keys, const at::Tensor& values);
+  void write_scales(const at::Tensor& layer, const at::Tensor& scales);
   at::Tensor attend_together(const ops::KeyValuePages& layer, const Together& chunk,
                              const at::Tensor& queries, const at::Tensor& keys,
                              const at::Tensor& values, const ops::AttentionOptions& options) const;
 
   PagedKeyValueOptions options_;
   std::vector<ops::KeyValuePages> layers_;
-  // Of the step: the page and the place in it of every token, on the host and where the pages are.
+  // The page of every token of the step, and its place in that page, on the host and where the
+  // pages are.
   at::Tensor page_of_token_, place_of_token_;
-  int64_t alone_ = 0;  // so many tokens, the first, attend by themselves
+  int64_t alone_ = 0;  // how many first tokens attend by themselves
   ops::PagedTokens tokens_alone_;
   std::vector<Together> together_;
 };

@@ -21,8 +21,8 @@ struct QuantizedMatrix;
 
 namespace colossal::nn {
 
-// How a parameter's values arise when no checkpoint gives them. Element i of the global tensor is a
-// pure function of (seed, name, i), so any slice can be made alone, anywhere.
+// How a parameter's initial values are made if no checkpoint gives them. Element i of the global
+// tensor is a pure function of (seed, name, i), so any slice can be made alone, anywhere.
 struct Initializer {
   enum class Kind { constant, normal };
   Kind kind = Kind::constant;
@@ -44,7 +44,7 @@ struct Parameter;
 
 class LayerScope;
 
-// Where a parameter's bytes rest is memory/'s business; this is what it implements.
+// Keeps track of where a parameter's bytes rest; memory/ implements it.
 class Residency {
  public:
   virtual ~Residency() = default;
@@ -56,26 +56,28 @@ class Residency {
 
 // Which elements of a parameter are here, and who else has them.
 struct Placement {
-  // For each dim of the global tensor the runs of indices that are here, ascending and apart; they
-  // lie here one after the other. No dims: all of them.
+  // For each dim of the global tensor the ranges of indices here: ascending, disjoint, and stored
+  // one after the other. No dims: all elements are here.
   std::vector<std::vector<Range>> held;
   // The ranks that hold the same elements and whose gradients must be summed; null: those of the
   // data group. It outlives the parameter.
   const comm::Group* reduction = nullptr;
-  // Ranks outside that group that hold the same elements, with the same gradient: how many they are
-  // and which of them this is. The first counts them, and writes them to a checkpoint.
+  // Ranks outside that group may hold copies of the elements, with the same gradient: how many
+  // copies there are, this one included, and which this is. The first counts in norms and goes to
+  // checkpoints.
   int num_replicas = 1;
   int replica = 0;
-  // The stage of a pipeline whose layer reads it, and the one whose layer is tied to that, if any:
-  // other stages hold nothing of it.
+  // The pipeline stage whose layer reads the parameter, and that of a second, tied layer, if there
+  // is one. Other stages do not hold it.
   int stage = 0;
   std::optional<int> tied_stage;
 };
 
-// Of a tensor whose rows are cut in blocks, each a parameter of the tensor's name and shape.
+// A block of a tensor whose rows are cut. Each block is a parameter with the tensor's name and
+// shape.
 struct RowBlock {
   int index = 0;      // among the blocks here, which hold ascending rows
-  int64_t numel = 0;  // of this block on all ranks that share out the tensor
+  int64_t numel = 0;  // of this block, over all ranks that divide the tensor
 };
 
 struct Parameter {
@@ -84,15 +86,16 @@ struct Parameter {
   Initializer initializer;
   Placement placement;
   bool trainable = true;
-  std::optional<WeightOrder> product;  // of the weight of a product; none: of anything else
-  bool head = false;                   // of a table by which a vocabulary head multiplies
-  std::optional<RowBlock> block;       // none: this is the whole tensor
+  std::optional<WeightOrder> product;  // set for the weight of a product
+  bool head = false;                   // a vocabulary head multiplies by this table
+  std::optional<RowBlock> block;       // unset: this is the whole tensor
   at::Tensor tensor;  // a leaf, of local_shape(); undefined until memory/ gives it storage
-  // In place of `tensor`: a product's frozen weight, or a head's table, in few bits, [out, in].
+  // Instead of `tensor`: a product's frozen weight or a head's table, quantized, [out, in].
   std::shared_ptr<const ops::QuantizedMatrix> quantized;
-  // Where two layers read the parameter (the table of a tied head): the second one's leaf over the
-  // same bytes, so that autograd gives up the gradient of each as soon as it is made, and holds
-  // none until it can sum them. Undefined until memory/ gives it storage: `tensor` serves both.
+  // Whether two layers read the parameter (the table of a tied head). The second layer then has a
+  // leaf of its own over the same bytes, tied_tensor, so that autograd hands out the gradient of
+  // each as soon as it is made and need not sum them. It is undefined until memory/ gives it
+  // storage; till then `tensor` serves both.
   bool tied = false;
   at::Tensor tied_tensor;
   Residency* residency = nullptr;
@@ -102,10 +105,11 @@ struct Parameter {
   bool begins_tensor() const { return !block || block->index == 0; }
   std::vector<int64_t> local_shape() const;
   int64_t local_numel() const;
-  // Whether what is here is one run of the flattened global tensor.
+  // Whether the elements here are one run of the flattened global tensor.
   bool is_contiguous_here() const;
-  // Elements `local` of the flattened tensor here, run by run: elements [begin, begin + count) of
-  // the flattened global tensor are [local_begin, local_begin + count) here. Ascending in both.
+  // Visits elements `local` of the flattened tensor here, run by run: elements [begin, begin +
+  // count) of the flattened global tensor are elements [local_begin, local_begin + count) here.
+  // Both ascend.
   struct Run {
     int64_t begin = 0;
     int64_t local_begin = 0;
@@ -120,11 +124,11 @@ class ParameterHandle {
   explicit ParameterHandle(std::shared_ptr<Parameter> parameter)
       : parameter_(std::move(parameter)) {}
 
-  // The weight, here until the scope of the layer that reads it ends. Read it anew at each use;
-  // never keep it.
+  // Returns the weight, which stays here until the layer's scope ends. Call it at each use; never
+  // keep the tensor.
   at::Tensor use(LayerScope& scope) const;
 
-  // For the second layer that reads the parameter; there is no third.
+  // Returns the handle of the second layer that reads the parameter; there is no third.
   ParameterHandle tie() const;
 
   Parameter& operator*() const { return *parameter_; }
@@ -140,7 +144,7 @@ class ParameterHandle {
 // In order of registration, which for our models is the order of use.
 using ParameterList = std::vector<ParameterHandle>;
 
-// use() of each.
+// Returns use() of each.
 std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope);
 
 }  // namespace colossal::nn

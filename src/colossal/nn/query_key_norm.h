@@ -1,4 +1,4 @@
-// Attention whose queries and keys are normed between their projection and the rest.
+// Attention that normalizes queries and keys right after their projection.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@
 
 namespace colossal::nn {
 
-// Heads that are here, side by side in this order: queries, keys and as many values.
+// Heads on this rank, side by side in this order: queries, keys and as many values.
 struct HeadCounts {
   int64_t queries = 0;
   int64_t keys = 0;
   int64_t head_size = 0;
 };
 
-// Norms from and to queries, keys and values of one projection, [.., (queries + 2 keys) *
-// head_size]; values stay.
+// The norms take and return the queries, keys and values of one projection, [.., (queries + 2 keys)
+// * head_size]. Values stay as they are.
 
 class NormOfEachHead : public Norm {
  public:
@@ -42,7 +42,7 @@ class NormOverAllHeads : public Norm {
   HeadCounts here_;
 };
 
-// Whatever the ranks that share a sequence do with the heads, they do it with normed ones.
+// Normalizes before ranks that share a sequence exchange heads.
 class NormedAttention : public Attention {
  public:
   NormedAttention(std::unique_ptr<Norm> norm, std::unique_ptr<Attention> attention)

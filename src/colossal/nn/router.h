@@ -18,30 +18,31 @@ struct RouterOptions {
     sigmoid             // of each logit (DeepSeek-V3)
   };
   int64_t experts = 0;
-  int64_t chosen = 0;  // of a token
+  int64_t chosen = 0;  // experts of each token
   Scores scores = Scores::softmax;
   bool normalized = false;  // a token's weights are divided by their sum
-  double scale = 1;         // multiplies them then
-  // Experts lie in groups of as many, and a token's are all in the `chosen_groups` best ones
-  // (DeepSeek-V2: those with the best expert; V3: with the best two together).
+  double scale = 1;         // multiplies the weights after that
+  // Experts form groups of equal size. All experts of a token come from its `chosen_groups` best
+  // groups: a group's score is the sum of its `best_of_group` best experts' (DeepSeek-V2: 1; V3:
+  // 2).
   int64_t groups = 1;
   int64_t chosen_groups = 1;
-  int64_t best_of_group = 1;  // whose scores, together, are a group's
-  bool bias = false;          // of the logits
-  // Beside the scores a bias that takes part in choosing only, and that no gradient trains (L. Wang
-  // et al. 2024, "Auxiliary-Loss-Free Load Balancing").
+  int64_t best_of_group = 1;
+  bool bias = false;  // of the logits
+  // A bias that is added to the scores for choosing only, and that no gradient trains (L. Wang et
+  // al. 2024, "Auxiliary-Loss-Free Load Balancing").
   bool correction_bias = false;
 
   bool operator==(const RouterOptions&) const = default;
 };
 
 struct Routing {
-  at::Tensor experts;  // [tokens, chosen] int64, the best first; of equals the one of lower index
+  at::Tensor experts;  // [tokens, chosen] int64, the best first; equal ones by index
   at::Tensor weights;  // [tokens, chosen], differentiable
 };
 
-// logits: [tokens, experts]; correction_bias: [experts], or undefined. The same bits whatever other
-// tokens there are.
+// logits: [tokens, experts]; correction_bias: [experts], or undefined. A token's bits do not depend
+// on other tokens.
 Routing choose_experts(const at::Tensor& logits, const at::Tensor& correction_bias,
                        const RouterOptions& options);
 

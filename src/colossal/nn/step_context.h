@@ -19,20 +19,20 @@ struct StepContext {
   int64_t step = 0;        // updates done before this one: part of every random number's key
   bool training = false;   // dropout acts in training only
   bool adapted = true;     // false: products compute as if they had no adapter of the model's own
-  double temperature = 1;  // that divides logits before their log-probabilities are taken
+  double temperature = 1;  // divides logits before log-probabilities are taken
 
   int64_t batch = 0;           // sequences in this micro-batch on this rank
   int64_t sequence = 0;        // positions of each on this rank
-  int64_t whole_sequence = 0;  // ... over the ranks that share a sequence
-  int64_t length = 0;          // ... and those before them, whose keys and values are kept
-  // [batch, sequence] int64, on the host: the length of its sequence that each token goes by, where
-  // a row holds tokens of several. Undefined: `length` for all.
+  int64_t whole_sequence = 0;  // positions of each over all ranks that share it
+  int64_t length = 0;          // ... with those before them, whose keys and values are stored
+  // [batch, sequence] int64, on the host: the length of each token's sequence, where a row holds
+  // tokens of several. Undefined: `length` for all.
   at::Tensor lengths;
-  // Global numbers of the sequences, [batch]: a sample draws the same mask wherever it is computed.
+  // Global sample numbers of the sequences, [batch]. Dropout goes by them, so that a sample has the
+  // same mask on any rank.
   std::vector<int64_t> sample_ids;
-  // Position of each column in its sequence, [sequence] int64, or [batch, sequence] where rows have
-  // positions of their own, which rotation, position embeddings and dropout go by; starts beyond 0
-  // when generating.
+  // Position of each column in its sequence, [sequence] int64, or [batch, sequence] where rows
+  // differ. Rotation, position embeddings and dropout go by it. In generation it starts beyond 0.
   at::Tensor positions;
   // The document of each position of the whole sequence, [batch, whole_sequence] int64, where the
   // activations are: attention stays within documents. Undefined: each sequence is one.
@@ -41,12 +41,12 @@ struct StepContext {
   // queries are of document 0 where `documents` is undefined. What pads the memory is a document of
   // its own. Undefined: all is seen.
   at::Tensor memory_documents;
-  // [batch]: the keys at the first so many positions of a sequence are seen by all of its queries,
-  // also by earlier ones. Empty: none.
+  // [batch]: how many first positions of a sequence all of its queries see, also earlier ones.
+  // Empty: none.
   std::vector<int64_t> prefix_lengths;
 
-  // Of the tokens in the order in which they lie here; apart from each other. Rows that are in none
-  // have no adapter but the model's own.
+  // Rows of this rank's tokens that have an adapter of their own: ascending, disjoint. Other rows
+  // have the model's own adapter only.
   std::vector<AdaptedRows> adapted_rows;
 
   KeyValueStore* key_values = nullptr;  // generating: past keys and values

@@ -1,5 +1,5 @@
-// The table of a vocabulary, [vocabulary, features], as embeddings and heads read it: one
-// parameter, or several of one name, each a block of its rows, of which one is here at a time.
+// The table of a vocabulary, [vocabulary, features], as embeddings and heads read it. It is one
+// parameter, or several with one name, each a block of rows, of which one is here at a time.
 #pragma once
 
 #include <string>
@@ -23,21 +23,21 @@ class TokenTable {
   TokenTable tie() const;  // for the second layer that reads it
   void mark_as_head() const;
 
-  // The table in few bits; null where it is in numbers.
+  // Returns the quantized table; null: it is not quantized.
   const ops::QuantizedMatrix* quantized() const { return whole()->quantized.get(); }
-  // Each block while a layer of that name (empty: the table's) runs on it alone; of a table in few
-  // bits the numbers of some rows after others.
+  // Returns a loop over the blocks, each in a scope of layer `layer` (empty: the table's). Of a
+  // quantized table it visits dequantized rows, some at a time.
   ops::ForEachBlock blocks(const std::string& layer = "") const;
 
  private:
   std::vector<ParameterHandle> blocks_;
 };
 
-// The one run of rows of [rows, features] that is here.
+// Returns the range of a table's rows that is here.
 Range rows_here(const Parameter& table);
 
-// The rows of each block of `rows`, which are at most `block_rows` (0: any number) of the `largest`
-// part of a table: evenly cut, and into as many blocks as that one.
+// Cuts `rows`, a part of a table, evenly into blocks: as many as the largest part, of `largest`
+// rows, needs for blocks of at most `block_rows` rows (0: one).
 std::vector<Range> cut_rows(Range rows, int64_t largest, int64_t block_rows);
 
 }  // namespace colossal::nn

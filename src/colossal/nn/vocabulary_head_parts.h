@@ -1,4 +1,4 @@
-// What a vocabulary head's layer is made of, dense or sharded.
+// The parts of which a vocabulary head's layer is made, dense or sharded.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct VocabularyHeadParts {
   double logit_scale = 1;
   double soft_cap = 0;
 
-  // The bias is here until the scope ends. The logits are divided by `temperature`, which a soft
-  // cap allows where it is divided too.
+  // The bias stays here until the scope ends. Scale and soft cap are both divided by `temperature`,
+  // which divides the capped logits by it.
   ops::LogitOptions logit_options(LayerScope& scope, double temperature = 1) const {
     return {bias ? bias.use(scope) : at::Tensor(), logit_scale / temperature,
             soft_cap / temperature};

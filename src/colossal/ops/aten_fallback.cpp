@@ -1,4 +1,5 @@
 #include "colossal/ops/aten_fallback.h"
+#include "colossal/ops/paged_attention.h"
 
 #include <ATen/ATen.h>
 
@@ -327,7 +328,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
 
 // Of every token a copy of its pages, those that a longer sequence has beside it masked.
 at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
-                           const at::Tensor& values, const at::Tensor& tables,
+                           const at::Tensor& values, const std::optional<at::Tensor>& key_scales,
+                           const std::optional<at::Tensor>& value_scales, const at::Tensor& tables,
                            const at::Tensor& sequences, const at::Tensor& positions,
                            const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
                            at::ArrayRef<double> rule_numbers) {
@@ -345,8 +347,13 @@ at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
         .repeat_interleave(group, 1)
         .to(type);
   };
-  const at::Tensor key = of_heads(keys.index_select(0, pages.flatten()).transpose(2, 3));
-  const at::Tensor value = of_heads(values.index_select(0, pages.flatten()));
+  const auto taken = [&](const at::Tensor& rows, const std::optional<at::Tensor>& scales) {
+    if (!scales) return rows;
+    return ScaledRows{rows, scales->index_select(0, pages.flatten())}.numbers(type);
+  };
+  const at::Tensor key =
+      of_heads(taken(keys.index_select(0, pages.flatten()).transpose(2, 3), key_scales));
+  const at::Tensor value = of_heads(taken(values.index_select(0, pages.flatten()), value_scales));
   at::Tensor scores = at::matmul(key, query.to(type).unsqueeze(-1)).squeeze(-1) * rule.scale;
   if (rule.soft_cap != 0) scores = (scores / rule.soft_cap).tanh() * rule.soft_cap;
   const at::Tensor own = positions.to(device).view({tokens, 1, 1});

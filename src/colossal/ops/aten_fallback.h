@@ -1,6 +1,6 @@
-// Our operators by LibTorch's, for devices that our kernels over plain memory cannot reach (GPUs).
-// The same results up to rounding; random numbers are drawn on the host and copied, so that they
-// are the same bits. Each function has the signature of its operator in the dispatcher.
+// Our operators made of LibTorch's, for devices that our kernels over plain memory cannot reach
+// (GPUs). Results are the same up to rounding. Random numbers are drawn on the host and copied, so
+// they are the same bits. Each function has the signature of its operator in the dispatcher.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,7 +38,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers);
 
 at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
-                           const at::Tensor& values, const at::Tensor& tables,
+                           const at::Tensor& values, const std::optional<at::Tensor>& key_scales,
+                           const std::optional<at::Tensor>& value_scales, const at::Tensor& tables,
                            const at::Tensor& sequences, const at::Tensor& positions,
                            const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
                            at::ArrayRef<double> rule_numbers);

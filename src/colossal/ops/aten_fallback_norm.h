@@ -1,4 +1,4 @@
-// Norms' operators as aten_fallback.h has the others'.
+// The operators of norms made of LibTorch's, as those in aten_fallback.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

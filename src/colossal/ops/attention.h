@@ -17,17 +17,17 @@ namespace colossal::ops {
 //          key head h * kv_heads / heads
 //   value  [batch, kv_heads, key_sequence, value_size]
 // Returns [batch, heads, sequence, value_size], in memory [batch, sequence, heads, value_size]. The
-// inputs may be views whose last dim is contiguous. Causal, or with a window, slopes or documents
-// of the keys alone: key_sequence >= sequence.
+// inputs may be views whose last dim is contiguous. Where causal, or with a window, slopes or
+// documents of the keys alone, key_sequence must be at least sequence.
 //
-// T. Dao, "FlashAttention-2", 2023, see flash_attention.h. Where LibTorch's own is faster (one
-// query alone in fp32 or fp64; short fp32) and computes the same, that. Keys that a window hides
-// from all queries are not read.
+// T. Dao, "FlashAttention-2", 2023, see flash_attention.h. LibTorch's own is used where it is
+// faster (one query alone in fp32 or fp64; short fp32) and computes the same. Keys that a window
+// hides from all queries are not read.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options);
 
-// Some queries of a sequence with some of its keys: what a rank computes of an attention that
-// several share. Shapes as for attention(); any numbers of queries and of keys.
+// Some queries of a sequence and some of its keys: the part of an attention that one of several
+// ranks computes. Shapes as for attention(); any numbers of queries and of keys.
 struct AttentionPart {
   at::Tensor query, key, value;
   // Which positions of the sequence the queries and the keys are, in runs. Causality and dropout go
@@ -36,7 +36,7 @@ struct AttentionPart {
   // [batch, queries] and [batch, keys] int64, or both undefined: a query sees the keys of its own
   // document only.
   at::Tensor query_documents{}, key_documents{};
-  // AttentionOptions::sinks, which the first part of the keys takes in; others leave it alone.
+  // AttentionOptions::sinks, given with the first part of the keys only.
   at::Tensor sinks{};
 };
 
@@ -47,15 +47,15 @@ struct AttentionResult {
   at::Tensor output, logsumexp;
 };
 
-// Attention to one part of the keys: the result is written, or, with `accumulate`, becomes that of
-// the keys it had seen before and of these. No gradients.
+// Computes attention to one part of the keys. With `accumulate`, the result becomes that of these
+// keys and of those that it had seen before; else it is overwritten. No gradients.
 AttentionResult empty_attention_result(const at::Tensor& query, int64_t value_size);
 void attend(const AttentionPart& part, const AttentionRule& rule, bool accumulate,
             const AttentionResult& result);
 
-// The gradients of one part, from the result of all keys (its output may be of the queries' type).
-// query_gradient is written, or, with `accumulate`, added to; key_gradient and value_gradient are
-// written. Shapes of query, key and value; any floating types.
+// Computes the gradients of one part, from the result of all keys (its output may be of the
+// queries' type). With `accumulate` the query's gradient is added to; all others are overwritten.
+// Shapes of query, key and value; any floating types.
 struct AttentionGradients {
   at::Tensor query, key, value;
 };
@@ -63,8 +63,8 @@ void attend_backward(const AttentionPart& part, const AttentionRule& rule, bool 
                      const AttentionResult& result, const at::Tensor& output_gradient,
                      const AttentionGradients& gradients);
 
-// The gradient of AttentionOptions::sinks, from the result of all keys and the gradient of its
-// output. Its sum over all queries that share the sinks is theirs.
+// Returns the gradient of AttentionOptions::sinks by these queries, from the result of all keys and
+// the gradient of its output. Ranks with other queries add theirs.
 at::Tensor sink_gradient(const at::Tensor& sinks, const AttentionResult& result,
                          const at::Tensor& output_gradient);
 

@@ -13,7 +13,7 @@ using Bf16Product = void (*)(int64_t m, int64_t n, int64_t k, int64_t a_stride, 
                              int64_t c_stride, bool add, const at::BFloat16* a,
                              const at::BFloat16* b, float* c);
 
-// Null where it has not been seen to work.
+// Returns null if the product has not been seen to work here.
 Bf16Product bf16_block_product();
 
 // A thread that has multiplied calls this before it does other work.

@@ -1,6 +1,6 @@
-// Our operators are operators of LibTorch's dispatcher, in the library "colossal": what a dry run
-// records is then one list for theirs and ours, and each device has its own implementation. A
-// source that implements one declares it in a TORCH_LIBRARY_FRAGMENT and calls it by this.
+// Our operators are operators of LibTorch's dispatcher, in the library "colossal". So a dry run
+// records theirs and ours in one list, and each device has its own implementation. A source that
+// implements one declares it in a TORCH_LIBRARY_FRAGMENT and calls it through find_operator().
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

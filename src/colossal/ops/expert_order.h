@@ -1,5 +1,5 @@
-// Rows of tokens in the order of the experts that they are routed to, and their way back. All sums
-// are in a fixed order: two runs give the same bits, on any device.
+// Sorts rows of tokens by the experts that they are routed to, and brings the results back. All
+// sums are in a fixed order: two runs give the same bits, on any device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,8 @@
 
 namespace colossal::ops {
 
-// Row i of the sorted ones is choice order[i] of the flattened [tokens, chosen]; choice j is row
-// place[j]. Among the rows of an expert those of earlier tokens come first.
+// Sorted row i belongs to choice order[i] of the flattened [tokens, chosen]; choice j has sorted
+// row place[j]. Among the rows of an expert those of earlier tokens come first.
 struct ExpertOrder {
   at::Tensor order;             // [tokens * chosen] int64
   at::Tensor place;             // the same
@@ -19,11 +19,11 @@ struct ExpertOrder {
 };
 
 // experts: [tokens, chosen] int64, those of each token. Waits for the device that has them. On
-// meta, where nothing is known of the routing, experts have as many rows as one another, up to one.
+// meta, where the routing is unknown, rows are divided evenly among the experts.
 ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts);
 
-// Rows [rows, features] of which row i is that of index order[i]; inverse: the permutation back, by
-// which the gradient goes.
+// Returns rows in another order: row i of the result is row order[i]. inverse: the inverse
+// permutation, for the gradient.
 at::Tensor permuted_rows(const at::Tensor& rows, const at::Tensor& order,
                          const at::Tensor& inverse);
 

@@ -1,6 +1,6 @@
-// Products of few rows with weights [out, in], as a model makes them that generates text: bound by
-// how fast weights are read. Each row's bits depend neither on how many rows there are nor on the
-// number of threads.
+// Products of few rows with weights [out, in], as in generating text: they take the time of reading
+// the weights. Each row's bits depend neither on how many rows there are nor on the number of
+// threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +9,8 @@
 
 namespace colossal::ops {
 
-// While it lives, products of this thread take rows for few however many there are, where
-// they can: so a row's bits are the same in every batch, at a price for many rows
-// (docs/quantization.md).
+// While it lives, this thread's products treat any number of rows as few, where they can. So a
+// row's bits are the same in every batch; products of many rows take longer (docs/quantization.md).
 class BatchInvariantProducts {
  public:
   BatchInvariantProducts();

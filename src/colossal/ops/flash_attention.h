@@ -16,17 +16,19 @@ namespace colossal::ops {
 struct FlashAttention {
   AttentionPart part;  // the last dim of queries, keys and values contiguous
   AttentionRule rule;
-  // Whether results hold what the queries saw of other keys, to which these are added.
+  // Whether the result, and the query gradient, already hold those of other keys, and get these
+  // added.
   bool accumulate = false;
   // How bf16 operands are multiplied; null: widened to fp32.
   Bf16Product bf16_product = bf16_block_product();
 };
 
-// The result is written, or added to: any views with a contiguous last dim (logsumexp: any). Its
-// logsumexp is in the type of the sums (fp32, fp64 for fp64), its output in any.
+// Overwrites the result, or adds to it. Its tensors may be views with a contiguous last dim
+// (logsumexp: any view). logsumexp is in the type of the sums (fp32, fp64 for fp64), the output in
+// any type.
 void flash_attention_forward(const FlashAttention& problem, const AttentionResult& result);
 
-// Key and value gradients are written; the query gradient is, or is added to.
+// Overwrites the gradients of keys and values; overwrites that of queries or adds to it.
 void flash_attention_backward(const FlashAttention& problem, const AttentionResult& result,
                               const at::Tensor& output_gradient,
                               const AttentionGradients& gradients);

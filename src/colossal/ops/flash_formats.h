@@ -161,9 +161,8 @@ void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t colu
 // How operands of products lie in memory. A format has
 //   Element, Sum  the types of operands and of results
 //   kPair         rows of a right operand that are interleaved: it is [depth / kPair, n, kPair]
-//   Keys          a head's keys or values as left operands: of a key and those after it, or
-//   transposed
-//                 of a block that begins with a key
+//   Keys          a head's keys or values as left operands: from a key on, or transposed, the
+//                 block that begins with a key
 //   Queries       a block of queries, or of what has their shape, as right operands, the columns
 //                 filled up with zeros to whole lanes
 //   passes        what is done to a block of scores between products

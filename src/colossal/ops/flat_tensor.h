@@ -21,13 +21,14 @@ at::ScalarType compute_type(at::ScalarType type);
 // "[2, 3]", for messages.
 std::string shape_text(const at::Tensor& tensor);
 
-// Dispatcher operators take integers: a key as one, runs as the begin and the end of each.
+// Keys and runs as the integers that operators of the dispatcher take (a run as begin and end), and
+// back.
 int64_t pack_key(RandomKey key);
 RandomKey unpack_key(int64_t packed);
 std::vector<int64_t> pack_runs(const std::vector<Range>& runs);
 std::vector<Range> unpack_runs(at::IntArrayRef packed);
 
-// Loops that do little with each number: as many as one thread takes at least.
+// The fewest numbers for one thread in loops that do little with each.
 inline constexpr int64_t kElementsPerThread = 1 << 14;
 
 // The rule that drops a number with this probability, in [0, 1].

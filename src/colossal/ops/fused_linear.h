@@ -30,7 +30,7 @@ struct FusedGradients {
   std::vector<bool> transposed;       // those that are to be [in, out]
   std::vector<bool> wanted;  // of the weights, then of the biases, if these are asked for at all
 
-  // All of them.
+  // All gradients.
   static FusedGradients all(std::vector<int64_t> out_features, bool with_biases, bool transposed);
 };
 // Returns wanted.size() gradients; those that are not wanted are undefined.

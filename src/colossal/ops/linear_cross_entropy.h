@@ -1,4 +1,4 @@
-// The end of a language model, fused: product with the vocabulary, softmax, cross-entropy.
+// The end of a language model in one operator: product with the vocabulary, softmax, cross-entropy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,15 +11,15 @@ namespace colossal::ops {
 inline constexpr int64_t kIgnoredLabel = -100;
 inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;
 
-// Makes logits of the products x weight^T. With zeros and ones the products are the logits.
-// Otherwise: soft_cap * tanh(scale * (products + bias) / soft_cap).
+// How logits are made of the products x weight^T: soft_cap * tanh(scale * (products + bias) /
+// soft_cap). By default the products are the logits.
 struct LogitOptions {
   at::Tensor bias;  // [rows of the weight], of x's type; undefined: none
   double scale = 1;
   double soft_cap = 0;  // 0: none
 };
 
-// Logits [.., rows of the weight] of products.
+// Returns the logits [.., rows of the weight] of products.
 at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options);
 
 // Sum of the cross-entropies of labels against the logits, a scalar in fp32 (fp64 for
@@ -56,13 +56,13 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const LogitOptions& options = {},
                                 int64_t logits_bytes = kDefaultLogitsBytes);
 
-// Tokens whose logits are held at once: as many as logits_bytes hold, at least one.
+// Returns how many tokens' logits are held at once: as many as logits_bytes hold, at least one.
 int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::ScalarType type,
                                   int64_t logits_bytes = kDefaultLogitsBytes);
 
-// Whether the logits of all tokens are held at once, and their gradient kept for the backward pass,
-// which makes the weight's from it, rounded as it comes: in bf16, where that takes no more memory
-// than the block of logits and the weight's gradient in fp32 (few tokens for the hidden size).
+// Whether the logits of all tokens are held at once, and their gradient is kept for the backward
+// pass, which makes the weight's gradient of it. True in bf16, if that takes no more memory than a
+// block of logits and the weight's gradient in fp32: with few tokens for the hidden size.
 bool linear_cross_entropy_keeps_logits(int64_t tokens, int64_t hidden, int64_t vocabulary,
                                        at::ScalarType type,
                                        int64_t logits_bytes = kDefaultLogitsBytes);

@@ -19,9 +19,9 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double epsilon, bool unit_offset = false);
 
-// Where a branch joins the residual stream and a norm follows: {x + branch, its norm} in one pass
-// over memory, with the bits that an addition and a norm give. The backward pass makes the gradient
-// of both addends in one. branch: of x's sizes and type.
+// Where a branch joins the residual stream and a norm follows: returns {x + branch, its norm}, in
+// one pass over memory, with the bits of an addition and a norm. The backward pass makes one
+// gradient for both addends. branch: of x's sizes and type.
 using SumAndNorm = std::pair<at::Tensor, at::Tensor>;
 SumAndNorm add_rms_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
                         double epsilon, bool unit_offset = false);

@@ -1,5 +1,5 @@
-// The passes over rows that make a norm, for who must do something between them: ranks that share
-// a token's features add up their sums. Without gradients, on any device and on meta.
+// The passes over rows that make up a norm, for callers that do something between them: ranks that
+// share a token's features add up their sums. Without gradients, on any device and on meta.
 //
 // Rows x [.., features here]; a row's n = (x - mean) * inverse. mean, inverse [rows] of the type
 // computed with (fp64 for fp64, else fp32); mean undefined: 0, an RMS norm's. weight, bias,
@@ -20,7 +20,8 @@ struct RowSums {
   at::Tensor sums;   // [rows], of the type computed with
 };
 
-// Sums of x + branch (undefined: x alone), or of the squares of its distances from the mean.
+// Return the sums of x + branch (undefined: x alone), or of the squares of its distances from the
+// mean.
 RowSums row_sums(const at::Tensor& x, const at::Tensor& branch);
 RowSums squared_deviations(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& mean);
 
@@ -28,7 +29,7 @@ RowSums squared_deviations(const at::Tensor& x, const at::Tensor& branch, const 
 at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse,
                      const at::Tensor& weight, const at::Tensor& bias, bool unit_offset = false);
 
-// With u = gradient times what n is multiplied by.
+// u: the gradient times what n is multiplied by.
 struct NormGradientSums {
   at::Tensor sums;             // [1 or 2, rows]: of u * n and, where a mean is given, of u
   at::Tensor weight_gradient;  // undefined without a weight

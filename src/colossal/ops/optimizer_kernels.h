@@ -1,4 +1,4 @@
-// Passes over flat parameter memory: the AdamW update, and what gradients need before it.
+// Passes over flat parameter memory: the AdamW update, and the work on gradients before it.
 //
 // All tensors are one-dimensional and contiguous, of fp64, fp32 or bf16, and of equal length where
 // several are given. Results do not depend on the number of threads, on timing, or on the CPU. On

@@ -1,7 +1,7 @@
 #include "colossal/ops/paged_attention.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -30,6 +30,8 @@ class PagedProblem {
       : query_(query),
         keys_(pages.keys),
         values_(pages.values),
+        key_scales_(pages.key_scales),
+        value_scales_(pages.value_scales),
         tables_(tokens.tables.contiguous()),
         sequences_(tokens.sequences.contiguous()),
         positions_(tokens.positions.contiguous()),
@@ -70,6 +72,9 @@ class PagedProblem {
          .key_page = keys_.stride(0),
          .value_page = values_.stride(0),
          .page_size = keys_.size(3),
+         .key_scales = scales_at(key_scales_, head),
+         .value_scales = scales_at(value_scales_, head),
+         .scale_page = key_scales_.defined() ? key_scales_.stride(0) : 0,
          .pages = tables_.const_data_ptr<int64_t>() + sequence * tables_.size(1),
          .begin = rule_.window > 0 ? std::max<int64_t>(0, position - rule_.window + 1) : 0,
          .end = position + 1,
@@ -83,9 +88,15 @@ class PagedProblem {
   }
 
  private:
+  static const float* scales_at(const at::Tensor& scales, int64_t head) {
+    return scales.defined() ? scales.const_data_ptr<float>() + head * scales.stride(1) : nullptr;
+  }
+
   const at::Tensor& query_;
   const at::Tensor& keys_;
   const at::Tensor& values_;
+  const at::Tensor& key_scales_;
+  const at::Tensor& value_scales_;
   at::Tensor tables_, sequences_, positions_, sinks_;
   const AttentionRule& rule_;
   const at::Tensor& output_;
@@ -94,12 +105,14 @@ class PagedProblem {
 };
 
 at::Tensor paged_cpu(const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
+                     const OptionalTensor& key_scales, const OptionalTensor& value_scales,
                      const at::Tensor& tables, const at::Tensor& sequences,
                      const at::Tensor& positions, const OptionalTensor& sinks,
                      at::IntArrayRef integers, at::ArrayRef<double> numbers) {
   const at::Tensor output = empty_output(query, values);
   const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
-  const KeyValuePages pages{keys, values};
+  const KeyValuePages pages{keys, values, key_scales.value_or(at::Tensor()),
+                            value_scales.value_or(at::Tensor())};
   const PagedProblem problem(query, pages, {tables, sequences, positions}, sinks, rule, output);
   const int64_t bytes = problem.scratch_bytes();
   at::parallel_for(0, problem.pieces(), 1, [&](int64_t begin, int64_t end) {
@@ -110,15 +123,17 @@ at::Tensor paged_cpu(const at::Tensor& query, const at::Tensor& keys, const at::
 }
 
 at::Tensor paged_meta(const at::Tensor& query, const at::Tensor&, const at::Tensor& values,
-                      const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                      const OptionalTensor&, at::IntArrayRef, at::ArrayRef<double>) {
+                      const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
+                      const at::Tensor&, const at::Tensor&, const OptionalTensor&, at::IntArrayRef,
+                      at::ArrayRef<double>) {
   return empty_output(query, values);
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
-      "paged_attention(Tensor query, Tensor keys, Tensor values, Tensor tables, Tensor sequences, "
-      "Tensor positions, Tensor? sinks, int[] rule_integers, float[] rule_numbers) -> Tensor");
+      "paged_attention(Tensor query, Tensor keys, Tensor values, Tensor? key_scales, "
+      "Tensor? value_scales, Tensor tables, Tensor sequences, Tensor positions, Tensor? sinks, "
+      "int[] rule_integers, float[] rule_numbers) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("paged_attention", paged_cpu);
@@ -132,6 +147,19 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
 
 }  // namespace
 
+// Where all numbers of a row are 0, any scale will do.
+ScaledRows ScaledRows::of(const at::Tensor& numbers) {
+  constexpr double kMost = 127;
+  const at::Tensor wide = numbers.to(at::kFloat);
+  const at::Tensor scales = wide.abs().amax(-1) / kMost;
+  const at::Tensor divisors = scales.masked_fill(scales == 0, 1).unsqueeze(-1);
+  return {(wide / divisors).round_().to(at::kChar), scales};
+}
+
+at::Tensor ScaledRows::numbers(at::ScalarType type) const {
+  return (codes.to(at::kFloat) * scales.unsqueeze(-1)).to(type);
+}
+
 at::Tensor paged_attention(const at::Tensor& query, const KeyValuePages& pages,
                            const PagedTokens& tokens, const AttentionOptions& options) {
   COLOSSAL_CHECK(options.causal && !options.documents.defined() && options.prefix_lengths.empty() &&
@@ -142,9 +170,12 @@ at::Tensor paged_attention(const at::Tensor& query, const KeyValuePages& pages,
       "query {}, keys {}", shape_text(query), shape_text(pages.keys));
   static const auto op = find_operator<decltype(paged_cpu)>("colossal::paged_attention");
   const auto [integers, numbers] = AttentionRule(options, query.size(2)).packed();
-  const OptionalTensor sinks =
-      options.sinks.defined() ? std::optional(options.sinks) : std::nullopt;
-  return op.call(query, pages.keys, pages.values, tokens.tables, tokens.sequences, tokens.positions,
+  const auto optional = [](const at::Tensor& tensor) {
+    return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+  };
+  const OptionalTensor sinks = optional(options.sinks);
+  return op.call(query, pages.keys, pages.values, optional(pages.key_scales),
+                 optional(pages.value_scales), tokens.tables, tokens.sequences, tokens.positions,
                  sinks, integers, numbers);
 }
 

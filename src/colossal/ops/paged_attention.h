@@ -1,5 +1,5 @@
-// Attention of tokens of many sequences, each to the keys and values of its own, which lie in
-// pages of a common pool (W. Kwon et al., "PagedAttention", 2023).
+// Attention of tokens of many sequences, each to the keys and values of its own sequence, which lie
+// in pages of a common pool (W. Kwon et al., "PagedAttention", 2023).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,10 +11,23 @@ namespace colossal::ops {
 // Keys and values in pages: keys [pages, kv_heads, head_size, page_size], values [pages, kv_heads,
 // page_size, value_size]; page_size is a multiple of 16.
 struct KeyValuePages {
-  at::Tensor keys, values;
+  at::Tensor keys, values;  // in the queries' type, or int8
+  // With int8, the scales of each position's numbers, [pages, kv_heads, page_size] fp32. Undefined:
+  // keys and values are not scaled.
+  at::Tensor key_scales, value_scales;
 };
 
-// Which sequence each token belongs to, and where in it it stands.
+// Numbers rounded to int8 with a scale for each row of the last dim, so that the largest of a row
+// is 127 or -127.
+struct ScaledRows {
+  at::Tensor codes;   // int8, of the numbers' shape
+  at::Tensor scales;  // fp32, without the last dim
+
+  static ScaledRows of(const at::Tensor& numbers);
+  at::Tensor numbers(at::ScalarType type) const;
+};
+
+// Which sequence each token belongs to, and its position there.
 struct PagedTokens {
   at::Tensor tables;     // [sequences, most pages] int64, on the host: pages of each, in order
   at::Tensor sequences;  // [tokens] int64, on the host: a row of `tables`

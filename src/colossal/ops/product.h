@@ -1,4 +1,4 @@
-// Products of matrices of any type on any device, by whatever is fastest there.
+// Products of matrices of any type on any device, by the fastest way there.
 #pragma once
 
 #include <ATen/core/Tensor.h>

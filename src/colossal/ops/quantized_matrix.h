@@ -1,5 +1,5 @@
-// Weights of products in few bits: codes, and for each group of inputs of an output a scale, and of
-// int4 a zero. number = (code - zero) * scale.
+// Weights of products in few bits: codes, and for each group of an output's inputs a scale and,
+// with int4, a zero. number = (code - zero) * scale.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +24,8 @@ struct Quantization {
     int4,  // codes of 0 .. 15
   };
   Type type = Type::int8;
-  // Inputs that have a scale in common, a multiple of kGroupStep; the last group of an output may
-  // be shorter. 0: all inputs of an output.
+  // How many inputs share a scale, a multiple of kGroupStep; the last group of an output may be
+  // shorter. 0: all inputs of an output.
   int64_t group = 0;
   bool zero_point = false;  // int4: groups have zeros of their own; else it is 8
   Activations activations = Activations::as_given;
@@ -37,7 +37,7 @@ struct Quantization {
 struct QuantizedMatrix {
   Quantization how;
   int64_t outputs = 0, inputs = 0;
-  at::ScalarType type = at::kFloat;  // of the numbers of a table's rows, which are looked up
+  at::ScalarType type = at::kFloat;  // of the numbers of rows that are looked up in a table
   at::Tensor codes;   // uint8 [outputs, bytes of a row], as kernels/quantized_rows.h has them
   at::Tensor scales;  // bf16 [outputs, groups]
   at::Tensor zeros;   // uint8 [outputs, groups], undefined without zero points
@@ -45,8 +45,8 @@ struct QuantizedMatrix {
   int64_t bytes() const;
 };
 
-// Rounds each number of weight [outputs, inputs], any strides, to the nearest that its group has:
-// of int8 and of int4 without zero points, the scale is that of the number furthest from 0. Throws
+// Rounds each number of weight [outputs, inputs], any strides, to the nearest that its group can
+// hold. Without zero points, a group's scale follows from its number furthest from 0. Throws
 // ConfigError for a group that is no multiple of kGroupStep. The numbers must be finite.
 QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how);
 

@@ -1,5 +1,5 @@
-// Products with quantised weights, which are never whole as numbers: those of few rows are made in
-// registers, those of many a panel of outputs at a time.
+// Products with quantized weights, which are never dequantized as a whole: for few rows numbers are
+// made in registers, for many rows a panel of outputs at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>

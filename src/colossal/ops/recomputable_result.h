@@ -10,7 +10,7 @@
 
 namespace colossal::ops {
 
-// From the inputs, in order, below autograd: the same bits as before.
+// Computes the result from its inputs, in order, below autograd: the same bits as before.
 using ComputeAgain = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
 class RecomputableResultListener {
@@ -20,7 +20,7 @@ class RecomputableResultListener {
                     ComputeAgain compute) = 0;
 };
 
-// While one lives, the listener hears of this thread's cheap results; null: nobody does.
+// While one lives, the listener hears of this thread's recomputable results; null: nobody does.
 class RecomputableResultScope {
  public:
   explicit RecomputableResultScope(RecomputableResultListener* listener);
@@ -32,7 +32,7 @@ class RecomputableResultScope {
   RecomputableResultListener* before_;
 };
 
-// Said by whoever makes such a result.
+// Called by whoever makes such a result.
 void announce_recomputable_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
                                   const ComputeAgain& compute);
 

@@ -1,4 +1,4 @@
-// The gradient of what was added to every row.
+// Sums rows: the gradient of what was added to every row.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// The sequences of a micro-batch over ranks: cut over one axis, each part over the next one, as
-// evenly as they go. A rank may have none.
+// Divides the sequences of a micro-batch among ranks: over one axis, each part over the next one,
+// as evenly as they go. A rank may have none.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The builder that a strategy asks for: dense layers where tensors are held whole, else those of
-// the tensor-parallel mode.
+// Makes the builder that a strategy asks for: dense layers where tensors are held whole, else those
+// of the tensor-parallel mode.
 #pragma once
 
 #include <memory>

@@ -39,13 +39,12 @@ at::Tensor gather_rows(const at::Tensor& x, const Shares& rows);
 // Sum over ranks of all rows -> this rank's rows of it; the gradient's rows are gathered.
 at::Tensor reduce_scatter_rows(const at::Tensor& x, const Shares& rows);
 
-// x, the same on all ranks -> this rank's rows of it; their gradients are gathered, so that x has
-// the whole gradient everywhere. For what works on rows that no other rank has, where ranks have
-// all.
+// x, the same on all ranks -> this rank's rows of it. The gradients of rows are gathered, so that x
+// has the whole gradient on all ranks. It divides work among ranks that all have x.
 at::Tensor take_rows(const at::Tensor& x, const Shares& rows);
 
-// The way back: this rank's rows -> all rows; the gradient of all rows is the same on all ranks,
-// and this rank's rows of it pass.
+// The way back: this rank's rows -> all rows. The gradient of all rows is the same on all ranks;
+// this rank's rows of it pass.
 at::Tensor collect_rows(const at::Tensor& x, const Shares& rows);
 
 // [rows, columns here] -> [rows, all columns]; the gradient of all columns is summed over ranks.
@@ -54,13 +53,13 @@ at::Tensor gather_columns(const at::Tensor& x, const Shares& columns);
 // Sum over ranks of all columns -> this rank's columns of it; the gradient's columns are gathered.
 at::Tensor sum_to_columns(const at::Tensor& x, const Shares& columns);
 
-// The other rank's x of a group of two, whose shape is `shape` (of a group of one x itself); the
+// Returns the other rank's x in a group of two, of shape `shape` (in a group of one x itself). The
 // gradient goes back.
 at::Tensor exchange(const at::Tensor& x, const std::vector<int64_t>& shape,
                     const comm::Group& group);
 
-// The same without gradients, under way: `result` is ready after work.wait(). They keep what they
-// read alive.
+// A collective under way, without gradients: `result` is ready after work.wait(). It keeps alive
+// what it reads.
 struct Pending {
   at::Tensor result;
   at::Tensor source;

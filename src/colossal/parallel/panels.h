@@ -1,5 +1,5 @@
-// Parts that come from, and go to, the ranks of a group one after the other, under the products
-// that use and make them: what SUMMA and its kin are made of. No gradients.
+// Moves parts of matrices between the ranks of a group, one after the other, while products use or
+// make others: the steps of SUMMA and similar algorithms. No gradients.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace colossal::parallel {
 
-// The parts of all ranks, in turn on each of them: while one is used the next is under way. Law: a
-// broadcast of each.
+// Brings the parts of all ranks in turn to each of them: while one is used the next is under way.
+// Law: a broadcast of each.
 class Panels {
  public:
   // mine: this rank's part. shapes: of all parts, in rank order.
@@ -30,13 +30,14 @@ class Panels {
   Pending under_way_;
 };
 
-// The sum over ranks of part r goes to rank r: while one part is under way the next is computed.
-// Law: each of the other ranks sends the part.
+// Sums part r over all ranks on rank r: while one part is under way the next is computed. Law: each
+// of the other ranks sends the part.
 class PartialSums {
  public:
   explicit PartialSums(const comm::Group& group) : group_(group) {}
 
-  // To all ranks in turn, 0 first; `partial` must not change afterwards.
+  // Sends this rank's term of a part: of rank 0's first, then of rank 1's and so on. `partial` must
+  // not change afterwards.
   void send(const at::Tensor& partial);
   // This rank's part, when all are sent.
   at::Tensor wait();

@@ -1,4 +1,4 @@
-// A group among what an autograd Function keeps for its backward pass, which the group outlives.
+// Saves a group for the backward pass of an autograd Function. The group must outlive that pass.
 #pragma once
 
 #include <torch/csrc/autograd/custom_function.h>

@@ -33,12 +33,12 @@ struct Sharding {
   int64_t kv_heads = 0;
   int64_t head_size = 0;
 
-  // Of the dim along which `product` is cut, the runs of one of so many parts.
+  // Returns the runs that part `part` of `parts` has of the dim along which `product` is cut.
   std::vector<Range> held(const LinearSharding& product, int parts, int part) const;
   nn::LocalHeads heads_of(int parts, int part) const;
 };
 
-// Broken invariant: Strategy::key_value_replicas is not what follows from the heads.
+// InternalError if Strategy::key_value_replicas is not what follows from the heads.
 void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding);
 
 }  // namespace colossal::parallel

@@ -16,20 +16,21 @@ struct SharedNormOptions {
   bool centered = false;  // as ops::layer_norm(), else as ops::rms_norm()
   double epsilon = 0;
   bool unit_offset = false;
-  // The features of all ranks of the group; one that several ranks hold counts as often. So where
-  // several ranks hold a head, each with its own part of the gradient, the norm is that of the
-  // heads, and gradients remain parts.
+  // The features of all ranks of the group together. A feature that several ranks hold counts for
+  // each of them. So if several ranks hold a head, the norm is still that of the heads, and each
+  // rank's gradient stays its own part.
   int64_t features = 0;
 };
 
-// Of x [.., features here]; weight and bias [features here], undefined for none. Statistics travel
-// in fp32 (fp64 for fp64): a layer norm's mean and then its variance, one all-reduce of a number a
-// token each, an RMS norm's mean square; backward one of two numbers a token, an RMS norm's of one.
-// The group must outlive the backward pass.
+// Returns the norm of x [.., features here]. weight and bias: [features here], or undefined for
+// none. Statistics travel in fp32 (fp64 for fp64). Forward, a layer norm sends its mean and then
+// its variance, an RMS norm its mean square: an all-reduce of a number a token each. Backward, one
+// all-reduce has two numbers a token, for an RMS norm one. The group must outlive the backward
+// pass.
 at::Tensor shared_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const SharedNormOptions& options, const comm::Group& group);
 
-// {x + branch, its norm}, as ops::add_layer_norm() or ops::add_rms_norm().
+// Returns {x + branch, its norm}, as ops::add_layer_norm() or ops::add_rms_norm().
 std::pair<at::Tensor, at::Tensor> add_shared_norm(const at::Tensor& x, const at::Tensor& branch,
                                                   const at::Tensor& weight, const at::Tensor& bias,
                                                   const SharedNormOptions& options,

@@ -26,10 +26,10 @@ struct Tensor1dRanks {
   bool share_tokens;
 
   Shares rows(const nn::StepContext& context) const;
-  // All tokens, [batch, sequence, hidden], of an activation between pairs; its gradient is the sum
-  // of all ranks'.
+  // Returns all tokens, [batch, sequence, hidden], of an activation between pairs. Its gradient is
+  // summed over ranks.
   at::Tensor begin_pair(const at::Tensor& x, const nn::StepContext& context) const;
-  // An activation between pairs: the sum of all ranks' x, [batch, sequence, hidden].
+  // Returns an activation between pairs: the sum over ranks of x, [batch, sequence, hidden].
   at::Tensor end_pair(const at::Tensor& x, const nn::StepContext& context) const;
 };
 
@@ -73,7 +73,7 @@ class Tensor1dBuilder : public ExpertBuilder {
       const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);
   // Returns the placement of a first product's outputs.
   nn::Placement of_first_outputs(const LinearSharding& sharding) const;
-  // What of a product's adapter lies at its input; held: of a second product's inputs.
+  // Returns what a product's adapter has at its input. held: of a second product's inputs.
   AdaptedInput input_of_first(int64_t in_features);
   AdaptedInput input_of_second(int64_t in_features, std::vector<Range> held);
   nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);

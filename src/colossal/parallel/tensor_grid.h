@@ -21,8 +21,8 @@ struct TensorGrid {
     BatchCut batch;
     const comm::Group& features;  // ranks with the other features of the same tokens, in order
     const comm::Group& tokens;    // ranks with the same features of the other tokens, in order
-    // Over which the gradients are summed of what each of those holds for its features; for
-    // features that are keys or values, over those with the same too.
+    // The ranks over which gradients of parameters by feature are summed; same_keys: if the
+    // features are keys or values, which further ranks hold too.
     const comm::Group* same_features;
     const comm::Group* same_keys;
   };

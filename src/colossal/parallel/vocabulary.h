@@ -1,4 +1,4 @@
-// A vocabulary whose rows the ranks of a group share out.
+// A vocabulary whose rows are divided among the ranks of a group.
 #pragma once
 
 #include "colossal/base/range.h"
@@ -7,12 +7,12 @@
 
 namespace colossal::parallel {
 
-// This rank's rows of a vocabulary that is cut as evenly as it goes, and three all-reduces of a
-// number a token that combine the parts' statistics. `group` must outlive it.
+// Returns this rank's rows of a vocabulary that is cut as evenly as it goes. Three all-reduces of a
+// number a token combine the parts' statistics. `group` must outlive it.
 ops::VocabularyShard vocabulary_shard(int64_t vocabulary, const comm::Group& group);
 
-// table [rows here, features], of global rows `here` -> [.., features]: of tokens, zeros for those
-// whose rows are elsewhere.
+// Returns the rows of tokens, [.., features], zeros for tokens whose rows are elsewhere. table:
+// [rows here, features], of global rows `here`.
 at::Tensor find_rows(const at::Tensor& table, const Range& here, const at::Tensor& tokens);
 
 }  // namespace colossal::parallel

@@ -1,5 +1,5 @@
-// Out of memory before a job starts: whether its ranks fit their budgets, how little recomputation
-// and offloading make them fit, and which settings would where they do not. By dry runs.
+// Finds out before a job starts, by dry runs, whether its ranks fit their memory budgets, how
+// little recomputation and offloading makes them fit, and else which settings would.
 #pragma once
 
 #include <string>
@@ -10,15 +10,17 @@
 
 namespace colossal::plan {
 
-// The job as it fits its budgets. What is "auto" is found: of memory.recompute the least of none,
-// selective, selective and some layers, and full that fits; of memory.offload_* what place_tiers()
-// finds. Both together: selective first, then what moves, then layers. Throws ConfigError that says
-// by how much it does not fit, of what most is, and which settings would: those with the fewest
-// changes first. A job without a budget is left as it is, and refused where something is open.
+// Returns the job with each "auto" decided so that it fits its budgets: for memory.recompute the
+// least of none, selective, selective and some layers, and full that fits; for memory.offload_*
+// what place_tiers() finds. If both are "auto", selective comes first, then offloading, then
+// layers. Throws ConfigError if the job does not fit: by how much, what takes most, and which
+// settings would fit, those with the fewest changes first. A job without a budget is returned as it
+// is, and refused if anything is "auto".
 Job fit_memory(const Job& job);
 
-// What a rank takes, computes and sends with each setting of memory.recompute: none, selective,
-// full, and the job's own setting if that is another one, whose fullest rank is `own`.
+// What a rank holds, computes and sends with each setting of memory.recompute: none, selective,
+// full, and the job's own setting if that is another one. own: the plan of the fullest rank with
+// the job's own setting.
 struct RecomputeCost {
   std::string name;
   RankPlan plan;  // of the rank whose tensors take most

@@ -8,7 +8,7 @@
 
 namespace colossal::plan {
 
-// `name` with overload ("aten::mm.out"), its arguments as the dispatcher has them. Causal attention
+// name: with its overload ("aten::mm.out"). arguments: as the dispatcher has them. Causal attention
 // counts the pairs of query and key that are computed, not those that are masked.
 double operator_flops(const std::string& name, c10::ArrayRef<c10::IValue> arguments);
 

@@ -1,5 +1,5 @@
-// Which part of what a job keeps rests on which tier, so that its ranks fit their budgets:
-// memory.offload_* = "auto". By dry runs.
+// Decides by dry runs which part of a job's memory rests on which tier, so that its ranks fit their
+// budgets: memory.offload_* = "auto".
 #pragma once
 
 #include "colossal/booster/job.h"
@@ -25,10 +25,11 @@ struct TierPlan {
   RankPlan plan;  // of the fullest rank
 };
 
-// The job's tiers, with those of job.tiers_open found: nothing moves where all fits. Off the device
-// goes what costs the least traffic for each byte that it frees at the peak, kind by kind, of the
-// last kind no more than must; to the host, and from there in the same way to NVMe, where there is
-// a folder, what the host has no room for. Where that does not fit either, as far as it goes.
+// Returns the job's tiers, with those of job.tiers_open decided. Nothing moves if all fits the
+// device. Else kinds leave it in the order of least traffic for each byte that they free at the
+// peak, the last one only as far as it must. They go to the host; what it has no room for goes on
+// to NVMe in the same way, if there is a folder. If that does not fit either, the plan comes as
+// close as it can.
 TierPlan place_tiers(const Job& job);
 
 }  // namespace colossal::plan

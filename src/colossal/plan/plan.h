@@ -44,9 +44,9 @@ struct Plan {
   const RankPlan& fullest_rank() const;  // the first of those whose tensors take most
 };
 
-// Returns ranks among which every figure reaches its largest value over all ranks. Of uneven parts
-// the first rank of an axis has the largest and the last the smallest. So these two are taken along
-// dp, and along sp and tp if heads and tokens divide evenly; else all are, as along pp.
+// Returns ranks among which every figure reaches its largest value over all ranks. Where parts are
+// uneven, the first rank of an axis has the largest and the last the smallest. So these two are
+// taken along dp, and along sp and tp if heads and tokens divide evenly; else all are, as along pp.
 std::vector<int> ranks_to_record(const Job& job);
 
 // Makes the plan of a job. Records ranks on all cores at once.

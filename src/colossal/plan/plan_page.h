@@ -7,7 +7,8 @@
 
 namespace colossal::plan {
 
-// The timeline of the job's pipeline, if it has one, and `text`, as describe() gives it.
+// Returns a page of HTML with the timeline of the job's pipeline, if it has one, and `text`, as
+// describe() gives it.
 std::string page_of(const Job& job, const std::string& text);
 
 }  // namespace colossal::plan

@@ -10,12 +10,13 @@
 
 namespace colossal::plan {
 
-// Tables: each figure of the rank for which it is the largest. costs: of settings of
-// memory.recompute, the first of which is none.
+// Returns tables; each figure is the largest over ranks. costs: of settings of memory.recompute,
+// the first of which is none.
 std::string describe(const Job& job, const Plan& plan,
                      const std::vector<RecomputeCost>& costs = {});
 
-// The keys of metrics.jsonl where it has them, largest over ranks, and each recorded rank.
+// Returns figures, with the keys of metrics.jsonl where it has them: the largest over ranks, and
+// those of each recorded rank.
 nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                const std::vector<RecomputeCost>& costs = {});
 

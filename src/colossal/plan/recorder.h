@@ -18,15 +18,15 @@ namespace colossal::plan {
 
 class Recorder final : private comm::CallListener {
  public:
-  // `ledger`: of the rank's world; must outlive this. `device`: whose memory is counted, the CPU's
-  // or meta. One recorder at a time a thread.
+  // ledger: of the rank's world; must outlive this. device: whose memory is counted, CPU or meta. A
+  // thread has one recorder at a time.
   Recorder(comm::Ledger& ledger, at::DeviceType device);
   ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
   memory::MemoryLedger& memory() { return memory_.ledger(); }
-  // So far.
+  // How many were recorded so far.
   int64_t num_operators() const { return std::ssize(recording_.operators); }
   int64_t num_collectives() const { return std::ssize(recording_.collectives); }
 

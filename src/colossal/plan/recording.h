@@ -13,13 +13,13 @@ namespace colossal::plan {
 
 using Shape = std::vector<int64_t>;
 
-// An operator of LibTorch's dispatcher, one of ours or theirs, as the program calls it: what it
-// calls in turn is part of it.
+// An operator of LibTorch's dispatcher, one of ours or theirs, as the program calls it: operators
+// that it calls in turn are part of it.
 struct Operator {
   std::string name;                    // "aten::mm.out", "colossal::attention"
   std::vector<Shape> inputs, outputs;  // of tensors
   double flops = 0;
-  int64_t memory_changes = 0;  // of the timeline before it
+  int64_t memory_changes = 0;  // entries of Recording::memory before it
 };
 
 struct Collective {
@@ -27,7 +27,7 @@ struct Collective {
   comm::Reason reason = comm::Reason::control;
   std::string axis;
   size_t ranks = 0;       // of the group, global: index in rank_lists
-  size_t partners = 0;    // with whom of them this rank exchanges: index in rank_lists
+  size_t partners = 0;    // those with which this rank exchanges: index in rank_lists
   int64_t law_bytes = 0;  // sent
   int64_t operators = 0;  // before it
   int64_t memory_changes = 0;

@@ -16,7 +16,7 @@ struct TierMetrics {
     double to = 0, from = 0;  // bytes
   };
   double at_rest = 0;                       // bytes there, when most were
-  std::map<std::string, Moved> moved = {};  // kind to what of it went there and came from there
+  std::map<std::string, Moved> moved = {};  // by kind, what went there and came from there
 };
 
 // One step. A number that its line lacks, or that was not finite, is NaN.
@@ -24,8 +24,8 @@ struct StepMetrics {
   static constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
   int64_t step = 0;  // from 1
-  // Mean over the global batch, before the step's update. Missing where the batch had no labels,
-  // which the log says as loss 0, skipped.
+  // Mean over the global batch, before the step's update. Missing if the batch had no labels: its
+  // line then says loss 0, skipped.
   double loss = kMissing;
   double validation_loss = kMissing;  // at steps that evaluated
   double grad_norm = kMissing;        // before clipping

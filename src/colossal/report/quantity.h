@@ -1,5 +1,5 @@
-// Numbers with units, as people read them: 1.21 GiB, 24.1k tokens/s, 41.3%, 6.00e-4. Unlike those
-// of base/units.h, in parts, since the ticks of an axis share their prefix.
+// Numbers with units, as people read them: 1.21 GiB, 24.1k tokens/s, 41.3%, 6.00e-4. Unlike
+// base/units.h it gives the parts of a number apart, since the ticks of an axis share their prefix.
 #pragma once
 
 #include <string>

@@ -20,8 +20,8 @@ struct Scalar {
   double value;     // kept as a 32-bit float, which is what TensorBoard holds
 };
 
-// Each call below is one record, with the system when it returns. A writer that is killed leaves a
-// file of whole records; at worst the last is torn, and readers stop before it.
+// Each call below writes one record, which the system has when the call returns. A writer that is
+// killed leaves a file of whole records; at worst the last is torn, and readers stop before it.
 class TensorBoardWriter {
  public:
   // Creates `directory` where it is missing, and in it a file of its own,

@@ -16,7 +16,7 @@ struct TimelineCategory {
 struct TimelineSpan {
   double start = 0;
   double end = 0;
-  int category = 0;   // of Timeline::categories
+  int category = 0;   // index in Timeline::categories
   bool pale = false;  // a lighter colour, to tell two kinds of one category apart
   std::string label;  // within the span, where there is room
   std::string title;  // what the reader is told under the pointer

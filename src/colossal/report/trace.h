@@ -38,7 +38,7 @@ class TraceWriter {
   ~TraceWriter();                                           // closes; errors are lost
 
   void write(const TraceEvent& event);
-  void flush();  // what was written is with the system; done by itself every 64 KiB
+  void flush();  // hands what was written to the system; also done every 64 KiB
   void close();  // ends the array; nothing can be written after it
 
  private:

@@ -66,6 +66,24 @@ void resolve_pages(EngineOptions& options, const models::ModelFacts& facts, bool
   options.max_model_len = longest;
 }
 
+void check_speculation(EngineOptions& options, const models::ModelFacts& facts) {
+  const Speculation& speculation = options.speculation;
+  if (speculation.kind == Speculation::Kind::none) return;
+  require_positive("num-drafts", speculation.drafts);
+  if (speculation.kind != Speculation::Kind::model) return;
+  if (speculation.facts.vocabulary != facts.vocabulary) {
+    throw ConfigError(fmt::format(
+        "--draft: its vocabulary has {} tokens, the model's {}: it must be the same one",
+        speculation.facts.vocabulary, facts.vocabulary));
+  }
+  const int64_t positions = speculation.facts.positions;
+  if (options.max_model_len > positions) {
+    throw ConfigError(fmt::format("--max-model-len={}: the model of --draft has {} positions",
+                                  options.max_model_len, positions));
+  }
+  if (options.max_model_len == 0) options.max_model_len = std::min(positions, facts.positions);
+}
+
 EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts) {
   require_positive("max-num-seqs", options.max_num_seqs);
   require_positive("max-batch-tokens", options.max_batch_tokens);
@@ -76,6 +94,7 @@ EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts) {
     throw ConfigError(fmt::format("--page-size={}: a multiple of {} is needed", options.page_size,
                                   ops::kernels::kPagePositions));
   }
+  check_speculation(options, facts);
   const bool length_is_given = options.max_model_len != 0;
   resolve_length(options, facts);
   resolve_pages(options, facts, length_is_given);

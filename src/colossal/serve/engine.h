@@ -15,6 +15,19 @@
 
 namespace colossal::serve {
 
+// How the next tokens of texts are guessed, which the model then checks in one pass: see drafter.h.
+struct Speculation {
+  enum class Kind {
+    none,
+    lookup,  // from the text itself
+    model    // by a smaller model
+  };
+  Kind kind = Kind::none;
+  int64_t drafts = 4;                      // tokens guessed at once
+  models::LanguageModel* model = nullptr;  // which must outlive the engine
+  models::ModelFacts facts{};              // of that model
+};
+
 struct EngineOptions {
   int64_t page_size = 16;          // tokens of a page of keys and values
   int64_t cache_bytes = 0;         // of all pages; 0: for max_num_seqs of the longest sequences, at
@@ -24,10 +37,12 @@ struct EngineOptions {
   int64_t max_model_len = 0;       // longest sequence, prompt included; 0: the model's positions
   int64_t max_queue = 256;         // requests that wait; more are refused
   bool prefix_cache = true;        // requests with equal beginnings share pages
-  // The bits of a request's numbers do not follow from what runs beside it, nor from how its prompt
-  // is cut into chunks: each token attends by itself, and products compute each row by itself.
-  // Reading long prompts takes longer.
+  // The bits of a request's numbers do not depend on what runs beside it, nor on how its prompt is
+  // cut into chunks: each token attends by itself, and products compute each row by itself. Reading
+  // long prompts takes longer.
   bool batch_invariant = false;
+  Speculation speculation{};
+  bool int8_key_values = false;  // with a scale for each head and token; else in the model's type
   at::ScalarType type = at::kFloat;  // that the model computes in, of keys and values
   at::Device device = at::kCPU;      // where the model's weights are
 };
@@ -49,7 +64,10 @@ struct EngineStatistics {
   int64_t prefix_queries = 0;  // tokens of prompts that were looked up
   int64_t prefix_hits = 0;     // tokens of those that were found
   int64_t preemptions = 0;
-  int64_t prompt_tokens = 0;  // read, those found in the cache included
+  int64_t drafts = 0;           // times that tokens of a text were guessed
+  int64_t draft_tokens = 0;     // that were checked
+  int64_t accepted_tokens = 0;  // of those, that the text got
+  int64_t prompt_tokens = 0;    // read, those found in the cache included
   int64_t generated_tokens = 0;
   int64_t steps = 0;
   int64_t batch_tokens = 0;           // of all steps
@@ -58,8 +76,8 @@ struct EngineStatistics {
 
 class Engine {
  public:
-  // Starts the thread that runs steps. The model must outlive the engine, and is its own to use.
-  // Throws ConfigError for options that make no sense.
+  // Starts the thread that runs steps. The model must outlive the engine, and nothing else may use
+  // it. Throws ConfigError for options that make no sense.
   Engine(models::LanguageModel& model, const models::ModelFacts& facts,
          const EngineOptions& options = {});
   // Cancels what is left.

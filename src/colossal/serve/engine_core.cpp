@@ -56,11 +56,38 @@ void add_rows(std::vector<nn::AdaptedRows>& all, const nn::AdaptedRows& rows) {
   }
 }
 
+std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, int64_t pages) {
+  const Speculation& speculation = options.speculation;
+  switch (speculation.kind) {
+    case Speculation::Kind::none:
+      return nullptr;
+    case Speculation::Kind::lookup:
+      return std::make_unique<LookupDrafter>();
+    case Speculation::Kind::model:
+      break;
+  }
+  return std::make_unique<ModelDrafter>(
+      *speculation.model,
+      nn::PagedKeyValueOptions{.layers = speculation.facts.layers,
+                               .pages = pages,
+                               .page_size = options.page_size,
+                               .int8 = options.int8_key_values,
+                               .each_token_alone = options.batch_invariant},
+      options.max_batch_tokens, options.device);
+}
+
 }  // namespace
 
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts) {
-  return facts.layers * facts.kept_features * options.page_size *
-         static_cast<int64_t>(c10::elementSize(options.type));
+  const auto of_token = [&](const models::ModelFacts& of) {
+    const int64_t of_layer =
+        options.int8_key_values
+            ? of.kept_features + 2 * of.kept_heads * static_cast<int64_t>(sizeof(float))
+            : of.kept_features * static_cast<int64_t>(c10::elementSize(options.type));
+    return of.layers * of_layer;
+  };
+  const bool drafts = options.speculation.kind == Speculation::Kind::model;
+  return options.page_size * (of_token(facts) + (drafts ? of_token(options.speculation.facts) : 0));
 }
 
 EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
@@ -71,9 +98,14 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
       store_({.layers = facts.layers,
               .pages = num_pages(options, facts),
               .page_size = options.page_size,
+              .int8 = options.int8_key_values,
               .each_token_alone = options.batch_invariant}),
+      drafter_(make_drafter(options, num_pages(options, facts))),
       scheduler_(scheduler_options(options, facts), num_pages(options, facts),
-                 [this](int64_t from, int64_t to) { store_.copy_page(from, to); }) {}
+                 [this](int64_t from, int64_t to) {
+                   store_.copy_page(from, to);
+                   if (drafter_) drafter_->copy_page(from, to);
+                 }) {}
 
 void EngineCore::add(std::unique_ptr<Sequence> sequence) {
   sequence->salt = salt_of(*sequence, facts_);
@@ -88,7 +120,36 @@ void EngineCore::end_all(FinishReason reason, const std::string& error) {
   for (const uint64_t id : scheduler_.ids()) end(id, reason, error);
 }
 
+// As many for each as the tokens of a step allow all of them.
+void EngineCore::propose() {
+  if (!drafter_) return;
+  const std::vector<Sequence*> generating = scheduler_.generating();
+  if (generating.empty()) return;
+  const int64_t of_step = options_.max_batch_tokens / std::ssize(generating) - 1;
+  std::vector<DraftRequest> requests;
+  for (Sequence* const sequence : generating) {
+    sequence->drafts.clear();
+    const int64_t left =
+        std::min(sequence->request.max_new_tokens - sequence->usage.completion_tokens,
+                 options_.max_model_len - sequence->size());
+    // The last token of a text needs no guess: it follows from those before it.
+    const int64_t most = std::min({options_.speculation.drafts, of_step, left - 1});
+    if (most < 1) continue;
+    const int64_t drafts = scheduler_.reserve_for_drafts(*sequence, most);
+    if (drafts > 0) requests.push_back({sequence, drafts});
+  }
+  if (requests.empty()) return;
+  try {
+    drafter_->propose(requests);
+  } catch (const std::exception& error) {
+    log::warn("nothing is guessed any more: {}", error.what());
+    for (const DraftRequest& request : requests) request.sequence->drafts.clear();
+    drafter_.reset();
+  }
+}
+
 void EngineCore::step() {
+  propose();
   const Works works = scheduler_.schedule();
   if (works.empty()) return;
   std::vector<uint64_t> ids;
@@ -107,27 +168,52 @@ void EngineCore::run(const Works& works) {
   for (const Scheduler::Work& work : works) {
     scheduler_.finish(work);
     counts_.batch_tokens += work.count;
+    counts_.drafts += work.drafts > 0 ? 1 : 0;
+    counts_.draft_tokens += work.drafts;
   }
   score_prompts(logits, wanted.logits);
-  const std::vector<Choice> choices = choose(logits, wanted.logits);
-  for (size_t i = 0; i < wanted.logits.size(); ++i) {
-    const WantedRow& row = wanted.logits[i];
-    if (row.position == row.sequence->size()) deliver(*row.sequence, choices[i]);
-  }
+  deliver_all(logits, wanted.logits);
   for (size_t i = 0; i < wanted.states.size(); ++i) {
     const uint64_t id = wanted.states[i].sequence->id;
     guarded(id, [&] { pool(states[static_cast<int64_t>(i)], wanted.states[i]); });
   }
 }
 
+void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows) {
+  std::vector<size_t> due;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].position == rows[i].sequence->size()) due.push_back(i);
+  }
+  while (!due.empty()) {
+    const std::vector<Choice> choices = choose(logits, rows, due);
+    std::vector<size_t> next;
+    for (size_t i = 0; i < due.size(); ++i) {
+      Sequence& sequence = *rows[due[i]].sequence;
+      const uint64_t id = sequence.id;
+      deliver(sequence, choices[i]);
+      if (!scheduler_.has(id) || sequence.drafts.empty()) continue;
+      const bool is_right = sequence.drafts.front() == choices[i].token.token;
+      sequence.drafts.erase(sequence.drafts.begin());
+      if (!is_right) {
+        sequence.drafts.clear();
+        continue;
+      }
+      ++counts_.accepted_tokens;
+      scheduler_.accept_draft(sequence);
+      next.push_back(due[i] + 1);
+    }
+    due = std::move(next);
+  }
+}
+
 auto EngineCore::wanted_rows(const Works& works) -> Wanted {
   Wanted wanted;
   int64_t row = 0;
-  for (const auto& [sequence, count] : works) {
+  for (const auto& [sequence, count, drafts] : works) {
     const Pooling pooling = sequence->request.pooling;
     for (int64_t i = 0; i < count; ++i, ++row) {
       const int64_t position = sequence->computed + i + 1;
-      const bool is_last = position == sequence->size();
+      const bool is_last = position >= sequence->size();  // or follows a guess
       if (pooling == Pooling::mean || (pooling == Pooling::last && is_last)) {
         wanted.states.push_back({sequence, row, position});
       }
@@ -142,9 +228,10 @@ auto EngineCore::wanted_rows(const Works& works) -> Wanted {
 
 auto EngineCore::forward(const Works& works, const Wanted& wanted) -> Results {
   std::vector<int64_t> tokens, rows;
-  for (const auto& [sequence, count] : works) {
+  for (const auto& [sequence, count, drafts] : works) {
     const auto begin = sequence->tokens.begin() + sequence->computed;
-    tokens.insert(tokens.end(), begin, begin + count);
+    tokens.insert(tokens.end(), begin, begin + count - drafts);
+    tokens.insert(tokens.end(), sequence->drafts.begin(), sequence->drafts.end());
   }
   for (const WantedRow& row : wanted.logits) rows.push_back(row.row);
   // A pass without its end would leave weights that come for their uses out of their order.
@@ -172,11 +259,13 @@ nn::StepContext EngineCore::begin_step(const Works& works) {
   std::vector<int64_t> positions, lengths;
   std::vector<nn::PagedChunk> chunks;
   std::vector<nn::AdaptedRows> adapted;
-  for (const auto& [sequence, count] : works) {
+  for (const auto& [sequence, count, drafts] : works) {
     if (const nn::AdapterWeights* adapter = sequence->request.adapter.get()) {
       add_rows(adapted, {adapter, std::ssize(positions), count});
     }
-    chunks.push_back({{sequence->computed, sequence->computed + count}, sequence->pages});
+    chunks.push_back({.positions = {sequence->computed, sequence->computed + count},
+                      .pages = sequence->pages,
+                      .alone = drafts > 0});
     for (int64_t i = 0; i < count; ++i) {
       positions.push_back(sequence->computed + i);
       // However the prompt is cut, its tokens go by its whole length; later ones by theirs.
@@ -204,29 +293,28 @@ void EngineCore::score_prompts(const at::Tensor& logits, const std::vector<Wante
   });
 }
 
-// For each row that a token is drawn from. Those that a constraint restricts come after the others,
-// on this thread.
-auto EngineCore::choose(const at::Tensor& logits, const std::vector<WantedRow>& rows) const
-    -> std::vector<Choice> {
-  std::vector<Choice> choices(rows.size());
+// Those that a constraint restricts come after the others, on this thread.
+auto EngineCore::choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+                        const std::vector<size_t>& chosen) const -> std::vector<Choice> {
+  std::vector<Choice> choices(chosen.size());
   const auto choose_row = [&](int64_t i) {
-    const Sequence& sequence = *rows[i].sequence;
-    if (rows[i].position != sequence.size() || sequence.request.max_new_tokens == 0) return;
+    const Sequence& sequence = *rows[chosen[i]].sequence;
+    if (sequence.request.max_new_tokens == 0) return;
     try {
-      choices[i] = choose(logits[i], sequence);
+      choices[i] = choose(logits[static_cast<int64_t>(chosen[i])], sequence);
     } catch (const std::exception& error) {
       choices[i].error = error.what();
     }
   };
   const auto is_constrained = [&](int64_t i) {
-    return rows[i].sequence->request.constraint != nullptr;
+    return rows[chosen[i]].sequence->request.constraint != nullptr;
   };
-  at::parallel_for(0, std::ssize(rows), 1, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, std::ssize(chosen), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (!is_constrained(i)) choose_row(i);
     }
   });
-  for (int64_t i = 0; i < std::ssize(rows); ++i) {
+  for (int64_t i = 0; i < std::ssize(chosen); ++i) {
     if (is_constrained(i)) choose_row(i);
   }
   return choices;

@@ -7,12 +7,13 @@
 
 #include "colossal/models/language_model.h"
 #include "colossal/nn/paged_key_value_store.h"
+#include "colossal/serve/drafter.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/scheduler.h"
 
 namespace colossal::serve {
 
-// Of all layers' keys and values.
+// Returns the bytes of a page: keys and values of all layers.
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts);
 
 class EngineCore {
@@ -49,12 +50,18 @@ class EngineCore {
   };
   using Works = std::vector<Scheduler::Work>;
 
+  void propose();
   void run(const Works& works);
+  // Chooses from the first row of each sequence, and from the next one as long as its guesses are
+  // right.
+  void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows);
   static Wanted wanted_rows(const Works& works);
   Results forward(const Works& works, const Wanted& wanted);
   nn::StepContext begin_step(const Works& works);
   void score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
-  std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
+  // For each of the rows of logits.
+  std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+                             const std::vector<size_t>& chosen) const;
   static Choice choose(const at::Tensor& logits, const Sequence& sequence);
   void pool(const at::Tensor& state, const WantedRow& row);
   void finish_prompt(Sequence& sequence);
@@ -69,6 +76,7 @@ class EngineCore {
   models::ModelFacts facts_;
   EngineOptions options_;
   nn::PagedKeyValueStore store_;
+  std::unique_ptr<Drafter> drafter_;  // null: nothing is guessed
   Scheduler scheduler_;
   EngineStatistics counts_;
 };

@@ -18,12 +18,14 @@ struct InferenceOptions {
   at::ScalarType type = at::kFloat;  // of weights and activations
   at::Device device = at::kCPU;
   memory::Tiers tiers;     // of parameters
-  int64_t table_rows = 0;  // of tables of tokens, most that are here at once; 0: all
-  // Of the weights of products, as they are read, and of the head's table, in int8 at least; other
-  // tables, norms and biases stay in `type`. Tables are then whole, whatever table_rows says.
+  int64_t table_rows = 0;  // the most rows of a token table here at once; 0: all
+  // Quantizes the weights of products as they are read, and the head's table, that one to int8 at
+  // least. Other tables, norms and biases stay in `type`. Tables are then whole, whatever
+  // table_rows says.
   std::optional<ops::Quantization> quantization;
-  // Weights that rest elsewhere come by chunks of about this size; a larger tensor is one alone. At
-  // most window_bytes of them are on the device, or two chunks; half as much comes from NVMe.
+  // Weights that rest off the device come in chunks of about this size; a larger tensor is a chunk
+  // alone. At most window_bytes of them, or two chunks, are on the device, and half as much on the
+  // way from NVMe.
   int64_t chunk_bytes = int64_t{4} << 20;
   int64_t window_bytes = int64_t{24} << 20;
   // Called while the weights are read, with how many of how many tensors are done.
@@ -48,7 +50,7 @@ class InferenceModel {
   std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 
   at::ScalarType type() const;  // of weights and activations
-  // Where weights rest, and how much of them is elsewhere for their uses, for people; empty: all
+  // Describes where weights rest, and how many of them are on the device for their uses; empty: all
   // rest on the device.
   std::string describe_offload() const;
 

@@ -17,9 +17,12 @@ GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t mo
     if (weight > 0) distances += weight * (values[i] - most);
   }
   const double logsumexp = most + std::log(sum);
-  GeneratedToken described{.token = token,
-                           .logprob = values[token] - logsumexp,
-                           .entropy = std::log(sum) - distances / sum};
+  GeneratedToken described{
+      .token = token,
+      .logprob = values[token] - logsumexp,
+      .entropy = std::log(sum) - distances / sum,
+      .rank = 1 + std::count_if(values, values + vocabulary,
+                                [&](double value) { return value > values[token]; })};
   if (most_likely == 0) return described;
   std::vector<int32_t> tokens(vocabulary);
   std::iota(tokens.begin(), tokens.end(), 0);

@@ -1,4 +1,4 @@
-// Log-probabilities of tokens, of a model's logits as they are.
+// Log-probabilities of tokens by a model's unprocessed logits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,8 @@
 
 namespace colossal::serve {
 
-// Of `token`, with the entropy of all, and of the `most_likely` most likely tokens, of equals the
-// lower first. logits: [vocabulary] fp64, contiguous.
+// Returns the log-probability of `token`, those of the `most_likely` most likely tokens (equal ones
+// by number), and the entropy of all. logits: [vocabulary] fp64, contiguous.
 GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t most_likely);
 
 }  // namespace colossal::serve

@@ -22,8 +22,8 @@ std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
 // repetition_penalty; the defaults of the rest. Throws ConfigError for what is no number.
 SamplingOptions default_sampling(const std::filesystem::path& folder);
 
-// What 1_Pooling/config.json of sentence-transformers says, mean or that of the last token; last
-// where there is none. Throws ConfigError for another one.
+// Returns the pooling of 1_Pooling/config.json of sentence-transformers, mean or last; last if
+// there is no such file. Throws ConfigError for another pooling.
 Pooling default_pooling(const std::filesystem::path& folder);
 
 // The type to compute in: the "dtype" of config.json, else that of the first tensor; bf16 for fp16.

@@ -1,5 +1,5 @@
-// Which pages of keys and values are free, who uses the others, and what they hold that may be of
-// use again: beginnings of texts, by their tokens.
+// Keeps track of pages of keys and values: which are free, how many users the others have, and
+// which beginnings of texts they hold for reuse.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,10 @@ class PagePool {
   int64_t available() const { return std::ssize(free_) + std::ssize(idle_); }
   int64_t in_use() const { return size() - available(); }
 
-  // A page of one user, whose contents are any. What has not been used for longest is forgotten.
+  // Takes a page for one user; its contents are undefined. Among kept pages the one unused for
+  // longest goes first.
   int64_t take();
-  // A user more, and one less. What a page holds that was kept stays until the page is taken.
+  // share() adds a user, release() removes one. A kept page keeps its contents until it is taken.
   void share(int64_t page);
   void release(int64_t page);
 

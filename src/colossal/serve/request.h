@@ -22,7 +22,8 @@ struct TokenLogprob {
 struct GeneratedToken {
   int32_t token = 0;
   double logprob = 0;               // where the request asks for log-probabilities
-  double entropy = 0;               // the same: of what all tokens' log-probabilities make
+  double entropy = 0;               // likewise; of the distribution over all tokens
+  int64_t rank = 0;                 // the same: 1 for the most likely token
   std::vector<TokenLogprob> top{};  // the most likely, most likely first
 };
 
@@ -54,7 +55,8 @@ class LogitsConstraint {
   virtual bool finished() const { return false; }
 };
 
-// What becomes of the states that a model's head multiplies, one for each token of a prompt.
+// How the states that a model's head multiplies, one for each token of a prompt, become one
+// embedding.
 enum class Pooling {
   none,
   last,  // that of the last token
@@ -66,13 +68,13 @@ struct Request {
   SamplingOptions sampling{};
   int64_t max_new_tokens = 16;        // 0: only the prompt's log-probabilities
   std::vector<int32_t> end_tokens{};  // end with `stop`; they are not given to on_token
-  int64_t logprobs = -1;              // of each token, and of so many most likely; -1: none
-  double logprobs_temperature = 1;    // that divides logits before log-probabilities are taken
+  int64_t logprobs = -1;              // of each token, and of this many most likely ones; -1: none
+  double logprobs_temperature = 1;    // divides logits before log-probabilities are taken
   int64_t prompt_logprobs = -1;       // the same of the prompt's tokens, for on_prompt
   Pooling pooling = Pooling::none;    // for on_embedding; needs max_new_tokens = 0
   int priority = 0;                   // lower comes first; equal ones in order of arrival
-  // Beside the model's products, from load to end; null: none. Its keys and values are shared with
-  // requests of the same adapter only.
+  // An adapter beside the model's products; null: none. Keys and values are shared with requests of
+  // the same adapter only.
   std::shared_ptr<const nn::AdapterWeights> adapter{};
   std::string cache_salt{};  // only requests of equal salts share keys and values
   std::shared_ptr<LogitsConstraint> constraint{};  // null: none

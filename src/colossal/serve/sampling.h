@@ -55,7 +55,7 @@ struct TokenProbability {
 std::vector<TokenProbability> distribution(const at::Tensor& logits,
                                            const SamplingOptions& options);
 
-// The draw from it. `position`: that of the token to come in its sequence.
+// Draws a token from distribution(). position: that of the new token in its sequence.
 int32_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t position);
 
 }  // namespace colossal::serve

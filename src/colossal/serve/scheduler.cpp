@@ -22,7 +22,7 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   for (const bool single : {true, false}) {
     std::vector<Sequence*> in_order;
     for (const auto& [order, sequence] : running_) {
-      if ((sequence->pending() == 1) == single) in_order.push_back(sequence.get());
+      if (sequence->generates() == single) in_order.push_back(sequence.get());
     }
     for (Sequence* sequence : in_order) {
       if (running_.contains(sequence->order())) continue_running(*sequence, budget, works);
@@ -37,14 +37,15 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   std::vector<Work> chosen;
   for (const auto& [order, work] : works) chosen.push_back(work);
   std::ranges::stable_sort(chosen, {}, [](const Work& work) {
-    return std::pair(work.count > 1, work.sequence->adapter_number());
+    return std::pair(!work.generates(), work.sequence->adapter_number());
   });
   return chosen;
 }
 
 void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& works) {
+  if (budget == 0) return;
   const int64_t count = chunk_of(sequence, budget);
-  if (count == 0) return;
+  sequence.drafts.resize(std::max<int64_t>(0, count - sequence.pending()));
   while (!reserve(sequence, sequence.computed + count)) {
     Sequence& last = *running_.rbegin()->second;
     if (const auto work = works.find(last.order()); work != works.end()) {
@@ -55,7 +56,7 @@ void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& wor
     if (is_itself) return;
   }
   budget -= count;
-  works[sequence.order()] = {&sequence, count};
+  works[sequence.order()] = {&sequence, count, std::ssize(sequence.drafts)};
 }
 
 bool Scheduler::admit_first(int64_t& budget, Works& works) {
@@ -125,12 +126,21 @@ void Scheduler::own_last_page(Sequence& sequence) {
 int64_t Scheduler::chunk_of(const Sequence& sequence, int64_t budget) const {
   const int64_t most =
       sequence.wants_prompt_logprobs() ? std::min(budget, options_.max_scored_tokens) : budget;
-  return std::min(most, sequence.pending());
+  return std::min(most, sequence.pending() + std::ssize(sequence.drafts));
 }
 
 void Scheduler::finish(const Work& work) {
   Sequence& sequence = *work.sequence;
-  sequence.computed += work.count;
+  sequence.computed += work.count - work.drafts;
+  keep_full_pages(sequence);
+}
+
+void Scheduler::accept_draft(Sequence& sequence) {
+  ++sequence.computed;
+  keep_full_pages(sequence);
+}
+
+void Scheduler::keep_full_pages(Sequence& sequence) {
   if (!options_.prefix_cache) return;
   const int64_t size = options_.page_size;
   const std::span<const int32_t> tokens(sequence.tokens);
@@ -138,6 +148,28 @@ void Scheduler::finish(const Work& work) {
     sequence.prefix = pages_.keep(sequence.pages[sequence.kept_pages], sequence.prefix,
                                   sequence.salt, tokens.subspan(sequence.kept_pages * size, size));
   }
+}
+
+std::vector<Sequence*> Scheduler::generating() const {
+  std::vector<Sequence*> all;
+  for (const auto& [order, sequence] : running_) {
+    if (sequence->generates()) all.push_back(sequence.get());
+  }
+  return all;
+}
+
+int64_t Scheduler::reserve_for_drafts(Sequence& sequence, int64_t most) {
+  // Each that runs may need one for what it has.
+  const int64_t spare = std::max<int64_t>(0, pages_.available() - running());
+  const int64_t free = (std::ssize(sequence.pages) + spare) * options_.page_size - sequence.size();
+  const int64_t drafts = std::clamp<int64_t>(free, 0, most);
+  const bool has_room = reserve(sequence, sequence.size() + drafts);
+  return has_room ? drafts : 0;
+}
+
+bool Scheduler::has(uint64_t id) const {
+  const auto is_it = [&](const auto& entry) { return entry.second->id == id; };
+  return std::ranges::any_of(running_, is_it) || std::ranges::any_of(waiting_, is_it);
 }
 
 std::unique_ptr<Sequence> Scheduler::remove(uint64_t id) {
@@ -177,6 +209,8 @@ bool Scheduler::reserve(Sequence& sequence, int64_t tokens) {
 void Scheduler::release(Sequence& sequence) {
   for (; !sequence.pages.empty(); sequence.pages.pop_back()) pages_.release(sequence.pages.back());
   sequence.computed = 0;
+  sequence.drafts.clear();
+  sequence.drafted = 0;
   sequence.kept_pages = 0;
   sequence.prefix = 0;
 }

@@ -2,9 +2,9 @@
 //
 // First come the sequences that generate, one token each, then chunks of those that are being read,
 // then new ones, as far as the tokens of a step and the pages reach; in each group by priority and
-// arrival. Where pages do not reach for a running sequence, the last one of all gives its pages
-// back and waits at its place in the order; what it had computed is computed again, but for what is
-// still kept.
+// arrival. If a running sequence gets no pages, the last of all running ones gives its pages back
+// and waits at its place in the order. What it had computed is computed again, except for pages
+// that are still kept.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,13 @@ struct SchedulerOptions {
 
 class Scheduler {
  public:
-  // The next `count` tokens of a sequence.
+  // The next `count` tokens of a sequence, of which the last `drafts` are guesses.
   struct Work {
     Sequence* sequence = nullptr;
     int64_t count = 0;
+    int64_t drafts = 0;
+
+    bool generates() const { return count - drafts == 1; }
   };
 
   // copy_page(from, to): copies keys and values.
@@ -39,11 +42,21 @@ class Scheduler {
             std::function<void(int64_t, int64_t)> copy_page);
 
   void add(std::unique_ptr<Sequence> sequence);
-  // The work of a step; single tokens first, of these and of the others those of one adapter beside
-  // each other. Empty: nothing waits or runs.
+  // Running sequences of which one token is to be computed, in their order.
+  std::vector<Sequence*> generating() const;
+  // Takes free pages for guesses of such a sequence. Returns for how many guesses there is room, at
+  // most `most`.
+  int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
+  // Returns the work of a step: sequences that generate first, and within them and the rest, those
+  // of one adapter together. Empty: nothing waits or runs.
   std::vector<Work> schedule();
-  // After the step, for each work: its keys and values are in the pages.
+  // After the step, for each work: the keys and values of its tokens, but for guesses, are in the
+  // pages.
   void finish(const Work& work);
+  // Called when the sequence's first guess was right: it is now the last of the tokens, and has
+  // keys and values.
+  void accept_draft(Sequence& sequence);
+  bool has(uint64_t id) const;
   // Takes a sequence out, its pages given back; null: there is none of this id.
   std::unique_ptr<Sequence> remove(uint64_t id);
   std::vector<uint64_t> ids() const;  // of all that run or wait
@@ -62,7 +75,7 @@ class Scheduler {
   using Works = std::map<std::pair<int, uint64_t>, Work>;
 
   int64_t pages_for(int64_t tokens) const;
-  // Whether there are pages for so many first tokens now.
+  // Gives a sequence the pages of its first `tokens` tokens; false: there are too few.
   bool reserve(Sequence& sequence, int64_t tokens);
   void release(Sequence& sequence);
   void preempt(Sequence& sequence, Works& works);
@@ -70,6 +83,7 @@ class Scheduler {
   void continue_running(Sequence& sequence, int64_t& budget, Works& works);
   // Whether the first of those that wait runs from now on.
   bool admit_first(int64_t& budget, Works& works);
+  void keep_full_pages(Sequence& sequence);
   void find_prefix(Sequence& sequence);
   // The token after what was found is computed into the last page, which others may use as well.
   void own_last_page(Sequence& sequence);

@@ -21,9 +21,12 @@ struct Sequence {
   std::string salt{};             // of the pages that it may share
   std::vector<int32_t> tokens{};  // the prompt, and what was generated
 
-  int64_t computed = 0;          // so many first tokens have their keys and values in `pages`
+  std::vector<int32_t> drafts{};  // guesses of what follows `tokens`
+  int64_t drafted = 0;  // how many first tokens a drafter has read, those that it guessed included
+
+  int64_t computed = 0;          // how many first tokens have their keys and values in `pages`
   std::vector<int64_t> pages{};  // from the first position on
-  int64_t kept_pages = 0;        // so many first pages are those of `prefix`
+  int64_t kept_pages = 0;        // how many first pages are those of `prefix`
   PagePool::Prefix prefix = 0;
 
   std::vector<std::optional<GeneratedToken>> prompt_logprobs{};
@@ -38,11 +41,12 @@ struct Sequence {
   int64_t size() const { return std::ssize(tokens); }
   int64_t prompt_size() const { return std::ssize(request.prompt); }
   int64_t pending() const { return size() - computed; }
+  bool generates() const { return pending() == 1; }
   std::span<const int32_t> generated() const {
     return std::span(tokens).subspan(request.prompt.size());
   }
   bool wants_prompt_logprobs() const { return request.prompt_logprobs >= 0 && !prompt_done; }
-  // ... so that nothing of it may be found in place of being computed.
+  // Whether the whole prompt must be computed, so that none of its pages may be reused.
   bool wants_whole_prompt() const {
     return wants_prompt_logprobs() || request.pooling == Pooling::mean;
   }

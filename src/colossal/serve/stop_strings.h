@@ -1,4 +1,5 @@
-// Finds strings that end a text, over the borders of the pieces that it comes in.
+// Finds strings that end a text. The text comes in pieces, and a string may lie across their
+// borders.
 #pragma once
 
 #include <string>
@@ -12,11 +13,11 @@ class StopStrings {
   // Empty strings are left out. include: the string that ended the text is part of it.
   explicit StopStrings(std::vector<std::string> strings, bool include = false);
 
-  // What of the text so far may be given out: all before the first stop string, and before what may
-  // become one. Empty once one was found.
+  // Adds a piece and returns the text that may be given out now: all before the first stop string,
+  // and before what may become one. Empty once one was found.
   std::string push(std::string_view text);
   bool found() const { return found_; }
-  // The end: what was held back.
+  // Ends the text; returns what was held back.
   std::string flush();
 
  private:

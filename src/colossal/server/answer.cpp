@@ -37,7 +37,9 @@ void Answer::log(std::optional<serve::GeneratedToken> token, int32_t id) {
 
 void Answer::echo(const std::vector<std::optional<serve::GeneratedToken>>& tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
-    log(tokens[i], prompt_.tokens[i]);
+    std::optional<serve::GeneratedToken> token = tokens[i];
+    if (token && std::ssize(token->top) > request_.logprobs) token->top.resize(request_.logprobs);
+    log(std::move(token), prompt_.tokens[i]);
     length_ += num_characters(model_.bytes_of(prompt_.tokens[i]));
   }
   delta_.text += prompt_.text;
@@ -67,6 +69,7 @@ void Answer::give(text::ParsedText parsed) {
 
 bool Answer::take(const serve::GeneratedToken& token) {
   ++num_tokens_;
+  sum_of_logprobs_ += token.logprob;
   log(token, token.token);
   if (request_.return_token_ids) delta_.tokens.push_back(token.token);
   const bool marks_call =

@@ -23,12 +23,12 @@ struct LoggedToken {
 // A part of a call of a tool.
 struct CallDelta {
   size_t index = 0;
-  std::string id;                   // with its beginning
-  std::optional<std::string> name;  // ... too
+  std::string id;                   // with the first part of a call; else empty
+  std::optional<std::string> name;  // likewise
   std::string arguments;
 };
 
-// What came since it was last taken.
+// What was added since the last take_delta().
 struct AnswerDelta {
   std::string text;
   std::vector<CallDelta> calls;
@@ -45,9 +45,22 @@ class Answer {
   // For `echo`: the prompt comes first. tokens: as the engine gives them, or empty without
   // log-probabilities.
   void echo(const std::vector<std::optional<serve::GeneratedToken>>& tokens);
-  // False: a stop string ended it with this token, or the call that is to be the only one.
+  // Of the prompt's tokens, where they were asked for.
+  void take_prompt(std::vector<std::optional<serve::GeneratedToken>> tokens) {
+    prompt_logprobs_ = std::move(tokens);
+  }
+  const std::vector<std::optional<serve::GeneratedToken>>& prompt_logprobs() const {
+    return prompt_logprobs_;
+  }
+  const GenerationRequest::Prompt& prompt() const { return prompt_; }
+  // Of its tokens, where their log-probabilities were asked for.
+  double mean_logprob() const {
+    return num_tokens_ > 0 ? sum_of_logprobs_ / static_cast<double>(num_tokens_) : 0;
+  }
+  // Adds a token. Returns false if a stop string ended the answer with it, or the end of the only
+  // call that is allowed.
   bool take(const serve::GeneratedToken& token);
-  // Gives out what was held back.
+  // Ends the answer and releases text that was held back.
   void finish(serve::FinishReason reason, const serve::Usage& usage);
 
   bool finished() const { return reason_.has_value(); }
@@ -75,6 +88,8 @@ class Answer {
   AnswerDelta delta_;
   int64_t length_ = 0;  // characters so far, those held back included
   int64_t num_tokens_ = 0;
+  double sum_of_logprobs_ = 0;
+  std::vector<std::optional<serve::GeneratedToken>> prompt_logprobs_;
   std::optional<serve::FinishReason> reason_;
   serve::Usage usage_;
 };

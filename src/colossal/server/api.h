@@ -28,7 +28,8 @@ class Api {
  public:
   explicit Api(ApiOptions options) : options_(std::move(options)) {}
 
-  // Until then all requests are told to come again. All must outlive the answers.
+  // Answers requests from now on; before, all are told to come again. The arguments must outlive
+  // the answers.
   void begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics);
   // From now on new requests are told to come again; those under way go on.
   void begin_draining() { draining_ = true; }

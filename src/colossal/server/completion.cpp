@@ -1,5 +1,9 @@
 #include "colossal/server/completion.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 #include "colossal/base/log.h"
 
 namespace colossal::server {
@@ -34,9 +38,9 @@ Completion::Completion(GenerationRequest request, const ServedModel& model, serv
       metrics_(metrics),
       reply_(std::move(reply)),
       json_(request_, model) {
-  answers_.reserve(request_.prompts.size() * static_cast<size_t>(request_.n));
+  answers_.reserve(request_.prompts.size() * static_cast<size_t>(request_.best_of));
   for (const GenerationRequest::Prompt& prompt : request_.prompts) {
-    for (int64_t i = 0; i < request_.n; ++i) answers_.emplace_back(request_, prompt, model_);
+    for (int64_t i = 0; i < request_.best_of; ++i) answers_.emplace_back(request_, prompt, model_);
   }
   last_token_.assign(answers_.size(), start_);
 }
@@ -87,7 +91,7 @@ void Completion::abandon() {
 
 serve::Request Completion::engine_request(size_t which) {
   const auto self = shared_from_this();
-  const auto answer = which % static_cast<size_t>(request_.n);
+  const auto answer = which % static_cast<size_t>(request_.best_of);
   serve::Request request;
   request.prompt = request_.prompts[prompt_of(which)].tokens;
   request.sampling = request_.sampling;
@@ -95,8 +99,10 @@ serve::Request Completion::engine_request(size_t which) {
   request.sampling.seed += answer * 0x9E3779B97F4A7C15u;
   request.max_new_tokens = request_.max_new_tokens;
   request.end_tokens = request_.end_tokens;
-  request.logprobs = request_.logprobs;
-  request.prompt_logprobs = request_.echo ? request_.logprobs : -1;
+  const bool ranks = request_.best_of > request_.n;
+  request.logprobs = ranks ? std::max<int64_t>(0, request_.logprobs) : request_.logprobs;
+  request.prompt_logprobs =
+      std::max(request_.echo ? request_.logprobs : -1, request_.prompt_logprobs);
   request.priority = request_.priority;
   request.adapter = request_.adapter;
   request.cache_salt = request_.cache_salt;
@@ -119,6 +125,7 @@ void Completion::take_prompt(size_t which,
                              const std::vector<std::optional<serve::GeneratedToken>>& tokens) {
   const std::lock_guard lock(mutex_);
   if (request_.echo && request_.logprobs >= 0) answers_[which].echo(tokens);
+  if (request_.prompt_logprobs >= 0) answers_[which].take_prompt(tokens);
 }
 
 bool Completion::take_token(size_t which, const serve::GeneratedToken& token) {
@@ -180,7 +187,7 @@ TokenCounts Completion::counts() const {
   }
   for (size_t which = 0; which < answers_.size(); ++which) {
     counts.completion += answers_[which].num_tokens();
-    if (which % static_cast<size_t>(request_.n) == 0) {
+    if (which % static_cast<size_t>(request_.best_of) == 0) {
       counts.cached += answers_[which].usage().cached_tokens;
     }
   }
@@ -193,13 +200,32 @@ void Completion::finish_all() {
     finish_stream();
   } else {
     std::vector<Json> choices;
-    for (size_t which = 0; which < answers_.size(); ++which) {
-      choices.push_back(json_.choice(static_cast<int64_t>(which), answers_[which].take_delta(),
+    for (const size_t which : best_answers()) {
+      choices.push_back(json_.choice(std::ssize(choices), answers_[which].take_delta(),
                                      answers_[which].finish_reason()));
+      if (request_.prompt_logprobs >= 0) {
+        choices.back()["prompt_logprobs"] = json_.prompt_logprobs(answers_[which]);
+      }
     }
     reply_->send(200, "application/json", to_text(json_.whole(std::move(choices), counts())));
   }
   log_end("done");
+}
+
+// n of each prompt's, the best first where there are more.
+std::vector<size_t> Completion::best_answers() const {
+  std::vector<size_t> all;
+  const auto best_of = static_cast<size_t>(request_.best_of), n = static_cast<size_t>(request_.n);
+  for (size_t first = 0; first < answers_.size(); first += best_of) {
+    std::vector<size_t> of_prompt(best_of);
+    std::iota(of_prompt.begin(), of_prompt.end(), first);
+    if (best_of > n) {
+      std::ranges::stable_sort(of_prompt, std::greater(),
+                               [&](size_t which) { return answers_[which].mean_logprob(); });
+    }
+    all.insert(all.end(), of_prompt.begin(), of_prompt.begin() + request_.n);
+  }
+  return all;
 }
 
 void Completion::finish_stream() {

@@ -16,8 +16,7 @@
 
 namespace colossal::server {
 
-// What is said where the engine's queue is full, and where it ends a request otherwise than by
-// finishing it.
+// The errors if the engine's queue is full, and if it ends a request without finishing it.
 ApiError busy();
 ApiError failure(serve::FinishReason reason, const std::string& message);
 
@@ -50,7 +49,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
   void finish_stream();
   void fail(const ApiError& error);
   TokenCounts counts() const;
-  size_t prompt_of(size_t which) const { return which / static_cast<size_t>(request_.n); }
+  size_t prompt_of(size_t which) const { return which / static_cast<size_t>(request_.best_of); }
+  std::vector<size_t> best_answers() const;
   void log_end(const char* outcome) const;
 
   const GenerationRequest request_;
@@ -59,7 +59,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   Metrics& metrics_;
   std::shared_ptr<Reply> reply_;
   CompletionJson json_;
-  std::vector<Answer> answers_;  // n for each prompt
+  std::vector<Answer> answers_;  // best_of for each prompt
   const Clock::time_point start_ = Clock::now();
   std::vector<Clock::time_point> last_token_;  // of each answer
 

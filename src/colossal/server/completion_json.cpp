@@ -85,6 +85,27 @@ Json CompletionJson::choice(int64_t index, const AnswerDelta& all,
   return choice;
 }
 
+Json CompletionJson::prompt_logprobs(const Answer& answer) const {
+  Json all = Json::array();
+  for (const auto& token : answer.prompt_logprobs()) {
+    Json entry = nullptr;
+    const auto add = [&](int32_t number, double logprob, int64_t rank) {
+      entry[std::to_string(number)] = {{"logprob", shown_logprob(logprob)},
+                                       {"rank", rank},
+                                       {"decoded_token", token_text(number, /*show_bytes=*/true)}};
+    };
+    if (token) {
+      add(token->token, token->logprob, token->rank);
+      const auto count = std::min<size_t>(token->top.size(), request_.prompt_logprobs);
+      for (size_t i = 0; i < count; ++i) {
+        add(token->top[i].token, token->top[i].logprob, static_cast<int64_t>(i) + 1);
+      }
+    }
+    all.push_back(std::move(entry));
+  }
+  return all;
+}
+
 Json CompletionJson::whole(std::vector<Json> choices, const TokenCounts& counts) const {
   Json json = envelope(false);
   json["choices"] = std::move(choices);

@@ -1,4 +1,4 @@
-// Answers in the words of the OpenAI API.
+// Answers in the JSON of the OpenAI API.
 #pragma once
 
 #include "colossal/server/answer.h"
@@ -14,12 +14,15 @@ class CompletionJson {
   CompletionJson(const GenerationRequest& request, const ServedModel& model);
 
   const std::string& id() const { return id_; }
-  // A choice of the whole answer, and the answer.
+  // One choice of an answer that is not streamed, and the whole answer.
   Json choice(int64_t index, const AnswerDelta& all, const char* finish_reason) const;
+  // Returns the log-probability and rank of each token of its prompt, and those of the most likely
+  // ones; null for the first token.
+  Json prompt_logprobs(const Answer& answer) const;
   Json whole(std::vector<Json> choices, const TokenCounts& counts) const;
 
   // Events of a stream. finish_reason: null while it goes on.
-  Json first_event(int64_t index) const;  // of a conversation: who speaks
+  Json first_event(int64_t index) const;  // in a chat: who speaks
   Json event(int64_t index, const AnswerDelta& delta, const char* finish_reason) const;
   Json usage_event(const TokenCounts& counts) const;
 

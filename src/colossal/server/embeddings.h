@@ -13,7 +13,7 @@
 
 namespace colossal::server {
 
-// Numbers as fp32, lowest byte first, in base64.
+// Returns numbers as fp32, lowest byte first, in base64.
 std::string base64_of(const std::vector<double>& numbers);
 
 class Embeddings : public std::enable_shared_from_this<Embeddings> {
@@ -21,8 +21,8 @@ class Embeddings : public std::enable_shared_from_this<Embeddings> {
   Embeddings(EmbeddingRequest request, serve::Engine& engine, Metrics& metrics,
              std::shared_ptr<Reply> reply);
 
-  // Hands texts to the engine, some at once, which answers from its own thread from now on. Throws
-  // ApiError 429 where its queue is full; then none of them runs.
+  // Hands texts to the engine, some at a time; it answers from its own thread from now on. Throws
+  // ApiError 429 if its queue is full; then no text runs.
   void start();
 
  private:

@@ -129,7 +129,6 @@ void refuse_unsupported(Fields& fields) {
   fields.refuse_unless("use_beam_search", false, kLater);
   fields.refuse_unless("length_penalty", 1, kLater);
   fields.refuse_unless("spaces_between_special_tokens", true, kLater);
-  fields.refuse_unless("prompt_logprobs", 0, "is not supported; `echo` with `logprobs` gives them");
 }
 
 // {"type": "text"}, {"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema"}}.
@@ -149,12 +148,12 @@ std::optional<TextRule> read_response_format(Fields& fields) {
   return TextRule{TextRule::Kind::json_schema, schema["schema"]};
 }
 
-// {"json": schema}, {"regex": "..."} or {"choice": ["...", ...]}.
+// {"json": schema}, {"regex": "..."}, {"choice": ["...", ...]} or {"grammar": "..."}.
 std::optional<TextRule> read_structured_outputs(Fields& fields) {
   const Json* outputs = fields.find("structured_outputs");
   if (!outputs) return {};
   constexpr std::string_view kForms =
-      "one of {\"json\": schema}, {\"regex\": text}, {\"choice\": texts}";
+      "one of {\"json\": schema}, {\"regex\": text}, {\"choice\": texts}, {\"grammar\": GBNF}";
   if (!outputs->is_object() || outputs->size() != 1) {
     refuse_type("structured_outputs", kForms, *outputs);
   }
@@ -164,6 +163,9 @@ std::optional<TextRule> read_structured_outputs(Fields& fields) {
   }
   if (const auto expression = inner.string("regex")) {
     return TextRule{TextRule::Kind::regular_expression, *expression};
+  }
+  if (const auto grammar = inner.string("grammar")) {
+    return TextRule{TextRule::Kind::grammar, *grammar};
   }
   const std::vector<std::string> choices = inner.strings("choice");
   if (choices.empty()) refuse_type("structured_outputs", kForms, *outputs);
@@ -194,6 +196,10 @@ void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
   refuse_unsupported(fields);
   read_rule(fields, model, rules, request);
   request.tokens_as_ids = fields.boolean("return_tokens_as_token_ids", false);
+  request.prompt_logprobs = fields.integer("prompt_logprobs", 0, kMaxLogprobs).value_or(-1);
+  if (request.prompt_logprobs >= 0 && request.stream) {
+    throw ApiError(400, "prompt_logprobs are not for \"stream\": true", "prompt_logprobs");
+  }
   request.return_token_ids = fields.boolean("return_token_ids", false);
   request.priority = static_cast<int>(fields.integer("priority", -1000, 1000).value_or(0));
   request.cache_salt = read_cache_salt(fields);
@@ -337,9 +343,14 @@ GenerationRequest read_completion_request(const Json& body, const ServedModel& m
   read_common(fields, model, rules, request);
   request.echo = fields.boolean("echo", false);
   request.logprobs = fields.integer("logprobs", 0, kMaxLogprobs).value_or(-1);
-  const auto best_of = fields.integer("best_of", 1, kMaxAnswers);
-  if (best_of && *best_of != request.n) {
-    throw ApiError(400, "best_of is supported only equal to n", "best_of");
+  request.best_of = fields.integer("best_of", 1, kMaxAnswers).value_or(request.n);
+  if (request.best_of < request.n) {
+    throw ApiError(400,
+                   fmt::format("best_of is {}, below n, which is {}", request.best_of, request.n),
+                   "best_of");
+  }
+  if (request.best_of > request.n && request.stream) {
+    throw ApiError(400, "best_of above n is not for \"stream\": true", "best_of");
   }
   fields.refuse_unless("suffix", "", kLater);
   const auto wanted = fields.integer("max_tokens", request.echo ? 0 : 1, kMaxCount);
@@ -355,6 +366,7 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
   GenerationRequest request;
   request.kind = GenerationRequest::Kind::chat;
   read_common(fields, model, rules, request);
+  request.best_of = request.n;
   const auto top = fields.integer("top_logprobs", 0, kMaxLogprobs);
   if (fields.boolean("logprobs", false)) request.logprobs = top.value_or(0);
   if (top && *top > 0 && request.logprobs < 0) {

@@ -24,6 +24,8 @@ struct GenerationRequest {
   std::shared_ptr<const nn::AdapterWeights> adapter;  // that the name means; null: none
   std::vector<Prompt> prompts;
   int64_t n = 1;  // answers to each
+  int64_t best_of =
+      1;  // how many are sampled; the n with the most likely tokens, on average, are given
   serve::SamplingOptions sampling;
   bool has_seed = false;
   int64_t max_new_tokens = 0;
@@ -32,8 +34,9 @@ struct GenerationRequest {
   bool include_stop = false;
   bool skip_special_tokens = true;
   bool echo = false;
-  int64_t logprobs = -1;       // most likely tokens beside each; -1: no log-probabilities
-  bool tokens_as_ids = false;  // "token_id:17" in place of their text
+  int64_t logprobs = -1;         // most likely tokens beside each; -1: no log-probabilities
+  int64_t prompt_logprobs = -1;  // the same of the prompt's tokens
+  bool tokens_as_ids = false;    // "token_id:17" in place of their text
   bool return_token_ids = false;
   int priority = 0;
   std::string cache_salt;

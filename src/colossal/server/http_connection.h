@@ -32,8 +32,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void start() { wait_for_request(); }
 
-  // From any thread. `answer`: the number of the request that it belongs to; what belongs to an
-  // older one is dropped. last: the answer is complete.
+  // May be called from any thread. answer: the number of the request that is answered; bytes for an
+  // older one are dropped. last: the answer is complete.
   void write(int64_t answer, std::string bytes, bool last);
   void set_abandoned(std::function<void()> action) { abandoned_ = std::move(action); }
   bool speaks_chunks() const { return speaks_chunks_; }

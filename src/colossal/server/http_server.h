@@ -17,7 +17,8 @@ struct HttpLimits {
   size_t header_fields = 100;
   size_t target_bytes = 8 * 1024;
   uint64_t body_bytes = uint64_t{8} << 20;
-  // Of all requests above 64 KiB that are being read; more are asked to come again.
+  // Of all bodies above 64 KiB that are being read together; further requests are told to come
+  // again.
   uint64_t all_body_bytes = uint64_t{64} << 20;
   size_t connections = 1024;
   // What a client may leave unread before it is dropped.
@@ -38,8 +39,9 @@ struct HttpRequest {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// An answer to one request: whole by send(), or as a stream of server-sent events by write() and
-// end(). May be used from any thread, and after the client has gone: then nothing happens.
+// An answer to one request: whole by send(), or as a stream of server-sent events by write_event()
+// and end_stream(). May be used from any thread, and after the client has gone: then nothing
+// happens.
 class Reply {
  public:
   virtual ~Reply() = default;
@@ -59,8 +61,8 @@ void send_error(Reply& reply, const ApiError& error);
 class HttpServer {
  public:
   using Handler = std::function<void(HttpRequest, std::shared_ptr<Reply>)>;
-  // Listens on it at once. port 0: any that is free. handler is called on the server's thread, and
-  // may throw ApiError. Throws ConfigError for an address that cannot be listened on.
+  // Listens at once. port 0: any free port. handler is called on the server's thread, and may throw
+  // ApiError. Throws ConfigError for an address that cannot be listened on.
   HttpServer(const std::string& host, int port, const HttpLimits& limits, Handler handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

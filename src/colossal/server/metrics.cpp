@@ -123,6 +123,11 @@ std::string Metrics::text(const serve::EngineStatistics& engine) const {
   counter("prefix_cache_hits", "Tokens of prompts that the prefix cache had.", engine.prefix_hits);
   counter("num_preemptions_total", "Requests that gave their pages up for others.",
           engine.preemptions);
+  counter("spec_decode_num_drafts_total", "Times that tokens of a text were guessed.",
+          engine.drafts);
+  counter("spec_decode_num_draft_tokens_total", "Tokens that were guessed.", engine.draft_tokens);
+  counter("spec_decode_num_accepted_tokens_total", "Guessed tokens that texts got.",
+          engine.accepted_tokens);
   counter("prompt_tokens_total", "Tokens of prompts computed.", engine.prompt_tokens);
   counter("generation_tokens_total", "Tokens generated.", engine.generated_tokens);
   describe(text, "request_success_total", "counter", "Requests that ended, by reason.");

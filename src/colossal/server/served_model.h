@@ -19,17 +19,17 @@ namespace colossal::server {
 
 class ServedModel {
  public:
-  // name: under which requests ask for it. max_length: tokens of prompt and answer, at most. Reads
-  // what the folder says of its tokenizer, chat template, sampling and end tokens. Throws
-  // ConfigError, IoError.
+  // name: what requests call the model. max_length: the most tokens of prompt and answer. Reads the
+  // folder's tokenizer, chat template, sampling defaults and end tokens. Throws ConfigError,
+  // IoError.
   ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
               int64_t vocabulary);
 
-  // Once there is a model that they belong to.
+  // Set once the model is loaded.
   void set_adapters(AdapterRegistry adapters) { adapters_ = std::move(adapters); }
   AdapterRegistry& adapters() { return adapters_; }
   const AdapterRegistry& adapters() const { return adapters_; }
-  // Once it is known how many tokens there is room for.
+  // Set once it is known how many tokens there is room for.
   void set_max_length(int64_t length) { max_length_ = length; }
 
   const std::string& name() const { return name_; }
@@ -47,9 +47,9 @@ class ServedModel {
   serve::Pooling pooling() const { return pooling_; }  // where a request says none
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   bool is_special(int32_t token) const { return special_.contains(token); }
-  // How its chat template has it write calls of tools.
+  // The form in which its chat template makes it write calls of tools.
   text::ToolCallForm tool_call_form() const { return tool_call_form_; }
-  // A special token by which it does so.
+  // Whether a token is part of that form, though it may be a special one.
   bool is_call_marker(int32_t token) const { return call_markers_.contains(token); }
 
   // The bytes that a token stands for within a text.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "colossal/text/grammar/gbnf.h"
 #include "colossal/text/grammar/json_schema.h"
 #include "colossal/text/grammar/regular_expression.h"
 
@@ -25,6 +26,8 @@ text::grammar::Symbol add_rule(Grammar& grammar, const TextRule& rule) {
     case TextRule::Kind::regular_expression:
       return text::grammar::add_regular_expression(grammar,
                                                    rule.value.get_ref<const std::string&>());
+    case TextRule::Kind::grammar:
+      return text::grammar::add_gbnf(grammar, rule.value.get_ref<const std::string&>());
     case TextRule::Kind::choice:
       break;
   }

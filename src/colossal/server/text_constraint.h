@@ -1,4 +1,4 @@
-// Keeps a model to the texts of a grammar: which tokens may come is known for each state of it.
+// Restricts answers to the texts of a grammar: for each of its states the allowed tokens are known.
 #pragma once
 
 #include <list>
@@ -16,12 +16,12 @@ namespace colossal::server {
 
 // What a request asks its answer to be.
 struct TextRule {
-  enum class Kind { json_object, json_schema, regular_expression, choice };
+  enum class Kind { json_object, json_schema, regular_expression, choice, grammar };
   Kind kind;
-  Json value;  // the schema, the expression, or the list of texts
+  Json value;  // the schema, the expression, the list of texts, or the grammar in GBNF
 };
 
-// Tokens with their bytes, in the order of these; special tokens are not among them.
+// Tokens with their bytes, sorted by these, without special tokens.
 using SortedTokens = std::vector<std::pair<std::string, int32_t>>;
 
 // A rule made ready for a vocabulary. Its states and masks are made when they are needed, on the
@@ -44,7 +44,7 @@ class CompiledRule {
   std::map<text::grammar::Automaton::State, at::Tensor> masks_;
 };
 
-// One answer's way through a rule.
+// Where one answer stands in a rule.
 class TextConstraint : public serve::LogitsConstraint {
  public:
   TextConstraint(std::shared_ptr<CompiledRule> rule, const ServedModel& model,
@@ -62,11 +62,11 @@ class TextConstraint : public serve::LogitsConstraint {
   bool over_ = false;
 };
 
-// Rules that were compiled lately.
+// Keeps rules that were compiled lately.
 class RuleCache {
  public:
-  // Throws ApiError, which names the field, for what is no schema or expression, or not supported
-  // in it.
+  // Throws ApiError, naming the field, for an invalid schema or expression, and for parts of it
+  // that are not supported.
   std::shared_ptr<CompiledRule> compile(const TextRule& rule, const ServedModel& model,
                                         const char* field);
 

@@ -25,7 +25,8 @@ struct ToolRequest {
 
   // What the answer must be; nothing where the model decides.
   std::optional<TextRule> rule() const;
-  // How calls are to be found in it, where a model by itself writes them in the given form.
+  // The form in which calls are found in the answer. of_model: the form that the model writes by
+  // itself.
   text::ToolCallForm form(text::ToolCallForm of_model) const;
 };
 

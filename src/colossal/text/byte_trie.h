@@ -1,4 +1,4 @@
-// Which of many strings a text begins with.
+// Finds which of many strings a text begins with.
 #pragma once
 
 #include <algorithm>

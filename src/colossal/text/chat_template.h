@@ -1,4 +1,4 @@
-// How a model wants a conversation as one text: the chat template of its folder.
+// Chat templates: how a model's folder wants a conversation written as one text.
 #pragma once
 
 #include <filesystem>

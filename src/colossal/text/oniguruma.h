@@ -1,4 +1,4 @@
-// Regular expressions of tokenizer.json, written for Oniguruma, as expressions for PCRE2.
+// Translates the regular expressions of tokenizer.json, written for Oniguruma, to PCRE2.
 //
 // Both read much the same language but give some of it another meaning (\s, \w, \v, \h, ^ in the
 // middle of a text, {,n}, nested classes, case folding) and know different versions of Unicode.

@@ -1,4 +1,4 @@
-// Text of tokens that arrive one by one, for a terminal or a stream.
+// Decodes tokens that arrive one by one, for a terminal or a stream.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ class StreamingDecoder {
 
   // The text that the token completes; may be empty.
   std::string push(int32_t token);
-  // The end: U+FFFD if a character was left incomplete. What is pushed then continues the text.
+  // Ends the text: returns U+FFFD if a character was left incomplete. What is pushed later
+  // continues the text.
   std::string flush();
 
  private:

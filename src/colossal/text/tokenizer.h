@@ -1,4 +1,4 @@
-// Text to tokens and back.
+// Turns text into tokens and back.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class InvalidText : public Error {
   int64_t offset;
 };
 
-// A token that is no text of a user's, such as the end of a message.
+// A token that no text of a user can stand for, such as the end of a message.
 struct SpecialToken {
   int32_t token;
-  std::string text;  // that encode() takes for it; empty: none
+  std::string text;  // which encode() reads as this token; empty: none
 };
 
 // Immutable once made; may be used from several threads at once.

@@ -84,7 +84,7 @@ struct PreTokenizerStep {
 
 using Vocabulary = std::vector<std::pair<std::string, int32_t>>;
 
-// Numbers by token, as long as the vocabulary stays as it is.
+// Returns the numbers by token, valid as long as the vocabulary does not change.
 std::unordered_map<std::string_view, int32_t> index_of(const Vocabulary& vocabulary);
 
 struct BpeDefinition {
@@ -107,7 +107,7 @@ struct WordPieceDefinition {
   int64_t max_word_characters = 0;  // a longer word is unknown
 };
 
-// How tokens that are text become text again: the order of the fields, for each token by itself.
+// How tokens that are text become text again: by each field in order, token by token.
 struct DecoderDefinition {
   struct Replacement {
     std::string literal;

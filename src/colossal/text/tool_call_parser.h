@@ -1,4 +1,4 @@
-// Finds the calls of tools in what a model writes, while it comes.
+// Finds calls of tools in a model's answer while it arrives.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ enum class ToolCallForm {
   hermes,      // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Hermes, Qwen
   llama_json,  // the whole answer is {"name": ..., "parameters": {...}}, several parted by ";"
   mistral,     // [TOOL_CALLS][{"name": ..., "arguments": {...}}, ...] or [TOOL_CALLS]name{...}
-  // What a grammar of ours leads to: [{"name": ..., "parameters": {...}}, ...].
+  // What our grammars make a model write: [{"name": ..., "parameters": {...}}, ...].
   list,
-  arguments  // ... or the arguments alone, of a tool that is known
+  arguments  // likewise: the arguments alone, of a known tool
 };
 
-// The form that a chat template asks for; `none` where it knows no tools, or writes calls
-// otherwise.
+// Returns the form that a chat template asks for; `none` if it has no tools or writes calls in
+// another form.
 ToolCallForm find_tool_call_form(std::string_view chat_template);
 
-// The tokens' texts that belong to the form, though they may be special ones.
+// Returns the texts of tokens that belong to the form, though they may be special tokens.
 std::vector<std::string> tool_call_markers(ToolCallForm form);
 
-// What came of some text.
+// What was found in a piece of text.
 struct ToolCallDelta {
   size_t call = 0;
   std::optional<std::string> name;  // with which the call begins
@@ -47,9 +47,10 @@ class ToolCallParser {
   ~ToolCallParser();
   ToolCallParser(ToolCallParser&&) noexcept;
 
-  // What is certain now. What looks like a call but is none becomes content.
+  // Takes a piece and returns what is certain now. What looks like a call but is none becomes
+  // content.
   ParsedText push(std::string_view text);
-  // Nothing more comes.
+  // Ends the text.
   ParsedText finish();
 
   size_t num_calls() const;        // that have begun

@@ -1,6 +1,6 @@
-// The tokens of a word whose scores have the largest sum.
-// Source: Kudo, "Subword Regularization: Improving Neural Network Translation Models with Multiple
-// Subword Candidates", 2018; the search and its order of additions as in the `tokenizers` library.
+// Finds the tokens of a word whose scores have the largest sum. Source: Kudo, "Subword
+// Regularization: Improving Neural Network Translation Models with Multiple Subword Candidates",
+// 2018; the search and its order of additions as in the `tokenizers` library.
 #pragma once
 
 #include "colossal/text/byte_trie.h"

@@ -1,4 +1,4 @@
-// Tokens of words seen lately. A text has few different words: most need no merging twice.
+// Caches the tokens of words seen lately, since a text has few different words.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The tokens of one word: the part of a tokenizer that is learned.
+// Finds the tokens of one word: the learned part of a tokenizer.
 #pragma once
 
 #include <cstdint>

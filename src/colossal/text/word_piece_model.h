@@ -1,5 +1,5 @@
-// The longest token that a word begins with, then the longest that its rest begins with, and so on.
-// Source: Wu et al., "Google's Neural Machine Translation System", 2016, as BERT uses it.
+// Takes the longest token that a word begins with, then the longest that its rest begins with, and
+// so on. Source: Wu et al., "Google's Neural Machine Translation System", 2016, as BERT uses it.
 #pragma once
 
 #include "colossal/text/byte_trie.h"

@@ -1,4 +1,4 @@
-// How much better than expected each completion, or each token of it, has turned out.
+// Advantages: how much better than expected a completion, or each of its tokens, turned out.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,38 +16,41 @@ inline std::vector<std::pair<std::string, RewardScale>> config_names(RewardScale
       {"group", RewardScale::group}, {"batch", RewardScale::batch}, {"none", RewardScale::none}};
 }
 
-// Rewards [completions] fp64 in groups of `group` completions of one prompt, neighbours each; NaN:
-// there is none. Completions without a reward have no part in means, and the advantage 0.
+// Rewards are fp64 [completions]; the `group` completions of one prompt lie next to each other.
+// NaN: the completion has no reward. It does not count in means, and its advantage is 0.
 struct Advantages {
   at::Tensor advantages;      // [completions]
-  at::Tensor deviations;      // [groups]: the rewards' standard deviations (of a sample)
-  double fraction_alike = 0;  // of groups whose rewards are all equal
+  at::Tensor deviations;      // [groups]: the sample standard deviation of the rewards
+  double fraction_alike = 0;  // the share of groups whose rewards are all equal
 };
 
-// GRPO (Shao et al. 2024, section 4.1): (R - mean of the group) / (s + 1e-4), s the standard
-// deviation of the group or of all; or without it (Liu et al. 2025).
+// GRPO (Shao et al. 2024, section 4.1): (R - mean of the group) / (s + 1e-4), where s is the
+// standard deviation of the group or of the batch, as `scale` says. With RewardScale::none nothing
+// is divided (Liu et al. 2025).
 Advantages group_advantages(const at::Tensor& rewards, int64_t group, RewardScale scale);
 
-// RLOO (Kool et al. 2019; Ahmadian et al. 2024): R less the mean of the group's others. normalized:
-// less their mean over all, divided by their standard deviation + 1e-4.
+// RLOO (Kool et al. 2019; Ahmadian et al. 2024): R - mean of the other rewards of the group.
+// normalized: these advantages are then shifted by their mean over all completions and divided by
+// their standard deviation + 1e-4.
 Advantages leave_one_out_advantages(const at::Tensor& rewards, int64_t group, bool normalized);
 
 // Generalized advantage estimation (Schulman et al. 2016, eq. 16) over the tokens of completions:
-// delta_t = r_t + gamma v_(t+1) - v_t, A_t = delta_t + gamma lambda A_(t+1); what follows the last
-// token of a completion is worth 0.
+// delta_t = r_t + gamma v_(t+1) - v_t, A_t = delta_t + gamma lambda A_(t+1); v and A after the last
+// token of a completion are 0.
 //   rewards, values, mask  [rows, tokens]
 struct Estimates {
-  at::Tensor advantages;  // [rows, tokens], 0 where the mask is
+  at::Tensor advantages;  // [rows, tokens]; 0 where the mask is 0
   at::Tensor returns;     // advantages + values
 };
 Estimates generalized_advantages(const at::Tensor& rewards, const at::Tensor& values,
                                  const at::Tensor& mask, double gamma, double lambda);
 
-// The standard deviation of a sample, along the last dim, which stays; NaN has no part in it.
+// Returns the sample standard deviation along the last dim, which stays with size 1. NaNs are left
+// out.
 at::Tensor sample_deviation(const at::Tensor& x);
 
-// (x - m) / sqrt(s^2 + 1e-8) with the mean m and the unbiased variance s^2 of what the mask has;
-// not shifted: m is added again.
+// Returns (x - m) / sqrt(s^2 + 1e-8), where m is the mean and s^2 the unbiased variance of the
+// elements that the mask selects. shifted = false: m is added again.
 at::Tensor whitened(const at::Tensor& x, const at::Tensor& mask, bool shifted = true);
 
 }  // namespace colossal::tune

@@ -1,4 +1,4 @@
-// Rows of tokens as a batch.
+// Makes a batch of rows of tokens.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace colossal::tune {
 
-// Inputs are the rows' tokens but for the last of each, labels those that follow: -100 where they
-// are not learned. Shorter rows are filled with `padding` up to the longest, and all up to
-// `min_length` inputs. Rows that were packed have documents and positions.
+// The inputs are all tokens of a row but its last; the labels are the tokens that follow them, or
+// -100 where a token is not learned. Rows are padded with token `padding` to the longest, and to
+// `min_length` inputs at least. The batch has documents and positions if the rows were packed.
 data::Batch collate(const std::vector<const Row*>& rows, std::vector<int64_t> sample_ids,
                     int32_t padding, int64_t min_length);
 

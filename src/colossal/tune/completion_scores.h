@@ -8,19 +8,19 @@
 
 namespace colossal::tune {
 
-// The field of a batch that says how much each label's log-probability counts for its row, [rows,
-// sequence]; without it all labels that are not ignored count alike.
+// A field of batches, [rows, sequence]: the weight of each label's log-probability in the sum of
+// its row. Without the field all weights are 1.
 inline constexpr const char* kLabelWeights = "label_weights";
 
-// Of the rows of a micro-batch, in fp32 (fp64 for fp64), differentiable; the same on all ranks that
-// share the rows' positions.
+// Scores of a micro-batch's rows, in fp32 (fp64 in an fp64 model), differentiable. All ranks that
+// share the rows' positions have the same.
 struct CompletionScores {
   at::Tensor log_probability;  // [rows]: the sum over labels, each times its weight
-  at::Tensor of_all_labels;    // [rows]: the sum over labels, whatever their weights
+  at::Tensor of_all_labels;    // [rows]: the sum over labels with all weights 1
 };
 
-// x: the residual stream after the last block. Law, where ranks share sequences: an all-reduce of
-// 2 numbers a row over sp, forward only.
+// x: the residual stream after the last block. Ranks that share sequences send an all-reduce of 2
+// numbers for each row over sp, in the forward pass only.
 CompletionScores score_completions(models::LanguageModel& model, const at::Tensor& x,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context);

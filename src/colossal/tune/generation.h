@@ -1,5 +1,5 @@
-// Completions that a run has sampled and learns from, with all that is known of them. It is the
-// same on all ranks, and is kept in checkpoints where several updates learn from it.
+// A generation: completions that a run has sampled and learns from, with their rewards and scores.
+// All ranks have the same. Checkpoints hold it if several updates learn from it.
 #pragma once
 
 #include <map>
@@ -12,34 +12,34 @@
 namespace colossal::tune {
 
 struct ScoredCompletion {
-  int64_t position = 0;  // of its prompt in the run's order of samples
+  int64_t position = 0;  // the prompt's position in the run's order of samples
   Completion completion = {};
-  std::vector<double> rewards = {};  // of each of the run's; NaN: it does not apply
-  std::vector<double> old = {};  // log-probability of each token as it was sampled, by the model
-  std::vector<double> reference = {};  // ... by the reference; both may be empty
-  std::vector<double> values =
-      {};  // what the model expected at each token; empty: it has no such head
+  std::vector<double> rewards = {};  // one for each reward of the run; NaN: it does not apply
+  std::vector<double> old = {};      // log-probability of each token, by the model that sampled it
+  std::vector<double> reference = {};  // the same by the reference; both may be empty
+  std::vector<double> values = {};  // of the value head, at each token; empty: the model has none
   double advantage = 0;
-  std::vector<double> token_advantages = {}, returns = {};  // of methods that have these by token
+  std::vector<double> token_advantages = {},
+                      returns = {};  // for methods that have them for each token
 
-  // The sum over tokens of what the model has left the reference by.
+  // Returns the sum over tokens of old - reference, an estimate of KL(model || reference).
   double kl() const;
 };
 
 struct Generation {
-  // Groups of completions of a prompt, neighbours each.
+  // The completions of one prompt are a group and lie next to each other.
   std::vector<ScoredCompletion> completions = {};
-  double mean_learned = 1;  // tokens of a completion that are learned, on average
+  double mean_learned = 1;  // mean number of learned tokens in a completion
   std::map<std::string, double> metrics = {};
 };
 
-// JSON keeps every bit of a number.
+// JSON preserves numbers bit for bit.
 nlohmann::json to_json(const ScoredCompletion& completion);
 ScoredCompletion completion_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const Generation& generation);
 Generation generation_from_json(const nlohmann::json& json);
 
-// completions/mean_length and the like, as TRL names and defines them; entropy.
+// Returns the metrics completions/*, named and defined as in TRL, and entropy.
 std::map<std::string, double> length_metrics(const std::vector<ScoredCompletion>& completions);
 
 }  // namespace colossal::tune

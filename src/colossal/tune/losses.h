@@ -1,5 +1,5 @@
-// The losses of alignment methods, each beside its formula. All are over the log-probabilities of
-// whole completions: the sums of those of their tokens.
+// The losses of alignment methods, each with its formula. They take log-probabilities of whole
+// completions: sums over their tokens.
 //
 // y_w: the chosen completion of a pair, y_l: the rejected one; x: the prompt; pi: the policy that
 // is trained, ref: the reference. s: the sigmoid. Names and details are those of TRL 1.16.
@@ -13,10 +13,10 @@
 
 namespace colossal::tune {
 
-// Of the pairs of a micro-batch, [pairs] each, in fp32 or fp64.
+// Scores of a micro-batch's pairs: tensors [pairs], fp32 or fp64.
 struct PairScores {
   at::Tensor chosen, rejected;                      // log pi(y_w | x), log pi(y_l | x)
-  at::Tensor reference_chosen, reference_rejected;  // the same of ref; undefined: there is none
+  at::Tensor reference_chosen, reference_rejected;  // the same by ref; undefined: no reference
   at::Tensor chosen_tokens, rejected_tokens;        // lengths of the completions
 };
 
@@ -29,22 +29,23 @@ inline std::vector<std::pair<std::string, Divergence>> config_names(Divergence) 
 }
 
 struct DpoOptions {
-  double beta = 0.1;  // how much leaving the reference costs
+  double beta = 0.1;  // how strongly leaving the reference is penalized
   double label_smoothing = 0;
   Divergence divergence = Divergence::reverse_kl;
-  double alpha = 0.5;          // of alpha_divergence
-  double discopop_tau = 0.05;  // of discopop
-  // Tokens of a chosen completion, the mean over the global batch: by it "sft" becomes a mean over
-  // tokens.
+  double alpha = 0.5;          // for alpha_divergence
+  double discopop_tau = 0.05;  // for discopop
+  // Mean number of tokens of a chosen completion over the global batch. "sft" divides by it, and so
+  // becomes a mean over tokens.
   double mean_chosen_tokens = 1;
 };
 
-// The loss types of dpo_loss().
+// Returns the loss types of dpo_loss().
 std::vector<std::string> dpo_loss_types();
 
-// Loss of each pair, [pairs]. With r = log pi - log ref of a completion, f(r) = r (or by the
-// divergence: 1 - e^-r, log 2 + log s(r), (e^((alpha-1) r) - 1) / (alpha - 1)), d = f(r_w) -
-// f(r_l), b = beta, e = label_smoothing, and n the number of tokens of a completion:
+// Returns the loss of each pair, [pairs]. For a completion, r = log pi - log ref and n is its
+// number of tokens. f(r) = r for reverse_kl, 1 - e^-r for forward_kl, log 2 + log s(r) for
+// js_divergence, (e^((alpha-1) r) - 1) / (alpha - 1) for alpha_divergence. d = f(r_w) - f(r_l), b =
+// beta, e = label_smoothing.
 //   sigmoid       -log s(b d)                                        (Rafailov et al. 2023, eq. 7)
 //   hinge         max(0, 1 - b d)                                    (Zhao et al. 2023)
 //   ipo           (f(r_w)/n_w - f(r_l)/n_l - 1/(2b))^2               (Azar et al. 2023, eq. 17)
@@ -69,37 +70,38 @@ struct CpoOptions {
   double beta = 0.1;
   double label_smoothing = 0;
   double simpo_gamma = 0.5;
-  double alpha = 0;  // of AlphaPO's rewards; 0: log-probabilities
+  double alpha = 0;  // for AlphaPO's rewards; 0: rewards are log-probabilities
 };
 
 std::vector<std::string> cpo_loss_types();
 
-// Whether a type is over means of tokens (means_of()), not over sums.
+// Whether a loss type takes means over tokens (means_of()) instead of sums.
 bool is_by_token(const std::string& cpo_loss_type);
-// The same scores, as means over the tokens of each completion.
+// Divides scores by their completions' numbers of tokens.
 PairScores means_of(const PairScores& scores);
 
-// R of each completion: log pi, or where alpha is not 0 (1 - e^(-alpha log pi)) / alpha (AlphaPO,
-// Gupta et al. 2025).
+// The reward R of each completion: log pi if alpha is 0, else (1 - e^(-alpha log pi)) / alpha
+// (AlphaPO, Gupta et al. 2025).
 struct CpoRewards {
   at::Tensor chosen, rejected;
 };
 CpoRewards cpo_rewards(const PairScores& scores, const CpoOptions& options);
 
-// Loss of each pair, [pairs], without a reference. With d = R_w - R_l:
+// Returns the loss of each pair, [pairs], without a reference. d = R_w - R_l:
 //   sigmoid  -(1-e) log s(b d) - e log s(-b d)      (CPO, Xu et al. 2024, eq. 3)
 //   hinge    max(0, 1 - b d)
 //   ipo      (d - 1/(2b))^2
 //   simpo    sigmoid of d - gamma/b                 (SimPO, Meng et al. 2024, eq. 6)
 at::Tensor cpo_loss(const std::string& type, const PairScores& scores, const CpoOptions& options);
 
-// ORPO's log odds of a pair, [pairs], of means m of scores: m_w - m_l - (log(1 - e^m_w) - log(1 -
-// e^m_l)). Its loss beside the chosen completion's own is -b log s(log odds) (Hong et al. 2024,
-// eqs. 4 and 7).
+// Returns ORPO's log odds ratio of each pair, [pairs]: m_w - m_l - (log(1 - e^m_w) - log(1 -
+// e^m_l)), where m are the scores of means_of(). ORPO adds -b log s(log odds ratio) to the chosen
+// completion's loss (Hong et al. 2024, eqs. 4 and 7).
 at::Tensor log_odds(const PairScores& means);
 
-// KTO's loss of each completion, [rows]: w_d (1 - s(b (r - z))) where it is desirable, else w_u (1
-// - s(b (z - r))) (Ethayarajh et al. 2024, eq. 7); "apo_zero_unpaired": z = 0.
+// kto_loss() returns the loss of each completion, [rows]: w_d (1 - s(b (r - z))) if it is
+// desirable, else w_u (1 - s(b (z - r))) (Ethayarajh et al. 2024, eq. 7). With "apo_zero_unpaired"
+// z = 0.
 //   ratio      r = log pi - log ref, [rows]
 //   desirable  [rows], bool
 //   kl         z, a scalar
@@ -110,7 +112,7 @@ struct KtoOptions {
 at::Tensor kto_loss(const at::Tensor& ratio, const at::Tensor& desirable, const at::Tensor& kl,
                     const KtoOptions& options);
 
-// A reward model's loss of each pair, [pairs]: -log s(r_w - r_l - margin) + c (r_w + r_l)^2
+// Returns a reward model's loss of each pair, [pairs]: -log s(r_w - r_l - margin) + c (r_w + r_l)^2
 // (Bradley and Terry 1952; the second term: Eisenstein et al. 2023). margin may be undefined.
 at::Tensor reward_loss(const at::Tensor& chosen, const at::Tensor& rejected,
                        const at::Tensor& margin, double center_coefficient);

@@ -1,9 +1,9 @@
-// What methods have in common that learn from completions of the model's own. A generation is
-// sampled and rewarded, then learned from in one or several updates.
+// The base of methods that learn from completions of the model itself: GRPO, RLOO, PPO. A
+// generation of completions is sampled and rewarded, then learned from in one or several updates.
 //
-// Each rank of the data group samples a share of a generation's completions; then all ranks have
-// all of them, and find the same advantages. The draws of a completion follow from the run's seed
-// and its number in the run alone, so that the layout does not matter, but for rounding.
+// Each rank of the data group samples a share of the completions. All ranks then gather all of them
+// and compute the same advantages. A completion's random draws depend only on the run's seed and
+// the completion's number in the run, so the layout changes nothing but rounding.
 #pragma once
 
 #include <functional>
@@ -39,28 +39,28 @@ class OnlineTask : public SampleTask {
   OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
              const std::function<void()>& reading);
 
-  // Of a micro-batch, as the loss of a method gets it. Tensors of tokens are [rows, tokens] in the
-  // type of log-probabilities, 0 where no token is learned.
+  // What a method's loss gets for a micro-batch. Tensors by token are [rows, tokens] in the type of
+  // log-probabilities, 0 where no token is learned.
   struct Scores {
     PolicyScores policy;
     at::Tensor lengths;  // [rows]: tokens that are learned
-    // Of tokens, where the model has a head for values: these, differentiable, and those with the
-    // returns that were found as the completions were sampled.
+    // By token, if the model has a value head: its values now, differentiable, and its values and
+    // the returns when the completions were sampled.
     at::Tensor values = {}, old_values = {}, returns = {};
-    double mean_length = 1;  // of these over the generation
+    double mean_length = 1;  // mean of `lengths` over the generation
   };
-  // The sum over the rows, and the method's metrics.
+  // Returns the loss summed over the rows, and the method's metrics.
   virtual LossSum loss_of(const Scores& scores) const = 0;
-  // Finds the completions' advantages from their total rewards, which come in groups, and tells
-  // metrics of the generation.
+  // Sets the completions' advantages from their total rewards, [completions] in groups, and adds
+  // metrics of the generation to `told`.
   virtual void find_advantages(std::vector<ScoredCompletion>& completions,
                                const at::Tensor& rewards,
                                std::map<std::string, double>& told) const = 0;
-  // The same for a method that has an advantage for each completion.
+  // Stores advantages by completion, and adds their metric to `told`.
   static void take_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
                               std::map<std::string, double>& told);
   virtual std::vector<std::string> method_metrics() const = 0;
-  // The mean of numbers of tokens, 0 where none is learned, over those that are.
+  // Returns the mean over learned tokens of `numbers` [rows, tokens], which must be 0 elsewhere.
   static LossSum::Metric mean_of_tokens(const at::Tensor& numbers, const Scores& scores);
 
  private:
@@ -68,20 +68,21 @@ class OnlineTask : public SampleTask {
   bool learns_from(const ScoredCompletion& completion) const;
 
   void generate(Engine& engine);
-  // So many completions, in groups, of the next prompts of the run. Collective.
+  // Samples `count` completions, in groups, of the run's next prompts. Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
   void score(std::vector<ScoredCompletion>& completions);
-  // Groups whose rewards differ; at last also others, where too few do.
+  // Samples until there are enough groups whose rewards differ. If there are too few after the last
+  // round, other groups fill up.
   std::vector<ScoredCompletion> sample_usable(Engine& engine);
-  // Log-probabilities by the model as it is, and by the reference, where a method needs them.
+  // Adds log-probabilities by the current model and by the reference, if the method needs them.
   void score_tokens(Generation& generation, Engine& engine);
   void find_advantages(Generation& generation) const;
   std::map<std::string, double> measure(const std::vector<ScoredCompletion>& completions,
                                         const at::Tensor& rewards) const;
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
-  // This replica's micro-batches of a step that learns from a part of a generation, and of which
-  // completions these are.
+  // Returns, for the step that learns from part `part` of a generation, which completions are in
+  // each of this replica's micro-batches.
   std::vector<Range> rows_of_step(int64_t part) const;
   data::Batch make_batch(const Generation& generation, const Range& rows) const;
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>&) const override {
@@ -97,7 +98,7 @@ class OnlineTask : public SampleTask {
   int64_t next_position_ = 0;    // of the prompt that is sampled next, in the run's order
   int64_t next_completion_ = 0;  // the number of the completion that is sampled next
   int64_t updates_ = 0;          // that have learned from the generation
-  int64_t failures_ = 0;         // of rewards, on all ranks, while it was sampled
+  int64_t failures_ = 0;         // of rewards on all ranks, in this generation
 };
 
 }  // namespace colossal::tune

@@ -1,4 +1,4 @@
-// What the methods that compare a chosen with a rejected completion have in common.
+// The base of methods that compare a chosen with a rejected completion.
 #pragma once
 
 #include <string>
@@ -19,22 +19,22 @@ class PairTask : public SampleTask {
 
  protected:
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override;
-  // Adds what a method asks for beside the rows.
+  // Adds the fields that a method needs.
   virtual void add_fields(data::Batch&, const std::vector<const Row*>&) const {}
 
-  // Scores [rows], a policy's or a reference's, as pairs.
+  // Splits scores [rows], of the policy or the reference, into chosen and rejected ones.
   static PairScores pairs_of(const at::Tensor& scores, const data::Batch& batch);
 
-  // Fields: how many labels of its completion each row has, [rows]; how many labels a chosen row
-  // has, the mean over the global batch.
+  // Fields of a batch: the number of labels of each row's completion, [rows]; the mean number of
+  // labels of a chosen row over the global batch.
   static constexpr const char* kCompletionLabels = "completion_labels";
   static constexpr const char* kMeanChosenLabels = "mean_chosen_labels";
-  // Labels of chosen rows, whatever their weights. Collective.
+  // Fills kMeanChosenLabels; each label counts as 1, whatever its weight. Collective.
   void add_mean_chosen_labels(std::vector<data::Batch>& batches) const;
   static double mean_chosen_labels(const data::Batch& batch);
 
   // rewards/chosen, rewards/rejected, rewards/accuracies, rewards/margins, logps/chosen,
-  // logps/rejected, as TRL names and defines them. Rewards: [pairs].
+  // logps/rejected, named and defined as in TRL. Rewards are [pairs].
   static std::vector<std::string> pair_metrics();
   static std::map<std::string, LossSum::Metric> measure(const at::Tensor& chosen_rewards,
                                                         const at::Tensor& rejected_rewards,
@@ -42,7 +42,7 @@ class PairTask : public SampleTask {
   LossSum loss_of(const at::Tensor& losses, std::map<std::string, LossSum::Metric> metrics) const;
 };
 
-// A sum and its count of [pairs] numbers.
+// Returns the sum and the count of `values`, [pairs].
 LossSum::Metric metric_of(const at::Tensor& values);
 
 }  // namespace colossal::tune

@@ -1,5 +1,5 @@
-// Log-probabilities of the tokens of completions, by the model that is trained as it is now, and by
-// the reference: the model as the run began.
+// Computes the log-probabilities of completions' tokens by the current model, and by the reference:
+// the model at the beginning of the run.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,25 +11,26 @@
 
 namespace colossal::tune {
 
-// [rows, tokens], 0 where no label is; differentiable. temperature: divides logits.
+// Returns the log-probability of each label, [rows, tokens], 0 where there is no label;
+// differentiable. x: the residual stream after the last block. Logits are divided by `temperature`.
 at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tensor& x,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature);
 
-// Of the labels of a batch, each [rows, tokens].
+// Scores of a batch's labels, [rows, tokens] each.
 struct TokenScores {
   at::Tensor log_probabilities;
-  at::Tensor values;  // of a model that has a head for them; else undefined
+  at::Tensor values;  // undefined: the model has no value head
 };
 
 class PolicyScorer {
  public:
-  // with_reference: else there is none. The reference of a new adapter is its base, with the
-  // adapter off; else a frozen copy of the model. Collective.
+  // with_reference: keep a reference. With a new adapter it is the model with the adapter off, else
+  // a frozen copy of the model. Collective.
   PolicyScorer(const Job& job, const ParallelContext& context, models::LanguageModel& model,
                double temperature, bool with_reference);
 
-  // Of the batches. Collective.
+  // Return the scores of each batch. Collective.
   std::vector<TokenScores> of_policy(const std::vector<data::Batch>& batches, Engine& engine);
   std::vector<at::Tensor> of_reference(const std::vector<data::Batch>& batches, Engine& engine);
 

@@ -1,4 +1,4 @@
-// The model from which an aligned one shall not stray: what it was when the run began.
+// The reference of alignment: the model as it was when the run began.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,22 +11,22 @@
 
 namespace colossal::tune {
 
-// Scores of completions by a model that is not trained here, gathered as they come.
+// Collects the scores of completions from forward passes of a model.
 class ScoreCollector {
  public:
-  // What is asked of a model about the rows of a micro-batch.
+  // Computes the scores of a micro-batch's rows. x: the residual stream after the last block.
   using Score = std::function<at::Tensor(models::LanguageModel& model, const at::Tensor& x,
                                          const data::Batch& batch, const nn::StepContext& step)>;
 
-  // The log-probabilities of whole completions, [rows].
+  // Scores are log-probabilities of whole completions, [rows].
   explicit ScoreCollector(const ParallelContext& context);
   explicit ScoreCollector(Score score) : score_(std::move(score)) {}
 
   HeadLoss head();
-  // As the field `name` of the batches that have rows, at the ranks of the last stage; the others
-  // have no use for it.
+  // Moves the collected scores into field `name` of the batches that have rows. Only ranks of the
+  // last pipeline stage collect any.
   void move_to(std::vector<data::Batch>& batches, const char* name);
-  // Of each batch that had rows.
+  // Returns the scores of each batch that had rows, and forgets them.
   std::vector<at::Tensor> take() { return std::exchange(found_, {}); }
 
  private:
@@ -41,9 +41,9 @@ class Reference {
 
   Reference(const Job& job, const ParallelContext& context);
   Reference(const Job& job, const ParallelContext& context, ScoreCollector::Score score);
-  // Fills the field of the batches. Collective.
+  // Fills field kScores of the batches. Collective.
   void score(std::vector<data::Batch>& batches);
-  // Of the batches that have rows, at the ranks of the last stage. Collective.
+  // Returns the scores of the batches that have rows, on ranks of the last stage. Collective.
   std::vector<at::Tensor> scores_of(const std::vector<data::Batch>& batches);
 
  private:

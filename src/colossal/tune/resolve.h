@@ -1,4 +1,4 @@
-// What a tuning run leaves open, found before the job is.
+// Fills in settings that a tuning run leaves open, before its job is resolved.
 #pragma once
 
 #include "colossal/booster/job.h"
@@ -6,12 +6,14 @@
 
 namespace colossal::tune {
 
-// Fills data.sequence_length, by the model's positions and at most 1024, and unless `has_steps`
-// train.steps, by tune.epochs and how many samples the files have. Throws what reading them throws.
+// Sets data.sequence_length, if not given, to 1024 (512 + tune.max_completion_length for methods
+// that sample), at most the model's positions. Unless `has_steps`, sets train.steps from
+// tune.epochs and the number of samples in the files. Throws what reading the files throws, and
+// ConfigError if there is no room for a prompt.
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 
-// Of a job the same with as many rows as samples become: two where they are pairs. What is left of
-// the memory budgets is without a reference's weights.
+// Returns the job as dry runs must see it: with twice the rows if samples are pairs, and with
+// budgets reduced by the weights of a reference.
 Job job_of_rows(const Tuning& tuning, const Job& job);
 
 }  // namespace colossal::tune

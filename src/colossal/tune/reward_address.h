@@ -1,4 +1,4 @@
-// Rewards by a service on the network.
+// A reward given by a service on the network.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace colossal::tune {
 
-// Posts {"completions": [...]}, each what a reward's program gets as a line, to an address
-// "http://HOST[:PORT][/PATH]", which answers {"rewards": [number or null, ...]}. timeout: in
-// seconds, for the whole of it. score() throws Error where nobody answers, or not so. Throws
-// ConfigError for what is no such address.
+// Posts {"completions": [...]} to an address "http://HOST[:PORT][/PATH]"; each completion is the
+// object that a reward's program gets as a line (reward_program.h). The service answers {"rewards":
+// [number or null, ...]}. timeout: seconds for the whole exchange. score() throws Error without
+// such an answer. Throws ConfigError for an invalid address.
 std::unique_ptr<Reward> make_reward_address(const std::string& address, double timeout);
 
 }  // namespace colossal::tune

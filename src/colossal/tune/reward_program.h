@@ -1,4 +1,4 @@
-// Rewards by a program of the user's.
+// A reward given by a program of the user.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,15 @@
 
 namespace colossal::tune {
 
-// Runs `command` by the shell for each batch: a line of JSON for each completion on its standard
-// input, the prompt's line with "completion" and "tokens"; it answers with as many lines, in order,
-// each a number, null for none, or {"reward": ...}. What it writes to standard error is the run's.
-// timeout: in seconds; then it is killed. score() throws Error for an exit code, a signal, a
-// timeout and lines that are none.
+// Runs `command` in the shell for each batch. On its standard input it gets a line of JSON for each
+// completion: the prompt's line with "completion" and "tokens" added. It writes as many lines in
+// the same order, each a number, null for no reward, or {"reward": ...}. Its standard error is the
+// run's. timeout: seconds, after which it is killed. score() throws Error for a nonzero exit code,
+// a signal, a timeout or an invalid line.
 std::unique_ptr<Reward> make_reward_program(const std::string& command, double timeout);
 
-// The line that a program gets of a completion, and the number of a line or field that it gives.
+// describe() returns the line that a program gets for a completion. read_reward() reads the reward
+// in an answer.
 std::string describe(const ScoredText& text);
 double read_reward(const nlohmann::json& answer);  // throws Error
 

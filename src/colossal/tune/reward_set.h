@@ -1,4 +1,4 @@
-// The rewards of a run, together.
+// All rewards of a run.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace colossal::tune {
 
 class RewardSet {
  public:
-  // weights: one for each name, or none: all 1. Throws ConfigError for names that are none.
+  // weights: one for each name; empty: all 1. Throws ConfigError for an unknown name.
   RewardSet(const std::vector<std::string>& names, std::vector<double> weights,
             const RewardOptions& options);
 
-  // Of each text each reward, NaN where it does not apply. A reward that fails is told in the log
-  // and counted; it does not apply then.
+  // Returns each reward of each text, NaN where it does not apply. A reward that fails is logged
+  // and counted, and does not apply.
   std::vector<std::vector<double>> score(const std::vector<ScoredText>& texts);
-  // Weighted, without those that do not apply; NaN where none does.
+  // Returns the weighted sum of the rewards that apply; NaN if none does.
   double total(const std::vector<double>& rewards) const;
 
   const std::vector<std::string>& metric_names() const { return metric_names_; }
-  int64_t failures() const { return failures_; }  // of calls, so far
+  int64_t failures() const { return failures_; }  // calls that failed so far
 
  private:
   std::vector<std::string> names_, metric_names_;

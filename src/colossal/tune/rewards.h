@@ -1,4 +1,4 @@
-// What completions are rewarded for: functions from texts to numbers, built in or outside.
+// Rewards: functions from completions to numbers, built in or external.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@ namespace colossal::tune {
 struct ScoredText {
   const nlohmann::json* columns;  // the line of its prompt
   std::string completion;
-  int64_t tokens = 0;  // of it
+  int64_t tokens = 0;  // of the completion
 };
 
 class Reward {
  public:
   virtual ~Reward() = default;
-  // A number for each; NaN: it does not apply. Throws Error where none can be had.
+  // Returns a number for each text; NaN: the reward does not apply. Throws Error if it fails.
   virtual std::vector<double> score(const std::vector<ScoredText>& texts) = 0;
 };
 
 struct RewardOptions {
   int64_t max_completion_length = 1;  // tokens
-  int64_t overlong_tokens = 1;        // before that length, over which `overlong` falls to -1
-  int64_t repetition_words = 3;       // of a run that `repetition` looks for
+  int64_t overlong_tokens = 1;        // how long before that length `overlong` begins to fall
+  int64_t repetition_words = 3;       // length of the runs that `repetition` counts
   double timeout = 60;                // seconds that a program or an address has for a batch
 };
 
-// The names that are built in, in a list for messages.
+// Returns the names of the built-in rewards, for messages.
 std::vector<std::string> built_in_rewards();
 
 // "accuracy", "format", "length", "repetition", "overlong", "command:PROGRAM" or "http://...".
@@ -45,7 +45,7 @@ std::vector<std::string> built_in_rewards();
 //               (Yu et al. 2025, eq. 13)
 std::unique_ptr<Reward> make_reward_function(const std::string& name, const RewardOptions& options);
 
-// The name by which a reward's metrics are told: "command:bin/judge.sh --fast" is "judge.sh".
+// Returns a reward's name in metrics: "judge.sh" for "command:bin/judge.sh --fast".
 std::string metric_name(const std::string& reward);
 
 }  // namespace colossal::tune

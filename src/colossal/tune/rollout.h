@@ -1,5 +1,5 @@
-// Completions of prompts by the model that is trained, with the weights that it has now: sampled by
-// the serving engine in this process, so that there is no second model.
+// Samples completions of prompts from the model in training, with its current weights. The serving
+// engine runs in this process, so there is no second copy of the model.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ namespace colossal::tune {
 
 struct Prompt {
   std::vector<int32_t> tokens;
-  uint64_t seed = 0;  // of the draws of its completion
+  uint64_t seed = 0;  // of the completion's random draws
 };
 
 struct Completion {
-  std::vector<int32_t> tokens;            // the end token included, where there is one
-  std::vector<double> log_probabilities;  // of each, by the sampler, at its temperature
-  double entropy = 0;  // the sum over tokens of that of what they were drawn from
-  bool ended = false;  // by an end token; else it was cut
+  std::vector<int32_t> tokens;            // with the end token, if there is one
+  std::vector<double> log_probabilities;  // of each token, by the sampler, at its temperature
+  double entropy = 0;  // summed over tokens, of the distributions they were drawn from
+  bool ended = false;  // with an end token; false: it was cut
   bool operator==(const Completion&) const = default;
 };
 
 struct RolloutOptions {
-  serve::SamplingOptions sampling;    // but for the seed, which each prompt has
+  serve::SamplingOptions sampling;    // its seed is unused: prompts have their own
   int64_t max_completion_length = 1;  // tokens
   std::vector<int32_t> end_tokens;
   int64_t max_num_seqs = 64;  // completions that are sampled at once
@@ -33,10 +33,10 @@ struct RolloutOptions {
   bool batch_invariant = false;
 };
 
-// The completions of this rank's prompts, in order. Where stage 3 of ZeRO shards the weights, the
-// ranks of the data group take each forward pass together. Collective over these then, also for a
-// rank without prompts; law: an all-reduce of 8 bytes a pass, and what the pass gathers. Throws
-// Error where the model gives logits that are not finite.
+// Returns the completions of this rank's prompts, in order. With ZeRO stage 3 the ranks of the data
+// group run each forward pass together: the call is then collective over them, also for a rank
+// without prompts, and each pass sends an all-reduce of 8 bytes and the weights that it gathers.
+// Throws Error if logits are not finite.
 std::vector<Completion> roll_out(models::LanguageModel& model, const models::ModelFacts& facts,
                                  Engine& engine, const std::vector<Prompt>& prompts,
                                  const RolloutOptions& options);

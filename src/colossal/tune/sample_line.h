@@ -1,4 +1,4 @@
-// A line of JSON as the texts of a sample.
+// Reads the texts of a sample from a line of JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,13 +11,13 @@
 
 namespace colossal::tune {
 
-// TRL's kinds of lines. Language modelling: {"text"}, {"prompt", "completion"} or {"messages"};
-// preference: {"prompt", "chosen", "rejected"}, or without a prompt, which is what both begin with;
-// unpaired: {"prompt", "completion", "label": true or false}; prompts: {"prompt"}, and what else
-// the line has goes to the rewards. Prompts and completions are texts, or lists of messages
-// {"role", "content"}, which a chat template makes one text of; "tools" and "chat_template_kwargs"
-// go to the template. Instructions {"instruction", "input", "output"} are a prompt and a
-// completion; {"conversations": [{"from", "value"}]} are messages.
+// TRL's kinds of lines. Language modelling: {"text"}, {"prompt", "completion"} or {"messages"}.
+// Preference: {"prompt", "chosen", "rejected"}; without "prompt" it is what both others begin with.
+// Unpaired: {"prompt", "completion", "label": true or false}. Prompt: {"prompt"}; all fields of the
+// line go to the rewards. Prompts and completions are texts, or lists of messages {"role",
+// "content"}, which a chat template turns into one text; "tools" and "chat_template_kwargs" go to
+// the template. Instructions {"instruction", "input", "output"} are a prompt and a completion;
+// {"conversations": [{"from", "value"}]} are messages.
 enum class SampleKind { language_modeling, preference, unpaired, prompt };
 
 struct LineOptions {
@@ -28,23 +28,24 @@ struct LineOptions {
 
 struct SampleTexts {
   std::string prompt;  // empty: there is none
-  // Prompt and completion; of a preference the chosen one, then the rejected one.
+  // The text of prompt and completion. A preference has two: chosen, then rejected.
   struct Whole {
     std::string text;
-    // What of it is learned, by bytes, where the template marks it; nothing: all.
+    // The ranges of bytes that are learned, if the template marks them; unset: all bytes.
     std::optional<std::vector<text::jinja::Span>> learned = {};
   };
   std::vector<Whole> wholes;
-  bool is_chat = false;         // a template made the texts, and ended them
+  bool is_chat = false;         // a chat template made the texts, their ends included
   bool desirable = true;        // of an unpaired preference
   double margin = 0;            // of a preference
-  nlohmann::json columns = {};  // of a prompt: the line, whole
+  nlohmann::json columns = {};  // of a prompt: all fields of its line
 };
 
-// What lines of a kind look like, for messages.
+// Returns what lines of a kind look like, for messages.
 const char* expected_fields(SampleKind kind);
 
-// Throws data::InvalidLine saying what is wrong and what would work, IoError for what is no JSON.
+// Throws data::InvalidLine saying what is wrong and what would work, IoError if the line is not
+// JSON.
 SampleTexts read_sample_line(std::string_view line, const LineOptions& options);
 
 }  // namespace colossal::tune

@@ -1,4 +1,5 @@
-// What the methods of fine-tuning have in common: samples from files, in the order of a run.
+// The base of all tuning methods: reads samples from files and makes batches of them, in the run's
+// order.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@
 
 namespace colossal::tune {
 
-// How a run tunes: what is the same for its ranks beside the job.
+// How a run tunes: what all its ranks share beside the job.
 struct Tuning {
   Method method = Method::sft;
   TuneConfig config;
 };
 
-// How the run's files become samples of language modelling. Throws ConfigError, also naming the
-// file of a chat template that is none, and IoError.
+// Returns how the run's files become samples of language modelling. Throws IoError, and
+// ConfigError, which names the file of an invalid chat template.
 SampleOptions sample_options(const Tuning& tuning, const RunConfig& run);
 
 class SampleTask : public TrainingTask {
@@ -40,21 +41,21 @@ class SampleTask : public TrainingTask {
 
  protected:
   // Reads the files of data.train and data.validation. Collective: throws ConfigError on all ranks
-  // where one has found other contents than rank 0.
+  // if one has found other contents than rank 0.
   SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning, SampleKind kind,
              const std::function<void()>& reading);
 
   // A sample of a micro-batch.
   struct Drawn {
     const Sample* sample;
-    const Sample* previous;  // of the step's samples the one before it; before the first the last
+    const Sample* previous;  // the sample before it in the step; for the first the step's last
     int64_t id;              // its position in the run's order, or among the validation samples
   };
   using MicroBatch = std::vector<Drawn>;
-  // What the engine gets of a step's micro-batches of this replica; called from other threads.
+  // Makes the batches of this replica's micro-batches in a step. Called from other threads.
   virtual std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const = 0;
 
-  // The sample at a position of the run's order, from 0, across epochs.
+  // Returns the sample at a position in the run's order, from 0, across epochs.
   const Sample& sample_at(int64_t position) const;
   const data::BatchShape& shape() const { return shape_; }
 
@@ -63,7 +64,7 @@ class SampleTask : public TrainingTask {
   const Job& job() const { return job_; }
   const ParallelContext& context() const { return context_; }
   const TuneConfig& config() const { return tuning_.config; }
-  // The mean of numbers over all ranks, where each rank has a sum and a count. Collective.
+  // Returns the mean over all ranks; each gives a sum and a count. Collective.
   double mean_over_ranks(double sum, double count) const;
 
  private:

@@ -10,30 +10,30 @@ namespace colossal::tune {
 
 using Reading = std::function<void()>;  // called while samples are read
 
-// Supervised fine-tuning: the cross-entropy of what is learned, or with loss_type "dft" each
-// token's times its own probability (Wu et al. 2025).
+// Supervised fine-tuning: the cross-entropy of the learned tokens; with loss_type "dft" each
+// token's is multiplied by the token's probability (Wu et al. 2025).
 std::unique_ptr<TrainingTask> make_sft(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// Pairs of completions against a reference: DPO and its kin.
+// DPO and its variants: pairs of completions, compared with a reference.
 std::unique_ptr<TrainingTask> make_dpo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// Pairs without a reference: CPO, SimPO and ORPO.
+// CPO, SimPO and ORPO: pairs of completions, without a reference.
 std::unique_ptr<TrainingTask> make_cpo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 std::unique_ptr<TrainingTask> make_orpo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
 
-// A reward model: a number for each text, by pairs of which one is better.
+// A reward model, which scores texts; learned from pairs of which one text is better.
 std::unique_ptr<TrainingTask> make_reward(const Job& job, const ParallelContext& context,
                                           const Tuning& tuning, const Reading& reading);
 
-// Completions that are desirable or not, against a reference.
+// KTO: single completions, desirable or not, compared with a reference.
 std::unique_ptr<TrainingTask> make_kto(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// Rewards of the model's own completions: GRPO and its kin, RLOO, and PPO.
+// GRPO and its variants, RLOO and PPO: rewards of completions that the model samples itself.
 std::unique_ptr<TrainingTask> make_grpo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
 std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& context,
@@ -41,7 +41,7 @@ std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& c
 std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// The task of a method.
+// Returns what makes a method's task.
 MakeTask make_task(const Tuning& tuning);
 
 }  // namespace colossal::tune

@@ -35,121 +35,135 @@ void describe_loss_type(ConfigSchema& schema, Method method, TuneConfig& config)
   const std::vector<std::string> types = loss_types_of(method);
   if (types.empty()) return;
   schema.add("tune.loss_type", &config.loss_type,
-             fmt::format("Which loss is learned by: {}. docs/tuning.md has their formulas.{}",
-                         fmt::join(types, ", "),
-                         method == Method::dpo ? " Of several the weighted sum." : ""),
+             fmt::format("The loss: {}. docs/tuning.md has the formulas.{}", fmt::join(types, ", "),
+                         method == Method::dpo ? " Of several, their weighted sum." : ""),
              {.choices = types});
   if (method != Method::dpo) return;
   schema.add("tune.loss_weights", &config.loss_weights,
-             "Factors of the losses in tune.loss_type, one for each. Empty: all 1.");
+             "The weights of the losses in tune.loss_type, one for each. Empty: all 1.");
 }
 
 void describe_groups(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.num_generations", &config.num_generations,
-             "Completions of each prompt, which are compared with each other. train.global_batch "
-             "counts completions.",
+             "How many completions of each prompt to sample and compare with each other. "
+             "train.global_batch counts completions.",
              {.unit = "completions", .minimum = 2});
   schema.add("tune.dynamic_sampling", &config.dynamic_sampling,
-             "true: groups whose rewards are all equal, which teach nothing, are left out, and "
-             "further prompts sampled in their place (DAPO).");
+             "true: leave out groups whose rewards are all equal, as they teach nothing, and "
+             "sample further prompts instead (DAPO).");
   schema.add("tune.max_sampling_rounds", &config.max_sampling_rounds,
-             "How often tune.dynamic_sampling samples for a generation at most.", {.minimum = 1});
+             "How many times tune.dynamic_sampling samples for one generation at most.",
+             {.minimum = 1});
 }
 
 void describe_values(ConfigSchema& schema, TuneConfig& config) {
-  schema.add("tune.vf_coef", &config.vf_coef, "Weight of the loss of values.", {.minimum = 0});
-  schema.add("tune.cliprange_value", &config.cliprange_value,
-             "How far a value may move from what it was as completions were sampled.",
+  schema.add("tune.vf_coef", &config.vf_coef, "The weight of the loss of the value head.",
              {.minimum = 0});
-  schema.add("tune.gamma", &config.gamma, "How much what comes a token later still counts.",
+  schema.add("tune.cliprange_value", &config.cliprange_value,
+             "The clip range of the value loss: how far a value may move from what it was when its "
+             "completion was sampled.",
+             {.minimum = 0});
+  schema.add("tune.gamma", &config.gamma,
+             "The discount of generalized advantage estimation: how much a reward counts one token "
+             "earlier.",
              {.minimum = 0, .maximum = 1});
   schema.add("tune.lam", &config.lam,
-             "The lambda of generalized advantage estimation: 1 goes by rewards, 0 by values.",
+             "The lambda of generalized advantage estimation. 1: advantages follow from the "
+             "rewards alone, and vary more. 0: from the next predicted value.",
              {.minimum = 0, .maximum = 1});
   schema.add("tune.whiten_rewards", &config.whiten_rewards,
-             "true: rewards of tokens are scaled to deviation 1 over a generation.");
+             "true: scale the rewards of tokens to standard deviation 1 over a generation.");
   schema.add("tune.missing_eos_penalty", &config.missing_eos_penalty,
-             "Taken from the reward of a completion that was cut.");
+             "Subtracted from the reward of a completion that was cut before it ended.");
 }
 
 void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.max_completion_length", &config.max_completion_length,
-             "Longest completion; what is longer is cut.", {.unit = "tokens", .minimum = 1});
+             "The most tokens of a completion; a longer one is cut.",
+             {.unit = "tokens", .minimum = 1});
   schema.add("tune.temperature", &config.temperature,
-             "Divides logits before completions are drawn, and before probabilities are compared.",
+             "Divides logits when completions are sampled and when their probabilities are "
+             "compared. Smaller: completions vary less.",
              {.minimum = 1e-6});
-  schema.add("tune.top_k", &config.top_k, "Draw of the k most likely tokens only. 0: of all.",
+  schema.add("tune.top_k", &config.top_k, "Sample from the k most likely tokens only. 0: from all.",
              {.minimum = 0});
   schema.add("tune.top_p", &config.top_p,
-             "Draw of the fewest tokens whose probabilities reach p only.",
+             "Sample from the fewest tokens whose probabilities sum to this. 1: from all.",
              {.minimum = 1e-9, .maximum = 1});
   schema.add("tune.min_p", &config.min_p,
-             "Draw of tokens only that are at least this many times as likely as the likeliest.",
+             "Sample only from tokens at least this many times as likely as the most likely one. "
+             "0: from all.",
              {.minimum = 0, .maximum = 1});
   schema.add("tune.repetition_penalty", &config.repetition_penalty,
-             "Makes tokens that have come before less likely to be drawn. 1: no.",
+             "Above 1: tokens that have occurred become less likely. 1: no penalty.",
              {.minimum = 1e-6});
   schema.add("tune.batch_invariant", &config.batch_invariant,
-             "true: the bits of a completion do not depend on what is sampled beside it, so that "
-             "they are the same at every layout. Slower.");
+             "true: a completion has the same bits whatever is sampled beside it, and so at every "
+             "layout. Sampling is slower.");
   schema.add("tune.log_completions", &config.log_completions,
-             "true: completions with their rewards are appended to completions.jsonl in "
-             "log.directory.");
+             "true: append completions with their rewards to completions.jsonl in log.directory.");
 }
 
 void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.reward", &config.reward,
-             "What completions are rewarded for: accuracy, format, length, repetition, overlong, "
-             "\"command:PROGRAM\" (lines of JSON in, numbers out) or \"http://HOST:PORT/PATH\"; "
-             "several are summed up.");
+             "What completions are rewarded for. Built in: accuracy, format, length, repetition, "
+             "overlong. Of your own: \"command:PROGRAM\" (lines of JSON in, numbers out) or "
+             "\"http://HOST:PORT/PATH\". Several are added up.");
   schema.add("tune.reward_weights", &config.reward_weights,
-             "Factors of the rewards in tune.reward, one for each. Empty: all 1.");
+             "The weights of the rewards in tune.reward, one for each. Empty: all 1.");
+  schema.add("tune.reward_timeout", &config.reward_timeout,
+             "How long a program or an address may take for a batch. If it fails or takes longer, "
+             "the log says so, and the completions go without its reward.",
+             {.unit = "seconds", .minimum = 1e-3});
   schema.add(
-      "tune.reward_timeout", &config.reward_timeout,
-      "How long a program or an address may take for a batch. One that fails or takes longer "
-      "is told in the log, and its completions go without its reward.",
-      {.unit = "seconds", .minimum = 1e-3});
-  schema.add("tune.overlong_tokens", &config.overlong_tokens,
-             "How long before tune.max_completion_length the reward overlong begins to fall.",
-             {.unit = "tokens", .minimum = 1});
+      "tune.overlong_tokens", &config.overlong_tokens,
+      "How many tokens before tune.max_completion_length the reward overlong begins to fall.",
+      {.unit = "tokens", .minimum = 1});
 }
 
 void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
   schema.add("tune.beta", &config.beta,
              method != Method::grpo
-                 ? "Weight of the divergence from where the model began, in the reward."
-                 : "Weight of the divergence from where the model began. 0: no reference is kept.",
+                 ? "How much divergence from the model at the start lowers the reward."
+                 : "How much divergence from the model at the start adds to the loss. 0: nothing, "
+                   "and no reference is kept.",
              {.minimum = 0});
   schema.add("tune.epsilon", &config.epsilon,
-             "How far below 1 the ratio of new to old probability still counts.", {.minimum = 0});
+             "How far below 1 the ratio of a token's new to its old probability counts; beyond "
+             "that it is clipped.",
+             {.minimum = 0});
   schema.add("tune.epsilon_high", &config.epsilon_high,
-             "The same above 1; of loss_type = cispo the largest ratio.",
+             "How far above 1 the ratio counts. With loss_type = cispo: the largest ratio.",
              {.minimum = 0, .unset = "tune.epsilon"});
   schema.add("tune.num_iterations", &config.num_iterations,
-             "How often a completion is learned from.", {.minimum = 1});
+             "How many times each completion is learned from.", {.minimum = 1});
   schema.add("tune.steps_per_generation", &config.steps_per_generation,
-             "Steps whose completions are sampled at once, each of train.global_batch.",
+             "For how many steps completions are sampled at once, train.global_batch for each.",
              {.unit = "steps", .minimum = 1});
   schema.add("tune.mask_truncated_completions", &config.mask_truncated_completions,
-             "true: nothing is learned from completions that were cut.");
+             "true: learn nothing from completions that were cut.");
   if (method == Method::ppo) return describe_values(schema, config);
   if (method == Method::rloo) {
-    schema.add("tune.normalize_advantages", &config.normalize_advantages,
-               "true: advantages of a generation are shifted and scaled to mean 0, deviation 1.");
-    schema.add("tune.reward_clip_range", &config.reward_clip_range,
-               "The lowest and the highest reward; what is beyond counts as these. Empty: all.");
+    schema.add(
+        "tune.normalize_advantages", &config.normalize_advantages,
+        "true: shift and scale the advantages of a generation to mean 0 and standard deviation 1.");
+    schema.add(
+        "tune.reward_clip_range", &config.reward_clip_range,
+        "The lowest and the highest reward; rewards beyond count as these. Empty: no limits.");
     return;
   }
-  schema.add("tune.delta", &config.delta,
-             "The largest ratio of new to old probability that counts, whatever the advantage.",
-             {.minimum = 0, .unset = "none"});
+  schema.add(
+      "tune.delta", &config.delta,
+      "Upper bound of the ratio of new to old probability, whatever the sign of the advantage.",
+      {.minimum = 0, .unset = "none"});
   schema.add("tune.importance_sampling_level", &config.importance_sampling_level,
-             "Whether ratios are those of tokens, or of whole sequences per token (GSPO).");
+             "token: each token has its own ratio of new to old probability. sequence: all tokens "
+             "of a completion have the geometric mean of theirs (GSPO).");
   schema.add("tune.scale_rewards", &config.scale_rewards,
-             "What advantages are divided by: the deviation of the group's rewards, that of the "
-             "generation's, or nothing.");
+             "What advantages are divided by. group: the standard deviation of the group's "
+             "rewards. batch: that of the generation's. none: nothing.");
   schema.add("tune.use_bias_correction_kl", &config.use_bias_correction_kl,
-             "true: a token's divergence is multiplied by its ratio.");
+             "true: multiply a token's divergence by its ratio of new to old probability.");
 }
 
 void validate_layout(const RunConfig& run, const char* method) {
@@ -247,24 +261,28 @@ const char* describe_method(Method method) {
     case Method::reward:
       return "Train a reward model: a number for each text, higher for the better of two";
     case Method::dpo:
-      return "Learn which of two completions is better, against a reference (DPO and its kin)";
+      return "Learn which of two completions is better, relative to a reference model (DPO, "
+             "variants)";
     case Method::kto:
-      return "Learn from completions that are desirable or not, against a reference";
+      return "Learn from single completions, desirable or not, relative to a reference model (KTO)";
     case Method::orpo:
-      return "Learn chosen completions and the odds against rejected ones, without a reference";
+      return "Learn chosen completions, and to prefer them to rejected ones; no reference model "
+             "(ORPO)";
     case Method::simpo:
-      return "Learn which of two completions is better, per token, without a reference";
+      return "Learn which of two completions is better, by means over tokens; no reference model "
+             "(SimPO)";
     case Method::grpo:
-      return "Learn from rewards of the model's own completions, in groups of a prompt (GRPO, "
+      return "Reinforcement learning: compare the rewards of sampled completions in groups (GRPO, "
              "DAPO)";
     case Method::rloo:
-      return "Learn from rewards of the model's own completions against the others' mean (RLOO)";
+      return "Reinforcement learning: compare each sampled completion with the others' mean (RLOO)";
     case Method::ppo:
-      return "Learn from rewards of the model's own completions, with a head for values (PPO)";
+      return "Reinforcement learning from rewards of sampled completions, with a value head (PPO)";
     case Method::cpo:
       break;
   }
-  return "Learn which of two completions is better and the better one itself, without a reference";
+  return "Learn which of two completions is better, and the better one itself; no reference model "
+         "(CPO)";
 }
 
 void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
@@ -304,26 +322,26 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
 
 void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
   schema.add("tune.epochs", &config.epochs,
-             "How often each sample is learned from. Has no effect where train.steps is given.",
+             "How many times each sample is learned from. Has no effect if train.steps is given.",
              {.minimum = 1e-6, .maximum = 1e6});
-  schema.add(
-      "data.chat_template", &config.chat_template,
-      "What makes one text of a conversation: \"model\", the chat template of model.path, or "
-      "the path of a template (.jinja).",
-      {.per_rank = true});
+  schema.add("data.chat_template", &config.chat_template,
+             "What turns a conversation into one text. \"model\": the chat template of model.path. "
+             "A path: a template file (.jinja).",
+             {.per_rank = true});
   describe_loss_type(schema, method, config);
   if (method == Method::sft) {
     schema.add("tune.assistant_only_loss", &config.assistant_only_loss,
-               "Of conversations: true learns what the assistant says only, as the template marks "
+               "For conversations. true: learn only what the assistant says, as the template marks "
                "it with {% generation %}.");
     schema.add("data.packing", &config.packing,
-               "Put several samples into a row, so that little is filled up: bfd keeps each whole "
-               "and drops what of one is longer than a row, bfd_split cuts such a one, and both "
-               "keep attention within samples; wrapped cuts where a row ends and does not.",
+               "Put several samples into a row, so that little is padding. bfd: a sample longer "
+               "than a row loses its end. bfd_split: it is cut into several. With both, attention "
+               "stays within samples. wrapped: samples are cut where a row ends, and attention "
+               "does not stay within them.",
                {.unset = "none"});
     schema.add("tune.completion_only_loss", &config.completion_only_loss,
-               "Of samples with a prompt and a completion: true learns the completion only, false "
-               "the prompt too.");
+               "For samples with a prompt and a completion. true: learn only the completion. "
+               "false: learn the prompt too.");
     return;
   }
   if (is_online(method)) {
@@ -335,45 +353,48 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
   }
   if (method == Method::reward) {
     schema.add("tune.center_rewards_coefficient", &config.center_rewards_coefficient,
-               "Weight of a term that keeps the rewards of a pair near 0 on average.",
-               {.minimum = 0});
+               "The weight of a term that keeps the mean reward of a pair near 0.", {.minimum = 0});
     return;
   }
-  schema.add("tune.beta", &config.beta,
-             method == Method::orpo
-                 ? "Weight of the odds ratio beside the loss of the chosen completion."
-                 : "How closely the model keeps to where it began: larger is closer.",
-             {.minimum = 1e-9});
+  schema.add(
+      "tune.beta", &config.beta,
+      method == Method::orpo
+          ? "The weight of the odds-ratio loss beside the loss of the chosen completion."
+      : method == Method::dpo || method == Method::kto
+          ? "How closely the model stays to the reference: larger is closer."
+          : "How sharply the loss separates chosen from rejected completions: larger is sharper.",
+      {.minimum = 1e-9});
   if (method == Method::kto) {
     schema.add("tune.desirable_weight", &config.desirable_weight,
-               "Factor of the loss of desirable completions.", {.minimum = 0});
+               "The weight of the loss of desirable completions.", {.minimum = 0});
     schema.add("tune.undesirable_weight", &config.undesirable_weight,
-               "Factor of the loss of undesirable completions.", {.minimum = 0});
+               "The weight of the loss of undesirable completions.", {.minimum = 0});
     return;
   }
   if (method == Method::orpo) return;
   schema.add("tune.label_smoothing", &config.label_smoothing,
-             "Share of the pairs that may be labelled the wrong way round.",
+             "What share of the pairs may be labelled the wrong way round.",
              {.minimum = 0, .maximum = 1});
   if (method == Method::dpo) {
     schema.add("tune.f_divergence_type", &config.f_divergence_type,
-               "By which divergence from the reference a completion is scored.");
+               "The divergence from the reference by which completions are scored.");
     schema.add("tune.f_alpha_divergence_coef", &config.f_alpha_divergence_coef,
                "The alpha of f_divergence_type = alpha_divergence.");
-    schema.add("tune.discopop_tau", &config.discopop_tau, "Temperature of loss_type = discopop.",
-               {.minimum = 1e-9});
+    schema.add("tune.discopop_tau", &config.discopop_tau,
+               "The temperature of loss_type = discopop.", {.minimum = 1e-9});
     schema.add("tune.ld_alpha", &config.ld_alpha,
-               "Weight of the tokens by which one completion of a pair is longer than the other, "
-               "so that length counts less.",
+               "The weight of the tokens by which one completion of a pair is longer than the "
+               "other. Below 1: length counts less.",
                {.minimum = 0, .maximum = 1, .unset = "1"});
     return;
   }
   schema.add("tune.simpo_gamma", &config.simpo_gamma,
-             "With the simpo loss, by how much the chosen completion shall be ahead.");
+             "With loss_type = simpo: by how much the chosen completion should be ahead.");
   schema.add("tune.cpo_alpha", &config.cpo_alpha,
-             "Weight of the chosen completion's own loss, per token.", {.minimum = 0});
+             "The weight of the chosen completion's own loss, per token.", {.minimum = 0});
   schema.add("tune.alpha", &config.alpha,
-             "Of AlphaPO's rewards: how much they bend; 0 takes log-probabilities.");
+             "How strongly AlphaPO bends rewards away from log-probabilities. 0: they are "
+             "log-probabilities.");
 }
 
 void validate(Method method, const RunConfig& run, const TuneConfig& config) {

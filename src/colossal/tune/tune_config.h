@@ -1,5 +1,5 @@
-// The keys of [tune]: what an alignment method is told beside a training run's keys. Names and
-// defaults are those of TRL 1.16.
+// The keys of [tune]: settings of a tuning method beside a training run's keys. Names and defaults
+// are those of TRL 1.16.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace colossal::tune {
 
 enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo };
-// Whether it learns from completions that the model makes itself.
+// Whether a method learns from completions that the model samples itself.
 bool is_online(Method method);
 std::vector<std::pair<std::string, Method>> method_names();
 const char* method_name(Method method);
@@ -26,8 +26,8 @@ const char* describe_method(Method method);  // in a line, for --help
 struct TuneConfig {
   double epochs = 3;
   std::optional<data::Packing> packing;  // data.packing; unset: a row is a sample
-  std::vector<std::string> loss_type;    // empty: the method's
-  std::vector<double> loss_weights;      // of these; empty: 1 each
+  std::vector<std::string> loss_type;    // empty: the method's default
+  std::vector<double> loss_weights;      // one for each loss; empty: all 1
   std::string chat_template = "model";   // data.chat_template, or a path
   bool completion_only_loss = true;
   bool assistant_only_loss = false;
@@ -42,9 +42,9 @@ struct TuneConfig {
   double alpha = 0;
   double desirable_weight = 1, undesirable_weight = 1;
   double center_rewards_coefficient = 0;
-  // Of methods that sample.
+  // For methods that sample completions.
   std::vector<std::string> reward;
-  std::vector<double> reward_weights;  // empty: 1 each
+  std::vector<double> reward_weights;  // empty: all 1
   double reward_timeout = 60;
   int64_t num_generations = 8;
   int64_t max_completion_length = 512;
@@ -73,12 +73,12 @@ struct TuneConfig {
   int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };
 
-// Binds the keys that the method has to their places, with the method's defaults, also of keys of
-// other sections ([optimizer], [train] ...), which must be described after.
+// set_defaults() sets the method's defaults, also those of other sections ([optimizer], [train]
+// ...). Call it first; then describe() declares the method's keys.
 void set_defaults(Method method, RunConfig& run, TuneConfig& config);
 void describe(ConfigSchema& schema, Method method, TuneConfig& config);
 
-// Throws ConfigError for values that do not go together, before anything is read.
+// Throws ConfigError for values that do not fit together, before anything is read.
 void validate(Method method, const RunConfig& run, const TuneConfig& config);
 
 }  // namespace colossal::tune

@@ -1,4 +1,4 @@
-// The work of attention on a block of scores between its products.
+// What attention does to a block of scores between its two products.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -28,7 +28,7 @@ struct BitsOf<double> {
 // general: all that a block can ask for, decided at run time.
 enum class BlockKind { plain, masked, general };
 
-// A block as its lanes [lane, lane + Native<Real>::kLanes) see it.
+// The lanes [lane, lane + Native<Real>::kLanes) of a block.
 template <typename Real, BlockKind kKind, bool kDropout>
 class LaneBlock {
  public:

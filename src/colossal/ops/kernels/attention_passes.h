@@ -1,4 +1,4 @@
-// The work of attention on a block of scores between its products, if the block becomes bf16.
+// What attention does to a block of scores between its two products, if the block becomes bf16.
 #pragma once
 
 #include "colossal/ops/kernels/vector_kernels.h"

@@ -1,4 +1,4 @@
-// The step of which transposes in registers are made.
+// One step of a transpose in registers.
 #pragma once
 
 namespace colossal::ops::kernels {

@@ -15,7 +15,7 @@ struct SiluGate {
   static NativeVector<Real> open(NativeVector<Real> x) {
     return sigmoid_of_power<Real>(static_cast<Real>(-kLog2OfE) * x);
   }
-  // Returns what the change of open(x) adds to the slope of act.
+  // Returns x * open'(x), the part of act's slope that is not open(x).
   static NativeVector<Real> bend(NativeVector<Real> x, NativeVector<Real> open) {
     return x * open * (Real{1} - open);
   }

@@ -14,7 +14,7 @@ inline constexpr int64_t kPagePositions = 16;
 // The queries of a token that share a head of keys. "Real" below: float64 for float64 elements,
 // else float32.
 struct PagedQueries {
-  ElementType type;  // of queries, keys, values and outputs
+  ElementType type;  // of queries and outputs, and of keys and values where these have no scales
   const void* queries;
   int64_t query_stride;  // from one query to the next
   int64_t count, head_size, value_size;
@@ -24,6 +24,11 @@ struct PagedQueries {
   const void* keys;
   const void* values;
   int64_t key_page, value_page, page_size;
+  // Keys and values are int8; that of each position is multiplied with a scale, [page_size] at
+  // scales + p * scale_page. Null: they are numbers of `type`.
+  const float* key_scales;
+  const float* value_scales;
+  int64_t scale_page;
   const int64_t* pages;  // of the sequence, from its first position on
 
   int64_t begin, end;  // positions of the keys that are seen; the queries are at end - 1

@@ -53,7 +53,7 @@ struct NormRow {
   bool unit_offset = false;
 };
 
-// With u = gradient times what n is multiplied by.
+// Sums over a row, where u is the gradient times what n is multiplied by.
 struct NormGradientSums {
   double product;   // of u * n
   double weighted;  // of u

@@ -1,5 +1,5 @@
-// Experts that ranks share out: rows travel to the experts that they are routed to, and the results
-// back. Knows nothing of routing, nor of what an expert computes.
+// Experts that are divided among ranks: rows travel to the experts that they are routed to, and the
+// results travel back. This file knows nothing of routing, nor of what an expert computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,8 @@
 
 namespace colossal::parallel {
 
-// The ranks that hold a layer's experts, and how: runs of whole experts over one group, as even as
-// they go; parts of each over the other.
+// The ranks that hold a layer's experts: `experts` divides them into runs of whole experts, as even
+// as they go, and `parts` divides each expert.
 struct ExpertRanks {
   const comm::Group& experts;  // ParallelContext::expert_group()
   const comm::Group& parts;    // ParallelContext::expert_parts_group()
@@ -25,8 +25,8 @@ struct ExpertRanks {
 // Computes the experts here. rows: [rows, hidden], those of the first expert first; counts: how
 // many each has. Returns [rows, hidden]; where other ranks have parts of the same experts, a term
 // of the sum over these: what is not cut (a bias of the second product) only one of them may add.
-// Of no rows it returns none, by operators that autograd sees: the backward pass of this rank sends
-// its gradients, none, when the others do.
+// Zero rows too must pass through operators that autograd sees: the backward pass of this rank then
+// sends its gradients, none, when the others send theirs.
 using ComputeExperts =
     std::function<at::Tensor(const at::Tensor& rows, const std::vector<int64_t>& counts)>;
 

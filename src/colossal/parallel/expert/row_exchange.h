@@ -1,5 +1,5 @@
-// Rows that travel between the ranks of a group, from each to each as many as routing says: what
-// experts on several ranks are made of (D. Lepikhin et al. 2020, GShard). Booked as Reason::expert.
+// Exchanges rows between the ranks of a group, as many from each to each as routing says, for
+// experts on several ranks (D. Lepikhin et al. 2020, GShard). Booked as Reason::expert.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace colossal::parallel {
 
-// By rank of a group. All ranks agree: what one sends to another is what that one receives.
+// Numbers of rows by rank of a group. What one rank sends to another is what that one receives.
 struct RowCounts {
   std::vector<int64_t> send;
   std::vector<int64_t> receive;
@@ -23,14 +23,14 @@ struct RowCounts {
 using RowsByRank = std::vector<std::vector<int64_t>>;
 
 // Returns how many rows of each rank are for the experts here. counts: rows here for each expert;
-// experts: over the ranks. Collective. On meta nobody knows: every rank is taken to send to the
-// experts here as many as this one does. Law: an all-to-all of 8 B an expert.
+// experts: over the ranks. Collective. On meta, where nobody knows, every rank counts as sending as
+// many to the experts here as this one does. Law: an all-to-all of 8 B an expert.
 RowsByRank exchange_counts(const std::vector<int64_t>& counts, const Partition& experts,
                            const comm::Group& group, at::Device device);
 
-// Rows under way, with gradients: these go back where the rows came from. Forward, what is computed
-// between start and wait() runs meanwhile; backward the gradients of that same work do. Every rank
-// calls, and differentiates, each exchange, rows or not: none is ever left out.
+// Rows under way, with gradients, which go back where the rows came from. Work between the start
+// and wait() runs meanwhile, and in backward the gradients of that work. Every rank must call, and
+// differentiate, each exchange, also without rows.
 class RowExchange {
  public:
   // x: [rows to send, width], in rank order. The group outlives the backward pass.

@@ -1,5 +1,5 @@
-// Layers of experts that ranks share out (D. Lepikhin et al. 2020, "GShard"): a rank routes tokens
-// that no other rank routes, and they travel to the ranks of their experts.
+// Layers of experts that are divided among ranks (D. Lepikhin et al. 2020, "GShard"): one rank
+// routes each token, which travels to the ranks of its experts.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ class ShardedExperts : public nn::DenseExperts {
   ExpertRanks ranks_;
 };
 
-// Of tokens that all ranks of `group` have, each routes its share.
+// For tokens that all ranks of `group` have: each rank routes its share.
 class ExpertsOfCopiedTokens : public ShardedExperts {
  public:
   ExpertsOfCopiedTokens(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group)
@@ -43,8 +43,8 @@ class ExpertsOfCopiedTokens : public ShardedExperts {
   const comm::Group& group_;
 };
 
-// Of tokens whose features the ranks of `group` share out, each routes its share, for which all
-// features come together.
+// For tokens whose features are divided among the ranks of `group`: each rank routes its share, for
+// which it gets all features.
 class ExpertsOfCutFeatures : public ShardedExperts {
  public:
   ExpertsOfCutFeatures(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group,
@@ -61,8 +61,8 @@ class ExpertsOfCutFeatures : public ShardedExperts {
   int64_t hidden_;
 };
 
-// Where experts and routers lie: what builders of all tensor modes have in common. Every rank
-// routes other tokens, so that routers' gradients are summed over all ranks of a stage.
+// The base of the builders of all tensor modes: says where experts and routers lie. Every rank
+// routes other tokens, so routers' gradients are summed over all ranks of a stage.
 class ExpertBuilder : public nn::DenseBuilder {
  public:
   ExpertBuilder(const ParallelContext& context, nn::MakeAttention make_attention,

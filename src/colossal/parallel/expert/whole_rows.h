@@ -1,5 +1,5 @@
-// Rows whose columns ranks share out, as rows that ranks share out, and back: an all-to-all, booked
-// as Reason::expert, whose gradients go back the same ways.
+// Turns rows whose columns are divided among ranks into whole rows that are divided among them, and
+// back: an all-to-all, booked as Reason::expert. Gradients go the opposite way.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,5 @@
-// One run of a schedule in time, without doing anything: behind the validator and the simulator.
+// Plays a schedule through in time, without computing anything, for the validator and the
+// simulator.
 #pragma once
 
 #include <vector>

@@ -7,8 +7,8 @@
 
 namespace colossal::parallel::pipeline {
 
-// Any number of micro-batches over stages that lie anywhere, with its messages. No schedule that
-// the validator finds whole: nothing goes backward.
+// Returns the forward passes, with messages, of any number of micro-batches through stages on any
+// ranks. The validator would refuse the schedule, as nothing goes backward.
 Schedule forward_only(int num_ranks, const std::vector<int>& rank_of_stage, int num_micro_batches);
 
 }  // namespace colossal::parallel::pipeline

@@ -31,7 +31,7 @@ struct Simulation {
   double bubble_share() const;  // of all ranks' time until the end, what is not computation
 };
 
-// A schedule that the validator finds right.
+// Times a schedule that the validator finds right.
 Simulation simulate(const Schedule& schedule, const Costs& costs = {});
 
 }  // namespace colossal::parallel::pipeline

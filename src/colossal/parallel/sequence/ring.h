@@ -12,8 +12,8 @@ namespace colossal::parallel {
 // positions of part r of a zigzag (see zigzag_runs). Each rank sees its queries' keys block by
 // block, as they come by; the next block travels while one is computed with. Backward they come by
 // once more, followed by their gradients, in the type of the sums, which end at home. Heads are
-// whole on every rank. Keys and values travel with the heads that the queries here see; where those
-// share them unevenly (see nn::AttentionHeads), with one for each query.
+// whole on every rank. Keys and values travel with the heads that the queries here see; if their
+// numbers differ by key head (see nn::AttentionHeads), one travels for each query head.
 nn::MakeAttention make_ring_attention(const comm::Group& group);
 
 }  // namespace colossal::parallel

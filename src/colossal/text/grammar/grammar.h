@@ -1,5 +1,5 @@
-// A grammar says which texts may be written. It has rules over bytes, made from regular expressions
-// and JSON schemas.
+// A grammar says which texts may be written. It has rules over bytes, made from regular
+// expressions, JSON schemas, and grammars in GBNF.
 #pragma once
 
 #include <bitset>

@@ -1,4 +1,4 @@
-// The nodes of a template that was read: expressions have a value, statements write.
+// The nodes of a parsed template: expressions have a value, statements write.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,6 @@
-// A Jinja template, of the part of Jinja that chat templates use, rendered as `transformers`
-// renders them: trim_blocks and lstrip_blocks, values that cannot be changed, {% generation %}, {%
-// break %},
-// {% continue %}; not include, import, extends, block, and recursive loops.
+// A Jinja template, in the part of Jinja that chat templates use, rendered as `transformers` does:
+// with trim_blocks, lstrip_blocks, values that cannot be changed, and the tags generation, break
+// and continue; without include, import, extends, block and recursive loops.
 #pragma once
 
 #include <string>

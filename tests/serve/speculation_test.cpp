@@ -1,0 +1,208 @@
+// Guessed tokens: texts are token for token what they are without guesses.
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+
+#include "colossal/serve/drafter.h"
+#include "tests/serve/random_model.h"
+
+namespace colossal::serve {
+namespace {
+
+using Kind = Speculation::Kind;
+
+// A number, then another one that it allows, and so on.
+class OnlyNeighbours : public LogitsConstraint {
+ public:
+  void apply(at::Tensor& logits) override {
+    for (int64_t token = 0; token < logits.numel(); ++token) {
+      if (last_ >= 0 && std::abs(token - last_) > 6) logits[token] = -INFINITY;
+    }
+  }
+  void accept(int32_t token) override { last_ = token; }
+
+ private:
+  int64_t last_ = -1;
+};
+
+models::ModelSpecification small_draft() {
+  return models::resolve_model({.preset = "gpt2-tiny",
+                                .overrides = {{"n_layer", 1},
+                                              {"n_embd", 12},
+                                              {"n_head", 2},
+                                              {"vocab_size", 50},
+                                              {"n_positions", 128}}});
+}
+
+class SpeculationTest : public testing::Test {
+ protected:
+  SpeculationTest() { at::set_num_threads(1); }
+
+  Speculation by_model(const RandomModel& draft, int64_t drafts) const {
+    return {.kind = Kind::model,
+            .drafts = drafts,
+            .model = draft.model.get(),
+            .facts = draft.specification.facts};
+  }
+
+  // Greedy ones, draws of each kind, and texts that end early, of several lengths.
+  static std::vector<Request> requests() {
+    std::vector<Request> all;
+    for (int64_t i = 0; i < 16; ++i) {
+      Request request = greedy(prompt_of(5 + i * 3, i % 3), 5 + i * 2);
+      request.logprobs = 1;
+      if (i % 4 != 0) {
+        request.sampling = {.temperature = 0.3 + 0.1 * static_cast<double>(i),
+                            .seed = static_cast<uint64_t>(i)};
+      }
+      if (i % 4 == 2) request.sampling.top_p = 0.8;
+      if (i % 4 == 3) request.sampling.frequency_penalty = 1.5;
+      if (i % 5 == 1) request.constraint = std::make_shared<OnlyNeighbours>();
+      if (i % 5 == 2) request.end_tokens = {3, 7, 18, 21};
+      if (i % 5 == 3) {
+        request.on_token = [left = i](const GeneratedToken&) mutable { return --left > 0; };
+      }
+      if (i % 7 == 4) request.prompt_logprobs = 0;
+      all.push_back(request);
+    }
+    return all;
+  }
+
+  // Of each request its tokens, their log-probabilities rounded, and why it ended.
+  std::vector<std::string> run(EngineOptions options) {
+    options.type = at::kDouble;
+    options.max_model_len = 100;
+    Answers answers;
+    Engine engine(*tiny_.model, tiny_.specification.facts, options);
+    for (Request& request : requests()) answers.submit(engine, std::move(request));
+    engine.drain();
+    statistics_ = engine.statistics();
+    EXPECT_EQ(statistics_.pages_in_use, 0);
+    std::vector<std::string> texts;
+    for (const auto& answer : answers.all) {
+      std::string text =
+          fmt::format("{} {}", static_cast<int>(answer->reason.value()), answer->error);
+      for (const GeneratedToken& token : answer->tokens) {
+        text += fmt::format(" {}:{:.9f}", token.token, token.logprob);
+      }
+      texts.push_back(text);
+    }
+    return texts;
+  }
+
+  const RandomModel tiny_{tiny(), at::kDouble};
+  EngineStatistics statistics_;
+};
+
+TEST_F(SpeculationTest, LooksUpWhatFollowed) {
+  const auto look = [](const Tokens& text, int64_t most) {
+    return look_up_continuation(text, most);
+  };
+  EXPECT_THAT(look({1, 2, 3, 4, 1, 2}, 3), testing::ElementsAre(3, 4, 1));
+  EXPECT_THAT(look({1, 2, 3, 1, 2, 4, 1, 2}, 1), testing::ElementsAre(4));  // the last place
+  EXPECT_THAT(look({0, 1, 2, 3, 9, 1, 2, 4, 0, 1, 2}, 1), testing::ElementsAre(3));  // the longest
+  EXPECT_THAT(look({5, 5, 5}, 4), testing::ElementsAre(5));
+  EXPECT_THAT(look({1, 2, 3, 4}, 4), testing::IsEmpty());
+  EXPECT_THAT(look({1}, 4), testing::IsEmpty());
+  EXPECT_THAT(look({1, 2}, 4), testing::IsEmpty());
+}
+
+TEST_F(SpeculationTest, TextsAreWhatTheyAreWithoutGuesses) {
+  const RandomModel draft(small_draft(), at::kDouble);
+  const std::vector<std::string> alone = run({.max_num_seqs = 1});
+  const int64_t page_bytes = 2 * 2 * 24 * 16 * 8, draft_bytes = 2 * 12 * 16 * 8;
+  int64_t preemptions = 0, hits = 0;
+  for (const int64_t drafts : {1, 6}) {
+    for (const Speculation& speculation : {Speculation{.kind = Kind::lookup, .drafts = drafts},
+                                           by_model(draft, drafts), by_model(tiny_, drafts)}) {
+      for (const int64_t batch : {1, 5, 16}) {
+        for (const int64_t chunk : {512, 20}) {
+          for (const bool few : {false, true}) {
+            SCOPED_TRACE(fmt::format("drafts {} {}, batch {}, chunk {}, few pages {}", drafts,
+                                     static_cast<int>(speculation.kind), batch, chunk, few));
+            EngineOptions options{.max_num_seqs = batch,
+                                  .max_batch_tokens = chunk,
+                                  .batch_invariant = few,
+                                  .speculation = speculation};
+            if (few) options.cache_bytes = 12 * (2 * page_bytes + draft_bytes);
+            EXPECT_EQ(run(options), alone);
+            EXPECT_GT(statistics_.draft_tokens, 0);
+            EXPECT_LE(statistics_.accepted_tokens, statistics_.draft_tokens);
+            preemptions += statistics_.preemptions;
+            hits += statistics_.prefix_hits;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(preemptions, 10);
+  EXPECT_GT(hits, 100);
+}
+
+// ... by which a model that is its own draft needs few passes.
+TEST_F(SpeculationTest, TheModelsOwnGuessesAreRight) {
+  Answers answers;
+  Engine engine(*tiny_.model, tiny_.specification.facts,
+                {.speculation = by_model(tiny_, 4), .type = at::kDouble});
+  Request request{.prompt = prompt_of(20, 1), .sampling = {.seed = 3}, .max_new_tokens = 51};
+  answers.submit(engine, request);
+  engine.drain();
+  const EngineStatistics statistics = engine.statistics();
+  EXPECT_EQ(statistics.accepted_tokens, statistics.draft_tokens);
+  EXPECT_EQ(statistics.accepted_tokens, 40);
+  EXPECT_EQ(statistics.steps, 11);  // the prompt, then 5 tokens in each
+}
+
+// The second token's distribution over many seeds, against that of whole passes.
+TEST_F(SpeculationTest, DrawsHaveTheModelsDistribution) {
+  const at::NoGradGuard no_grad;
+  const RandomModel draft(small_draft(), at::kDouble);
+  const Tokens prompt = prompt_of(9, 1);
+  const auto probabilities = [&](const at::Tensor& tokens) {
+    return tiny_.model
+        ->logits(tokens, nn::make_step_context(tokens.size(0), tokens.size(1), at::kCPU), true)
+        .squeeze(1)
+        .softmax(-1);
+  };
+  const at::Tensor row = at::tensor(prompt, at::kLong).view({1, -1});
+  const at::Tensor first = probabilities(row);
+  const at::Tensor rows =
+      at::cat({row.expand({50, -1}), at::arange(50, at::kLong).unsqueeze(1)}, 1);
+  const at::Tensor second = at::mm(first, probabilities(rows)).squeeze(0);
+  constexpr int64_t kDraws = 3000;
+  Answers answers;
+  Engine engine(*tiny_.model, tiny_.specification.facts,
+                {.max_queue = kDraws, .speculation = by_model(draft, 2), .type = at::kDouble});
+  for (int64_t i = 0; i < kDraws; ++i) {
+    answers.submit(
+        engine,
+        {.prompt = prompt, .sampling = {.seed = static_cast<uint64_t>(i)}, .max_new_tokens = 3});
+  }
+  engine.drain();
+  std::vector<double> counts(50);
+  for (const auto& answer : answers.all) ++counts.at(answer->tokens.at(1).token);
+  double statistic = 0;
+  for (int64_t token = 0; token < 50; ++token) {
+    const double expected = second[token].item<double>() * kDraws;
+    statistic += (counts[token] - expected) * (counts[token] - expected) / expected;
+  }
+  EXPECT_LT(statistic, 95);  // 49 degrees of freedom: 1 in 10,000 lies above
+  EXPECT_GT(engine.statistics().accepted_tokens, 20);
+}
+
+TEST_F(SpeculationTest, WhatDoesNotFitIsRefused) {
+  auto specification = models::resolve_model({.preset = "gpt2-tiny",
+                                              .overrides = {{"n_layer", 1},
+                                                            {"n_embd", 12},
+                                                            {"n_head", 2},
+                                                            {"vocab_size", 51},
+                                                            {"n_positions", 64}}});
+  const RandomModel other(specification, at::kDouble);
+  const auto refused = [&](const EngineOptions& options) {
+    EXPECT_THROW(Engine(*tiny_.model, tiny_.specification.facts, options), ConfigError);
+  };
+  refused({.speculation = by_model(other, 4)});
+  refused({.speculation = {.kind = Kind::lookup, .drafts = 0}});
+}
+
+}  // namespace
+}  // namespace colossal::serve

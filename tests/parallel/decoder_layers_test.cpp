@@ -172,12 +172,13 @@ class Model : public models::LanguageModel {
     return head_->scores(x, context);
   }
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
-                         bool last_only) override {
-    return head_->logits(x, context, last_only);
+                         const at::Tensor& wanted) override {
+    return head_->logits(x, context, wanted);
   }
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext&) override { return x; }
-  at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context) override {
-    return head_->logits(states, context, false);
+  at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
+                              const at::Tensor& wanted) override {
+    return head_->logits(states, context, wanted);
   }
 
  private:

@@ -3,55 +3,18 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <functional>
 #include <map>
 #include <set>
 
 #include "colossal/base/error.h"
-#include "colossal/checkpoint/tensor_bytes.h"
-#include "colossal/io/safetensors.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/random.h"
 #include "colossal/serve/engine.h"
+#include "tests/serve/random_weights.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::serve {
 namespace {
-
-using ChangeWeight = std::function<at::Tensor(const nn::Parameter&, const at::Tensor& weight)>;
-
-// Random weights as a Hugging Face folder has them, and these tensors besides. `change` gives the
-// weights of products and the head's table, as they lie in files, other values.
-void write_weights(models::ModelSpecification& specification, const std::filesystem::path& folder,
-                   const std::map<std::string, at::Tensor>& others = {},
-                   const ChangeWeight& change = {}) {
-  nn::DenseBuilder build;
-  models::build_model(specification, build);
-  std::vector<io::TensorSpec> tensors;
-  std::map<std::string, at::Tensor> values;
-  for (const nn::ParameterHandle& parameter : build.parameters()) {
-    const std::string name = models::slice_in_files(specification, parameter->name).name;
-    tensors.push_back({name, io::ScalarType::f32, parameter->shape});
-    values[name] = at::empty({parameter->numel()}, at::kFloat);
-    ops::fill_normal(values[name], 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
-    if (change && (parameter->product || parameter->head)) {
-      values[name] = change(*parameter, values[name].view(parameter->shape)).contiguous();
-    }
-  }
-  for (const auto& [name, tensor] : others) {
-    tensors.push_back({name, io::ScalarType::f32, tensor.sizes().vec()});
-    values[name] = tensor;
-  }
-  const io::SafetensorsPlan plan = io::plan_safetensors(tensors, {});
-  std::ofstream file(folder / "model.safetensors", std::ios::binary);
-  file << plan.header;
-  for (const io::TensorEntry& entry : plan.entries) {
-    const auto bytes = checkpoint::bytes_of(values.at(entry.name));
-    file.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
-  }
-  specification.weights = folder;
-}
 
 models::ModelSpecification gpt2() {
   return models::resolve_model({.preset = "gpt2-tiny",
@@ -110,7 +73,7 @@ class WeightsInTiers : public testing::Test {
 TEST_F(WeightsInTiers, GiveTheSameTokens) {
   for (models::ModelSpecification specification : {gpt2(), llama(false), llama(true)}) {
     SCOPED_TRACE(specification.config.dump());
-    write_weights(specification, folder_.path());
+    test::write_random_weights(specification, folder_.path());
     const std::vector<int32_t> expected = tokens_of(specification, options({}));
     EXPECT_EQ(expected.size(), 16);
     EXPECT_GT(std::set<int32_t>(expected.begin(), expected.end()).size(), 2);
@@ -133,7 +96,7 @@ TEST_F(WeightsInTiers, GiveTheSameTokens) {
 
 TEST_F(WeightsInTiers, AreDescribedWhereTheyAreNotOnTheDevice) {
   models::ModelSpecification specification = gpt2();
-  write_weights(specification, folder_.path());
+  test::write_random_weights(specification, folder_.path());
   EXPECT_EQ(InferenceModel(specification, options({})).describe_offload(), "");
   const std::string text =
       InferenceModel(specification, options({.host = 0.5, .nvme = 0.3})).describe_offload();
@@ -147,7 +110,7 @@ at::Tensor logits_of(const models::ModelSpecification& specification,
   const at::NoGradGuard no_grad;
   const InferenceModel model(specification, options);
   const at::Tensor tokens = at::arange(5, at::kLong).view({1, 5}) * 7;
-  return (*model).logits(tokens, nn::make_step_context(1, 5, at::kCPU), /*last_only=*/false);
+  return (*model).logits(tokens, nn::make_step_context(1, 5, at::kCPU));
 }
 
 TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
@@ -158,7 +121,7 @@ TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
                                          {.type = Type::int4, .group = 32},
                                          {.type = Type::int4, .group = 32, .zero_point = true}}) {
       const test::TemporaryDirectory plain, rounded;
-      write_weights(
+      test::write_random_weights(
           specification, rounded.path(), {},
           [&](const nn::Parameter& parameter, const at::Tensor& weight) {
             const bool in_out = parameter.product == nn::WeightOrder::in_out;
@@ -169,7 +132,7 @@ TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
             return in_out ? numbers.t() : numbers;
           });
       const at::Tensor expected = logits_of(specification, {.type = at::kDouble});
-      write_weights(specification, plain.path());
+      test::write_random_weights(specification, plain.path());
       const at::Tensor unrounded = logits_of(specification, {.type = at::kDouble});
       const at::Tensor found = logits_of(specification, {.type = at::kDouble, .quantization = how});
       EXPECT_LE((found - expected).norm().item<double>(), 1e-12 * expected.norm().item<double>());
@@ -182,7 +145,7 @@ TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
 TEST(Quantized, WeightsAreFewerBytesAndRestOnTheDevice) {
   const test::TemporaryDirectory folder;
   models::ModelSpecification specification = llama(false);
-  write_weights(specification, folder.path());
+  test::write_random_weights(specification, folder.path());
   const int64_t plain = InferenceModel(specification, {}).weight_bytes();
   InferenceOptions options{.quantization = ops::Quantization{}};
   const int64_t quantized = InferenceModel(specification, options).weight_bytes();
@@ -196,7 +159,7 @@ TEST(Quantized, WeightsAreFewerBytesAndRestOnTheDevice) {
 std::string refusal_with(models::ModelSpecification specification,
                          const std::map<std::string, at::Tensor>& others) {
   const test::TemporaryDirectory folder;
-  write_weights(specification, folder.path(), others);
+  test::write_random_weights(specification, folder.path(), others);
   try {
     const InferenceModel model(specification, {});
   } catch (const ConfigError& error) {
@@ -236,7 +199,7 @@ TEST(Weights, ATiedHeadMayBeThereOnceMore) {
 
 TEST_F(WeightsInTiers, RefuseAFolderThatIsNone) {
   models::ModelSpecification specification = gpt2();
-  write_weights(specification, folder_.path());
+  test::write_random_weights(specification, folder_.path());
   InferenceOptions missing = options({.nvme = 1});
   missing.tiers.nvme_path = folder_.path() / "missing";
   try {

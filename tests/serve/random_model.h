@@ -43,7 +43,8 @@ struct RandomModel {
     for (int64_t i = 0; i < count && std::ssize(all) < specification.facts.positions; ++i) {
       const auto length = std::ssize(all);
       const at::Tensor logits = model->logits(at::tensor(all, at::kLong).view({1, length}),
-                                              nn::make_step_context(1, length, at::kCPU), true);
+                                              nn::make_step_context(1, length, at::kCPU),
+                                              at::tensor({length - 1}, at::kLong));
       all.push_back(logits.argmax(-1).item<int32_t>());
     }
     return {all.begin() + std::ssize(prompt), all.end()};

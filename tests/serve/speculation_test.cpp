@@ -158,9 +158,9 @@ TEST_F(SpeculationTest, DrawsHaveTheModelsDistribution) {
   const RandomModel draft(small_draft(), at::kDouble);
   const Tokens prompt = prompt_of(9, 1);
   const auto probabilities = [&](const at::Tensor& tokens) {
-    return tiny_.model
-        ->logits(tokens, nn::make_step_context(tokens.size(0), tokens.size(1), at::kCPU), true)
-        .squeeze(1)
+    const int64_t rows = tokens.size(0), length = tokens.size(1);
+    const at::Tensor last = at::arange(1, rows + 1, at::kLong) * length - 1;
+    return tiny_.model->logits(tokens, nn::make_step_context(rows, length, at::kCPU), last)
         .softmax(-1);
   };
   const at::Tensor row = at::tensor(prompt, at::kLong).view({1, -1});

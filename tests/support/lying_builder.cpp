@@ -60,8 +60,9 @@ class LyingHead : public nn::VocabularyHead {
   at::Tensor scores(const at::Tensor& x, const nn::StepContext& context) override {
     return layer_->scores(truth(x), context);
   }
-  at::Tensor logits(const at::Tensor& x, const nn::StepContext& context, bool last_only) override {
-    return layer_->logits(truth(x), context, last_only);
+  at::Tensor logits(const at::Tensor& x, const nn::StepContext& context,
+                    const at::Tensor& wanted) override {
+    return layer_->logits(truth(x), context, wanted);
   }
 
  private:

@@ -6,10 +6,10 @@
 #include "colossal/base/units.h"
 #include "colossal/booster/adapter_config.h"
 #include "colossal/booster/nearest_layout.h"
+#include "colossal/booster/parallel_config.h"
 #include "colossal/booster/pipeline_config.h"
 #include "colossal/booster/saved_model.h"
 #include "colossal/booster/setting_effects.h"
-#include "colossal/layout/heads.h"
 
 namespace colossal {
 namespace {
@@ -17,83 +17,6 @@ namespace {
 constexpr int64_t kDefaultSequence = 256;
 // What is resident of a rank's process before its model is made: program, libraries, threads.
 constexpr int64_t kProcessBytes = int64_t{128} << 20;
-
-int size_of(const char* key, int64_t value) {
-  constexpr int64_t kMaximum = 1 << 20;
-  if (value < 1 || value > kMaximum) {
-    throw ConfigError(
-        fmt::format("parallel.{} = {}: a size is from 1 to {}", key, value, kMaximum));
-  }
-  return static_cast<int>(value);
-}
-
-TensorMode tensor_mode_of(const std::string& name) {
-  for (TensorMode mode : {TensorMode::two_d, TensorMode::two_and_half_d, TensorMode::three_d}) {
-    if (name == tensor_mode_name(mode)) return mode;
-  }
-  return TensorMode::one_d;
-}
-
-void resolve_tensor_mode(const ParallelConfig& config, Strategy& strategy) {
-  strategy.tensor_mode = tensor_mode_of(config.tp_mode);
-  const bool one_d = strategy.tensor_mode == TensorMode::one_d;
-  if (!one_d && config.tp_sequence.value_or(false)) {
-    throw LayoutError(
-        fmt::format("parallel.tp_sequence = true applies only to parallel.tp_mode = \"1d\"; in "
-                    "\"{}\" each rank has its share of an activation only, in any case",
-                    config.tp_mode));
-  }
-  strategy.tp_sequence = config.tp_sequence.value_or(one_d);
-  if (config.tp_depth) {
-    strategy.tp_depth = size_of("tp_depth", *config.tp_depth);
-  } else if (strategy.tensor_mode == TensorMode::two_and_half_d) {
-    const auto fits = [&] { return strategy.tp_of_side(strategy.tensor_side()) == strategy.tp; };
-    while (!fits()) ++strategy.tp_depth;  // at the latest, of squares of one rank
-  }
-}
-
-Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
-  Strategy strategy;
-  strategy.pp = size_of("pp", config.pp);
-  strategy.sp = size_of("sp", config.sp);
-  strategy.tp = size_of("tp", config.tp);
-  strategy.ep = size_of("ep", config.ep);
-  resolve_tensor_mode(config, strategy);
-  strategy.sequence_mode = config.sp_mode == "ulysses" ? SequenceMode::ulysses : SequenceMode::ring;
-  if (config.dp) strategy.dp = size_of("dp", *config.dp);
-  const int64_t zero = config.zero.value_or(ranks / (strategy.tp * strategy.pp) > 1 ? 1 : 0);
-  if (zero < 0 || zero > 3) {
-    throw LayoutError(
-        fmt::format("parallel.zero = {}: stages are 0 (nothing sharded), 1 (optimizer state), 2 "
-                    "(gradients too) and 3 (weights too)",
-                    zero));
-  }
-  strategy.zero = static_cast<int>(zero);
-  if (const auto* group = std::get_if<int64_t>(&config.zero_group)) {
-    strategy.zero_group = size_of("zero_group", *group);
-  }
-  return resolve_strategy(strategy, config.dp.has_value(), ranks);
-}
-
-// Heads are the smallest parts of attention: every rank that shares them has one at least. Those of
-// a side of tp do, and those of Ulysses; the ranks of a ring each have all.
-void check_heads(const Strategy& strategy, const models::ModelFacts& facts) {
-  const int side = strategy.head_ranks();
-  if (facts.heads < side) {
-    const bool one_d = strategy.tensor_mode == TensorMode::one_d;
-    const std::string mode =
-        one_d ? "" : fmt::format(", tp_mode = \"{}\"", tensor_mode_name(strategy.tensor_mode));
-    throw LayoutError(fmt::format("parallel.tp = {}{}: the model has {} heads for {} {}",
-                                  strategy.tp, mode, facts.heads, side,
-                                  one_d ? "ranks" : "columns of ranks"));
-  }
-  if (strategy.sequence_mode == SequenceMode::ulysses && facts.heads / side < strategy.sp) {
-    throw LayoutError(fmt::format(
-        "parallel.sp_mode = \"ulysses\" with parallel.sp = {}: a rank of tp has {} heads, which {} "
-        "ranks of sp cannot share",
-        strategy.sp, facts.heads / side, strategy.sp));
-  }
-}
 
 // Every rank that shares experts has one at least.
 void check_experts(const Strategy& strategy, const models::ModelFacts& facts) {
@@ -214,10 +137,8 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
           .model = model,
           .precision = {}};
   job.tokenizer = resolve_tokenizer(config);
-  check_heads(job.strategy, job.model.facts);
+  resolve_heads(job.model.facts, job.strategy);
   check_experts(job.strategy, job.model.facts);
-  job.strategy.key_value_replicas = key_value_replicas(
-      job.model.facts.heads, job.model.facts.kv_heads, job.strategy.head_ranks());
   job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(

@@ -21,13 +21,13 @@ LossSum all_heads(models::LanguageModel& model, const at::Tensor& x, const data:
 
 }  // namespace
 
-memory::OrderOfStages record_order(const Job& job, int rank) {
+memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, job.strategy.world_size());
   const ParallelContext context(*world, job.strategy, at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(job.model));
   const auto model = models::build_model(job.model, *build);
-  const HeadLoss loss = job.model.decoder.value_head ? all_heads : cross_entropy_of_all;
+  if (!loss) loss = job.model.decoder.value_head ? all_heads : cross_entropy_of_all;
   Engine engine(build->parameters(), pipelined(*model, source_of(job), context, loss), context,
                 engine_config(job));
   const at::Tensor tokens = at::empty({job.micro_batch, job.sequence_length},
@@ -38,9 +38,9 @@ memory::OrderOfStages record_order(const Job& job, int rank) {
   return engine.chunks().order_of_use();
 }
 
-EngineConfig ordered_engine_config(const Job& job, int rank) {
+EngineConfig ordered_engine_config(const Job& job, int rank, HeadLoss loss) {
   EngineConfig config = engine_config(job);
-  if (job.weights_are_transient()) config.order = record_order(job, rank);
+  if (job.weights_are_transient()) config.order = record_order(job, rank, std::move(loss));
   return config;
 }
 

@@ -118,7 +118,7 @@ class Trainer {
 
  private:
   EngineConfig config_of_engine() const {
-    EngineConfig config = ordered_engine_config(job_, context_.rank());
+    EngineConfig config = ordered_engine_config(job_, context_.rank(), task_->loss_to_record());
     config.metrics = task_->metrics();
     return config;
   }

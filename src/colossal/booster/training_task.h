@@ -38,6 +38,9 @@ class TrainingTask {
   virtual void restore(const nlohmann::json&) {}
 
   virtual HeadLoss loss() const { return cross_entropy_of_all; }
+  // What reads the head's weights in the order in which loss() does, of batches that have tokens
+  // and labels only. Empty: cross-entropies, and values of a model that has a head for them.
+  virtual HeadLoss loss_to_record() const { return {}; }
   // The names of all metrics of a step, and of those in the progress line.
   virtual std::vector<std::string> metrics() const { return {}; }
   virtual std::vector<std::string> shown_metrics() const { return {}; }

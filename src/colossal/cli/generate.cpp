@@ -10,8 +10,8 @@
 #include "colossal/cli/generate_file.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
-#include "colossal/comm/world.h"
 #include "colossal/serve/engine.h"
+#include "colossal/serve/forward_pass.h"
 #include "colossal/serve/model_folder.h"
 #include "colossal/serve/stop_strings.h"
 #include "colossal/text/streaming_decoder.h"
@@ -26,6 +26,7 @@ struct GenerateArguments {
   std::optional<std::string> prompt;
   bool chat = false;
   GenerateFile file;  // its request is that of a prompt, too
+  std::optional<int> ranks;
   QuantizeArguments quantize;
   SpeculationArguments speculation;
   bool int8_key_values = false;
@@ -82,12 +83,23 @@ void validate(const GenerateArguments& arguments) {
   }
 }
 
+// The model on this one of `ranks`, by the flags.
+std::unique_ptr<serve::InferenceModel> open_model(const GenerateArguments& arguments,
+                                                  const models::ModelSpecification& specification,
+                                                  const ModelRanksConfig& config,
+                                                  InferenceRanks& ranks) {
+  return open_model_over_ranks(
+      specification, config,
+      resolve_model_ranks(config.parallel, specification.facts, ranks.size()), ranks,
+      resolve_quantization(arguments.quantize));
+}
+
 // In the terminal, until it is ended there.
-void converse(GenerateArguments& arguments) {
-  const auto config = parse_flags<InferenceConfig>(arguments.flags);
+void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
+  const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
   const auto quantization = resolve_quantization(arguments.quantize);
   validate(arguments);
-  prepare(config);
+  prepare(config, ranks);
   cluster::SignalQueue interrupts(std::array{SIGINT});  // before there are other threads
   const ModelSource source(std::exchange(arguments.model, ""));
   arguments.model = source.folder();
@@ -95,50 +107,48 @@ void converse(GenerateArguments& arguments) {
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
   const models::ModelFacts& facts = specification.facts;
   server::ServedModel served(arguments.model, arguments.model, facts.positions, facts.vocabulary);
-  const at::Device device = comm::device_alone("auto");
-  const auto model = open_model(specification, config, device, quantization);
+  const auto model = open_model(arguments, specification, config, ranks);
+  if (!ranks.is_first()) return serve::follow(**model, facts, *model->ranks());
   const OpenedSpeculation draft =
-      open_speculation(arguments.speculation, config, device, quantization);
-  serve::Engine engine(**model, facts,
-                       {.max_num_seqs = 1,
-                        .speculation = draft.speculation,
-                        .int8_key_values = arguments.int8_key_values,
-                        .type = model->type(),
-                        .device = device});
+      open_speculation(arguments.speculation, config, model->device(), quantization);
+  serve::EngineOptions options = engine_options(*model, config);
+  options.max_num_seqs = 1;
+  options.speculation = draft.speculation;
+  options.int8_key_values = arguments.int8_key_values;
+  serve::Engine engine(**model, facts, options, model->ranks());
   served.set_max_length(engine.options().max_model_len);
   chat(engine, served, interrupts, arguments.file.request);
   say_speculation(engine);
 }
 
-void generate(GenerateArguments& arguments) {
-  const auto config = parse_flags<InferenceConfig>(arguments.flags);
+void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
+  const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
   const auto quantization = resolve_quantization(arguments.quantize);
   validate(arguments);
   const int64_t prompts = arguments.prompt ? 1 : count_prompts(arguments.file.input);
-  prepare(config);
+  prepare(config, ranks);
   const ModelSource source(std::exchange(arguments.model, ""));
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
   const auto tokenizer = text::make_tokenizer(tokenizer_folder(arguments.model, arguments.adapter));
   arguments.file.request.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
-  const at::Device device = comm::device_alone("auto");
-  const auto model = open_model(specification, config, device, quantization);
-  const OpenedSpeculation draft =
-      open_speculation(arguments.speculation, config, device, quantization);
-  serve::EngineOptions options{.speculation = draft.speculation,
-                               .int8_key_values = arguments.int8_key_values,
-                               .type = model->type(),
-                               .device = device};
-  options.max_num_seqs = std::clamp<int64_t>(prompts, 1, options.max_num_seqs);
+  const auto model = open_model(arguments, specification, config, ranks);
   const models::ModelFacts& facts = specification.facts;
+  if (!ranks.is_first()) return serve::follow(**model, facts, *model->ranks());
+  const OpenedSpeculation draft =
+      open_speculation(arguments.speculation, config, model->device(), quantization);
+  serve::EngineOptions options = engine_options(*model, config);
+  options.speculation = draft.speculation;
+  options.int8_key_values = arguments.int8_key_values;
+  options.max_num_seqs = std::clamp<int64_t>(prompts, 1, options.max_num_seqs);
   // Before the engine, whose thread uses it until the engine has ended, also where a line is
   // refused.
   std::optional<server::ServedModel> served;
   if (!arguments.prompt) {
     served.emplace(arguments.model, arguments.model, facts.positions, facts.vocabulary);
   }
-  serve::Engine engine(**model, facts, options);
+  serve::Engine engine(**model, facts, options, model->ranks());
   if (served) {
     served->set_max_length(engine.options().max_model_len);
     generate_file(engine, *served, arguments.file);
@@ -173,7 +183,7 @@ void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
 
 }  // namespace
 
-void add_generate(CLI::App& app, int&) {
+void add_generate(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command =
       app.add_subcommand("generate", "Continue a text with a model, token by token");
@@ -206,10 +216,13 @@ void add_generate(CLI::App& app, int&) {
   add_key_value_type(*command, arguments->int8_key_values);
   add_adapter_option(*command, arguments->adapter);
   command->allow_extras();
-  command->footer(help_of_keys<InferenceConfig>);
-  command->callback([arguments, command] {
+  command->footer(help_of_keys<ModelRanksConfig>);
+  add_ranks_option(*command, arguments->ranks);
+  command->callback([arguments, command, &exit_code] {
     arguments->flags = command->remaining();
-    arguments->chat ? converse(*arguments) : generate(*arguments);
+    InferenceRanks ranks(arguments->ranks);
+    exit_code = ranks.guarded(
+        [&] { arguments->chat ? converse(*arguments, ranks) : generate(*arguments, ranks); });
   });
 }
 

@@ -33,6 +33,33 @@ at::ScalarType resolve_type(const std::string& folder, const InferenceConfig& co
   return resolve_precision({.compute = config.compute}, /*bf16_instructions=*/false, 1).compute;
 }
 
+void prepare_rank(const InferenceConfig& config, int local_size,
+                  const std::vector<int>& descriptors) {
+  resolve_tiers(config);
+  const int cores = std::max(1, machine::available_cores() / local_size);
+  const auto threads = static_cast<int>(config.threads.value_or(cores));
+  if (threads > 1) limit_spinning(descriptors);
+  constexpr int kOtherThreads = 4;
+  machine::require_threads(threads, kOtherThreads);
+  at::set_num_threads(threads);
+}
+
+serve::InferenceOptions inference_options(const models::ModelSpecification& specification,
+                                          const InferenceConfig& config, at::Device device,
+                                          const std::optional<ops::Quantization>& quantization) {
+  return {.type = resolve_type(specification.weights, config),
+          .device = device,
+          .tiers = resolve_tiers(config),
+          .table_rows = config.table_rows,
+          .quantization = quantization};
+}
+
+void describe_weights(const serve::InferenceModel& model, bool quantized) {
+  if (quantized) log::info("weights: {}", format_bytes(model.weight_bytes()));
+  const std::string offload = model.describe_offload();
+  if (!offload.empty()) log::info("{}", offload);
+}
+
 }  // namespace
 
 void describe(ConfigSchema& schema, InferenceConfig& config) {
@@ -47,13 +74,23 @@ void describe(ConfigSchema& schema, InferenceConfig& config) {
              {.minimum = 1, .maximum = 1024, .unset = "cores", .per_rank = true});
 }
 
+void describe(ConfigSchema& schema, ModelRanksConfig& config) {
+  describe(schema, static_cast<InferenceConfig&>(config));
+  describe_model_ranks(schema, config.parallel);
+}
+
 void prepare(const InferenceConfig& config) {
-  resolve_tiers(config);
-  const auto threads = static_cast<int>(config.threads.value_or(machine::available_cores()));
-  if (threads > 1) limit_spinning();
-  constexpr int kOtherThreads = 4;
-  machine::require_threads(threads, kOtherThreads);
-  at::set_num_threads(threads);
+  prepare_rank(config, 1, {});
+}
+
+void prepare(const InferenceConfig& config, const InferenceRanks& ranks) {
+  prepare_rank(config, ranks.local_size(), ranks.descriptors());
+}
+
+void add_ranks_option(CLI::App& command, std::optional<int>& ranks) {
+  command.add_option("--ranks", ranks,
+                     "Hold the model on this many ranks of this machine, parallel.tp x parallel.pp "
+                     "[1]. Leave it out where srun, mpirun, torchrun or colossal run start them");
 }
 
 models::ModelSpecification resolve_trained_model(const std::string& folder,
@@ -192,17 +229,42 @@ std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
     at::Device device, const std::optional<ops::Quantization>& quantization,
     std::function<void(int64_t, int64_t)> progress) {
-  auto model = std::make_unique<serve::InferenceModel>(
-      specification, serve::InferenceOptions{.type = resolve_type(specification.weights, config),
-                                             .device = device,
-                                             .tiers = resolve_tiers(config),
-                                             .table_rows = config.table_rows,
-                                             .quantization = quantization,
-                                             .progress = std::move(progress)});
-  if (quantization) log::info("weights: {}", format_bytes(model->weight_bytes()));
-  const std::string offload = model->describe_offload();
-  if (!offload.empty()) log::info("{}", offload);
+  serve::InferenceOptions options = inference_options(specification, config, device, quantization);
+  options.progress = std::move(progress);
+  auto model = std::make_unique<serve::InferenceModel>(specification, options);
+  describe_weights(*model, quantization.has_value());
   return model;
+}
+
+std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
+    const models::ModelSpecification& specification, const ModelRanksConfig& config,
+    const Strategy& strategy, InferenceRanks& ranks,
+    const std::optional<ops::Quantization>& quantization,
+    const std::function<void(int64_t, int64_t)>& progress) {
+  comm::World& world =
+      ranks.connect(config.parallel.backend, config.parallel.timeout,
+                    {{"parameters", fmt::format("{}", specification.facts.parameters)},
+                     {"parallel.pp", fmt::format("{}", strategy.pp)},
+                     {"parallel.tp", fmt::format("{}", strategy.tp)},
+                     {"parallel.tp_mode", tensor_mode_name(strategy.tensor_mode)},
+                     {"precision.compute", config.compute},
+                     {"--quantize", quantization ? "given" : "none"}});
+  serve::InferenceOptions options =
+      inference_options(specification, config, world.device(), quantization);
+  options.strategy = strategy;
+  if (ranks.is_first()) options.progress = progress;
+  auto model = std::make_unique<serve::InferenceModel>(specification, options, world);
+  if (ranks.is_first()) describe_weights(*model, quantization.has_value());
+  return model;
+}
+
+serve::EngineOptions engine_options(const serve::InferenceModel& model,
+                                    const ModelRanksConfig& config, serve::EngineOptions options) {
+  options.type = model.type();
+  options.device = model.device();
+  // Several signs within the time after which a rank would be taken for lost.
+  options.sign_of_life = std::min(options.sign_of_life, config.parallel.timeout / 4);
+  return options;
 }
 
 }  // namespace colossal::cli

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "colossal/base/config_schema.h"
+#include "colossal/booster/parallel_config.h"
+#include "colossal/cli/inference_ranks.h"
 #include "colossal/memory/tier_config.h"
 #include "colossal/models/families.h"
 #include "colossal/serve/engine.h"
@@ -18,12 +20,17 @@
 
 namespace colossal::cli {
 
-struct InferenceConfig {
+struct InferenceConfig {  // of one rank
   std::string compute = "auto";
   memory::Offload offload_parameters = "none";
   int64_t table_rows = 0;
   std::string nvme_path;
   std::optional<int64_t> threads;
+};
+
+// Of ranks that hold a model together.
+struct ModelRanksConfig : InferenceConfig {
+  ParallelConfig parallel;
 };
 
 // The values of --quantize and --quantize-group.
@@ -64,6 +71,7 @@ void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& arguments);
 
 void describe(ConfigSchema& schema, InferenceConfig& config);
+void describe(ConfigSchema& schema, ModelRanksConfig& config);
 
 // Returns the help of the keys that describe() declares for a config.
 template <class Config>
@@ -88,6 +96,11 @@ Config parse_flags(const std::vector<std::string>& flags) {
 // Checks what can be checked before a file is read, and lets this process compute with as many
 // threads as the config says. It may start the process again: call it first. Throws ConfigError.
 void prepare(const InferenceConfig& config);
+// The same of one of several ranks.
+void prepare(const InferenceConfig& config, const InferenceRanks& ranks);
+
+// --ranks
+void add_ranks_option(CLI::App& command, std::optional<int>& ranks);
 
 // Throws ConfigError for a folder that is no model's, or one without weights: there is nothing
 // `to_do` ("generate") with. adapter: the folder of one, or empty.
@@ -107,5 +120,18 @@ std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
     at::Device device, const std::optional<ops::Quantization>& quantization = std::nullopt,
     std::function<void(int64_t done, int64_t total)> progress = {});
+
+// The same on `ranks`, which it lets meet. The first one says where weights rest, and has
+// `progress`. Collective. strategy: of parallel.*.
+std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
+    const models::ModelSpecification& specification, const ModelRanksConfig& config,
+    const Strategy& strategy, InferenceRanks& ranks,
+    const std::optional<ops::Quantization>& quantization = std::nullopt,
+    const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+// What an engine of the model takes from it and the config.
+serve::EngineOptions engine_options(const serve::InferenceModel& model,
+                                    const ModelRanksConfig& config,
+                                    serve::EngineOptions options = {});
 
 }  // namespace colossal::cli

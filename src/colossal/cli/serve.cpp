@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
@@ -12,7 +13,7 @@
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
-#include "colossal/comm/world.h"
+#include "colossal/serve/forward_pass.h"
 #include "colossal/server/api_error.h"
 #include "colossal/server/server.h"
 
@@ -32,6 +33,7 @@ struct ServeArguments {
   SpeculationArguments speculation;
   std::vector<std::string> adapters;  // NAME=DIR
   size_t max_adapters = 32;
+  std::optional<int> ranks;
   std::vector<std::string> flags;  // --section.key=value
 };
 
@@ -83,10 +85,12 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
   return adapters;
 }
 
-void load_adapters(server::ServedModel& served, serve::InferenceModel& model,
+// The model may be another one later.
+void load_adapters(server::ServedModel& served, const std::unique_ptr<serve::InferenceModel>& model,
                    const std::vector<NamedAdapter>& adapters, size_t most) {
   served.set_adapters(
-      {[&model](const std::filesystem::path& folder) { return model.load_adapter(folder); }, most});
+      {[&model](const std::filesystem::path& folder) { return model->load_adapter(folder); },
+       most});
   for (const auto& [name, folder] : adapters) {
     try {
       served.adapters().load(name, folder);
@@ -102,16 +106,25 @@ void check_length(const serve::EngineOptions& options, const models::ModelFacts&
                                 options.max_model_len, facts.positions));
 }
 
-std::unique_ptr<serve::InferenceModel> load(const models::ModelSpecification& specification,
-                                            const InferenceConfig& config, at::Device device,
-                                            const std::optional<ops::Quantization>& quantization) {
-  std::optional<ProgressLine> line;
-  return open_model(specification, config, device, quantization, [&](int64_t done, int64_t total) {
-    if (!line) line.emplace("loading", 0, total, "tensors");
-    line->update(done);
-    if (done == total) line->finish();
-  });
-}
+// How the model is opened, and opened again where a rank was lost.
+struct Loading {
+  std::unique_ptr<ModelSource> source;  // until all of it is read
+  models::ModelSpecification specification;
+  ModelRanksConfig config;
+  Strategy strategy;
+  std::optional<ops::Quantization> quantization;
+  std::vector<NamedAdapter> adapters;
+
+  std::unique_ptr<serve::InferenceModel> load(InferenceRanks& ranks) const {
+    std::optional<ProgressLine> line;
+    return open_model_over_ranks(specification, config, strategy, ranks, quantization,
+                                 [&](int64_t done, int64_t total) {
+                                   if (!line) line.emplace("loading", 0, total, "tensors");
+                                   line->update(done);
+                                   if (done == total) line->finish();
+                                 });
+  }
+};
 
 void say_ready(const server::Server& server, const server::ServedModel& model,
                const serve::Engine& engine, Clock::duration taken) {
@@ -130,36 +143,72 @@ void say_ready(const server::Server& server, const server::ServedModel& model,
             : R"({"prompt": "Hello", "max_tokens": 32})");
 }
 
-void serve_model(ServeArguments arguments) {
-  const Clock::time_point start = Clock::now();
-  const auto config = parse_flags<InferenceConfig>(arguments.flags);
-  prepare(config);
+Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) {
+  Loading loading;
+  loading.config = parse_flags<ModelRanksConfig>(arguments.flags);
+  prepare(loading.config, ranks);
   resolve_options(arguments);
-  const auto quantization = resolve_quantization(arguments.quantize);
-  std::optional<ModelSource> source(arguments.model);
-  if (arguments.served_name.empty()) arguments.served_name = source->name();
-  const models::ModelSpecification specification = resolve_trained_model(source->folder(), "serve");
-  check_length(arguments.engine, specification.facts);
-  const std::vector<NamedAdapter> adapters = resolve_adapters(arguments, specification);
-  server::ServedModel served(source->folder(), arguments.served_name, specification.facts.positions,
-                             specification.facts.vocabulary);
+  loading.quantization = resolve_quantization(arguments.quantize);
+  loading.source = std::make_unique<ModelSource>(arguments.model);
+  if (arguments.served_name.empty()) arguments.served_name = loading.source->name();
+  loading.specification = resolve_trained_model(loading.source->folder(), "serve");
+  check_length(arguments.engine, loading.specification.facts);
+  loading.adapters = resolve_adapters(arguments, loading.specification);
+  loading.strategy =
+      resolve_model_ranks(loading.config.parallel, loading.specification.facts, ranks.size());
+  return loading;
+}
+
+// Opens the model once more, on new ranks.
+std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, InferenceRanks& ranks,
+                                                   server::Server& server) {
+  const Clock::time_point start = Clock::now();
+  const std::string cause = ranks.failure_of_others().value_or("a rank does not answer");
+  if (!ranks.can_start_again()) throw CommError(cause);
+  log::warn("{}: all requests have ended with an error; the engine starts again", cause);
+  ranks.disconnect();
+  auto model = loading.load(ranks);
+  server.resume(**model, model->ranks());
+  log::info("serving again after {}", format_duration(Clock::now() - start));
+  return model;
+}
+
+// The first rank's part.
+void run_server(Loading& loading, const ServeArguments& arguments, InferenceRanks& ranks,
+                Clock::time_point start) {
+  const models::ModelFacts& facts = loading.specification.facts;
+  server::ServedModel served(loading.source->folder(), arguments.served_name, facts.positions,
+                             facts.vocabulary);
+  std::unique_ptr<serve::InferenceModel> model;  // these outlive the engine
+  std::optional<OpenedSpeculation> draft;
   // Before other threads: it takes the stop signals. A port in use is told before weights are read.
   server::Server server(arguments.server);
-  const at::Device device = comm::device_alone("auto");
-  const auto model = load(specification, config, device, quantization);
-  source.reset();  // all of it has been read
-  load_adapters(served, *model, adapters, arguments.max_adapters);
-  const OpenedSpeculation draft =
-      open_speculation(arguments.speculation, config, device, quantization);
-  arguments.engine.speculation = draft.speculation;
-  arguments.engine.device = device;
-  arguments.engine.type = model->type();
-  auto engine = std::make_unique<serve::Engine>(**model, specification.facts, arguments.engine);
+  model = loading.load(ranks);
+  if (!ranks.can_start_again()) loading.source.reset();  // all of it has been read
+  load_adapters(served, model, loading.adapters, arguments.max_adapters);
+  serve::EngineOptions options = engine_options(*model, loading.config, arguments.engine);
+  draft.emplace(open_speculation(arguments.speculation, loading.config, model->device(),
+                                 loading.quantization));
+  options.speculation = draft->speculation;
+  options.on_lost = [&](const std::string&) { server.engine_lost(); };
+  auto engine = std::make_unique<serve::Engine>(**model, facts, options, model->ranks());
   served.set_max_length(engine->options().max_model_len);
   const serve::Engine& serving = *engine;
   server.begin(served, std::move(engine));
   say_ready(server, served, serving, Clock::now() - start);
+  while (server.wait() == server::Server::Event::lost) {
+    model.reset();
+    model = start_again(loading, ranks, server);
+  }
   server.finish();
+}
+
+void serve_model(ServeArguments& arguments, InferenceRanks& ranks) {
+  const Clock::time_point start = Clock::now();
+  Loading loading = resolve_loading(arguments, ranks);
+  if (ranks.is_first()) return run_server(loading, arguments, ranks, start);
+  const auto model = loading.load(ranks);
+  serve::follow(**model, loading.specification.facts, *model->ranks());
 }
 
 void add_server_options(CLI::App& command, ServeArguments& arguments) {
@@ -225,7 +274,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
 
 }  // namespace
 
-void add_serve(CLI::App& app, int&) {
+void add_serve(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ServeArguments>();
   CLI::App* command = app.add_subcommand(
       "serve", "Answer requests of the OpenAI API with a model, until SIGTERM or Ctrl-C");
@@ -239,10 +288,12 @@ void add_serve(CLI::App& app, int&) {
   add_quantize(*command, arguments->quantize);
   add_speculation(*command, arguments->speculation);
   command->allow_extras();
-  command->footer(help_of_keys<InferenceConfig>);
-  command->callback([arguments, command] {
+  add_ranks_option(*command, arguments->ranks);
+  command->footer(help_of_keys<ModelRanksConfig>);
+  command->callback([arguments, command, &exit_code] {
     arguments->flags = command->remaining();
-    serve_model(*arguments);
+    InferenceRanks ranks(arguments->ranks);
+    exit_code = ranks.guarded([&] { serve_model(*arguments, ranks); });
   });
 }
 

@@ -27,6 +27,16 @@ std::string command_line() {
 
 }  // namespace
 
+std::vector<std::string> arguments_of_process() {
+  const std::string text = command_line();
+  std::vector<std::string> arguments;
+  for (size_t begin = 0; begin < text.size(); begin = text.find('\0', begin) + 1) {
+    arguments.emplace_back(text.c_str() + begin);
+  }
+  if (!arguments.empty()) arguments.erase(arguments.begin());
+  return arguments;
+}
+
 void limit_spinning_of_children() {
   if (!is_set_already()) setenv("GOMP_SPINCOUNT", kSpins, 1);
 }

@@ -3,6 +3,7 @@
 // that is waited for: steps of 5 ms beside two busy processes on two cores took ten times as long.
 #pragma once
 
+#include <string>
 #include <vector>
 
 namespace colossal::cli {
@@ -12,6 +13,9 @@ namespace colossal::cli {
 // descriptors that the new process needs; negative ones are skipped. Does nothing in the process so
 // started, or if the user has set OMP_WAIT_POLICY or GOMP_SPINCOUNT.
 void limit_spinning(const std::vector<int>& inherited = {});
+
+// Those of this process, but for its name.
+std::vector<std::string> arguments_of_process();
 
 // The same for processes that this one starts from now on.
 void limit_spinning_of_children();

@@ -34,7 +34,7 @@ std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTab
                                      const JobStart& start, int store_socket, OrphanGuard& guard) {
   const int local_size = hosts.ranks_per_host;
   std::vector<RankProcess> ranks;
-  for (int local_rank = 0; local_rank < local_size; ++local_rank) {
+  for (int local_rank = options.first_local_rank; local_rank < local_size; ++local_rank) {
     const int rank = hosts.own_index * local_size + local_rank;
     RankCommand command{
         .program = options.program,
@@ -57,6 +57,22 @@ std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTab
     ranks.emplace_back(command, guard);
   }
   return ranks;
+}
+
+std::vector<RankProcess> start_following_ranks(const std::vector<std::string>& arguments,
+                                               int num_ranks, OrphanGuard& guard,
+                                               MeetingPoint* meeting) {
+  meeting->store = bind_socket("127.0.0.1", 0);
+  listen_on(meeting->store);
+  meeting->port = bound_port(meeting->store);
+  meeting->job = make_job_name();
+  return start_ranks(
+      {.program = "/proc/self/exe",
+       .arguments = arguments,
+       .num_ranks = num_ranks,
+       .first_local_rank = 1},
+      {.names = {own_host_name()}, .addresses = {"127.0.0.1"}, .ranks_per_host = num_ranks},
+      {meeting->port, meeting->job}, meeting->store.get(), guard);
 }
 
 int run_local_ranks(const LaunchOptions& options) {

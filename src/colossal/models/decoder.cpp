@@ -79,12 +79,13 @@ at::Tensor Decoder::head_values(const at::Tensor& x, const nn::StepContext& cont
 }
 
 at::Tensor Decoder::head_logits(const at::Tensor& x, const nn::StepContext& context,
-                                bool last_only) {
-  return head_->logits(final_states(x, context), context, last_only);
+                                const at::Tensor& wanted) {
+  return logits_of_states(final_states(x, context), context, wanted);
 }
 
-at::Tensor Decoder::logits_of_states(const at::Tensor& states, const nn::StepContext& context) {
-  return head_->logits(states, context, /*last_only=*/false);
+at::Tensor Decoder::logits_of_states(const at::Tensor& states, const nn::StepContext& context,
+                                     const at::Tensor& wanted) {
+  return head_->logits(states, context, wanted);
 }
 
 }  // namespace colossal::models

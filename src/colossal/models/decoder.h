@@ -25,9 +25,10 @@ class Decoder : public LanguageModel {
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
-                         bool last_only) override;
+                         const at::Tensor& wanted) override;
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override;
-  at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context) override;
+  at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
+                              const at::Tensor& wanted) override;
 
  private:
   double embedding_scale_;

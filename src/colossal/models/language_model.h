@@ -36,12 +36,15 @@ class LanguageModel {
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
   // The same by the value head of a model that has one beside the vocabulary head.
   virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;
-  // Returns logits [batch, sequence, vocabulary]; last_only: [batch, 1, vocabulary].
+  // Returns logits [batch, sequence, vocabulary], or those of the tokens `wanted`, as
+  // nn::VocabularyHead does.
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
-                                 bool last_only) = 0;
-  // Its two halves: what the head multiplies, [batch, sequence, hidden], and the logits of that.
+                                 const at::Tensor& wanted) = 0;
+  // Its two halves: what the head multiplies, the activation after all else, [batch, sequence,
+  // hidden] where it is whole; and the logits of that.
   virtual at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) = 0;
-  virtual at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context) = 0;
+  virtual at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
+                                      const at::Tensor& wanted) = 0;
 
   // All parts, one after the other.
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
@@ -53,8 +56,8 @@ class LanguageModel {
     return head_log_probabilities(hidden(tokens, context), labels, context);
   }
   at::Tensor logits(const at::Tensor& tokens, const nn::StepContext& context,
-                    bool last_only = false) {
-    return head_logits(hidden(tokens, context), context, last_only);
+                    const at::Tensor& wanted = {}) {
+    return head_logits(hidden(tokens, context), context, wanted);
   }
 
  private:

@@ -62,17 +62,20 @@ at::Tensor AttentionHeads::rotated(const at::Tensor& heads, const at::Tensor& po
 // Neighbours of one length at a time; up to original_positions all lengths are one.
 at::Tensor AttentionHeads::rotated_by_lengths(const at::Tensor& heads,
                                               const StepContext& context) const {
-  COLOSSAL_CHECK(context.batch == 1, "{} rows of tokens with lengths", context.batch);
+  if (heads.numel() == 0) return heads;
   const at::Tensor lengths = context.lengths.clamp_min(rotary_.original_positions).contiguous();
   const auto* length = lengths.const_data_ptr<int64_t>();
+  const at::Tensor tokens = heads.flatten(0, 1).unsqueeze(0);
+  const at::Tensor positions =
+      context.positions.expand({context.batch, context.sequence}).flatten();
   std::vector<at::Tensor> parts;
-  for (int64_t begin = 0, end = 0; begin < context.sequence; begin = end) {
-    while (end < context.sequence && length[end] == length[begin]) ++end;
-    parts.push_back(rotated(heads.narrow(1, begin, end - begin),
-                            context.positions.narrow(-1, begin, end - begin),
+  for (int64_t begin = 0, end = 0; begin < tokens.size(1); begin = end) {
+    while (end < tokens.size(1) && length[end] == length[begin]) ++end;
+    parts.push_back(rotated(tokens.narrow(1, begin, end - begin),
+                            positions.narrow(0, begin, end - begin),
                             ops::rotary_frequencies(rotary_, head_size_, length[begin])));
   }
-  return parts.size() == 1 ? parts.front() : at::cat(parts, 1);
+  return (parts.size() == 1 ? parts.front() : at::cat(parts, 1)).view(heads.sizes());
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> AttentionHeads::split(const at::Tensor& qkv) const {

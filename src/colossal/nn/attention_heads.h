@@ -30,6 +30,8 @@ class AttentionHeads {
   // this rank's queries see. ops::attention() wants equally many query heads for each; where they
   // differ, heads are repeated.
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
+  // How many heads these are.
+  int64_t num_seen() const { return key_of_query_.defined() ? queries_ : seen_.size(); }
 
  private:
   // The first heads of queries and keys of these [batch, sequence, heads, head_size] turned.

@@ -48,8 +48,7 @@ at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext& context)
 at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext& context) {
   LayerScope scope = scope_of(weights_.front());
   if (weights_.front()->quantized) {
-    ops::QuantizedWeights given{.weights = {}, .biases = used(biases_, scope)};
-    for (const ParameterHandle& weight : weights_) given.weights.push_back(weight->quantized);
+    const ops::QuantizedWeights given{in_few_bits(weights_), used(biases_, scope)};
     return adapter_.add(ops::quantized_linear(x, given), x, context, scope);
   }
   const at::Tensor y = ops::fused_linear(x, {used(weights_, scope), used(biases_, scope)});
@@ -178,20 +177,9 @@ at::Tensor DenseVocabularyHead::log_probabilities(const at::Tensor& x, const at:
       .view(labels.sizes());
 }
 
-at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,
-                                       bool last_only) {
-  LayerScope scope("vocabulary_head");
-  const at::Tensor seen = last_only ? x.narrow(1, context.sequence - 1, 1) : x;
-  if (parts_.table.quantized()) {
-    return ops::finish_logits(ops::quantized_linear(seen, {{parts_.table.whole()->quantized}, {}}),
-                              parts_.logit_options(scope));
-  }
-  std::vector<at::Tensor> parts;
-  parts_.table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
-    parts.push_back(ops::fused_linear(seen, {{rows}, {}}));
-  });
-  return ops::finish_logits(parts.size() == 1 ? parts.front() : at::cat(parts, -1),
-                            parts_.logit_options(scope));
+at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext&,
+                                       const at::Tensor& wanted) {
+  return parts_.logits_here(wanted.defined() ? wanted_rows(x.flatten(0, 1), wanted) : x);
 }
 
 }  // namespace colossal::nn

@@ -144,9 +144,10 @@ class DenseVocabularyHead : public VocabularyHead {
   at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                const StepContext& context) override;
   at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
-    return logits(x, context, /*last_only=*/false);
+    return logits(x, context, /*wanted=*/{});
   }
-  at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override;
+  at::Tensor logits(const at::Tensor& x, const StepContext& context,
+                    const at::Tensor& wanted) override;
 
  private:
   VocabularyHeadParts parts_;

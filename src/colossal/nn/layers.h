@@ -117,9 +117,11 @@ class VocabularyHead {
   // Differentiable logits [batch, sequence, vocabulary] of a head with few rows, such as a reward
   // model's. All ranks that share the sequences have the same logits and the same gradient.
   virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;
-  // Logits [batch, sequence, vocabulary]; `last_only`: [batch, 1, vocabulary], of the last
-  // position.
-  virtual at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) = 0;
+  // Logits [batch, sequence, vocabulary]. Where `wanted` is defined, [n] int64 on the host, rising:
+  // [n, vocabulary], of these of the batch's tokens, counted row by row. All ranks that share the
+  // tokens have them all.
+  virtual at::Tensor logits(const at::Tensor& x, const StepContext& context,
+                            const at::Tensor& wanted) = 0;
 };
 
 }  // namespace colossal::nn

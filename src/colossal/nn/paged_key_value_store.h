@@ -18,6 +18,7 @@ struct PagedChunk {
   Range positions;             // in the sequence; the keys and values before them are in the pages
   std::vector<int64_t> pages;  // of the sequence, from its first position on
   bool alone = false;          // each token attends by itself, as the token of a chunk of one does
+  bool operator==(const PagedChunk&) const = default;
 };
 
 struct PagedKeyValueOptions {

@@ -100,4 +100,11 @@ std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerS
   return tensors;
 }
 
+std::vector<std::shared_ptr<const ops::QuantizedMatrix>> in_few_bits(
+    const std::vector<ParameterHandle>& handles) {
+  std::vector<std::shared_ptr<const ops::QuantizedMatrix>> matrices;
+  for (const ParameterHandle& handle : handles) matrices.push_back(handle->quantized);
+  return matrices;
+}
+
 }  // namespace colossal::nn

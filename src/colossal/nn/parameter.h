@@ -146,5 +146,8 @@ using ParameterList = std::vector<ParameterHandle>;
 
 // Returns use() of each.
 std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope);
+// Parameter::quantized of each.
+std::vector<std::shared_ptr<const ops::QuantizedMatrix>> in_few_bits(
+    const std::vector<ParameterHandle>& handles);
 
 }  // namespace colossal::nn

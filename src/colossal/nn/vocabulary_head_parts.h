@@ -22,6 +22,12 @@ struct VocabularyHeadParts {
     return {bias ? bias.use(scope) : at::Tensor(), logit_scale / temperature,
             soft_cap / temperature};
   }
+
+  // x [.., features] -> [.., rows here]: logits of the rows of the table that are here.
+  at::Tensor logits_here(const at::Tensor& x) const;
 };
+
+// rows [tokens, features] -> [n, features], of `wanted` as VocabularyHead::logits takes it.
+at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted);
 
 }  // namespace colossal::nn

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "colossal/base/error.h"
@@ -47,33 +48,35 @@ float to_bfloat16(float value) {
   return static_cast<float>(at::BFloat16(value));
 }
 
-// The number furthest from 0, with its sign.
-float furthest(const float* numbers, int64_t count) {
-  float found = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (std::abs(numbers[i]) > std::abs(found)) found = numbers[i];
-  }
-  return found;
-}
+// Of a group's numbers, and 0, which has a code.
+struct Extremes {
+  float least = 0, most = 0;
 
-Group group_with_zero(const float* numbers, int64_t count) {
-  float least = 0, most = 0;  // 0 has a code
-  for (int64_t i = 0; i < count; ++i) {
-    least = std::min(least, numbers[i]);
-    most = std::max(most, numbers[i]);
+  static Extremes of(const float* numbers, int64_t count) {
+    Extremes found;
+    for (int64_t i = 0; i < count; ++i) {
+      found.least = std::min(found.least, numbers[i]);
+      found.most = std::max(found.most, numbers[i]);
+    }
+    return found;
   }
-  const float scale = to_bfloat16((most - least) / kInt4Most);
+  // The number furthest from 0, with its sign.
+  float furthest() const { return most >= -least ? most : least; }
+};
+
+Group group_with_zero(const Extremes& extremes) {
+  const float scale = to_bfloat16((extremes.most - extremes.least) / kInt4Most);
   if (scale == 0) return {};
-  return {scale, std::clamp(nearest_integer(-least / scale), 0, kInt4Most)};
+  return {scale, std::clamp(nearest_integer(-extremes.least / scale), 0, kInt4Most)};
 }
 
-Group choose_group(const float* numbers, int64_t count, const Quantization& how) {
+Group choose_group(const Extremes& extremes, const Quantization& how) {
   if (how.type == Quantization::Type::int8) {
-    return {to_bfloat16(std::abs(furthest(numbers, count)) / kInt8Most), 0};
+    return {to_bfloat16(std::abs(extremes.furthest()) / kInt8Most), 0};
   }
-  if (how.zero_point) return group_with_zero(numbers, count);
+  if (how.zero_point) return group_with_zero(extremes);
   // The furthest number becomes code 0, which lies further from the middle than 15 does.
-  return {to_bfloat16(furthest(numbers, count) / -kInt4Middle), kInt4Middle};
+  return {to_bfloat16(extremes.furthest() / -kInt4Middle), kInt4Middle};
 }
 
 void store_int8(const float* numbers, int64_t count, const Group& group, uint8_t* row,
@@ -133,12 +136,15 @@ QuantizedMatrix empty_matrix(int64_t outputs, int64_t inputs, const Quantization
   return matrix;
 }
 
-void quantize_row(const float* numbers, int64_t output, QuantizedMatrix& matrix) {
+// extremes: of the row's one group; null: those of the numbers here.
+void quantize_row(const float* numbers, int64_t output, const Extremes* extremes,
+                  QuantizedMatrix& matrix) {
   const int64_t size = group_size(matrix), groups = matrix.scales.size(1);
   auto* row = matrix.codes.mutable_data_ptr<uint8_t>() + output * matrix.codes.size(1);
   for (int64_t index = 0; index < groups; ++index) {
     const int64_t begin = index * size, count = std::min(size, matrix.inputs - begin);
-    const Group group = choose_group(numbers + begin, count, matrix.how);
+    const Group group =
+        choose_group(extremes ? *extremes : Extremes::of(numbers + begin, count), matrix.how);
     const int64_t place = output * groups + index;
     matrix.scales.mutable_data_ptr<at::BFloat16>()[place] = group.scale;
     if (matrix.zeros.defined()) {
@@ -149,6 +155,12 @@ void quantize_row(const float* numbers, int64_t output, QuantizedMatrix& matrix)
   }
 }
 
+std::optional<Extremes> extremes_of_row(const at::Tensor& extremes, int64_t row) {
+  if (!extremes.defined()) return std::nullopt;
+  const float* found = extremes.const_data_ptr<float>() + 2 * row;
+  return Extremes{found[0], found[1]};
+}
+
 }  // namespace
 
 int64_t QuantizedMatrix::bytes() const {
@@ -156,8 +168,10 @@ int64_t QuantizedMatrix::bytes() const {
                               (zeros.defined() ? zeros.nbytes() : 0));
 }
 
-QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how) {
+QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
+                         const at::Tensor& extremes) {
   COLOSSAL_CHECK(weight.dim() == 2, "{} dims", weight.dim());
+  COLOSSAL_CHECK(!extremes.defined() || how.group == 0, "extremes of groups of {}", how.group);
   if (how.group < 0 || how.group % Quantization::kGroupStep != 0) {
     throw ConfigError(
         fmt::format("a quantisation group of {}: must be 0 (a whole row) or a "
@@ -171,7 +185,9 @@ QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how) {
       const int64_t count = std::min(kRowsOfThread, end - first);
       const at::Tensor rows = weight.narrow(0, first, count).to(at::kFloat).contiguous();
       for (int64_t row = 0; row < count; ++row) {
-        quantize_row(rows.const_data_ptr<float>() + row * matrix.inputs, first + row, matrix);
+        const std::optional<Extremes> given = extremes_of_row(extremes, first + row);
+        quantize_row(rows.const_data_ptr<float>() + row * matrix.inputs, first + row,
+                     given ? &*given : nullptr, matrix);
       }
     }
   });

@@ -48,7 +48,10 @@ struct QuantizedMatrix {
 // Rounds each number of weight [outputs, inputs], any strides, to the nearest that its group can
 // hold. Without zero points, a group's scale follows from its number furthest from 0. Throws
 // ConfigError for a group that is no multiple of kGroupStep. The numbers must be finite.
-QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how);
+// extremes [outputs, 2] fp32: if `weight` has only some of the inputs that share a scale, the least
+// and the largest number of all of them, the one at most 0, the other at least 0.
+QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
+                         const at::Tensor& extremes = {});
 
 // Rows [begin, end) as numbers, rounded to `type` where that cannot hold them.
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,

@@ -44,6 +44,9 @@ nn::StepContext BatchCut::seen_here(const nn::StepContext& context) const {
   if (context.positions.dim() == 2) {
     seen.positions = context.positions.narrow(0, range.begin, range.size());
   }
+  if (context.lengths.defined()) {
+    seen.lengths = context.lengths.narrow(0, range.begin, range.size());
+  }
   if (context.documents.defined()) {
     seen.documents = context.documents.narrow(0, range.begin, range.size());
   }

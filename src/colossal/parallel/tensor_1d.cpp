@@ -10,6 +10,7 @@
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/put_off_gradients.h"
+#include "colossal/ops/quantized_product.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
 #include "colossal/parallel/shared_norm.h"
@@ -118,15 +119,24 @@ class FirstLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope),
-                                  biases = nn::used(biases_, scope);
-    const at::Tensor y = FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
-                                             order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
-                                             ranks_.rows(context));
-    return adapter_.add(y, x, context, scope).view({context.batch, context.sequence, y.size(1)});
+    const at::Tensor y = product(x, context, scope);
+    return adapter_.add(y, x, context, scope).view({context.batch, context.sequence, y.size(-1)});
   }
 
  private:
+  // [tokens, outputs here]
+  at::Tensor product(const at::Tensor& x, const StepContext& context, nn::LayerScope& scope) {
+    const std::vector<at::Tensor> biases = nn::used(biases_, scope);
+    if (weights_.front()->quantized) {
+      return flat_tokens(ops::quantized_linear(ranks_.begin_pair(x, context),
+                                               {nn::in_few_bits(weights_), biases}));
+    }
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope);
+    return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
+                               order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
+                               ranks_.rows(context));
+  }
+
   std::vector<ParameterHandle> weights_, biases_;
   nn::WeightOrder order_;
   Ranks ranks_;
@@ -146,14 +156,18 @@ class SecondLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
-    const at::Tensor weight = weight_.use(scope);
-    const at::Tensor part =
-        ops::fused_linear(x, {{order_ == nn::WeightOrder::out_in ? weight : weight.t()}, {}});
-    const at::Tensor y = adapter_.add(ranks_.end_pair(part, context), x, context, scope);
+    const at::Tensor y =
+        adapter_.add(ranks_.end_pair(product(x, scope), context), x, context, scope);
     return bias_ ? y + bias_.use(scope) : y;
   }
 
  private:
+  at::Tensor product(const at::Tensor& x, nn::LayerScope& scope) const {
+    if (weight_->quantized) return ops::quantized_linear(x, {{weight_->quantized}, {}});
+    const at::Tensor weight = weight_.use(scope);
+    return ops::fused_linear(x, {{order_ == nn::WeightOrder::out_in ? weight : weight.t()}, {}});
+  }
+
   ParameterHandle weight_;
   ParameterHandle bias_;  // empty: none
   nn::WeightOrder order_;
@@ -227,7 +241,14 @@ class VocabularyEmbedding : public nn::Embedding {
     }
     const ParameterHandle& weight = table_.whole();
     nn::LayerScope scope = nn::scope_of(weight);
-    return ranks_.end_pair(find_rows(weight.use(scope), nn::rows_here(*weight), tokens), context);
+    const Range here = nn::rows_here(*weight);
+    if (const ops::QuantizedMatrix* table = table_.quantized()) {
+      const auto look_up = [&](const at::Tensor& rows) {
+        return ops::dequantized_rows(*table, rows);
+      };
+      return ranks_.end_pair(find_rows(look_up, here, tokens), context);
+    }
+    return ranks_.end_pair(find_rows(weight.use(scope), here, tokens), context);
   }
 
  private:
@@ -281,18 +302,14 @@ class VocabularyHead : public nn::VocabularyHead {
                                        ranks_.group);
   }
 
-  at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
-    nn::LayerScope scope("vocabulary_head");
-    at::Tensor used = ranks_.begin_pair(x, context);
-    if (last_only) used = used.narrow(1, context.sequence - 1, 1);
-    std::vector<at::Tensor> parts;  // [rows of a block, tokens]
-    parts_.table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
-      parts.push_back(at::mm(rows, flat_tokens(used).t()));
-    });
-    const at::Tensor products = parts.size() == 1 ? parts.front() : at::cat(parts);
-    const at::Tensor part = ops::finish_logits(products.t(), parts_.logit_options(scope)).t();
-    const at::Tensor all = gather_rows(part, Shares::even(ranks_.group, parts_.table.vocabulary()));
-    return all.t().contiguous().view({used.size(0), used.size(1), -1});
+  at::Tensor logits(const at::Tensor& x, const StepContext& context,
+                    const at::Tensor& wanted) override {
+    const at::Tensor tokens = flat_tokens(ranks_.begin_pair(x, context));
+    const at::Tensor part =
+        parts_.logits_here(wanted.defined() ? nn::wanted_rows(tokens, wanted) : tokens);
+    const at::Tensor all =
+        gather_columns(part, Shares::even(ranks_.group, parts_.table.vocabulary()));
+    return wanted.defined() ? all : all.view({context.batch, context.sequence, -1});
   }
 
  private:

@@ -7,6 +7,7 @@
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
 #include "colossal/nn/dense_layers.h"
+#include "colossal/nn/key_value_store.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/parallel/collectives.h"
@@ -92,19 +93,79 @@ class GridDropout : public nn::Dropout {
   int64_t channel_begin_;
 };
 
+// The tokens of a step that each rank along `tokens` has.
+Shares tokens_of_ranks(const TensorGrid::Activation& activation, const StepContext& context) {
+  Shares shares{&activation.tokens, activation.batch.counts(context.batch, 0)};
+  shares.sizes = shares.times(context.sequence);
+  return shares;
+}
+
+// How many of `wanted`, rising, are within each of the shares.
+std::vector<int64_t> num_within(const Shares& shares, const at::Tensor& wanted) {
+  const auto* tokens = wanted.const_data_ptr<int64_t>();
+  const auto* next = tokens;
+  std::vector<int64_t> counts;
+  for (int64_t end = 0; const int64_t size : shares.sizes) {
+    const auto* begin =
+        std::exchange(next, std::lower_bound(next, tokens + wanted.numel(), end += size));
+    counts.push_back(next - begin);
+  }
+  return counts;
+}
+
+// Of tokens that are sequences of one each, which is what a step of generation has here: each rank
+// keeps the keys and values of its heads of all tokens, and its queries attend with those of the
+// ranks that have the other tokens. Law: (n-1) times the own queries, keys and values.
+class KeyValuesOfAllTokens : public nn::KeyValueStore {
+ public:
+  KeyValuesOfAllTokens(nn::KeyValueStore& kept, Shares tokens)
+      : kept_(kept), tokens_(std::move(tokens)) {}
+
+  at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
+                    const at::Tensor& values, const ops::AttentionOptions& options) override {
+    COLOSSAL_CHECK(queries.size(2) == 1, "sequences of {} tokens with kept keys and values",
+                   queries.size(2));
+    // [1, heads, tokens, size] of all tokens from [tokens here, heads * size] side by side
+    std::vector<at::Tensor> here, parts;
+    std::vector<int64_t> features;
+    for (const at::Tensor& part : {queries, keys, values}) {
+      here.push_back(part.squeeze(2).flatten(1));
+      features.push_back(here.back().size(1));
+    }
+    const at::Tensor all = gather_rows(at::cat(here, 1), tokens_);
+    const std::vector<at::Tensor> of_all = all.split_with_sizes(features, 1);
+    for (size_t i = 0; i < of_all.size(); ++i) {
+      const at::Tensor& like = i == 0 ? queries : i == 1 ? keys : values;
+      parts.push_back(
+          of_all[i].unflatten(1, {like.size(1), like.size(3)}).transpose(0, 1).unsqueeze(0));
+    }
+    const at::Tensor seen = kept_.attend(layer, parts[0], parts[1], parts[2], options);
+    const Range mine = tokens_.here();
+    return seen.squeeze(0).transpose(0, 1).narrow(0, mine.begin, mine.size()).unsqueeze(2);
+  }
+
+ private:
+  nn::KeyValueStore& kept_;
+  Shares tokens_;
+};
+
 // Attention of the heads here in the sequences here.
 class GridAttention : public nn::Attention {
  public:
-  GridAttention(std::unique_ptr<nn::Attention> inner, const BatchCut& batch)
-      : inner_(std::move(inner)), batch_(batch) {}
+  GridAttention(std::unique_ptr<nn::Attention> inner, const TensorGrid::Activation& activation)
+      : inner_(std::move(inner)), activation_(activation) {}
 
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override {
-    return inner_->forward(qkv, batch_.seen_here(context));
+    StepContext seen = activation_.batch.seen_here(context);
+    if (!context.key_values) return inner_->forward(qkv, seen);
+    KeyValuesOfAllTokens kept(*context.key_values, tokens_of_ranks(activation_, context));
+    seen.key_values = &kept;
+    return inner_->forward(qkv, seen);
   }
 
  private:
   std::unique_ptr<nn::Attention> inner_;
-  const BatchCut& batch_;
+  const TensorGrid::Activation& activation_;
 };
 
 class GridCrossAttention : public nn::CrossAttention {
@@ -245,18 +306,21 @@ class GridHead : public nn::VocabularyHead {
     return all_sequences(all.view({here, context.sequence, vocabulary()}), context);
   }
 
-  at::Tensor logits(const at::Tensor& x, const StepContext& context, bool last_only) override {
-    const int64_t here = grid_.within.batch.here(context.batch).size();
-    at::Tensor used = tokens_of(x, context).view({here, context.sequence, hidden_});
-    if (last_only) used = used.narrow(1, context.sequence - 1, 1);
-    const int64_t positions = used.size(1);
+  at::Tensor logits(const at::Tensor& x, const StepContext& context,
+                    const at::Tensor& wanted) override {
+    Shares shares = tokens_of_ranks(grid_.within, context);
+    at::Tensor used = tokens_of(x, context);
+    if (wanted.defined()) {
+      const Range here = shares.here();
+      shares.sizes = num_within(shares, wanted);
+      used =
+          nn::wanted_rows(used, wanted.narrow(0, shares.here().begin, shares.mine()) - here.begin);
+    }
     nn::LayerScope scope("vocabulary_head");
-    const at::Tensor part =
-        ops::finish_logits(logits_of_part(used.flatten(0, 1)), parts_.logit_options(scope));
+    const at::Tensor part = ops::finish_logits(logits_of_part(used), parts_.logit_options(scope));
     const at::Tensor rows = gather_columns(part, Shares::even(grid_.within.features, vocabulary()));
-    Shares shares{&grid_.within.tokens, grid_.within.batch.counts(context.batch, 0)};
-    shares.sizes = shares.times(positions);
-    return gather_rows(rows, shares).view({context.batch, positions, vocabulary()});
+    const at::Tensor all = gather_rows(rows, shares);
+    return wanted.defined() ? all : all.view({context.batch, context.sequence, vocabulary()});
   }
 
  private:
@@ -412,8 +476,7 @@ std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
 
 std::unique_ptr<nn::Attention> TensorGridBuilder::attention(const std::string& name,
                                                             const nn::AttentionOptions& options) {
-  return std::make_unique<GridAttention>(DenseBuilder::attention(name, options),
-                                         grid_.within.batch);
+  return std::make_unique<GridAttention>(DenseBuilder::attention(name, options), grid_.within);
 }
 
 std::unique_ptr<nn::CrossAttention> TensorGridBuilder::cross_attention(

@@ -121,11 +121,7 @@ at::Tensor ModelDrafter::run(const Pass& pass) {
   context.key_values = &store_;
   const at::Tensor hidden = model_.run_blocks(
       {0, model_.num_blocks()}, model_.embed(row_of(pass.tokens).to(device_), context), context);
-  context.sequence = std::ssize(pass.last_rows);
-  const at::Tensor rows = at::tensor(pass.last_rows, at::kLong).to(hidden.device());
-  return model_.head_logits(hidden.index_select(1, rows), context, /*last_only=*/false)
-      .squeeze(0)
-      .cpu();
+  return model_.head_logits(hidden, context, at::tensor(pass.last_rows, at::kLong)).cpu();
 }
 
 }  // namespace colossal::serve

@@ -45,11 +45,14 @@ void resolve_length(EngineOptions& options, const models::ModelFacts& facts) {
 
 // Sequences are as long as the pages of a quarter of the free memory allow, if nobody says how
 // long.
-void resolve_pages(EngineOptions& options, const models::ModelFacts& facts, bool length_is_given) {
-  const int64_t bytes = page_bytes(options, facts);
+void resolve_pages(EngineOptions& options, const models::ModelFacts& facts,
+                   const ParallelContext* ranks, bool length_is_given) {
+  const int64_t bytes = page_bytes(options, facts, ranks ? ranks->strategy() : Strategy{});
+  // Of those on one host, which is where the first rank's CPUs are; further hosts have more room.
+  const int64_t sharing = ranks && options.device.is_cpu() ? ranks->world().size() : 1;
   if (options.cache_bytes == 0) {
     const int64_t most = options.max_num_seqs * least_pages(options);
-    const int64_t free = machine::available_memory_bytes() / 4 / bytes;
+    const int64_t free = machine::available_memory_bytes() / 4 / sharing / bytes;
     const int64_t pages = length_is_given ? std::max(free, least_pages(options)) : free;
     options.cache_bytes = std::min(most, pages) * bytes;
   }
@@ -84,7 +87,8 @@ void check_speculation(EngineOptions& options, const models::ModelFacts& facts) 
   if (options.max_model_len == 0) options.max_model_len = std::min(positions, facts.positions);
 }
 
-EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts) {
+EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts,
+                       const ParallelContext* ranks) {
   require_positive("max-num-seqs", options.max_num_seqs);
   require_positive("max-batch-tokens", options.max_batch_tokens);
   if (options.max_queue < 0) {
@@ -97,7 +101,7 @@ EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts) {
   check_speculation(options, facts);
   const bool length_is_given = options.max_model_len != 0;
   resolve_length(options, facts);
-  resolve_pages(options, facts, length_is_given);
+  resolve_pages(options, facts, ranks, length_is_given);
   return options;
 }
 
@@ -107,6 +111,16 @@ void require_tokens(const char* what, std::span<const int32_t> tokens, int64_t v
     throw ConfigError(
         fmt::format("{} {} is outside the model's vocabulary of {}", what, token, vocabulary));
   }
+}
+
+// The final states of a token are whole at each rank, or cut.
+void refuse_cut_states(const Request& request, const Strategy& strategy) {
+  const TensorMode mode = strategy.tensor_mode;
+  if (request.pooling == Pooling::none || strategy.tp == 1 || mode == TensorMode::one_d) return;
+  throw ConfigError(
+      fmt::format("embeddings with parallel.tp_mode = \"{}\": ranks have parts of the states of "
+                  "their tokens only; they come with parallel.tp_mode = \"1d\" and pipelines",
+                  tensor_mode_name(mode)));
 }
 
 void validate(const Request& request, const EngineOptions& options,
@@ -135,13 +149,29 @@ void validate(const Request& request, const EngineOptions& options,
 
 struct Engine::Parts {
   Parts(models::LanguageModel& model, const models::ModelFacts& given_facts,
-        const EngineOptions& given)
-      : facts(given_facts), options(resolved(given, facts)), core(model, facts, options) {
-    statistics = core.statistics();
+        const EngineOptions& given, const ParallelContext* given_ranks)
+      : facts(given_facts),
+        options(resolved(given, facts, given_ranks)),
+        strategy(given_ranks ? given_ranks->strategy() : Strategy()),
+        ranks(given_ranks) {
+    start(model);
+  }
+
+  void start(models::LanguageModel& model) {
+    core.emplace(model, facts, options, ranks, AroundStage(), statistics);
+    statistics = core->statistics();
     // The caller's OpenMP threads end here, having read the weights: where more wait for work than
     // there are CPUs, all sleep between two products, and waking takes longer than a product.
     omp_pause_resource_all(omp_pause_soft);
     thread = std::thread([this, threads = at::get_num_threads()] { run(threads); });
+  }
+
+  void resume(models::LanguageModel& model, const ParallelContext* new_ranks) {
+    thread.join();
+    ranks = new_ranks;
+    start(model);
+    const std::lock_guard lock(mutex);
+    lost.reset();
   }
 
   void run(int threads) {
@@ -149,18 +179,35 @@ struct Engine::Parts {
     const at::NoGradGuard no_grad;
     std::optional<ops::BatchInvariantProducts> invariant;
     if (options.batch_invariant) invariant.emplace();
-    while (take_calls()) {
-      core.step();
+    try {
+      while (take_calls()) {
+        core->step();
+        publish();
+      }
+      core->end_all(FinishReason::cancelled, "");
       publish();
+    } catch (const CommError& error) {
+      lose(error.what());
     }
-    core.end_all(FinishReason::cancelled, "");
+  }
+
+  // A rank is lost: nothing can be computed any more.
+  void lose(const std::string& error) {
+    {
+      const std::lock_guard lock(mutex);
+      lost = error;
+      for (std::unique_ptr<Sequence>& sequence : submitted) core->add(std::move(sequence));
+      submitted.clear();
+    }
+    core->end_all(FinishReason::failed, error);
     publish();
+    if (options.on_lost) options.on_lost(error);
   }
 
   // After requests' last calls, so that who has waited for them may let go of what these need.
   void publish() {
     const std::lock_guard lock(mutex);
-    statistics = core.statistics();
+    statistics = core->statistics();
     if (live() == 0) all_done.notify_all();
   }
 
@@ -179,21 +226,28 @@ struct Engine::Parts {
     bool goes_on = true;
     {
       std::unique_lock lock(mutex);
-      called.wait(lock, [&] {
-        return stopped || !submitted.empty() || !cancelled.empty() || !core.idle();
-      });
+      const auto has_calls = [&] {
+        return stopped || !submitted.empty() || !cancelled.empty() || !core->idle();
+      };
+      if (ranks) {
+        called.wait_for(lock, options.sign_of_life, has_calls);
+      } else {
+        called.wait(lock, has_calls);
+      }
       sequences.swap(submitted);
       ids.swap(cancelled);
       goes_on = !stopped;
     }
-    for (std::unique_ptr<Sequence>& sequence : sequences) core.add(std::move(sequence));
-    for (const RequestId id : ids) core.cancel(id);
+    for (std::unique_ptr<Sequence>& sequence : sequences) core->add(std::move(sequence));
+    for (const RequestId id : ids) core->cancel(id);
     return goes_on;
   }
 
   const models::ModelFacts facts;
   const EngineOptions options;
-  EngineCore core;  // the thread's own
+  const Strategy strategy;
+  const ParallelContext* ranks;    // the thread's own
+  std::optional<EngineCore> core;  // the thread's own
 
   mutable std::mutex mutex;  // of all below
   std::condition_variable called, all_done;
@@ -201,14 +255,15 @@ struct Engine::Parts {
   std::vector<RequestId> cancelled;
   RequestId last_id = 0;
   bool stopped = false;
+  std::optional<std::string> lost;  // why
   EngineStatistics statistics;
 
   std::thread thread;
 };
 
 Engine::Engine(models::LanguageModel& model, const models::ModelFacts& facts,
-               const EngineOptions& options)
-    : parts_(std::make_unique<Parts>(model, facts, options)) {}
+               const EngineOptions& options, const ParallelContext* ranks)
+    : parts_(std::make_unique<Parts>(model, facts, options, ranks)) {}
 
 Engine::~Engine() {
   {
@@ -221,12 +276,14 @@ Engine::~Engine() {
 
 RequestId Engine::submit(Request request) {
   validate(request, parts_->options, parts_->facts);
+  refuse_cut_states(request, parts_->strategy);
   auto sequence = std::make_unique<Sequence>();
   sequence->tokens = request.prompt;
   if (request.prompt_logprobs >= 0) sequence->prompt_logprobs.resize(request.prompt.size());
   sequence->request = std::move(request);
   sequence->submitted = Sequence::Clock::now();
   const std::lock_guard lock(parts_->mutex);
+  if (parts_->lost) throw EngineLost(*parts_->lost);
   if (parts_->live() >= parts_->options.max_num_seqs + parts_->options.max_queue) {
     throw QueueFull(fmt::format("{} requests run and wait, more are not taken", parts_->live()));
   }
@@ -245,6 +302,10 @@ void Engine::cancel(RequestId request) {
 void Engine::drain() {
   std::unique_lock lock(parts_->mutex);
   parts_->all_done.wait(lock, [&] { return parts_->live() == 0; });
+}
+
+void Engine::resume(models::LanguageModel& model, const ParallelContext* ranks) {
+  parts_->resume(model, ranks);
 }
 
 EngineStatistics Engine::statistics() const {

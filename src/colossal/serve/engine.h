@@ -6,10 +6,14 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "colossal/base/error.h"
+#include "colossal/mesh/parallel_context.h"
 #include "colossal/models/language_model.h"
 #include "colossal/serve/request.h"
 
@@ -45,6 +49,17 @@ struct EngineOptions {
   bool int8_key_values = false;  // with a scale for each head and token; else in the model's type
   at::ScalarType type = at::kFloat;  // that the model computes in, of keys and values
   at::Device device = at::kCPU;      // where the model's weights are
+  // With several ranks: how long the others hear nothing from an idle engine. Less than the timeout
+  // of their groups.
+  std::chrono::milliseconds sign_of_life{1000};
+  // With several ranks: called once a rank is lost, after all requests have ended with `failed`.
+  std::function<void(const std::string& error)> on_lost{};
+};
+
+// A rank of the engine is lost: it takes no more requests.
+class EngineLost : public Error {
+ public:
+  using Error::Error;
 };
 
 // The queue is full: try again later.
@@ -78,21 +93,26 @@ class Engine {
  public:
   // Starts the thread that runs steps. The model must outlive the engine, and nothing else may use
   // it. Throws ConfigError for options that make no sense.
+  // ranks: those that hold the model together, of which this is the first; the others call follow()
+  // (forward_pass.h). Null: this rank has all of it.
   Engine(models::LanguageModel& model, const models::ModelFacts& facts,
-         const EngineOptions& options = {});
+         const EngineOptions& options = {}, const ParallelContext* ranks = nullptr);
   // Cancels what is left.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   // Thread-safe. Throws ConfigError for what can never run (no prompt, too long, a token outside
-  // the vocabulary, bad sampling options), and QueueFull.
+  // the vocabulary, bad sampling options), QueueFull and EngineLost.
   RequestId submit(Request request);
   // Thread-safe. The request's pages are free within a step, and its on_finish has been told
   // `cancelled`. A request that has ended, or never was, is left alone.
   void cancel(RequestId request);
   // Waits until no request runs or waits.
   void drain();
+  // Once on_lost was called: takes requests again, with the model opened anew on `ranks`. Not from
+  // on_lost itself.
+  void resume(models::LanguageModel& model, const ParallelContext* ranks);
   // Thread-safe.
   EngineStatistics statistics() const;
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "colossal/base/log.h"
+#include "colossal/layout/heads.h"
+#include "colossal/nn/attention_heads.h"
 #include "colossal/serve/logprobs.h"
 
 namespace colossal::serve {
@@ -29,12 +31,38 @@ SchedulerOptions scheduler_options(const EngineOptions& options, const models::M
           .prefix_cache = options.prefix_cache};
 }
 
-int64_t num_pages(const EngineOptions& options, const models::ModelFacts& facts) {
-  return options.cache_bytes / page_bytes(options, facts);
+Strategy strategy_of(const ParallelContext* ranks) {
+  return ranks ? ranks->strategy() : Strategy{};
 }
 
-at::Tensor row_of(const std::vector<int64_t>& numbers) {
-  return at::tensor(numbers, at::kLong).unsqueeze(0);
+nn::PagedKeyValueOptions page_options(const EngineOptions& options, const models::ModelFacts& facts,
+                                      const ParallelContext* ranks) {
+  return {.layers = facts.layers,
+          .pages = options.cache_bytes / page_bytes(options, facts, strategy_of(ranks)),
+          .page_size = options.page_size,
+          .int8 = options.int8_key_values,
+          .each_token_alone = options.batch_invariant};
+}
+
+// Of a rank, at most.
+int64_t most_layers(const models::ModelFacts& facts, const Strategy& strategy) {
+  std::vector<int64_t> layers(strategy.pp);
+  for (int stage = 0; stage < strategy.num_stages(); ++stage) {
+    layers[strategy.stage_rank(stage)] += strategy.blocks_of_stage(stage, facts.layers).size();
+  }
+  return std::ranges::max(layers);
+}
+
+int64_t most_kept_heads(const models::ModelFacts& facts, const Strategy& strategy) {
+  if (facts.kept_heads != facts.kv_heads) return facts.kept_heads;  // latents: each rank has them
+  int64_t most = 0;
+  for (int rank = 0; rank < strategy.head_ranks(); ++rank) {
+    const nn::AttentionHeads heads(
+        {.heads = facts.heads, .kv_heads = facts.kv_heads, .head_size = facts.head_size},
+        share_heads(facts.heads, facts.kv_heads, strategy.head_ranks(), rank));
+    most = std::max(most, heads.num_seen());
+  }
+  return most;
 }
 
 // Requests share pages only where keys and values are the same: not those of different adapters,
@@ -76,36 +104,79 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, int64_t page
       options.max_batch_tokens, options.device);
 }
 
+std::vector<nn::AdaptedRows> adapted_rows(const std::vector<Scheduler::Work>& works) {
+  std::vector<nn::AdaptedRows> adapted;
+  int64_t row = 0;
+  for (const auto& [sequence, count, drafts] : works) {
+    if (const nn::AdapterWeights* adapter = sequence->request.adapter.get()) {
+      add_rows(adapted, {adapter, row, count});
+    }
+    row += count;
+  }
+  return adapted;
+}
+
 }  // namespace
 
-int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts) {
-  const auto of_token = [&](const models::ModelFacts& of) {
-    const int64_t of_layer =
-        options.int8_key_values
-            ? of.kept_features + 2 * of.kept_heads * static_cast<int64_t>(sizeof(float))
-            : of.kept_features * static_cast<int64_t>(c10::elementSize(options.type));
-    return of.layers * of_layer;
+int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
+                   const Strategy& strategy) {
+  const auto of_token = [&](const models::ModelFacts& of, const Strategy& over) {
+    const int64_t of_head = of.kept_features / of.kept_heads;  // of a key and a value
+    const int64_t bytes = options.int8_key_values
+                              ? of_head + 2 * static_cast<int64_t>(sizeof(float))
+                              : of_head * static_cast<int64_t>(c10::elementSize(options.type));
+    return most_layers(of, over) * most_kept_heads(of, over) * bytes;
   };
+  // The first rank alone guesses.
   const bool drafts = options.speculation.kind == Speculation::Kind::model;
-  return options.page_size * (of_token(facts) + (drafts ? of_token(options.speculation.facts) : 0));
+  return options.page_size *
+         (of_token(facts, strategy) + (drafts ? of_token(options.speculation.facts, {}) : 0));
 }
 
 EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
-                       const EngineOptions& options)
-    : model_(model),
-      facts_(facts),
+                       const EngineOptions& options, const ParallelContext* ranks,
+                       const AroundStage& around_stage, const EngineStatistics& before)
+    : facts_(facts),
       options_(options),
-      store_({.layers = facts.layers,
-              .pages = num_pages(options, facts),
-              .page_size = options.page_size,
-              .int8 = options.int8_key_values,
-              .each_token_alone = options.batch_invariant}),
-      drafter_(make_drafter(options, num_pages(options, facts))),
-      scheduler_(scheduler_options(options, facts), num_pages(options, facts),
+      ranks_(ranks),
+      pass_(model, page_options(options, facts, ranks), options.device, ranks, around_stage),
+      drafter_(make_drafter(options, page_options(options, facts, ranks).pages)),
+      scheduler_(scheduler_options(options, facts), page_options(options, facts, ranks).pages,
                  [this](int64_t from, int64_t to) {
-                   store_.copy_page(from, to);
+                   copied_pages_.emplace_back(from, to);
                    if (drafter_) drafter_->copy_page(from, to);
-                 }) {}
+                 }),
+      counts_(before) {
+  tell(StepMessage::Kind::begin,
+       {scheduler_.pages().size(), options.page_size, options.int8_key_values ? 1 : 0,
+        options.batch_invariant ? 1 : 0});
+}
+
+template <typename Run>
+auto EngineCore::in_step(const Run& run) {
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    if (!ranks_) throw;
+    lost_ = true;
+    ranks_->world().abort(error.what());
+    throw CommError(error.what());
+  }
+}
+
+EngineCore::~EngineCore() {
+  if (lost_) return;
+  try {
+    tell(StepMessage::Kind::end);
+  } catch (const CommError& error) {
+    log::warn("the engine's other ranks were not told of its end: {}", error.what());
+  }
+}
+
+void EngineCore::tell(StepMessage::Kind kind, std::vector<int64_t> numbers) {
+  if (!ranks_) return;
+  in_step([&] { serve::tell({kind, std::move(numbers)}, *ranks_); });
+}
 
 void EngineCore::add(std::unique_ptr<Sequence> sequence) {
   sequence->salt = salt_of(*sequence, facts_);
@@ -151,12 +222,17 @@ void EngineCore::propose() {
 void EngineCore::step() {
   propose();
   const Works works = scheduler_.schedule();
-  if (works.empty()) return;
+  if (works.empty()) {
+    tell(StepMessage::Kind::nothing);
+    in_step([&] { pass_.run({}); });
+    return;
+  }
   std::vector<uint64_t> ids;
   for (const Scheduler::Work& work : works) ids.push_back(work.sequence->id);
   try {
     run(works);
   } catch (const std::exception& error) {
+    if (lost_) throw;
     for (const uint64_t id : ids) end(id, FinishReason::failed, error.what());
   }
 }
@@ -226,59 +302,29 @@ auto EngineCore::wanted_rows(const Works& works) -> Wanted {
   return wanted;
 }
 
-auto EngineCore::forward(const Works& works, const Wanted& wanted) -> Results {
-  std::vector<int64_t> tokens, rows;
-  for (const auto& [sequence, count, drafts] : works) {
-    const auto begin = sequence->tokens.begin() + sequence->computed;
-    tokens.insert(tokens.end(), begin, begin + count - drafts);
-    tokens.insert(tokens.end(), sequence->drafts.begin(), sequence->drafts.end());
-  }
-  for (const WantedRow& row : wanted.logits) rows.push_back(row.row);
-  // A pass without its end would leave weights that come for their uses out of their order.
-  if (rows.empty()) rows.push_back(0);
-  const auto num_logits = std::ssize(rows);
-  for (const WantedRow& row : wanted.states) rows.push_back(row.row);
-  nn::StepContext context = begin_step(works);
-  const at::Tensor hidden = model_.run_blocks(
-      {0, model_.num_blocks()}, model_.embed(row_of(tokens).to(options_.device), context), context);
-  context.sequence = std::ssize(rows);
-  const at::Tensor states = model_.final_states(
-      hidden.index_select(1, at::tensor(rows, at::kLong).to(hidden.device())), context);
-  context.sequence = num_logits;
-  Results results{
-      .logits = model_.logits_of_states(states.narrow(1, 0, num_logits), context).squeeze(0).cpu()};
-  if (!wanted.states.empty()) {
-    results.states = states.squeeze(0)
-                         .narrow(0, num_logits, std::ssize(wanted.states))
-                         .to(at::kCPU, at::kDouble);
-  }
-  return results;
+auto EngineCore::forward(const Works& works, const Wanted& wanted) -> PassResults {
+  const StepPlan planned = plan(works, wanted);
+  tell(StepMessage::Kind::step, to_numbers(planned));
+  return in_step([&] { return pass_.run(planned, adapted_rows(works)); });
 }
 
-nn::StepContext EngineCore::begin_step(const Works& works) {
-  std::vector<int64_t> positions, lengths;
-  std::vector<nn::PagedChunk> chunks;
-  std::vector<nn::AdaptedRows> adapted;
+StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
+  StepPlan planned{.copied_pages = std::exchange(copied_pages_, {})};
   for (const auto& [sequence, count, drafts] : works) {
-    if (const nn::AdapterWeights* adapter = sequence->request.adapter.get()) {
-      add_rows(adapted, {adapter, std::ssize(positions), count});
-    }
-    chunks.push_back({.positions = {sequence->computed, sequence->computed + count},
-                      .pages = sequence->pages,
-                      .alone = drafts > 0});
-    for (int64_t i = 0; i < count; ++i) {
-      positions.push_back(sequence->computed + i);
-      // However the prompt is cut, its tokens go by its whole length; later ones by theirs.
-      lengths.push_back(std::max(positions.back() + 1, sequence->prompt_size()));
-    }
+    const auto begin = sequence->tokens.begin() + sequence->computed;
+    planned.tokens.insert(planned.tokens.end(), begin, begin + count - drafts);
+    planned.tokens.insert(planned.tokens.end(), sequence->drafts.begin(), sequence->drafts.end());
+    planned.chunks.push_back(
+        {.tokens = {.positions = {sequence->computed, sequence->computed + count},
+                    .pages = sequence->pages,
+                    .alone = drafts > 0},
+         .prompt = sequence->prompt_size()});
   }
-  store_.begin_step(chunks);
-  nn::StepContext context = nn::make_step_context(1, std::ssize(positions), options_.device);
-  context.positions = row_of(positions).to(options_.device);
-  context.lengths = row_of(lengths);
-  context.key_values = &store_;
-  context.adapted_rows = std::move(adapted);
-  return context;
+  for (const WantedRow& row : wanted.logits) planned.wanted_logits.push_back(row.row);
+  for (const WantedRow& row : wanted.states) planned.wanted_states.push_back(row.row);
+  // A pass without its end would leave weights that come for their uses out of their order.
+  if (planned.wanted_logits.empty()) planned.wanted_logits.push_back(0);
+  return planned;
 }
 
 void EngineCore::score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const {
@@ -424,9 +470,9 @@ EngineStatistics EngineCore::statistics() const {
   now.pages = scheduler_.pages().size();
   now.pages_in_use = scheduler_.pages().in_use();
   now.page_size = options_.page_size;
-  now.prefix_queries = scheduler_.prefix_queries();
-  now.prefix_hits = scheduler_.prefix_hits();
-  now.preemptions = scheduler_.preemptions();
+  now.prefix_queries += scheduler_.prefix_queries();
+  now.prefix_hits += scheduler_.prefix_hits();
+  now.preemptions += scheduler_.preemptions();
   return now;
 }
 

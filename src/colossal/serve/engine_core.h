@@ -6,27 +6,38 @@
 #include <vector>
 
 #include "colossal/models/language_model.h"
-#include "colossal/nn/paged_key_value_store.h"
 #include "colossal/serve/drafter.h"
 #include "colossal/serve/engine.h"
+#include "colossal/serve/forward_pass.h"
 #include "colossal/serve/scheduler.h"
+#include "colossal/serve/step_messages.h"
 
 namespace colossal::serve {
 
-// Returns the bytes of a page: keys and values of all layers.
-int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts);
+// Returns the bytes of a page: keys and values of all layers; if several ranks hold the model, on
+// the rank that has most of them.
+int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
+                   const Strategy& strategy = {});
 
 class EngineCore {
  public:
-  // options: resolved.
+  // options: resolved. ranks: that hold the model together, of which this is the first, while the
+  // others follow(); null: this one alone. around_stage: as ForwardPass takes it.
+  // before: what was counted by a core that this one goes on for.
   EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
-             const EngineOptions& options);
+             const EngineOptions& options, const ParallelContext* ranks = nullptr,
+             const AroundStage& around_stage = {}, const EngineStatistics& before = {});
+  ~EngineCore();  // lets the others go
+  EngineCore(const EngineCore&) = delete;
+  EngineCore& operator=(const EngineCore&) = delete;
 
   void add(std::unique_ptr<Sequence> sequence);  // finds its salt
   void cancel(uint64_t id);
   void end_all(FinishReason reason, const std::string& error);
   bool idle() const { return scheduler_.empty(); }
-  // One forward pass. An error of the model ends the requests that it worked on with `failed`.
+  // One forward pass. An error of the model ends the requests that it worked on with `failed`; with
+  // several ranks all requests, and a CommError is thrown: there can be no further step. While it
+  // is idle it tells the other ranks so, who wait no longer than their groups' timeout.
   void step();
   EngineStatistics statistics() const;
 
@@ -40,10 +51,6 @@ class EngineCore {
   struct Wanted {
     std::vector<WantedRow> logits, states;
   };
-  struct Results {
-    at::Tensor logits;  // [rows, vocabulary], on the host
-    at::Tensor states;  // [rows, hidden] fp64, on the host; undefined: none are wanted
-  };
   struct Choice {
     GeneratedToken token{};
     std::string error{};
@@ -56,8 +63,8 @@ class EngineCore {
   // right.
   void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows);
   static Wanted wanted_rows(const Works& works);
-  Results forward(const Works& works, const Wanted& wanted);
-  nn::StepContext begin_step(const Works& works);
+  PassResults forward(const Works& works, const Wanted& wanted);
+  StepPlan plan(const Works& works, const Wanted& wanted);
   void score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
   // For each of the rows of logits.
   std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
@@ -72,11 +79,18 @@ class EngineCore {
   void guarded(uint64_t id, const Run& run);
   void end(uint64_t id, FinishReason reason, const std::string& error = "");
 
-  models::LanguageModel& model_;
+  void tell(StepMessage::Kind kind, std::vector<int64_t> numbers = {});
+  // run(); an error of one rank ends the work of all, as a CommError.
+  template <typename Run>
+  auto in_step(const Run& run);
+
   models::ModelFacts facts_;
   EngineOptions options_;
-  nn::PagedKeyValueStore store_;
-  std::unique_ptr<Drafter> drafter_;  // null: nothing is guessed
+  const ParallelContext* ranks_;
+  bool lost_ = false;  // a rank: nobody hears what is told
+  ForwardPass pass_;
+  std::vector<std::pair<int64_t, int64_t>> copied_pages_;  // before the next pass
+  std::unique_ptr<Drafter> drafter_;                       // null: nothing is guessed
   Scheduler scheduler_;
   EngineStatistics counts_;
 };

@@ -1,7 +1,7 @@
 #include "colossal/serve/inference_model.h"
 
+#include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +16,8 @@
 #include "colossal/io/huge_pages.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/meta_kernels.h"
+#include "colossal/parallel/builder.h"
+#include "colossal/parallel/collectives.h"
 
 namespace colossal::serve {
 namespace {
@@ -75,12 +77,61 @@ ops::Quantization of_head(ops::Quantization quantization) {
   return quantization;
 }
 
+// The inputs of a product's weight [out, in] that are here, of all inputs.
+std::vector<Range> inputs_here(const nn::Parameter& parameter) {
+  const size_t dim = parameter.product == nn::WeightOrder::in_out ? 0 : 1;
+  if (parameter.placement.held.empty()) return {{0, parameter.shape[dim]}};
+  return parameter.placement.held[dim];
+}
+
+int64_t num_inputs(const nn::Parameter& parameter) {
+  return parameter.shape[parameter.product == nn::WeightOrder::in_out ? 0 : 1];
+}
+
+bool has_all_inputs(const nn::Parameter& parameter) {
+  const std::vector<Range> here = inputs_here(parameter);
+  return here.size() == 1 && here.front().size() == num_inputs(parameter);
+}
+
+// Numbers are rounded as they are where one rank has all inputs of an output.
+void refuse_cut_groups(const nn::Parameter& parameter, int64_t group) {
+  for (const Range& run : inputs_here(parameter)) {
+    if (run.begin % group == 0 && (run.end % group == 0 || run.end == num_inputs(parameter))) {
+      continue;
+    }
+    throw ConfigError(fmt::format(
+        "--quantize-group={}: ranks of parallel.tp share the {} inputs of {}, this one has {} to "
+        "{}, and a group would be cut between two; give a group that divides where they are cut, "
+        "or --quantize=int8 with --quantize-group=0",
+        group, num_inputs(parameter), parameter.name, run.begin, run.end - 1));
+  }
+}
+
+// [outputs, 2] fp32: the least and the most number of each output over the ranks that share its
+// inputs, and 0.
+at::Tensor extremes_over_ranks(const at::Tensor& weights, const comm::Group& ranks) {
+  const at::Tensor numbers = weights.to(at::kFloat);
+  const at::Tensor found =
+      at::stack({numbers.amin(1).neg(), numbers.amax(1)}, 1).clamp_min(0).contiguous();
+  parallel::max_over_ranks(found.view(-1), ranks);
+  return at::stack({found.select(1, 0).neg(), found.select(1, 1)}, 1).contiguous();
+}
+
 void quantize(nn::Parameter& parameter, const at::Tensor& weights, const InferenceOptions& options,
-              CodeBlocks& blocks) {
+              const ParallelContext& context, CodeBlocks& blocks) {
+  if (weights.numel() == 0) return;  // of another stage of the pipeline
   const ops::Quantization quantization =
       parameter.head ? of_head(*options.quantization) : *options.quantization;
-  const bool in_out = parameter.product == nn::WeightOrder::in_out;
-  ops::QuantizedMatrix matrix = ops::quantize(in_out ? weights.t() : weights, quantization);
+  const at::Tensor oriented = parameter.product == nn::WeightOrder::in_out ? weights.t() : weights;
+  at::Tensor extremes;
+  if (!has_all_inputs(parameter)) {
+    if (quantization.group > 0) {
+      refuse_cut_groups(parameter, quantization.group);
+    } else {
+      extremes = extremes_over_ranks(oriented, context.group(Axis::tp));
+    }
+  }
+  ops::QuantizedMatrix matrix = ops::quantize(oriented, quantization, extremes);
   matrix.type = options.type;
   matrix.codes = blocks.keep(matrix.codes);
   parameter.quantized = std::make_shared<const ops::QuantizedMatrix>(std::move(matrix));
@@ -91,6 +142,40 @@ void refuse_tiers(const InferenceOptions& options) {
   throw ConfigError(
       "--quantize with memory.offload_parameters: quantised weights rest on the device only; use "
       "one of the two");
+}
+
+// Their products send panels of weights, as numbers.
+void refuse_quantized_grid(const InferenceOptions& options) {
+  const Strategy& strategy = options.strategy;
+  if (!options.quantization || strategy.tp == 1 || strategy.tensor_mode == TensorMode::one_d) {
+    return;
+  }
+  throw ConfigError(
+      fmt::format("--quantize with parallel.tp_mode = \"{}\": ranks would send each other weights "
+                  "as numbers, not in few bits; parallel.tp_mode = \"1d\" sends none",
+                  tensor_mode_name(strategy.tensor_mode)));
+}
+
+Strategy strategy_of(const InferenceOptions& options) {
+  Strategy strategy = options.strategy;
+  strategy.table_rows = options.quantization ? 0 : options.table_rows;
+  return strategy;
+}
+
+// On meta, of one token: what a stage takes over, the token itself or the activation.
+at::Tensor activation_before(int stage, const models::ModelSpecification& specification,
+                             const InferenceOptions& options, const ParallelContext& context) {
+  const at::Tensor token = at::empty({1, 1}, at::TensorOptions(at::kLong).device(at::kMeta));
+  if (stage == 0) return token;
+  const auto build = parallel::make_builder(context, models::sharding(specification));
+  const auto model = models::build_model(specification, *build);
+  for (const nn::ParameterHandle& parameter : build->parameters()) {
+    parameter->tensor =
+        at::empty(parameter->local_shape(), at::TensorOptions(options.type).device(at::kMeta));
+  }
+  const nn::StepContext step = nn::make_step_context(1, 1, at::kMeta);
+  const int64_t blocks = context.strategy().blocks_of_stage(stage, model->num_blocks()).begin;
+  return model->run_blocks({0, blocks}, model->embed(token, step), step);
 }
 
 }  // namespace
@@ -120,21 +205,19 @@ std::map<std::string, nn::AdapterWeights::Product> products_of(
   return made;
 }
 
-// One rank alone, on the device or, for a dry run, on meta.
+// This rank's part, on the device or, for a dry run, on meta.
 struct InferenceModel::Parts {
   Parts(const models::ModelSpecification& specification, const InferenceOptions& options,
-        std::unique_ptr<comm::World> alone, at::Device device, const memory::OrderOfStages& order)
-      : world(std::move(alone)),
-        context(*world, Strategy{}, device),
-        build(nn::make_dense_attention, options.quantization ? 0 : options.table_rows),
+        comm::World& world, at::Device device, const memory::OrderOfStages& order)
+      : context(world, strategy_of(options), device),
+        build(parallel::make_builder(context, models::sharding(specification))),
         base(specification),
-        model(models::build_model(specification, build)),
-        weights(select(build.parameters(), options, /*quantized=*/false), context,
+        model(models::build_model(specification, *build)),
+        weights(select(build->parameters(), options, /*quantized=*/false), context,
                 chunk_options(options), order) {}
 
-  std::unique_ptr<comm::World> world;
   ParallelContext context;
-  nn::DenseBuilder build;
+  std::unique_ptr<nn::Builder> build;
   models::ModelSpecification base;  // of which adapters are read
   std::unique_ptr<models::LanguageModel> model;
   memory::ChunkEngine weights;
@@ -142,13 +225,26 @@ struct InferenceModel::Parts {
 };
 
 InferenceModel::InferenceModel(const models::ModelSpecification& specification,
-                               const InferenceOptions& options) {
+                               const InferenceOptions& options)
+    : alone_(comm::single_world(options.device)) {
+  open(specification, options, *alone_);
+}
+
+InferenceModel::InferenceModel(const models::ModelSpecification& specification,
+                               const InferenceOptions& options, comm::World& world) {
+  open(specification, options, world);
+}
+
+void InferenceModel::open(const models::ModelSpecification& specification,
+                          const InferenceOptions& options, comm::World& world) {
   refuse_tiers(options);
+  refuse_quantized_grid(options);
   memory::OrderOfStages order;
-  if (!options.tiers.parameters.all_on_device()) order = record_order(specification, options);
-  parts_ = std::make_unique<Parts>(specification, options, comm::single_world(options.device),
-                                   options.device, order);
-  const auto total = static_cast<int64_t>(parts_->build.parameters().size());
+  if (!options.tiers.parameters.all_on_device()) {
+    order = record_order(specification, options, world.rank());
+  }
+  parts_ = std::make_unique<Parts>(specification, options, world, options.device, order);
+  const auto total = static_cast<int64_t>(parts_->build->parameters().size());
   CodeBlocks blocks;
   int64_t asked = 0;  // each tensor is asked for to check the folder, and again to be read
   const auto tell = [&] {
@@ -156,9 +252,11 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
   };
   checkpoint::read_model(
       specification, parts_->weights,
-      {.parameters = select(parts_->build.parameters(), options, /*quantized=*/true),
-       .take = [&](nn::Parameter& parameter,
-                   const at::Tensor& weights) { quantize(parameter, weights, options, blocks); }},
+      {.parameters = select(parts_->build->parameters(), options, /*quantized=*/true),
+       .take =
+           [&](nn::Parameter& parameter, const at::Tensor& weights) {
+             quantize(parameter, weights, options, parts_->context, blocks);
+           }},
       tell);
   parts_->weights.begin_inference();
 }
@@ -167,13 +265,19 @@ InferenceModel::~InferenceModel() = default;
 
 // By a dry run of one forward pass: all are the same.
 memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecification& specification,
-                                                   const InferenceOptions& options) {
+                                                   const InferenceOptions& options, int rank) {
   ops::register_meta_kernels();
   const at::NoGradGuard no_grad;
-  Parts dry(specification, options, comm::dry_world(0, 1), at::kMeta, {});
-  const at::Tensor token = at::empty({1, 1}, at::TensorOptions(at::kLong).device(at::kMeta));
+  const auto world = comm::dry_world(rank, options.strategy.world_size());
+  Parts dry(specification, options, *world, at::kMeta, {});
+  const Strategy& strategy = dry.context.strategy();
+  const int stage = dry.context.coordinate(Axis::pp);
+  const nn::StepContext step = nn::make_step_context(1, 1, at::kMeta);
+  at::Tensor x = activation_before(stage, specification, options, dry.context);
   dry.weights.begin_evaluation();
-  dry.model->logits(token, nn::make_step_context(1, 1, at::kMeta), /*last_only=*/true);
+  if (stage == 0) x = dry.model->embed(x, step);
+  x = dry.model->run_blocks(strategy.blocks_of_stage(stage, dry.model->num_blocks()), x, step);
+  if (stage == strategy.num_stages() - 1) dry.model->head_logits(x, step, /*wanted=*/{});
   dry.weights.end_evaluation();
   return dry.weights.order_of_use();
 }
@@ -181,6 +285,11 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
 // The model is described once more, with the adapter's parameters, of which alone there is memory.
 std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
     const std::filesystem::path& folder) {
+  if (ranks()) {
+    throw ConfigError(
+        "adapters that requests choose are held by one rank, and the model is on several; leave "
+        "--ranks out, or serve the adapter alone: colossal convert --merge-adapter");
+  }
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
   if (adapted.facts.kept_features != parts_->base.facts.kept_features) {
     throw ConfigError(fmt::format(
@@ -215,10 +324,18 @@ int64_t InferenceModel::weight_bytes() const {
   for (const memory::Tier tier : {memory::Tier::device, memory::Tier::host, memory::Tier::nvme}) {
     bytes += parts_->weights.state_bytes(tier).parameters;
   }
-  for (const nn::ParameterHandle& parameter : parts_->build.parameters()) {
+  for (const nn::ParameterHandle& parameter : parts_->build->parameters()) {
     if (parameter->quantized) bytes += parameter->quantized->bytes();
   }
   return bytes;
+}
+
+const ParallelContext* InferenceModel::ranks() const {
+  return parts_->context.strategy().world_size() > 1 ? &parts_->context : nullptr;
+}
+
+at::Device InferenceModel::device() const {
+  return parts_->context.device();
 }
 
 at::ScalarType InferenceModel::type() const {

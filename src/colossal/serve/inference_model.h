@@ -8,7 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "colossal/comm/world.h"
 #include "colossal/memory/chunk_engine.h"
+#include "colossal/mesh/parallel_context.h"
 #include "colossal/models/families.h"
 #include "colossal/ops/quantized_matrix.h"
 
@@ -30,6 +32,9 @@ struct InferenceOptions {
   int64_t window_bytes = int64_t{24} << 20;
   // Called while the weights are read, with how many of how many tensors are done.
   std::function<void(int64_t done, int64_t total)> progress = {};
+  // How ranks hold the model together, over pp and tp. Activations between products are whole where
+  // the tensor mode leaves the choice: of few tokens there is little to share out.
+  Strategy strategy{.tp_sequence = false};
 };
 
 class InferenceModel {
@@ -38,7 +43,14 @@ class InferenceModel {
   // ConfigError where they are of another model, or are to be quantised and rest elsewhere than on
   // the device; IoError for what the disk refuses.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);
+  // One rank's part of the model of `world`'s ranks. Collective. Throws ConfigError, too, where
+  // weights are to be quantised in groups that the strategy would cut.
+  InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options,
+                 comm::World& world);
   ~InferenceModel();
+
+  // The ranks that hold the model together; null: this one alone.
+  const ParallelContext* ranks() const;
 
   // Forward passes, one at a time, any number of them.
   models::LanguageModel& operator*() const;
@@ -50,6 +62,7 @@ class InferenceModel {
   std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 
   at::ScalarType type() const;  // of weights and activations
+  at::Device device() const;
   // Describes where weights rest, and how many of them are on the device for their uses; empty: all
   // rest on the device.
   std::string describe_offload() const;
@@ -60,9 +73,12 @@ class InferenceModel {
  private:
   struct Parts;
 
+  void open(const models::ModelSpecification& specification, const InferenceOptions& options,
+            comm::World& world);
   static memory::OrderOfStages record_order(const models::ModelSpecification& specification,
-                                            const InferenceOptions& options);
+                                            const InferenceOptions& options, int rank);
 
+  std::unique_ptr<comm::World> alone_;  // where nobody gave a world
   std::unique_ptr<Parts> parts_;
 };
 

@@ -138,6 +138,7 @@ void Api::authorize(const HttpRequest& request) const {
 void Api::require_ready() const {
   if (!ready_) throw come_again("the model is being loaded", 1);
   if (draining_) throw come_again("the server stops", 5);
+  if (paused_) throw come_again("a rank of the model was lost; the engine starts again", 2);
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {

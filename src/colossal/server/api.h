@@ -33,6 +33,8 @@ class Api {
   void begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics);
   // From now on new requests are told to come again; those under way go on.
   void begin_draining() { draining_ = true; }
+  // From now on, until resumed, new requests are told to come again: the engine starts once more.
+  void pause(bool paused) { paused_ = paused; }
 
   // On the server's thread. Throws ApiError.
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
@@ -64,7 +66,7 @@ class Api {
   ServedModel* model_ = nullptr;
   serve::Engine* engine_ = nullptr;
   Metrics* metrics_ = nullptr;
-  std::atomic<bool> ready_ = false, draining_ = false;
+  std::atomic<bool> ready_ = false, draining_ = false, paused_ = false;
   std::set<std::string> noted_fields_;
   RuleCache rules_;
 };

@@ -54,6 +54,9 @@ void Completion::start() {
   } catch (const serve::QueueFull&) {
     cancel_all();
     throw busy();
+  } catch (const serve::EngineLost& error) {
+    cancel_all();
+    throw ApiError(503, error.what());
   } catch (const ConfigError& error) {
     cancel_all();
     throw ApiError(400, error.what());

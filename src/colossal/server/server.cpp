@@ -53,8 +53,27 @@ void Server::begin_draining(int signal) {
   api_.begin_draining();
   log::info("{}: stopping; {} requests are finished first, within {}", cluster::signal_name(signal),
             http_.open_requests(), exact_duration(options_.drain_timeout));
-  stopping_ = true;
-  stopping_.notify_all();
+  event_ = Event::stopping;
+  event_.notify_all();
+}
+
+void Server::engine_lost() {
+  api_.pause(true);
+  Event none = Event::none;
+  event_.compare_exchange_strong(none, Event::lost);
+  event_.notify_all();
+}
+
+Server::Event Server::wait() {
+  event_.wait(Event::none);
+  return event_;
+}
+
+void Server::resume(models::LanguageModel& model, const ParallelContext* ranks) {
+  engine_->resume(model, ranks);
+  Event lost = Event::lost;
+  event_.compare_exchange_strong(lost, Event::none);
+  api_.pause(false);
 }
 
 // Until all answers are given, or the time is over.
@@ -73,7 +92,6 @@ void Server::begin(ServedModel& model, std::unique_ptr<serve::Engine> engine) {
 }
 
 void Server::finish() {
-  stopping_.wait(false);
   await_answers(options_.drain_timeout);
   if (const size_t left = http_.open_requests(); left > 0) {
     log::warn("{} requests are not done in time: cancelled", left);

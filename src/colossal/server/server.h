@@ -38,7 +38,15 @@ class Server {
 
   // Answers from now on. The model must outlive the server.
   void begin(ServedModel& model, std::unique_ptr<serve::Engine> engine);
-  // Returns once the process was asked to stop, and all is answered.
+  // Waits until the process was asked to stop, or the engine was told as lost.
+  enum class Event { none, lost, stopping };
+  Event wait();
+  // Thread-safe: the engine has ended all requests, as one of its ranks is lost. New ones are told
+  // to come again.
+  void engine_lost();
+  // The engine goes on with the model opened anew.
+  void resume(models::LanguageModel& model, const ParallelContext* ranks);
+  // Once the process was asked to stop: returns when all is answered.
   void finish();
 
  private:
@@ -55,7 +63,7 @@ class Server {
   std::optional<Metrics> metrics_;
   std::unique_ptr<serve::Engine> engine_;
   std::atomic<bool> serving_ = false;
-  std::atomic<bool> stopping_ = false;
+  std::atomic<Event> event_ = Event::none;
   std::thread thread_;
 };
 

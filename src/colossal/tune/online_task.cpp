@@ -15,6 +15,7 @@
 #include "colossal/base/random.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/serve/model_folder.h"
+#include "colossal/serve/step_messages.h"
 
 namespace colossal::tune {
 namespace {
@@ -75,10 +76,11 @@ std::vector<double> numbers_of(const at::Tensor& row, int64_t prompt_tokens, int
   return {part.const_data_ptr<double>(), part.const_data_ptr<double>() + count};
 }
 
-// All ranks' bytes are put together at each, but for copies of other ranks of the same data.
-std::vector<nlohmann::json> gather(const nlohmann::json& mine, const ParallelContext& context) {
+// What some ranks have is put together at each.
+std::vector<nlohmann::json> gather(const nlohmann::json& mine, bool has_some,
+                                   const ParallelContext& context) {
   std::string bytes;
-  if (context.coordinate(Axis::tp) == 0) {
+  if (has_some) {
     const std::vector<uint8_t> packed = nlohmann::json::to_cbor(mine);
     bytes.assign(packed.begin(), packed.end());
   }
@@ -211,13 +213,16 @@ std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) 
   }
   const std::vector<Completion> completions =
       roll_out(*model_, job().model.facts, engine, prompts, rollout_);
-  for (size_t i = 0; i < found.size(); ++i) found[i].completion = completions[i];
-  if (context().coordinate(Axis::tp) == 0) score(found);
+  const bool sampled = serve::leads(context());
+  if (sampled) {
+    for (size_t i = 0; i < found.size(); ++i) found[i].completion = completions[i];
+    score(found);
+  }
   nlohmann::json part{{"completions", nlohmann::json::array()}, {"failures", rewards_.failures()}};
   for (const ScoredCompletion& each : found) part["completions"].push_back(to_json(each));
   std::vector<ScoredCompletion> all;
   failures_ = 0;
-  for (const nlohmann::json& of_rank : gather(part, context())) {
+  for (const nlohmann::json& of_rank : gather(part, sampled, context())) {
     failures_ += of_rank.at("failures").get<int64_t>();
     for (const nlohmann::json& each : of_rank.at("completions")) {
       all.push_back(completion_from_json(each));
@@ -261,8 +266,11 @@ void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
   const std::vector<TokenScores> policy = scorer_->of_policy(batches, engine);
   std::vector<at::Tensor> reference;
   if (with_reference) reference = scorer_->of_reference(batches, engine);
+  // One of the ranks that have the scores of the same rows.
+  const bool has_scores = context().coordinate(Axis::tp) == 0 &&
+                          context().holds_stage(context().strategy().num_stages() - 1);
   nlohmann::json mine = nlohmann::json::array();
-  for (size_t i = 0; i < ranges.size(); ++i) {
+  for (size_t i = 0; has_scores && i < ranges.size(); ++i) {
     for (int64_t row = ranges[i].begin; row < ranges[i].end; ++row) {
       const ScoredCompletion& each = generation.completions[row];
       const int64_t prompt = std::ssize(sample_at(each.position).rows.front().tokens);
@@ -275,7 +283,7 @@ void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
                       of(with_reference ? reference[i] : at::Tensor()), of(policy[i].values)});
     }
   }
-  for (const nlohmann::json& part : gather(mine, context())) {
+  for (const nlohmann::json& part : gather(mine, has_scores, context())) {
     for (const nlohmann::json& each : part) {
       ScoredCompletion& completion = generation.completions.at(each[0].get<size_t>());
       completion.old = each[1].get<std::vector<double>>();

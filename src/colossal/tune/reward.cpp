@@ -22,6 +22,7 @@ class RewardModel final : public PairTask {
     return {"accuracy", "margin", "mean_reward"};
   }
   std::vector<std::string> shown_metrics() const override { return {"accuracy", "margin"}; }
+  HeadLoss loss_to_record() const override { return {}; }
 
   HeadLoss loss() const override {
     return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,

@@ -34,8 +34,24 @@ serve::EngineOptions engine_options(const models::ModelFacts& facts, const Engin
   made.max_num_seqs =
       std::clamp<int64_t>(std::ssize(prompts), 1, std::max<int64_t>(1, made.max_num_seqs));
   const int64_t pages = made.max_model_len / made.page_size + 2;
-  made.cache_bytes = made.max_num_seqs * pages * serve::page_bytes(made, facts);
+  made.cache_bytes =
+      made.max_num_seqs * pages * serve::page_bytes(made, facts, engine.context().strategy());
   return made;
+}
+
+// Brings the weights of a stage for a pass, or lets those gather that do so with this rank.
+serve::AroundStage around_stage(Engine& engine) {
+  return [&engine](int stage, const std::function<void()>& run) {
+    engine.chunks().begin_evaluation(stage);
+    run();
+    engine.chunks().end_evaluation();
+  };
+}
+
+// The ranks that sample together; null: each by itself.
+const ParallelContext* ranks_of(const Engine& engine) {
+  const Strategy& strategy = engine.context().strategy();
+  return strategy.pp * strategy.tp > 1 ? &engine.context() : nullptr;
 }
 
 class Rollout {
@@ -44,7 +60,8 @@ class Rollout {
           const std::vector<Prompt>& prompts, const RolloutOptions& options)
       : engine_(engine),
         options_(options),
-        core_(model, facts, engine_options(facts, engine, prompts, options)),
+        core_(model, facts, engine_options(facts, engine, prompts, options), ranks_of(engine),
+              around_stage(engine)),
         completions_(prompts.size()) {
     for (size_t i = 0; i < prompts.size(); ++i) add(prompts[i], i);
   }
@@ -53,12 +70,7 @@ class Rollout {
     const at::NoGradGuard no_grad;
     std::optional<ops::BatchInvariantProducts> invariant;
     if (options_.batch_invariant) invariant.emplace();
-    engine_.chunks().synchronize();
-    while (any_busy()) {
-      engine_.chunks().begin_evaluation();
-      core_.step();
-      engine_.chunks().end_evaluation();
-    }
+    while (any_busy()) core_.step();
     if (!error_.empty()) throw Error(fmt::format("a completion could not be sampled: {}", error_));
     return std::move(completions_);
   }
@@ -113,6 +125,11 @@ class Rollout {
 std::vector<Completion> roll_out(models::LanguageModel& model, const models::ModelFacts& facts,
                                  Engine& engine, const std::vector<Prompt>& prompts,
                                  const RolloutOptions& options) {
+  engine.chunks().synchronize();
+  if (const ParallelContext* ranks = ranks_of(engine); ranks && !serve::leads(*ranks)) {
+    serve::follow(model, facts, *ranks, around_stage(engine));
+    return {};
+  }
   return Rollout(model, facts, engine, prompts, options).run();
 }
 

@@ -163,6 +163,16 @@ nlohmann::json SampleTask::state() const {
   return state;
 }
 
+HeadLoss SampleTask::loss_to_record() const {
+  const bool has_values = job_.model.decoder.value_head;
+  return [has_values](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+                      const nn::StepContext& step) {
+    at::Tensor sum = model.head_log_probabilities(x, batch.labels, step).sum();
+    if (has_values) sum = sum + model.head_values(x, step).sum();
+    return LossSum{.sum = sum, .count = batch.labels.numel()};
+  };
+}
+
 void SampleTask::check_resumed(const nlohmann::json& saved) const {
   if (!saved.contains("method") || saved["method"] != method_name(tuning_.method)) {
     throw ConfigError(

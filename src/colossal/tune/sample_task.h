@@ -38,6 +38,9 @@ class SampleTask : public TrainingTask {
   int64_t num_validation_steps() const override;
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
+  // Log-probabilities, whose backward pass reads the head's table once more, and values of a model
+  // that has a head for them.
+  HeadLoss loss_to_record() const override;
 
  protected:
   // Reads the files of data.train and data.validation. Collective: throws ConfigError on all ranks

@@ -19,6 +19,9 @@ class Sft final : public SampleTask {
   HeadLoss loss() const override {
     return config().loss_type.front() == "dft" ? HeadLoss(dft) : HeadLoss(cross_entropy);
   }
+  HeadLoss loss_to_record() const override {
+    return config().loss_type.front() == "dft" ? SampleTask::loss_to_record() : HeadLoss();
+  }
 
  private:
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override {

@@ -167,23 +167,18 @@ void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
 }
 
 void validate_layout(const RunConfig& run, const char* method) {
-  const auto refuse = [&](const char* key, int64_t value, const char* why) {
-    throw ConfigError(
-        fmt::format("{} = {}: tune {} samples with the model that it trains, {}; use "
-                    "1, and parallel.zero or memory.offload_* where memory is short",
-                    key, value, method, why));
-  };
-  if (run.parallel.pp > 1) {
-    refuse("parallel.pp", run.parallel.pp, "and the sampler does not run a pipeline");
-  }
-  if (run.parallel.tp > 1) {
-    refuse("parallel.tp", run.parallel.tp, "and the sampler does not cut tensors over ranks");
-  }
   if (run.parallel.sp > 1) {
-    refuse("parallel.sp", run.parallel.sp, "and the sampler does not cut sequences over ranks");
+    throw ConfigError(fmt::format(
+        "parallel.sp = {}: tune {} samples with the model that it trains, one token of a sequence "
+        "at a time, of which there is nothing to cut; use 1, and parallel.tp, parallel.pp, "
+        "parallel.zero or memory.offload_* where memory is short",
+        run.parallel.sp, method));
   }
   if (run.parallel.ep > 1) {
-    refuse("parallel.ep", run.parallel.ep, "and the sampler does not share out experts");
+    throw ConfigError(fmt::format(
+        "parallel.ep = {}: tune {} samples with the model that it trains, and the sampler does not "
+        "share out experts; use 1, and parallel.zero or memory.offload_* where memory is short",
+        run.parallel.ep, method));
   }
 }
 

@@ -1,0 +1,26 @@
+// The settings of the mesh: which ranks do what.
+#pragma once
+
+#include "colossal/base/config_schema.h"
+#include "colossal/booster/run_config.h"
+#include "colossal/mesh/strategy.h"
+#include "colossal/models/language_model.h"
+
+namespace colossal {
+
+// The sizes of the mesh, on so many ranks. Throws LayoutError.
+Strategy resolve_parallel(const ParallelConfig& config, int ranks);
+
+// How heads are shared out. They are the smallest parts of attention: every rank that shares them
+// has one at least. Those of a side of tp do, and those of Ulysses; the ranks of a ring each have
+// all. Throws LayoutError where there are fewer.
+void resolve_heads(const models::ModelFacts& facts, Strategy& strategy);
+
+// Only the keys that say how ranks hold a model that is not trained: over tp and pp.
+void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel);
+
+// The strategy of those keys. Throws ConfigError for what cannot be, naming what can.
+Strategy resolve_model_ranks(const ParallelConfig& config, const models::ModelFacts& facts,
+                             int ranks);
+
+}  // namespace colossal

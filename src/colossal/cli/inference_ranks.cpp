@@ -1,0 +1,97 @@
+#include "colossal/cli/inference_ranks.h"
+
+#include <fmt/ranges.h>
+
+#include <thread>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/cli/command.h"
+#include "colossal/cli/thread_spinning.h"
+#include "colossal/cluster/local_launcher.h"
+
+namespace colossal::cli {
+namespace {
+
+// Another rank that ends with an error is heard of first over the connection.
+constexpr std::chrono::milliseconds kLastWords{500};
+constexpr std::chrono::milliseconds kLook{10};
+
+}  // namespace
+
+InferenceRanks::InferenceRanks(const std::optional<int>& ranks)
+    : launch_(cluster::read_launch_environment()), num_ranks_(ranks.value_or(1)) {
+  constexpr int kMostRanks = 1024;
+  if (num_ranks_ < 1 || num_ranks_ > kMostRanks) {
+    throw ConfigError(fmt::format("--ranks={}: from 1 to {} ranks", num_ranks_, kMostRanks));
+  }
+  if (launch_ && ranks && num_ranks_ != launch_->rendezvous.size) {
+    throw ConfigError(fmt::format(
+        "--ranks={}, but {} has started this process as one of {} ranks; leave --ranks out",
+        num_ranks_, launch_->launcher, launch_->rendezvous.size));
+  }
+  if (launch_) log::set_rank_prefix(launch_->rendezvous.rank, launch_->rendezvous.size);
+}
+
+std::vector<int> InferenceRanks::descriptors() const {
+  if (!launch_) return {};
+  return {launch_->error_fd, launch_->rendezvous.listen_fd};
+}
+
+comm::World& InferenceRanks::connect(const std::string& backend, std::chrono::milliseconds timeout,
+                                     const comm::Settings& settings) {
+  if (size() == 1) {
+    world_ = comm::single_world(comm::device_alone(backend));
+    return *world_;
+  }
+  comm::Rendezvous meeting;
+  if (launch_) {
+    meeting = launch_->rendezvous;
+  } else {
+    limit_spinning_of_children();
+    if (!guard_) guard_.emplace();
+    cluster::MeetingPoint point;
+    others_ = cluster::start_following_ranks(arguments_of_process(), num_ranks_, *guard_, &point);
+    meeting = {.size = num_ranks_,
+               .port = point.port,
+               .listen_fd = point.store.release(),
+               .prefix = point.job};
+  }
+  world_ = comm::connect(meeting, backend, timeout, settings);
+  return *world_;
+}
+
+void InferenceRanks::disconnect() {
+  others_.clear();
+  world_.reset();
+}
+
+std::optional<std::string> InferenceRanks::failure_of_others() {
+  const auto deadline = std::chrono::steady_clock::now() + kLastWords;
+  while (!others_.empty() && std::chrono::steady_clock::now() < deadline) {
+    for (cluster::RankProcess& other : others_) {
+      if (!other.check_ended()) continue;
+      if (const auto failure = other.failure()) return failure->describe();
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  return std::nullopt;
+}
+
+int InferenceRanks::guarded(const std::function<void()>& run) {
+  try {
+    run();
+    return kDone;
+  } catch (const std::exception& error) {
+    const bool refused = dynamic_cast<const ConfigError*>(&error) != nullptr;
+    if (const auto failure = refused ? std::nullopt : failure_of_others()) {
+      throw CommError(*failure);
+    }
+    if (world_) world_->abort(error.what());
+    if (!launch_ || !cluster::send_error(*launch_, error.what())) throw;
+    if (refused) return kBadUsage;
+    return dynamic_cast<const CommError*>(&error) ? kRankDied : kFailed;
+  }
+}
+
+}  // namespace colossal::cli

@@ -1,0 +1,31 @@
+#include "colossal/nn/vocabulary_head_parts.h"
+
+#include <ATen/ops/cat.h>
+
+#include <vector>
+
+#include "colossal/nn/layer_scope.h"
+#include "colossal/ops/fused_linear.h"
+#include "colossal/ops/quantized_product.h"
+
+namespace colossal::nn {
+
+at::Tensor VocabularyHeadParts::logits_here(const at::Tensor& x) const {
+  LayerScope scope("vocabulary_head");
+  if (table.quantized()) {
+    return ops::finish_logits(ops::quantized_linear(x, {{table.whole()->quantized}, {}}),
+                              logit_options(scope));
+  }
+  std::vector<at::Tensor> parts;
+  table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
+    parts.push_back(ops::fused_linear(x, {{rows}, {}}));
+  });
+  return ops::finish_logits(parts.size() == 1 ? parts.front() : at::cat(parts, -1),
+                            logit_options(scope));
+}
+
+at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted) {
+  return rows.index_select(0, wanted.to(rows.device()));
+}
+
+}  // namespace colossal::nn

@@ -1,0 +1,183 @@
+#include "colossal/serve/forward_pass.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "colossal/base/error.h"
+#include "colossal/comm/group.h"
+#include "colossal/nn/vocabulary_head_parts.h"
+#include "colossal/ops/few_rows.h"
+#include "colossal/serve/step_messages.h"
+
+namespace colossal::serve {
+namespace {
+
+using Way = ParallelContext::Way;
+
+constexpr int64_t kMostDims = 3;
+
+// In tensor modes of more than one dimension ranks share out sequences, so that each token of a
+// step is one.
+bool tokens_are_sequences(const Strategy& strategy) {
+  return strategy.tp > 1 && strategy.tensor_mode != TensorMode::one_d;
+}
+
+// Type and number of dims, and the dims.
+at::Tensor describe(const at::Tensor& x) {
+  COLOSSAL_CHECK(x.dim() <= kMostDims, "an activation of {} dims", x.dim());
+  std::vector<int64_t> numbers{static_cast<int64_t>(x.scalar_type()) << 8 | x.dim()};
+  numbers.insert(numbers.end(), x.sizes().begin(), x.sizes().end());
+  numbers.resize(1 + kMostDims);
+  return at::tensor(numbers, at::kLong);
+}
+
+at::Tensor empty_like_described(const at::Tensor& description, at::Device device) {
+  const at::Tensor here = description.cpu();
+  const auto* numbers = here.const_data_ptr<int64_t>();
+  return at::empty({numbers + 1, static_cast<size_t>(numbers[0] & 0xFF)},
+                   at::TensorOptions(static_cast<at::ScalarType>(numbers[0] >> 8)).device(device));
+}
+
+void send(const at::Tensor& x, int to, const comm::Group& group) {
+  comm::send(describe(x).to(group.device()), to, group, comm::Reason::stage);
+  if (x.numel() > 0) comm::send(x.contiguous().view(-1), to, group, comm::Reason::stage);
+}
+
+at::Tensor receive(int from, const comm::Group& group) {
+  const at::Tensor description =
+      at::empty({1 + kMostDims}, at::TensorOptions(at::kLong).device(group.device()));
+  comm::receive(description, from, group, comm::Reason::stage);
+  at::Tensor x = empty_like_described(description, group.device());
+  if (x.numel() > 0) comm::receive(x.view(-1), from, group, comm::Reason::stage);
+  return x;
+}
+
+}  // namespace
+
+ForwardPass::ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
+                         at::Device device, const ParallelContext* ranks,
+                         const AroundStage& around_stage)
+    : model_(model),
+      device_(device),
+      ranks_(ranks),
+      around_stage_(around_stage),
+      strategy_(ranks ? ranks->strategy() : Strategy{}),
+      store_(pages) {}
+
+PassResults ForwardPass::run(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
+  for (const auto& [from, to] : plan.copied_pages) store_.copy_page(from, to);
+  results_ = {};
+  run_stages(plan, adapted);
+  if (plan.empty()) return {};
+  PassResults results{.logits = at_first_rank(results_.logits)};
+  if (!plan.wanted_states.empty()) results.states = at_first_rank(results_.states);
+  if (results.states.defined()) results.states = results.states.to(at::kDouble);
+  return results;
+}
+
+nn::StepContext ForwardPass::begin(const StepPlan& plan) {
+  std::vector<int64_t> positions, lengths;
+  std::vector<nn::PagedChunk> chunks;
+  for (const auto& [tokens, prompt] : plan.chunks) {
+    chunks.push_back(tokens);
+    for (int64_t at = tokens.positions.begin; at < tokens.positions.end; ++at) {
+      positions.push_back(at);
+      // However the prompt is cut, its tokens go by its whole length; later ones by theirs.
+      lengths.push_back(std::max(at + 1, prompt));
+    }
+  }
+  store_.begin_step(chunks);
+  const auto count = std::ssize(positions);
+  const bool by_sequence = tokens_are_sequences(strategy_);
+  nn::StepContext context =
+      nn::make_step_context(by_sequence ? count : 1, by_sequence ? 1 : count, device_);
+  const std::vector<int64_t> sizes{context.batch, context.sequence};
+  context.positions = at::tensor(positions, at::kLong).view(sizes).to(device_);
+  context.lengths = at::tensor(lengths, at::kLong).view(sizes);
+  context.key_values = &store_;
+  return context;
+}
+
+void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
+  nn::StepContext context = plan.empty() ? nn::StepContext() : begin(plan);
+  context.adapted_rows = adapted;
+  const int last = strategy_.num_stages() - 1;
+  at::Tensor x;
+  for (int stage = 0; stage <= last; ++stage) {
+    if (!is_here(stage)) continue;
+    if (!plan.empty() && stage > 0 && !is_here(stage - 1)) {
+      const comm::Group& border = ranks_->stage_channel(stage - 1, Way::forward);
+      x = receive(1 - border.rank(), border);
+    }
+    const auto run = [&] {
+      if (!plan.empty()) x = run_stage(stage, x, plan, context);
+    };
+    around_stage_ ? around_stage_(stage, run) : run();
+    if (plan.empty() || stage == last || is_here(stage + 1)) continue;
+    const comm::Group& border = ranks_->stage_channel(stage, Way::forward);
+    send(x, 1 - border.rank(), border);
+  }
+}
+
+at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const StepPlan& plan,
+                                  const nn::StepContext& context) {
+  at::Tensor x = before;
+  if (stage == 0) {
+    const at::Tensor tokens = at::tensor(plan.tokens, at::kLong);
+    x = model_.embed(tokens.view({context.batch, context.sequence}).to(device_), context);
+  }
+  x = model_.run_blocks(strategy_.blocks_of_stage(stage, model_.num_blocks()), x, context);
+  if (stage < strategy_.num_stages() - 1) return x;
+  const at::Tensor states = model_.final_states(x, context);
+  results_.logits =
+      model_.logits_of_states(states, context, at::tensor(plan.wanted_logits, at::kLong));
+  if (!plan.wanted_states.empty()) {
+    results_.states =
+        nn::wanted_rows(states.flatten(0, 1), at::tensor(plan.wanted_states, at::kLong));
+  }
+  return {};
+}
+
+at::Tensor ForwardPass::at_first_rank(const at::Tensor& result) const {
+  if (!ranks_) return result.cpu();
+  if (ranks_->coordinate(Axis::tp) != 0) return {};
+  const comm::Group& pipeline = ranks_->group(Axis::pp);
+  const int from = strategy_.stage_rank(strategy_.num_stages() - 1);
+  const bool travels = from != 0;
+  if (travels && pipeline.rank() == from) send(result, 0, pipeline);
+  if (pipeline.rank() != 0) return {};
+  return (travels ? receive(from, pipeline) : result).cpu();
+}
+
+namespace {
+
+nn::PagedKeyValueOptions pages_of(const StepMessage& begin, const models::ModelFacts& facts) {
+  COLOSSAL_CHECK(begin.kind == StepMessage::Kind::begin && begin.numbers.size() == 4,
+                 "an engine that has not begun: message {} of {} numbers",
+                 static_cast<int64_t>(begin.kind), begin.numbers.size());
+  return {.layers = facts.layers,
+          .pages = begin.numbers[0],
+          .page_size = begin.numbers[1],
+          .int8 = begin.numbers[2] != 0,
+          .each_token_alone = begin.numbers[3] != 0};
+}
+
+}  // namespace
+
+void follow(models::LanguageModel& model, const models::ModelFacts& facts,
+            const ParallelContext& ranks, const AroundStage& around_stage) {
+  using Kind = StepMessage::Kind;
+  const at::NoGradGuard no_grad;
+  const nn::PagedKeyValueOptions pages = pages_of(hear(ranks), facts);
+  std::optional<ops::BatchInvariantProducts> invariant;
+  if (pages.each_token_alone) invariant.emplace();
+  ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage);
+  for (StepMessage message = hear(ranks); message.kind != Kind::end; message = hear(ranks)) {
+    pass.run(message.kind == Kind::step ? plan_from_numbers(message.numbers) : StepPlan());
+  }
+}
+
+}  // namespace colossal::serve

@@ -1,0 +1,63 @@
+// The forward passes of an engine's steps on one of the ranks that hold a model: its stages of the
+// pipeline, its parts of tensors, and the keys and values of its layers and heads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/models/language_model.h"
+#include "colossal/nn/paged_key_value_store.h"
+#include "colossal/serve/step_plan.h"
+
+namespace colossal::serve {
+
+// What surrounds the work of a stage of this rank, such as to bring weights that lie elsewhere: it
+// calls `run`.
+using AroundStage = std::function<void(int stage, const std::function<void()>& run)>;
+
+struct PassResults {
+  at::Tensor logits{};  // [wanted, vocabulary], on the host
+  at::Tensor states{};  // [wanted, hidden] fp64, on the host; undefined: none are wanted
+};
+
+class ForwardPass {
+ public:
+  // ranks: of which this is one, with the model's strategy; null: this rank has all of the model,
+  // and computes on `device`.
+  ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
+              at::Device device, const ParallelContext* ranks,
+              const AroundStage& around_stage = {});
+
+  // Collective over the ranks. An empty plan: around_stage() has nothing to run. Logits [wanted,
+  // vocabulary] on the host, at the first rank; undefined at others. Law: what the layers say; at
+  // each border of the pipeline 32 bytes and the activation; and as much with the logits from the
+  // last stage to the first rank, where these are two ranks.
+  PassResults run(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
+
+ private:
+  nn::StepContext begin(const StepPlan& plan);
+  bool is_here(int stage) const { return !ranks_ || ranks_->holds_stage(stage); }
+  void run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
+  // From what the stage before gives, or nothing, to what the next one takes; the last one gives
+  // results_.
+  at::Tensor run_stage(int stage, const at::Tensor& x, const StepPlan& plan,
+                       const nn::StepContext& context);
+  at::Tensor at_first_rank(const at::Tensor& result) const;
+
+  models::LanguageModel& model_;
+  at::Device device_;
+  const ParallelContext* ranks_;
+  AroundStage around_stage_;
+  Strategy strategy_;
+  nn::PagedKeyValueStore store_;
+  PassResults results_;  // of the pass under way, at the ranks of the last stage
+};
+
+// At the ranks other than the first: works on its plans until its engine ends. Throws CommError
+// where a rank is lost.
+void follow(models::LanguageModel& model, const models::ModelFacts& facts,
+            const ParallelContext& ranks, const AroundStage& around_stage = {});
+
+}  // namespace colossal::serve

@@ -1,0 +1,32 @@
+// What the first of the ranks that hold a model tells the others.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "colossal/mesh/parallel_context.h"
+
+namespace colossal::serve {
+
+struct StepMessage {
+  enum class Kind : int64_t {
+    begin,  // an engine's pages: how many, of how many tokens, whether in int8, whether each token
+            // attends alone
+    step,   // a StepPlan
+    nothing,  // there is nothing to do for now
+    end       // the engine ends
+  };
+  Kind kind = Kind::nothing;
+  std::vector<int64_t> numbers{};
+};
+
+// Whether this rank is the first of the pp x tp ranks that hold a model together.
+bool leads(const ParallelContext& ranks);
+
+// At the first rank. Law: 16 bytes and 8 for each number, to each of the others: along the pipeline
+// from the first rank, and at each stage along tp.
+void tell(const StepMessage& message, const ParallelContext& ranks);
+// At the others: waits for the next message, passes it on.
+StepMessage hear(const ParallelContext& ranks);
+
+}  // namespace colossal::serve

@@ -1,0 +1,73 @@
+#include "colossal/serve/step_plan.h"
+
+#include "colossal/base/error.h"
+
+namespace colossal::serve {
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(std::span<const int64_t> numbers) : numbers_(numbers) {}
+
+  int64_t next() { return take(1).front(); }
+  std::vector<int64_t> list(int64_t count) {
+    const auto taken = take(count);
+    return {taken.begin(), taken.end()};
+  }
+  bool done() const { return numbers_.empty(); }
+
+ private:
+  std::span<const int64_t> take(int64_t count) {
+    COLOSSAL_CHECK(count >= 0 && count <= std::ssize(numbers_), "{} numbers of {}", count,
+                   numbers_.size());
+    const auto taken = numbers_.first(count);
+    numbers_ = numbers_.subspan(count);
+    return taken;
+  }
+
+  std::span<const int64_t> numbers_;
+};
+
+}  // namespace
+
+std::vector<int64_t> to_numbers(const StepPlan& plan) {
+  std::vector<int64_t> numbers{std::ssize(plan.copied_pages), std::ssize(plan.chunks),
+                               std::ssize(plan.tokens), std::ssize(plan.wanted_logits),
+                               std::ssize(plan.wanted_states)};
+  const auto append = [&](const std::vector<int64_t>& list) {
+    numbers.insert(numbers.end(), list.begin(), list.end());
+  };
+  for (const auto& [from, to] : plan.copied_pages) append({from, to});
+  for (const auto& [tokens, prompt] : plan.chunks) {
+    append({tokens.positions.begin, tokens.positions.end, prompt, tokens.alone ? 1 : 0,
+            std::ssize(tokens.pages)});
+    append(tokens.pages);
+  }
+  append(plan.tokens);
+  append(plan.wanted_logits);
+  append(plan.wanted_states);
+  return numbers;
+}
+
+StepPlan plan_from_numbers(std::span<const int64_t> numbers) {
+  Reader reader(numbers);
+  StepPlan plan;
+  const int64_t copies = reader.next(), chunks = reader.next(), tokens = reader.next(),
+                logits = reader.next(), states = reader.next();
+  for (int64_t i = 0; i < copies; ++i) {
+    const int64_t from = reader.next();
+    plan.copied_pages.emplace_back(from, reader.next());
+  }
+  for (int64_t i = 0; i < chunks; ++i) {
+    const int64_t begin = reader.next(), end = reader.next(), prompt = reader.next(),
+                  alone = reader.next();
+    plan.chunks.push_back({{{begin, end}, reader.list(reader.next()), alone != 0}, prompt});
+  }
+  plan.tokens = reader.list(tokens);
+  plan.wanted_logits = reader.list(logits);
+  plan.wanted_states = reader.list(states);
+  COLOSSAL_CHECK(reader.done(), "numbers are left of a plan");
+  return plan;
+}
+
+}  // namespace colossal::serve

@@ -1,0 +1,56 @@
+// A folder with a model's random weights.
+#pragma once
+
+#include <ATen/ops/empty.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/io/safetensors.h"
+#include "colossal/models/families.h"
+#include "colossal/nn/dense_builder.h"
+#include "colossal/ops/random.h"
+
+namespace colossal::test {
+
+using ChangeWeight = std::function<at::Tensor(const nn::Parameter&, const at::Tensor& weight)>;
+
+// Random weights as a Hugging Face folder has them, and these tensors besides. `change` gives the
+// weights of products and the head's table, as they lie in files, other values.
+inline void write_random_weights(models::ModelSpecification& specification,
+                                 const std::filesystem::path& folder,
+                                 const std::map<std::string, at::Tensor>& others = {},
+                                 const ChangeWeight& change = {}) {
+  nn::DenseBuilder build;
+  models::build_model(specification, build);
+  std::vector<io::TensorSpec> tensors;
+  std::map<std::string, at::Tensor> values;
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    const std::string name = models::slice_in_files(specification, parameter->name).name;
+    tensors.push_back({name, io::ScalarType::f32, parameter->shape});
+    values[name] = at::empty({parameter->numel()}, at::kFloat);
+    ops::fill_normal(values[name], 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
+    if (change && (parameter->product || parameter->head)) {
+      values[name] = change(*parameter, values[name].view(parameter->shape)).contiguous();
+    }
+  }
+  for (const auto& [name, tensor] : others) {
+    tensors.push_back({name, io::ScalarType::f32, tensor.sizes().vec()});
+    values[name] = tensor;
+  }
+  const io::SafetensorsPlan plan = io::plan_safetensors(tensors, {});
+  std::ofstream file(folder / "model.safetensors", std::ios::binary);
+  file << plan.header;
+  for (const io::TensorEntry& entry : plan.entries) {
+    const auto bytes = checkpoint::bytes_of(values.at(entry.name));
+    file.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  }
+  specification.weights = folder;
+}
+
+}  // namespace colossal::test

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "colossal/booster/state_shapes.h"
+#include "colossal/layout/partition.h"
 #include "colossal/models/decoder.h"
 #include "colossal/models/decoder_sharding.h"
 #include "colossal/parallel/builder.h"
@@ -302,6 +303,56 @@ TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
   expect_at({.ranks = 4, .strategy = {.sp = 2, .ep = 4}}, {0, 5});
   expect_at({.ranks = 4, .strategy = {.pp = 2, .ep = 2}}, {0, 5});
   expect_at({.ranks = 8, .strategy = {.tp = 4, .ep = 4, .tensor_mode = TensorMode::two_d}}, {5, 0});
+}
+
+// Of a rank whose experts come from `rank` of `ep`, in all steps: what routing to two experts, one
+// row of each token for each, makes of the laws.
+int64_t expert_bytes(const TinyTraining& training, int64_t tokens_of_rank, const Partition& experts,
+                     int rank, const std::vector<int64_t>& chosen, int forwards) {
+  constexpr int64_t kLayers = 2, kNumber = 8;
+  int64_t kept = 0, of_others = 0;
+  for (const int64_t expert : chosen) {
+    if (intersect(experts.range(rank), {expert, expert + 1}).empty()) continue;
+    kept += tokens_of_rank;
+    of_others += (experts.parts() - 1) * tokens_of_rank;
+  }
+  const int64_t sent = std::ssize(chosen) * tokens_of_rank - kept;
+  const int64_t rows = (sent + of_others) * training.model.hidden * kNumber;
+  const int64_t counts = 8 * (kExperts - experts.range(rank).size());
+  return training.steps * kLayers * (forwards * (counts + rows) + rows);
+}
+
+// Each token goes to experts 1 and 4, whose ranks then have all rows.
+TEST(ExpertLayouts, BytesEqualTheLawsForTheRoutedCounts) {
+  const std::vector<double> biases{-1e6, 50, -1e6, -1e6, 50, -1e6};
+  for (const Layout& layout :
+       std::vector<Layout>{{.ranks = 4, .strategy = {.ep = 4}},
+                           {.ranks = 4, .strategy = {.ep = 2, .zero = 1}},
+                           {.ranks = 4, .strategy = {.tp = 2, .ep = 4}},
+                           {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .tp_sequence = false}},
+                           {.ranks = 4, .strategy = {.ep = 2}, .recompute = {.full_blocks = 9}}}) {
+    TRACED_CASE(describe(layout));
+    const TinyTraining training = with_biases(training_of(layout), biases);
+    const Partition experts(kExperts, layout.strategy.ep);
+    const TinyResult result = train_tiny(training, layout.ranks);
+    const int64_t tokens = training.global_batch * training.sequence / layout.ranks;
+    const int forwards = layout.recompute.full_blocks > 0 ? 2 : 1;
+    int64_t gradients = 0;
+    for (int rank = 0; rank < layout.ranks; ++rank) {
+      const std::map<comm::Ledger::Key, comm::Traffic>& sent = result.traffic[rank];
+      EXPECT_EQ(
+          sent.at({"ep", comm::Reason::expert}).law_bytes,
+          expert_bytes(training, tokens, experts, rank % layout.strategy.ep, {1, 4}, forwards))
+          << rank;
+      const auto found = sent.find({"expert_dp", comm::Reason::gradient});
+      if (found != sent.end()) gradients += found->second.law_bytes;
+    }
+    // Sums over the ranks with the same experts: all-reduces, with ZeRO reduce-scatters.
+    const int64_t same = layout.ranks / layout.strategy.ep;
+    const int64_t weights = 2 * 3 * kExperts * training.model.expert_inner * training.model.hidden;
+    EXPECT_EQ(gradients,
+              training.steps * (layout.strategy.zero == 0 ? 2 : 1) * (same - 1) * 8 * weights);
+  }
 }
 
 }  // namespace

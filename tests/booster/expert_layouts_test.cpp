@@ -355,5 +355,74 @@ TEST(ExpertLayouts, BytesEqualTheLawsForTheRoutedCounts) {
   }
 }
 
+// Of statistics over the tokens of all replicas, of all layers or of each sequence, wherever these
+// are: a step is one micro-batch.
+TEST(ExpertLayouts, LossesOfRoutersAreTheSameAtEveryLayout) {
+  using Losses = nn::RouterLosses;
+  for (const Losses& losses : {Losses{.balance = 0.5, .over = Losses::Over::sequence, .z = 0.01},
+                               Losses{.balance = 0.5, .over = Losses::Over::micro_batch},
+                               Losses{.balance = 0.5, .over = Losses::Over::layers, .z = 0.01}}) {
+    const auto with_losses = [&](const Layout& layout) {
+      TinyTraining training = training_of(layout);
+      training.model.router_losses = losses;
+      return training;
+    };
+    const TinyResult serial = train_tiny(with_losses({}), 1);
+    EXPECT_GT(serial.metrics.front().at("auxiliary_loss"), 0.1);
+    const std::vector<Layout> layouts{
+        {.ranks = 2},
+        {.ranks = 4, .strategy = {.ep = 4, .zero = 3}, .recompute = {.full_blocks = 9}},
+        {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .zero = 1}},
+        {.ranks = 6, .strategy = {.tp = 3, .ep = 6, .tp_sequence = false}},
+        {.ranks = 3, .strategy = {.sp = 3, .ep = 3}, .recompute = {.selective = true}},
+        {.ranks = 8, .strategy = {.tp = 4, .ep = 4, .zero = 2, .tensor_mode = TensorMode::two_d}},
+        {.ranks = 8, .strategy = {.tp = 8, .ep = 4, .tensor_mode = TensorMode::three_d}},
+        {.ranks = 8,
+         .strategy = {.pp = 2, .sp = 2, .ep = 2, .pp_schedule = "zb-h1", .zero = 1},
+         .micro_batch = 4},
+        {.ranks = 4, .strategy = {.pp = 2, .tp = 2}, .micro_batch = 8}};
+    for (const Layout& layout : layouts) {
+      TRACED_CASE(fmt::format("over {}: {}", static_cast<int>(losses.over), describe(layout)));
+      const TinyTraining training = with_losses(layout);
+      const TinyResult result = train_tiny(training, layout.ranks);
+      expect_same(result, serial, 1e-9, training);
+      for (size_t step = 0; step < serial.metrics.size(); ++step) {
+        for (const char* name : {"auxiliary_loss", "router_load"}) {
+          const double expected = serial.metrics[step].at(name);
+          EXPECT_NEAR(result.metrics[step].at(name), expected, 1e-9 * expected) << name;
+        }
+      }
+    }
+  }
+}
+
+// Routers as DeepSeek-V3's: sigmoids, and a bias that takes part in choosing only.
+TEST(ExpertLayouts, BiasesOfRoutersMoveAlikeAtEveryLayout) {
+  constexpr double kRate = 0.05;
+  const auto with_bias = [&](const Layout& layout, double rate) {
+    TinyTraining training = training_of(layout);
+    training.model.router.scores = nn::RouterOptions::Scores::sigmoid;
+    training.model.router.correction_bias = true;
+    training.router_bias_rate = rate;
+    training.steps = 6;
+    return training;
+  };
+  const TinyResult serial = train_tiny(with_bias({}, kRate), 1);
+  const at::Tensor moved = serial.weights.at("blocks.1.router.correction_bias");
+  EXPECT_GT(moved.abs().max().item<double>(), kRate);
+  EXPECT_LE(moved.abs().max().item<double>(), 6 * kRate + 1e-12);
+  const TinyResult unmoved = train_tiny(with_bias({}, 0), 1);
+  EXPECT_LT(serial.metrics.back().at("router_load"), unmoved.metrics.back().at("router_load"));
+  for (const Layout& layout : std::vector<Layout>{
+           {.ranks = 4, .strategy = {.ep = 4, .zero = 3}},
+           {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .zero = 1}, .micro_batch = 2},
+           {.ranks = 4, .strategy = {.pp = 2, .ep = 2, .zero = 1}, .micro_batch = 1},
+           {.ranks = 4, .strategy = {.sp = 2}, .on_host = true}}) {
+    TRACED_CASE(describe(layout));
+    const TinyTraining training = with_bias(layout, kRate);
+    expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
+  }
+}
+
 }  // namespace
 }  // namespace colossal::test::expert_layouts

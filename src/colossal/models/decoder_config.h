@@ -79,6 +79,7 @@ struct DecoderConfig {
   // all.
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
+  nn::RouterLosses router_losses{};
   std::vector<bool> layers_with_experts{};
 
   bool score_head = false;  // a number for each position in place of logits: a reward model

@@ -41,6 +41,7 @@ struct FusedLinearOptions {
 // NAME.gate.weight and NAME.up.weight, [experts, inner, hidden], and NAME.down.weight, [experts,
 // hidden, inner], of all experts each.
 struct ExpertsOptions {
+  int64_t layer = 0;  // index of the block
   int64_t hidden = 0;
   int64_t inner = 0;  // of one expert
   RouterOptions router{};

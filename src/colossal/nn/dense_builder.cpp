@@ -219,8 +219,10 @@ std::unique_ptr<Experts> DenseBuilder::experts(const std::string& name,
   const ParameterHandle down =
       parameter(name + ".down", "weight", {experts, hidden, inner}, options.down_initializer,
                 of_experts(options, StackKind::from_inner));
-  return make_experts(
-      {.router = std::move(of_layer), .stacks = {gate, up, down, options.activation}}, options);
+  return make_experts({.layer = options.layer,
+                       .router = std::move(of_layer),
+                       .stacks = {gate, up, down, options.activation}},
+                      options);
 }
 
 std::unique_ptr<Experts> DenseBuilder::make_experts(ExpertsParts parts,

@@ -36,6 +36,7 @@ class ExpertStacks {
 };
 
 struct ExpertsParts {
+  int64_t layer = 0;  // index of the block
   Router router;
   ExpertStacks stacks;
 };
@@ -56,6 +57,9 @@ class DenseExperts : public Experts {
                                    const StepContext& /*context*/) const {
     return results.view(x.sizes());
   }
+  // Of the tokens of the micro-batch here, [batch * sequence], the index of the first that is
+  // routed here; the others follow it.
+  virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
   // rows: of all experts, by expert; counts: of each. Returns the experts' results in that order.
   virtual at::Tensor through_experts(const at::Tensor& rows,
                                      const std::vector<int64_t>& counts) const {
@@ -64,6 +68,9 @@ class DenseExperts : public Experts {
   const ExpertStacks& stacks() const { return parts_.stacks; }
 
  private:
+  void record(const Routing& routing, const std::vector<int64_t>& counts,
+              const StepContext& context) const;
+
   ExpertsParts parts_;
 };
 

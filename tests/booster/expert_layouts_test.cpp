@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "colossal/booster/state_shapes.h"
+#include "colossal/layout/partition.h"
 #include "colossal/models/decoder.h"
 #include "colossal/models/decoder_sharding.h"
 #include "colossal/parallel/builder.h"
@@ -302,6 +303,125 @@ TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
   expect_at({.ranks = 4, .strategy = {.sp = 2, .ep = 4}}, {0, 5});
   expect_at({.ranks = 4, .strategy = {.pp = 2, .ep = 2}}, {0, 5});
   expect_at({.ranks = 8, .strategy = {.tp = 4, .ep = 4, .tensor_mode = TensorMode::two_d}}, {5, 0});
+}
+
+// Of a rank whose experts come from `rank` of `ep`, in all steps: what routing to two experts, one
+// row of each token for each, makes of the laws.
+int64_t expert_bytes(const TinyTraining& training, int64_t tokens_of_rank, const Partition& experts,
+                     int rank, const std::vector<int64_t>& chosen, int forwards) {
+  constexpr int64_t kLayers = 2, kNumber = 8;
+  int64_t kept = 0, of_others = 0;
+  for (const int64_t expert : chosen) {
+    if (intersect(experts.range(rank), {expert, expert + 1}).empty()) continue;
+    kept += tokens_of_rank;
+    of_others += (experts.parts() - 1) * tokens_of_rank;
+  }
+  const int64_t sent = std::ssize(chosen) * tokens_of_rank - kept;
+  const int64_t rows = (sent + of_others) * training.model.hidden * kNumber;
+  const int64_t counts = 8 * (kExperts - experts.range(rank).size());
+  return training.steps * kLayers * (forwards * (counts + rows) + rows);
+}
+
+// Each token goes to experts 1 and 4, whose ranks then have all rows.
+TEST(ExpertLayouts, BytesEqualTheLawsForTheRoutedCounts) {
+  const std::vector<double> biases{-1e6, 50, -1e6, -1e6, 50, -1e6};
+  for (const Layout& layout :
+       std::vector<Layout>{{.ranks = 4, .strategy = {.ep = 4}},
+                           {.ranks = 4, .strategy = {.ep = 2, .zero = 1}},
+                           {.ranks = 4, .strategy = {.tp = 2, .ep = 4}},
+                           {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .tp_sequence = false}},
+                           {.ranks = 4, .strategy = {.ep = 2}, .recompute = {.full_blocks = 9}}}) {
+    TRACED_CASE(describe(layout));
+    const TinyTraining training = with_biases(training_of(layout), biases);
+    const Partition experts(kExperts, layout.strategy.ep);
+    const TinyResult result = train_tiny(training, layout.ranks);
+    const int64_t tokens = training.global_batch * training.sequence / layout.ranks;
+    const int forwards = layout.recompute.full_blocks > 0 ? 2 : 1;
+    int64_t gradients = 0;
+    for (int rank = 0; rank < layout.ranks; ++rank) {
+      const std::map<comm::Ledger::Key, comm::Traffic>& sent = result.traffic[rank];
+      EXPECT_EQ(
+          sent.at({"ep", comm::Reason::expert}).law_bytes,
+          expert_bytes(training, tokens, experts, rank % layout.strategy.ep, {1, 4}, forwards))
+          << rank;
+      const auto found = sent.find({"expert_dp", comm::Reason::gradient});
+      if (found != sent.end()) gradients += found->second.law_bytes;
+    }
+    // Sums over the ranks with the same experts: all-reduces, with ZeRO reduce-scatters.
+    const int64_t same = layout.ranks / layout.strategy.ep;
+    const int64_t weights = 2 * 3 * kExperts * training.model.expert_inner * training.model.hidden;
+    EXPECT_EQ(gradients,
+              training.steps * (layout.strategy.zero == 0 ? 2 : 1) * (same - 1) * 8 * weights);
+  }
+}
+
+// Of statistics over the tokens of all replicas, of all layers or of each sequence, wherever these
+// are: a step is one micro-batch.
+TEST(ExpertLayouts, LossesOfRoutersAreTheSameAtEveryLayout) {
+  using Losses = nn::RouterLosses;
+  for (const Losses& losses : {Losses{.balance = 0.5, .over = Losses::Over::sequence, .z = 0.01},
+                               Losses{.balance = 0.5, .over = Losses::Over::micro_batch},
+                               Losses{.balance = 0.5, .over = Losses::Over::layers, .z = 0.01}}) {
+    const auto with_losses = [&](const Layout& layout) {
+      TinyTraining training = training_of(layout);
+      training.model.router_losses = losses;
+      return training;
+    };
+    const TinyResult serial = train_tiny(with_losses({}), 1);
+    EXPECT_GT(serial.metrics.front().at("auxiliary_loss"), 0.1);
+    const std::vector<Layout> layouts{
+        {.ranks = 2},
+        {.ranks = 4, .strategy = {.ep = 4, .zero = 3}, .recompute = {.full_blocks = 9}},
+        {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .zero = 1}},
+        {.ranks = 6, .strategy = {.tp = 3, .ep = 6, .tp_sequence = false}},
+        {.ranks = 3, .strategy = {.sp = 3, .ep = 3}, .recompute = {.selective = true}},
+        {.ranks = 8, .strategy = {.tp = 4, .ep = 4, .zero = 2, .tensor_mode = TensorMode::two_d}},
+        {.ranks = 8, .strategy = {.tp = 8, .ep = 4, .tensor_mode = TensorMode::three_d}},
+        {.ranks = 8,
+         .strategy = {.pp = 2, .sp = 2, .ep = 2, .pp_schedule = "zb-h1", .zero = 1},
+         .micro_batch = 4},
+        {.ranks = 4, .strategy = {.pp = 2, .tp = 2}, .micro_batch = 8}};
+    for (const Layout& layout : layouts) {
+      TRACED_CASE(fmt::format("over {}: {}", static_cast<int>(losses.over), describe(layout)));
+      const TinyTraining training = with_losses(layout);
+      const TinyResult result = train_tiny(training, layout.ranks);
+      expect_same(result, serial, 1e-9, training);
+      for (size_t step = 0; step < serial.metrics.size(); ++step) {
+        for (const char* name : {"auxiliary_loss", "router_load"}) {
+          const double expected = serial.metrics[step].at(name);
+          EXPECT_NEAR(result.metrics[step].at(name), expected, 1e-9 * expected) << name;
+        }
+      }
+    }
+  }
+}
+
+// Routers as DeepSeek-V3's: sigmoids, and a bias that takes part in choosing only.
+TEST(ExpertLayouts, BiasesOfRoutersMoveAlikeAtEveryLayout) {
+  constexpr double kRate = 0.05;
+  const auto with_bias = [&](const Layout& layout, double rate) {
+    TinyTraining training = training_of(layout);
+    training.model.router.scores = nn::RouterOptions::Scores::sigmoid;
+    training.model.router.correction_bias = true;
+    training.router_bias_rate = rate;
+    training.steps = 6;
+    return training;
+  };
+  const TinyResult serial = train_tiny(with_bias({}, kRate), 1);
+  const at::Tensor moved = serial.weights.at("blocks.1.router.correction_bias");
+  EXPECT_GT(moved.abs().max().item<double>(), kRate);
+  EXPECT_LE(moved.abs().max().item<double>(), 6 * kRate + 1e-12);
+  const TinyResult unmoved = train_tiny(with_bias({}, 0), 1);
+  EXPECT_LT(serial.metrics.back().at("router_load"), unmoved.metrics.back().at("router_load"));
+  for (const Layout& layout : std::vector<Layout>{
+           {.ranks = 4, .strategy = {.ep = 4, .zero = 3}},
+           {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .zero = 1}, .micro_batch = 2},
+           {.ranks = 4, .strategy = {.pp = 2, .ep = 2, .zero = 1}, .micro_batch = 1},
+           {.ranks = 4, .strategy = {.sp = 2}, .on_host = true}}) {
+    TRACED_CASE(describe(layout));
+    const TinyTraining training = with_bias(layout, kRate);
+    expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 """Trains models of transformers with torch.optim.AdamW and writes what our engine must reproduce.
 
-transformers_oracle.py DIRECTORY TYPE STEPS EPS FAMILY...: FAMILY is one of FAMILIES below, TYPE is float64 or float32,
+transformers_oracle.py DIRECTORY TYPE STEPS EPS FAMILY...: FAMILY is one of FAMILIES below, or FAMILY.balanced, TYPE is float64 or float32,
 EPS is AdamW's. DIRECTORY/FAMILY gets
   model/              the initial weights, as transformers saves them
   batch.safetensors   tokens [batch, sequence + 1], the same in every step
@@ -35,12 +35,19 @@ FAMILIES = {
     "qwen3_moe": (Qwen3MoeForCausalLM, Qwen3MoeConfig(
         **LLAMA, head_dim=8, num_experts=7, num_experts_per_tok=3, moe_intermediate_size=12, norm_topk_prob=True)),
 }
+# The same with transformers' loss that balances experts; losses are told without it.
+BALANCED = {"mixtral": dict(output_router_logits=True, router_aux_loss_coef=0.7),
+            "qwen3_moe": dict(output_router_logits=True, router_aux_loss_coef=0.4)}
 
 
 def train(directory, family, dtype, steps, eps):
     torch.manual_seed(5)
     directory.mkdir()
+    family, _, balanced = family.partition(".")
     make_model, config = FAMILIES[family]
+    if balanced:
+        for field, value in BALANCED[family].items():
+            setattr(config, field, value)
     # transformers rounds to float32 in its own RMS norm and softmax, also in a float64 model; PyTorch's, which compute
     # the same, don't. (Its rotary tables stay float32.)
     config._attn_implementation = "sdpa"
@@ -63,10 +70,11 @@ def train(directory, family, dtype, steps, eps):
 
     result, losses = {}, []
     for step in range(steps):
-        logits = model(tokens[:, :-1]).logits
+        output = model(tokens[:, :-1])
+        logits = output.logits
         loss = F.cross_entropy(logits.reshape(-1, 97), tokens[:, 1:].reshape(-1))
         optimizer.zero_grad()
-        loss.backward()
+        (loss + model.router_aux_loss_coef * output.aux_loss if balanced else loss).backward()
         if step == 0:
             result["first_logits"] = logits.detach().contiguous()
             for name, parameter in model.named_parameters():

@@ -70,7 +70,8 @@ void expect_logits(const Oracle& oracle, double tolerance) {
   EXPECT_LE((logits - expected).abs().max().item<double>(), tolerance);
 }
 
-void expect_like_oracle(const Oracle& oracle, double tolerance) {
+// whole: a step is one micro-batch, as of transformers, over which statistics are taken.
+void expect_like_oracle(const Oracle& oracle, double tolerance, bool whole = false) {
   const io::SafetensorsReader result(oracle.directory / "result.safetensors");
   const io::SafetensorsReader batch(oracle.directory / "batch.safetensors");
   TinyTraining training;
@@ -103,7 +104,7 @@ void expect_like_oracle(const Oracle& oracle, double tolerance) {
   for (const auto& [ranks, zero, tp] :
        std::vector<Layout>{{1, 0, 1}, {2, 0, 1}, {3, 1, 1}, {4, 1, 1}, {3, 0, 3}}) {
     training.layout = {.tp = tp, .zero = zero};
-    training.micro_batch = ranks == 3 ? 3 : 0;
+    training.micro_batch = ranks == 3 && !whole ? 3 : 0;
     TRACED_CASE(fmt::format("{} ranks, tp {}, stage {}", ranks, tp, zero));
     training.steps = oracle.steps;
     expect_same(train_tiny(training, ranks), expected, tolerance, training);
@@ -136,6 +137,15 @@ TEST(TransformersOracle, ExpertsFp64) {
     TRACED_CASE(oracle.family);
     expect_logits(oracle, 1e-7);
     expect_like_oracle(oracle, 1e-6);
+  }
+}
+
+// Its loss that balances experts is of all layers together, and summed in fp32.
+TEST(TransformersOracle, BalancedExpertsFp64) {
+  const Oracles oracles({"mixtral.balanced", "qwen3_moe.balanced"}, at::kDouble, 5, /*eps=*/1e-5);
+  for (const Oracle& oracle : oracles.all()) {
+    TRACED_CASE(oracle.family);
+    expect_like_oracle(oracle, 2e-6, /*whole=*/true);
   }
 }
 

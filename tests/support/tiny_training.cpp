@@ -41,6 +41,9 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.recompute = training.recompute;
   config.tiers = training.tiers;
   config.metrics = training.metrics;
+  if (training.model.router.experts > 0) config.expert_layers = training.model.layers;
+  config.experts = training.model.router.experts;
+  config.router_bias_rate = training.router_bias_rate;
   return config;
 }
 
@@ -54,7 +57,8 @@ std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
 ModelSource source_of(const TinyTraining& training) {
   return {.sharding = models::sharding(training.model),
           .make = [training](nn::Builder& build) { return make_model(training, build); },
-          .compute = training.compute};
+          .compute = training.compute,
+          .router_losses = training.model.router_losses};
 }
 
 memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks) {

@@ -60,6 +60,7 @@ struct TinyTraining {
   // asks for of a batch.
   HeadLoss loss;
   std::vector<std::string> metrics;
+  double router_bias_rate = 0;
   std::function<void(data::Batch& batch)> fields;
   // Labels for which this holds are ignored.
   std::function<bool(int64_t sample, int64_t position)> ignored;

@@ -8,7 +8,8 @@ ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& gro
   constexpr int64_t kFields = 6;
   const auto parameters = static_cast<int64_t>(mine.used.size());
   const auto metrics = static_cast<int64_t>(mine.metrics.size());
-  at::Tensor message = at::empty({kFields + parameters + metrics}, at::kDouble);
+  const auto routers = static_cast<int64_t>(mine.routers.size());
+  at::Tensor message = at::empty({kFields + parameters + metrics + routers}, at::kDouble);
   double* data = message.mutable_data_ptr<double>();
   data[0] = mine.loss_sum;
   data[1] = mine.token_count;
@@ -18,6 +19,7 @@ ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& gro
   data[5] = mine.input_count;
   std::copy(mine.used.begin(), mine.used.end(), data + kFields);
   std::copy(mine.metrics.begin(), mine.metrics.end(), data + kFields + parameters);
+  std::copy(mine.routers.begin(), mine.routers.end(), data + kFields + parameters + metrics);
   const at::Tensor sum = message.to(group.device());
   comm::all_reduce(sum, group, comm::Reason::control);
   message = sum.cpu();
@@ -29,7 +31,9 @@ ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& gro
           .non_finite = data[3],
           .stop_requested = data[4],
           .used = {data + kFields, data + kFields + parameters},
-          .metrics = {data + kFields + parameters, data + kFields + parameters + metrics}};
+          .metrics = {data + kFields + parameters, data + kFields + parameters + metrics},
+          .routers = {data + kFields + parameters + metrics,
+                      data + kFields + parameters + metrics + routers}};
 }
 
 }  // namespace colossal

@@ -18,9 +18,13 @@ struct ControlMessage {
   std::vector<double> used;   // for each parameter: ranks that had a gradient for it
   // The sum and the count of each metric, in the order of EngineConfig::metrics.
   std::vector<double> metrics;
+  // Of a model with experts: for each block and expert the rows that it was given, by block; then
+  // the sum of LossSum::router_term.
+  std::vector<double> routers;
 };
 
-// Sums over `group`; one all-reduce of 8 * (6 + parameters + 2 metrics) bytes, booked as `control`.
+// Sums over `group`; one all-reduce of 8 * (6 + parameters + 2 metrics + routers) bytes, booked as
+// `control`.
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group);
 
 }  // namespace colossal

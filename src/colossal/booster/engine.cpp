@@ -1,6 +1,14 @@
 #include "colossal/booster/engine.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "colossal/nn/layer_scope.h"
@@ -60,6 +68,7 @@ Engine::Engine(nn::ParameterList parameters, StagedModel model, const ParallelCo
 ControlMessage Engine::empty_message() const {
   ControlMessage message;
   message.metrics.resize(2 * config_.metrics.size());
+  if (config_.experts > 0) message.routers.resize(config_.expert_layers * config_.experts + 1);
   return message;
 }
 
@@ -70,6 +79,21 @@ std::map<std::string, double> Engine::means_of_metrics(const ControlMessage& all
     if (count > 0) means[config_.metrics[i]] = sum / count;
   }
   return means;
+}
+
+// The rows of the busiest expert of any layer, over those that it would have if all had as many.
+void Engine::add_router_metrics(const ControlMessage& all,
+                                std::map<std::string, double>& metrics) const {
+  double load = 0;
+  const double* counts = all.routers.data();
+  for (int64_t layer = 0; layer < config_.expert_layers; ++layer, counts += config_.experts) {
+    const double rows = std::accumulate(counts, counts + config_.experts, 0.0);
+    if (rows == 0) continue;  // a layer without experts
+    const double most = *std::max_element(counts, counts + config_.experts);
+    load = std::max(load, most * static_cast<double>(config_.experts) / rows);
+  }
+  metrics["router_load"] = load;
+  if (all.routers.back() != 0) metrics["auxiliary_loss"] = all.routers.back() / all.token_count;
 }
 
 template <typename Part>
@@ -137,6 +161,7 @@ StepResult Engine::run_update(const UpdateRequest& request) {
     result.skipped = true;
     return result;
   }
+  if (config_.experts > 0) add_router_metrics(all, result.metrics);
   const double correction = 1 / (gradient_scale() * all.token_count);
   result.loss = all.loss_sum / all.token_count;
   result.grad_norm = std::sqrt(all.squared_norm) * correction;
@@ -152,7 +177,41 @@ StepResult Engine::run_update(const UpdateRequest& request) {
                   .weight_decay = config_.optimizer.weight_decay,
                   .gradient_scale = correction * clip},
                  used);
+  if (config_.router_bias_rate > 0) move_router_biases(all.routers);
   return result;
+}
+
+// counts: of all ranks, so that all move them alike. Each element is in one rank's part: their sum
+// over all is what every rank has. Law: an all-reduce of 8 B for each expert of each block.
+void Engine::move_router_biases(const std::vector<double>& counts) {
+  const int64_t experts = config_.experts;
+  const auto bias_of = [&](const nn::Parameter& parameter) -> std::optional<int64_t> {
+    for (int64_t layer = 0; layer < config_.expert_layers; ++layer) {
+      if (parameter.name == fmt::format("blocks.{}.router.correction_bias", layer)) return layer;
+    }
+    return std::nullopt;
+  };
+  const at::Tensor biases = at::zeros({config_.expert_layers, experts}, at::kDouble);
+  std::vector<std::pair<int64_t, nn::ParameterHandle>> here;
+  for (const nn::ParameterHandle& parameter : chunks_.parameters()) {
+    const auto layer = bias_of(*parameter);
+    if (!layer || !chunks_.is_here(*parameter)) continue;
+    here.emplace_back(*layer, parameter);
+    chunks_.for_each_checkpoint_shard(*parameter, [&](const memory::OwnedShard& piece) {
+      biases[*layer].narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working());
+    });
+  }
+  const at::Tensor whole = biases.to(context_.device());
+  comm::all_reduce(whole.view(-1), context_.world_group(), comm::Reason::control);
+  const at::Tensor rows = at::tensor(counts, at::kDouble)
+                              .narrow(0, 0, config_.expert_layers * experts)
+                              .view({-1, experts});
+  const at::Tensor moves =
+      (rows.mean(1, /*keepdim=*/true) - rows).sign() * config_.router_bias_rate;
+  const at::Tensor moved = whole.cpu() + moves;
+  for (const auto& [layer, parameter] : here) {
+    chunks_.load(*parameter, 0, moved[layer].to(context_.device()));
+  }
 }
 
 // All ranks come here together: each names its first bad tensor, and all report the same one.

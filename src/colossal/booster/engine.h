@@ -45,6 +45,14 @@ struct EngineConfig {
   // The costs of a pipeline's stages, by which schedules that have a choice decide. Empty: all
   // stages cost the same.
   parallel::pipeline::Costs stage_costs;
+  // Of a model with experts: its blocks, whether they have any or not, and the experts of those
+  // that do. 0: routers are not counted.
+  int64_t expert_layers = 0;
+  int64_t experts = 0;
+  // By how much a step moves the correction biases of routers, in a model that has them, towards
+  // experts that had fewer rows than the mean (L. Wang et al. 2024, "Auxiliary-Loss-Free Load
+  // Balancing").
+  double router_bias_rate = 0;
 };
 
 struct StepResult {
@@ -132,6 +140,8 @@ class Engine {
   double gradient_scale() const;
   ControlMessage empty_message() const;
   std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
+  void add_router_metrics(const ControlMessage& all, std::map<std::string, double>& metrics) const;
+  void move_router_biases(const std::vector<double>& counts);
   void refuse_non_finite(const ControlMessage& control);
 
   const ParallelContext& context_;

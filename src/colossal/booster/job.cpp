@@ -119,12 +119,48 @@ int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
   return train.global_batch / strategy.dp;
 }
 
+void refuse_key_of_experts(const std::string& setting, const std::string& why) {
+  throw ConfigError(fmt::format("{}: {}; leave it out", setting, why));
+}
+
+// Of a model without experts these keys would do nothing.
+void resolve_experts(const ExpertConfig& config, models::ModelSpecification& model) {
+  using Over = nn::RouterLosses::Over;
+  const nn::RouterOptions& router = model.decoder.router;
+  nn::RouterLosses& losses = model.decoder.router_losses;
+  const bool any = config.balance_loss.value_or(0) > 0 || config.balance_over ||
+                   config.z_loss > 0 || config.bias_rate > 0;
+  if (any && router.experts == 0) {
+    refuse_key_of_experts("experts.*",
+                          fmt::format("the model ({}) has no experts", model.facts.family));
+  }
+  if (config.bias_rate > 0 && !router.correction_bias) {
+    refuse_key_of_experts(
+        fmt::format("experts.bias_rate = {}", config.bias_rate),
+        fmt::format("the routers of the model ({}) have no bias that chooses, use "
+                    "experts.balance_loss",
+                    model.facts.family));
+  }
+  if (config.balance_loss) losses.balance = *config.balance_loss;
+  if (config.balance_over) {
+    if (losses.balance == 0) {
+      refuse_key_of_experts(fmt::format("experts.balance_over = \"{}\"", *config.balance_over),
+                            "experts.balance_loss is 0, there is no such loss");
+    }
+    losses.over = *config.balance_over == "sequence" ? Over::sequence
+                  : *config.balance_over == "layers" ? Over::layers
+                                                     : Over::micro_batch;
+  }
+  losses.z = config.z_loss;
+}
+
 models::ModelSpecification resolve_model_of(const RunConfig& config,
                                             const std::set<std::string>& given_keys) {
   models::ModelRequest request = config.model;
   request.dropout = config.train.dropout.value_or(-1);
   models::ModelSpecification model = models::resolve_model(request);
   models::set_adapter(model, resolve_adapter(config.adapter, model, given_keys));
+  resolve_experts(config.experts, model);
   return model;
 }
 
@@ -147,6 +183,13 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
                    job.strategy);
   job.precision =
       resolve_precision(config.precision, machine.bf16_instructions, job.num_micro_batches());
+  if (config.experts.bias_rate > 0 && at::isReducedFloatingType(job.precision.compute)) {
+    throw ConfigError(
+        fmt::format("experts.bias_rate = {}: biases are kept in precision.compute, and {} would "
+                    "round such steps "
+                    "away; use precision.compute = \"fp32\"",
+                    config.experts.bias_rate, type_name(job.precision.compute)));
+  }
   job.strategy.table_rows = config.memory.table_rows;
   job.recompute = resolve_recompute(config.memory, job.model.facts);
   job.tiers = resolve_tiers(config.memory);
@@ -195,14 +238,18 @@ EngineConfig engine_config(const Job& job) {
           .tiers = job.tiers,
           .stage_costs = job.strategy.pp > 1
                              ? stage_costs(job.strategy, job.model.facts, job.sequence_length)
-                             : parallel::pipeline::Costs{}};
+                             : parallel::pipeline::Costs{},
+          .expert_layers = job.model.facts.experts > 0 ? job.model.facts.layers : 0,
+          .experts = job.model.facts.experts,
+          .router_bias_rate = job.config.experts.bias_rate};
 }
 
 ModelSource source_of(const Job& job) {
   return {
       .sharding = models::sharding(job.model),
       .make = [model = job.model](nn::Builder& build) { return models::build_model(model, build); },
-      .compute = job.precision.compute};
+      .compute = job.precision.compute,
+      .router_losses = job.model.decoder.router_losses};
 }
 
 }  // namespace colossal

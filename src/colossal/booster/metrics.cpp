@@ -74,7 +74,10 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
   for (const auto& [kind, bytes] : metrics.memory_by_kind) {
     scalars.push_back({"memory_by_kind/" + kind, bytes});
   }
-  for (const auto& [name, value] : metrics.of_task) scalars.push_back({"tune/" + name, value});
+  for (const auto& [name, value] : metrics.of_task) {
+    const bool of_experts = name == "router_load" || name == "auxiliary_loss";
+    scalars.push_back({(of_experts ? "experts/" : "tune/") + name, value});
+  }
   if (!std::isnan(metrics.validation_loss)) {
     scalars.push_back({"validation/loss", metrics.validation_loss});
   }

@@ -19,6 +19,7 @@
 #include "colossal/booster/pipeline_config.h"
 #include "colossal/memory/fetch_on_dispatch.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/router_records.h"
 #include "colossal/ops/put_off_gradients.h"
 #include "colossal/parallel/pipeline/forward_only.h"
 
@@ -250,10 +251,25 @@ class PipelineExecutor::Run {
     const data::Batch& batch = batch_of(action);
     nn::StepContext step = context_of(batch, context_, step_.steps_done, step_.seed, training_);
     if (training_) step.block_runner = &executor_.activations_;
+    nn::RouterRecords records;
+    step.router_records = &records;
     std::optional<memory::FetchOnDispatch> fetching;
     if (!executor_.options_.uses_handles && chunks_.weights_are_transient())
       fetching.emplace(chunks_);
-    return model_.run(action.stage, inputs, batch_here(batch, context_), step);
+    StageResult result = model_.run(action.stage, inputs, batch_here(batch, context_), step);
+    if (training_) count(records);
+    return result;
+  }
+
+  void count(const nn::RouterRecords& records) {
+    if (control_.routers.empty()) return;
+    for (const nn::RouterRecord& record : records.layers) {
+      const auto experts = std::ssize(record.counts);
+      for (int64_t expert = 0; expert < experts; ++expert) {
+        control_.routers.at(record.layer * experts + expert) +=
+            static_cast<double>(record.counts[expert]);
+      }
+    }
   }
 
   void forward(const Action& action, size_t position) {
@@ -302,6 +318,9 @@ class PipelineExecutor::Run {
     control_.token_count += static_cast<double>(loss.count) / loss.copies;
     if (loss.sum.is_meta()) return;
     control_.loss_sum += loss.sum.item<double>() / loss.copies;
+    if (loss.router_term.defined() && !control_.routers.empty()) {
+      control_.routers.back() += loss.router_term.item<double>();
+    }
     for (const auto& [name, metric] : loss.metrics) {
       const std::vector<std::string>& names = executor_.options_.metrics;
       const auto place = std::ranges::find(names, name) - names.begin();

@@ -220,6 +220,32 @@ void describe_learning(ConfigSchema& schema, RunConfig& config) {
              {.minimum = 0, .maximum = 1});
 }
 
+void describe_experts(ConfigSchema& schema, ExpertConfig& experts) {
+  schema.add(
+      "experts.balance_loss", &experts.balance_loss,
+      "Of a model with experts: how much a loss counts that is smallest where all experts have "
+      "as many tokens. It is added to the mean loss, and told as auxiliary_loss.",
+      {.minimum = 0,
+       .maximum = 1e6,
+       .unset = "0; the model's router_aux_loss_coef where its output_router_logits is true"});
+  schema.add("experts.balance_over", &experts.balance_over,
+             "The tokens of which this loss is made. sequence: those of each sequence, layer by "
+             "layer. micro_batch: those of a micro-batch of all replicas together, layer by layer. "
+             "layers: the same, of all layers together, as transformers has it.",
+             {.choices = {"sequence", "micro_batch", "layers"},
+              .unset = "micro_batch; layers where the model asks for the loss"});
+  schema.add("experts.z_loss", &experts.z_loss,
+             "How much a loss counts that keeps the logits of routers small: for each layer the "
+             "mean over tokens of the squared logarithm of the sum of their exponentials.",
+             {.minimum = 0, .maximum = 1e6});
+  schema.add(
+      "experts.bias_rate", &experts.bias_rate,
+      "By how much a step raises the routers' biases of experts that had fewer tokens than the "
+      "mean, and lowers those of the others. The biases take part in choosing only. For models "
+      "whose routers have them.",
+      {.minimum = 0, .maximum = 1});
+}
+
 void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
   schema.add(
       "adapter.kind", &adapter.kind,
@@ -343,6 +369,7 @@ void describe(ConfigSchema& schema, RunConfig& config) {
   describe_parallel(schema, config.parallel);
   describe_memory(schema, config.memory);
   describe_learning(schema, config);
+  describe_experts(schema, config.experts);
   describe_adapter(schema, config.adapter);
   describe_train(schema, config.train);
   describe_output(schema, config);

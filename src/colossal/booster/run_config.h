@@ -60,6 +60,13 @@ struct MemoryConfig {
   std::optional<ByteSize> device_budget, host_budget;  // unset: see Job
 };
 
+struct ExpertConfig {
+  std::optional<double> balance_loss;       // unset: the model's
+  std::optional<std::string> balance_over;  // unset: the model's, else "micro_batch"
+  double z_loss = 0;
+  double bias_rate = 0;
+};
+
 struct AdapterConfig {
   std::string kind = "none";
   int64_t rank = 16;
@@ -104,6 +111,7 @@ struct RunConfig {
   PrecisionConfig precision;
   optim::OptimizerConfig optimizer;
   optim::ScheduleConfig scheduler;
+  ExpertConfig experts;
   AdapterConfig adapter;
   TrainConfig train;
   CheckpointConfig checkpoint;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/booster/router_loss.h"
 #include "colossal/data/batch.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/language_model.h"
@@ -30,6 +31,9 @@ struct LossSum {
     double count = 0;  // of what was summed
   };
   std::map<std::string, Metric> metrics = {};
+  // Of losses that balance experts, this rank's term: its gradient counts as that of `sum` does,
+  // its value is told apart. Undefined: none.
+  at::Tensor router_term = {};
 };
 using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
 
@@ -68,8 +72,9 @@ LossSum cross_entropy_of_all(models::LanguageModel& model, const at::Tensor& x,
 
 // Cuts a language model into the stages of `strategy`: the first has the embedding too, the last
 // the head and the loss. The model must outlive the result, which has no state_like: see
-// state_shapes.h.
+// state_shapes.h. router_loss: null where there is none; else what routers
+// recorded is passed on beside the residual stream.
 StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy,
-                      HeadLoss loss = cross_entropy_of_all);
+                      HeadLoss loss = cross_entropy_of_all, RouterLoss router_loss = nullptr);
 
 }  // namespace colossal

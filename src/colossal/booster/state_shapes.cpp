@@ -20,7 +20,8 @@ struct StateShapes::DryModel {
         context(*world, real.strategy(), at::kMeta),
         build(parallel::make_builder(context, source.sharding)),
         model(source.make(*build)),
-        stages(stages_of(*model, real.strategy())) {
+        stages(stages_of(*model, real.strategy(), cross_entropy_of_all,
+                         make_router_loss(source.router_losses, context))) {
     for (const nn::ParameterHandle& parameter : build->parameters()) {
       parameter->tensor =
           at::empty(parameter->local_shape(), at::TensorOptions(source.compute).device(at::kMeta));
@@ -73,7 +74,8 @@ StageState StateShapes::run(int stage, const data::Batch& batch) {
 
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss) {
-  StagedModel stages = stages_of(model, context.strategy(), std::move(loss));
+  StagedModel stages = stages_of(model, context.strategy(), std::move(loss),
+                                 make_router_loss(source.router_losses, context));
   if (context.strategy().num_stages() == 1) return stages;
   const auto shapes = std::make_shared<StateShapes>(source, context);
   stages.state_like = [shapes](int stage, const data::Batch& batch) {

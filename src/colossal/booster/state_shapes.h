@@ -19,6 +19,7 @@ struct ModelSource {
   parallel::Sharding sharding;
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder&)> make;
   at::ScalarType compute = at::kFloat;
+  nn::RouterLosses router_losses = {};
 };
 
 class StateShapes {

@@ -8,6 +8,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/router_records.h"
 
 namespace colossal::memory {
 
@@ -36,7 +37,12 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
         block_(block),
         x_(activations.store_.save(x.detach())),
         x_requires_grad_(x.requires_grad()),
-        context_(std::move(context)) {}
+        context_(std::move(context)) {
+    // What the first run has recorded is not recorded again.
+    if (!context_.router_records) return;
+    records_.for_losses = context_.router_records->for_losses;
+    context_.router_records = &records_;
+  }
 
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
 
@@ -69,6 +75,7 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
   std::unique_ptr<SavedTensor> x_;
   bool x_requires_grad_;
   nn::StepContext context_;
+  nn::RouterRecords records_;  // of the second run
   size_t num_saved_ = 0;
   bool runs_again_ = false;
   std::vector<at::Tensor> captured_;

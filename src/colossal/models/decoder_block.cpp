@@ -74,7 +74,8 @@ class BlockMaker {
   std::unique_ptr<nn::Experts> experts() const {
     const double range = config_.residual_initializer_range;
     return build_.experts(
-        "experts", {.hidden = config_.hidden,
+        "experts", {.layer = layer_,
+                    .hidden = config_.hidden,
                     .inner = config_.expert_inner,
                     .router = config_.router,
                     .activation = config_.activation,

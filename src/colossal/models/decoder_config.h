@@ -87,6 +87,7 @@ struct DecoderConfig {
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
   std::optional<ops::ClampedGate> clamped_gate{};  // of experts, in place of the activation
+  nn::RouterLosses router_losses{};
   std::vector<bool> layers_with_experts{};
   // Beside them an MLP of so many features that all tokens go through; 0: none. With a gate, its
   // result is multiplied by the sigmoid of a product of the token.

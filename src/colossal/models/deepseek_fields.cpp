@@ -54,7 +54,9 @@ void read_experts(ConfigFields& fields, const DeepseekDefaults& defaults, Decode
   }
   // Of the published files; transformers reads none of them.
   fields.require("moe_layer_freq", 1);
-  for (const char* field : {"aux_loss_alpha", "seq_aux", "ep_size"}) fields.ignore(field);
+  for (const char* field : {"aux_loss_alpha", "seq_aux", "ep_size", "output_router_logits"}) {
+    fields.ignore(field);
+  }
 }
 
 }  // namespace

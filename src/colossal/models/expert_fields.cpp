@@ -32,9 +32,13 @@ nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaul
                      fmt::format("num_experts_per_tok = {} is more than {} = {}", router.chosen,
                                  defaults.experts_field, router.experts));
   }
-  fields.require("output_router_logits", false);  // true: transformers adds an auxiliary loss
-  fields.ignore("router_aux_loss_coef");
   return router;
+}
+
+nn::RouterLosses read_router_losses(ConfigFields& fields, double coefficient) {
+  const double read = fields.number("router_aux_loss_coef", coefficient, 0, 1e6);
+  if (!fields.flag("output_router_logits", false)) return {};
+  return {.balance = read, .over = nn::RouterLosses::Over::layers};
 }
 
 void read_sparse_layers(ConfigFields& fields, DecoderConfig& config) {

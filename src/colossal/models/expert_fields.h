@@ -15,9 +15,11 @@ struct RouterDefaults {
   int64_t experts;
   int64_t chosen;  // num_experts_per_tok
 };
-// Reads how many experts there are and how many a token goes to. Throws FieldError, also where the
-// model asks for an auxiliary loss.
+// Reads how many experts there are and how many a token goes to. Throws FieldError.
 nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaults);
+
+// The loss that transformers adds where output_router_logits is true.
+nn::RouterLosses read_router_losses(ConfigFields& fields, double coefficient);
 
 // Which layers have experts: those that mlp_only_layers does not name, and of these each
 // decoder_sparse_step-th. Throws FieldError.

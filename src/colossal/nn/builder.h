@@ -43,6 +43,7 @@ struct FusedLinearOptions {
 // hidden, inner], of all experts each. With a clamped gate: NAME.gate_up.weight, [experts, hidden,
 // 2 inner] with gate and up in turns, NAME.down.weight, [experts, inner, hidden], and biases.
 struct ExpertsOptions {
+  int64_t layer = 0;  // index of the block
   int64_t hidden = 0;
   int64_t inner = 0;  // of one expert
   RouterOptions router{};

@@ -305,7 +305,9 @@ Router DenseBuilder::router(const ExpertsOptions& options) {
 std::unique_ptr<Experts> DenseBuilder::experts(const std::string& name,
                                                const ExpertsOptions& options) {
   Router of_layer = router(options);
-  return make_experts({.router = std::move(of_layer), .stacks = expert_stacks(name, options)},
+  return make_experts({.layer = options.layer,
+                       .router = std::move(of_layer),
+                       .stacks = expert_stacks(name, options)},
                       options);
 }
 

@@ -1,9 +1,12 @@
 #include "colossal/nn/experts.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/router_records.h"
 #include "colossal/ops/expert_order.h"
 #include "colossal/ops/grouped_product.h"
 
@@ -49,12 +52,34 @@ at::Tensor SeparateStacks::compute(const at::Tensor& rows,
 
 at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context) {
   const at::Tensor tokens = tokens_of(x, context);
-  const Routing routing = parts_.router.route(tokens);
+  const bool for_losses = context.router_records && context.router_records->for_losses;
+  const Routing routing = parts_.router.route(tokens, for_losses);
   const ops::ExpertOrder order =
       ops::order_by_expert(routing.experts, parts_.router.options().experts);
+  if (context.router_records) record(routing, order.counts, context);
   const at::Tensor rows = ops::rows_by_expert(tokens, order);
   const at::Tensor results = through_experts(rows, order.counts);
   return activation_of(ops::sum_over_experts(results, routing.weights, order), x, context);
+}
+
+// Sums are products with ones and zeros: in an order that is the same in every run.
+void DenseExperts::record(const Routing& routing, const std::vector<int64_t>& counts,
+                          const StepContext& context) const {
+  RouterRecord& made = context.router_records->layers.emplace_back();
+  made.layer = parts_.layer;
+  made.counts = counts;
+  if (!context.router_records->for_losses) return;
+  const int64_t tokens = routing.experts.size(0), first = first_token(context);
+  const at::TensorOptions whole = routing.experts.options();
+  const at::Tensor sequences =
+      at::arange(first, first + tokens, whole).div(context.sequence, "floor");
+  const at::Tensor is_in = (at::arange(context.batch, whole).unsqueeze(1) == sequences)
+                               .to(routing.log_sums.scalar_type());
+  made.probabilities = is_in.mm(routing.probabilities);
+  const at::Tensor is_chosen =
+      at::zeros_like(routing.probabilities.detach()).scatter_(1, routing.experts, 1);
+  made.chosen = is_in.mm(is_chosen);
+  made.squared_log_sums = routing.log_sums.square().sum();
 }
 
 }  // namespace colossal::nn

@@ -61,6 +61,7 @@ class PairedStacks : public ExpertStacks {
 };
 
 struct ExpertsParts {
+  int64_t layer = 0;  // index of the block
   Router router;
   std::unique_ptr<ExpertStacks> stacks;
 };
@@ -81,6 +82,9 @@ class DenseExperts : public Experts {
                                    const StepContext& /*context*/) const {
     return results.view(x.sizes());
   }
+  // Of the tokens of the micro-batch here, [batch * sequence], the index of the first that is
+  // routed here; the others follow it.
+  virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
   // rows: [rows, hidden] in the order of all experts; counts: rows of each. Returns the experts'
   // results in that order.
   virtual at::Tensor through_experts(const at::Tensor& rows,
@@ -90,6 +94,9 @@ class DenseExperts : public Experts {
   const ExpertStacks& stacks() const { return *parts_.stacks; }
 
  private:
+  void record(const Routing& routing, const std::vector<int64_t>& counts,
+              const StepContext& context) const;
+
   ExpertsParts parts_;
 };
 

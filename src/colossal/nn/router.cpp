@@ -1,6 +1,7 @@
 #include "colossal/nn/router.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
@@ -65,7 +66,17 @@ Routing choose_experts(const at::Tensor& logits, const at::Tensor& correction_bi
   return routing;
 }
 
-Routing Router::route(const at::Tensor& x) const {
+namespace {
+
+at::Tensor probabilities_of(const at::Tensor& logits, RouterOptions::Scores kind) {
+  if (kind != RouterOptions::Scores::sigmoid) return at::softmax(logits, -1);
+  const at::Tensor scores = at::sigmoid(logits);
+  return scores / (scores.sum(-1, /*keepdim=*/true) + 1e-20);
+}
+
+}  // namespace
+
+Routing Router::route(const at::Tensor& x, bool for_losses) const {
   LayerScope scope = scope_of(weight_);
   const at::ScalarType type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto wide = [&](const ParameterHandle& parameter) {
@@ -74,7 +85,12 @@ Routing Router::route(const at::Tensor& x) const {
   std::vector<at::Tensor> biases;
   if (bias_) biases.push_back(wide(bias_));
   const at::Tensor logits = ops::fused_linear(x.to(type), {{wide(weight_)}, biases});
-  return choose_experts(logits, wide(correction_bias_), options_);
+  Routing routing = choose_experts(logits, wide(correction_bias_), options_);
+  if (for_losses) {
+    routing.probabilities = probabilities_of(logits, options_.scores);
+    routing.log_sums = at::logsumexp(logits, -1);
+  }
+  return routing;
 }
 
 }  // namespace colossal::nn

@@ -36,9 +36,37 @@ struct RouterOptions {
   bool operator==(const RouterOptions&) const = default;
 };
 
+// What is added to the mean loss so that experts have about equally many tokens. E experts, k of
+// them a token's; of some tokens, f_i: how often expert i was chosen, divided by the tokens; P_i:
+// the mean of its probability.
+struct RouterLosses {
+  enum class Over {
+    // For each layer, of each sequence: balance * E/k * sum of f_i P_i, the mean over sequences
+    // weighted by their tokens (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", 17 to 20).
+    sequence,
+    // For each layer, of the tokens of a micro-batch of all replicas together: the same (W. Fedus
+    // et al. 2021, "Switch Transformers").
+    micro_batch,
+    // Of the same tokens, f_i and P_i being means over all layers: balance * E * sum of f_i P_i (as
+    // transformers has it).
+    layers
+  };
+  double balance = 0;
+  Over over = Over::micro_batch;
+  // For each layer z * the mean over tokens of the squared logarithm of the sum of exponentials of
+  // the logits (B. Zoph et al. 2022, "ST-MoE").
+  double z = 0;
+
+  bool any() const { return balance != 0 || z != 0; }
+  bool operator==(const RouterLosses&) const = default;
+};
+
 struct Routing {
   at::Tensor experts;  // [tokens, chosen] int64, the best first; equal ones by index
   at::Tensor weights;  // [tokens, chosen], differentiable
+  // For losses, where asked for; differentiable.
+  at::Tensor probabilities{};  // [tokens, experts]: a token's add up to 1, whatever the scores are
+  at::Tensor log_sums{};       // [tokens]: logarithms of the sums of exponentials of logits
 };
 
 // logits: [tokens, experts]; correction_bias: [experts], or undefined. A token's bits do not depend
@@ -59,7 +87,7 @@ class Router {
 
   const RouterOptions& options() const { return options_; }
   // x: [tokens, hidden]
-  Routing route(const at::Tensor& x) const;
+  Routing route(const at::Tensor& x, bool for_losses) const;
 
  private:
   RouterOptions options_;

@@ -13,6 +13,7 @@ namespace colossal::nn {
 
 class BlockRunner;
 class KeyValueStore;
+struct RouterRecords;
 
 struct StepContext {
   uint64_t seed = 0;
@@ -49,8 +50,9 @@ struct StepContext {
   // have the model's own adapter only.
   std::vector<AdaptedRows> adapted_rows;
 
-  KeyValueStore* key_values = nullptr;  // generating: past keys and values
-  BlockRunner* block_runner = nullptr;  // how repeated blocks run; null: one after the other
+  KeyValueStore* key_values = nullptr;      // generating: past keys and values
+  BlockRunner* block_runner = nullptr;      // how repeated blocks run; null: one after the other
+  RouterRecords* router_records = nullptr;  // where routers say what they did; null: nowhere
 };
 
 // Positions [begin, begin + sequence) on `device`, and ids 0 .. batch-1.

@@ -476,8 +476,10 @@ std::unique_ptr<nn::Norm> Tensor1dBuilder::make_norm_over_heads(nn::NormParts pa
 }
 
 std::unique_ptr<nn::Experts> Tensor1dBuilder::make_experts(nn::ExpertsParts parts,
-                                                           const nn::ExpertsOptions& options) {
-  if (ranks_.share_tokens) return ExpertBuilder::make_experts(std::move(parts), options);
+                                                           const nn::ExpertsOptions& /*options*/) {
+  if (ranks_.share_tokens) {
+    return std::make_unique<ExpertsOfSharedTokens>(std::move(parts), expert_ranks(), ranks_.group);
+  }
   return std::make_unique<ExpertsOfCopiedTokens>(std::move(parts), expert_ranks(), ranks_.group);
 }
 

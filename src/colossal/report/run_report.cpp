@@ -110,6 +110,22 @@ Chart traffic_chart(const Metrics& metrics) {
   return chart;
 }
 
+// Of models with experts: the busiest expert.
+Chart router_chart(const Metrics& metrics) {
+  Chart chart{.title = "Router load",
+              .note = "rows of the busiest expert of any layer over the mean",
+              .from_zero = true};
+  ChartSeries& series = chart.series.emplace_back();
+  series.name = "router load";
+  for (const StepMetrics& step : metrics) {
+    const auto found = step.of_task.find("router_load");
+    if (found == step.of_task.end()) continue;
+    series.x.push_back(static_cast<double>(step.step));
+    series.y.push_back(found->second);
+  }
+  return chart;
+}
+
 Chart step_memory_chart(const std::vector<ChartSeries>& step_memory) {
   return {.title = "Memory over a step",
           .note = "tensors of rank 0 in this run's second step, in milliseconds",
@@ -134,6 +150,7 @@ std::string charts_section(const RunReport& report) {
           &StepMetrics::model_flops_utilization),
       memory_chart(metrics),
       traffic_chart(metrics),
+      router_chart(metrics),
       step_memory_chart(report.step_memory),
   };
   std::string html;

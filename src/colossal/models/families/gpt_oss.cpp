@@ -32,6 +32,7 @@ DecoderConfig read(ConfigFields& fields) {
   if (window > 0) set_windows(config, sliding, window);
   config.router =
       read_router(fields, {.experts_field = "num_local_experts", .experts = 128, .chosen = 4});
+  config.router_losses = read_router_losses(fields, 0.001);
   config.router.scores = nn::RouterOptions::Scores::softmax_of_chosen;
   config.router.bias = true;
   config.expert_inner = config.inner;

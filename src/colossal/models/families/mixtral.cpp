@@ -15,6 +15,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.attention.front().window = fields.size_or_none("sliding_window", kMaximumPositions);
   config.router =
       read_router(fields, {.experts_field = "num_local_experts", .experts = 8, .chosen = 2});
+  config.router_losses = read_router_losses(fields, 0.001);
   config.router.normalized = true;
   config.expert_inner = config.inner;
   fields.require("router_jitter_noise", 0.0);

@@ -24,6 +24,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.attention.front().rotary = read_rotary(fields, config, {});
   read_windows(fields, config);
   config.router = read_router(fields, {.experts_field = "num_experts", .experts = 60, .chosen = 4});
+  config.router_losses = read_router_losses(fields, 0.001);
   config.router.normalized = fields.flag("norm_topk_prob", false);
   config.expert_inner = fields.size("moe_intermediate_size", 1408, 4 * kMaximumWidth);
   config.shared_inner = fields.size("shared_expert_intermediate_size", 5632, 4 * kMaximumWidth);

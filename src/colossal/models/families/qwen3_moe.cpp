@@ -21,6 +21,7 @@ DecoderConfig read(ConfigFields& fields) {
   // transformers 5 writes num_local_experts, and before it wrote num_experts.
   const char* experts = fields.has("num_experts") ? "num_experts" : "num_local_experts";
   config.router = read_router(fields, {.experts_field = experts, .experts = 128, .chosen = 8});
+  config.router_losses = read_router_losses(fields, 0.001);
   config.router.normalized = fields.flag("norm_topk_prob", false);
   config.expert_inner = fields.size("moe_intermediate_size", 768, 4 * kMaximumWidth);
   read_sparse_layers(fields, config);

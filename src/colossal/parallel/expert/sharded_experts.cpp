@@ -16,28 +16,31 @@ at::Tensor ShardedExperts::through_experts(const at::Tensor& rows,
 }
 
 at::Tensor ExpertsOfCopiedTokens::tokens_of(const at::Tensor& x,
-                                            const nn::StepContext& /*context*/) const {
-  const at::Tensor tokens = x.flatten(0, -2);
-  return take_rows(tokens, Shares::even(group_, tokens.size(0)));
+                                            const nn::StepContext& context) const {
+  return take_rows(x.flatten(0, -2), share_of(context));
 }
 
 at::Tensor ExpertsOfCopiedTokens::activation_of(const at::Tensor& results, const at::Tensor& x,
-                                                const nn::StepContext& /*context*/) const {
-  const int64_t tokens = x.size(0) * x.size(1);
-  return collect_rows(results, Shares::even(group_, tokens)).view(x.sizes());
+                                                const nn::StepContext& context) const {
+  return collect_rows(results, share_of(context)).view(x.sizes());
+}
+
+int64_t ExpertsOfCutFeatures::first_token(const nn::StepContext& context) const {
+  const Range sequences = batch_.here(context.batch);
+  return sequences.begin * context.sequence +
+         share_of(sequences.size() * context.sequence).here().begin;
 }
 
 at::Tensor ExpertsOfCutFeatures::tokens_of(const at::Tensor& x,
                                            const nn::StepContext& /*context*/) const {
   const at::Tensor tokens = x.flatten(0, -2);
-  return whole_rows(tokens, Shares::even(group_, tokens.size(0)), Shares::even(group_, hidden_));
+  return whole_rows(tokens, share_of(tokens.size(0)), Shares::even(group_, hidden_));
 }
 
 at::Tensor ExpertsOfCutFeatures::activation_of(const at::Tensor& results, const at::Tensor& x,
                                                const nn::StepContext& /*context*/) const {
   const int64_t tokens = x.size(0) * x.size(1);
-  return whole_columns(results, Shares::even(group_, tokens), Shares::even(group_, hidden_))
-      .view(x.sizes());
+  return whole_columns(results, share_of(tokens), Shares::even(group_, hidden_)).view(x.sizes());
 }
 
 nn::Placement ExpertBuilder::of_router() const {

@@ -10,6 +10,7 @@
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/nn/experts.h"
+#include "colossal/parallel/batch_cut.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/expert/routed_rows.h"
 
@@ -28,36 +29,58 @@ class ShardedExperts : public nn::DenseExperts {
   ExpertRanks ranks_;
 };
 
-// For tokens that all ranks of `group` have: each rank routes its share.
-class ExpertsOfCopiedTokens : public ShardedExperts {
+// Each rank of `group` has its share of the tokens, as even as they go.
+class ExpertsOfSharedTokens : public ShardedExperts {
  public:
-  ExpertsOfCopiedTokens(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group)
+  ExpertsOfSharedTokens(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group)
       : ShardedExperts(std::move(parts), ranks), group_(group) {}
+
+ protected:
+  int64_t first_token(const nn::StepContext& context) const override {
+    return share_of(context).here().begin;
+  }
+  Shares share_of(const nn::StepContext& context) const {
+    return Shares::even(group_, context.batch * context.sequence);
+  }
+
+ private:
+  const comm::Group& group_;
+};
+
+// Of tokens that all ranks of the group have, each routes its share.
+class ExpertsOfCopiedTokens : public ExpertsOfSharedTokens {
+ public:
+  using ExpertsOfSharedTokens::ExpertsOfSharedTokens;
 
  protected:
   at::Tensor tokens_of(const at::Tensor& x, const nn::StepContext& context) const override;
   at::Tensor activation_of(const at::Tensor& results, const at::Tensor& x,
                            const nn::StepContext& context) const override;
-
- private:
-  const comm::Group& group_;
 };
 
 // For tokens whose features are divided among the ranks of `group`: each rank routes its share, for
 // which it gets all features.
 class ExpertsOfCutFeatures : public ShardedExperts {
  public:
+  // batch: which sequences these ranks have.
   ExpertsOfCutFeatures(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group,
-                       int64_t hidden)
-      : ShardedExperts(std::move(parts), ranks), group_(group), hidden_(hidden) {}
+                       BatchCut batch, int64_t hidden)
+      : ShardedExperts(std::move(parts), ranks),
+        group_(group),
+        batch_(std::move(batch)),
+        hidden_(hidden) {}
 
  protected:
+  int64_t first_token(const nn::StepContext& context) const override;
   at::Tensor tokens_of(const at::Tensor& x, const nn::StepContext& context) const override;
   at::Tensor activation_of(const at::Tensor& results, const at::Tensor& x,
                            const nn::StepContext& context) const override;
 
  private:
+  Shares share_of(int64_t tokens) const { return Shares::even(group_, tokens); }
+
   const comm::Group& group_;
+  BatchCut batch_;
   int64_t hidden_;
 };
 

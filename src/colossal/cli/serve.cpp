@@ -85,8 +85,8 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
 
 void load_adapters(server::ServedModel& served, serve::InferenceModel& model,
                    const std::vector<NamedAdapter>& adapters, size_t most) {
-  served.set_adapters(
-      {[&model](const std::filesystem::path& folder) { return model.load_adapter(folder); }, most});
+  served.set_adapters(std::make_unique<server::AdapterRegistry>(
+      [&model](const std::filesystem::path& folder) { return model.load_adapter(folder); }, most));
   for (const auto& [name, folder] : adapters) {
     try {
       served.adapters().load(name, folder);
@@ -141,12 +141,13 @@ void serve_model(ServeArguments arguments) {
   const models::ModelSpecification specification = resolve_trained_model(source->folder(), "serve");
   check_length(arguments.engine, specification.facts);
   const std::vector<NamedAdapter> adapters = resolve_adapters(arguments, specification);
+  std::unique_ptr<serve::InferenceModel> model;  // outlives adapters and requests
   server::ServedModel served(source->folder(), arguments.served_name, specification.facts.positions,
                              specification.facts.vocabulary);
   // Before other threads: it takes the stop signals. A port in use is told before weights are read.
   server::Server server(arguments.server);
   const at::Device device = comm::device_alone("auto");
-  const auto model = load(specification, config, device, quantization);
+  model = load(specification, config, device, quantization);
   source.reset();  // all of it has been read
   load_adapters(served, *model, adapters, arguments.max_adapters);
   const OpenedSpeculation draft =

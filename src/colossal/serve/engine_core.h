@@ -54,7 +54,8 @@ class EngineCore {
   void run(const Works& works);
   // Chooses from the first row of each sequence, and from the next one as long as its guesses are
   // right.
-  void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows);
+  void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+                   const Works& works);
   static Wanted wanted_rows(const Works& works);
   Results forward(const Works& works, const Wanted& wanted);
   nn::StepContext begin_step(const Works& works);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "colossal/serve/engine.h"
 #include "colossal/server/http_server.h"
@@ -33,6 +35,8 @@ class Api {
   void begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics);
   // From now on new requests are told to come again; those under way go on.
   void begin_draining() { draining_ = true; }
+  // Waits for adapters that are being read. On the server's thread, or after its end.
+  void finish_loading() { loads_.clear(); }
 
   // On the server's thread. Throws ApiError.
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
@@ -66,6 +70,7 @@ class Api {
   Metrics* metrics_ = nullptr;
   std::atomic<bool> ready_ = false, draining_ = false;
   std::set<std::string> noted_fields_;
+  std::vector<std::future<void>> loads_;  // of adapters
   RuleCache rules_;
 };
 

@@ -138,6 +138,25 @@ TEST_F(SpeculationTest, TextsAreWhatTheyAreWithoutGuesses) {
   EXPECT_GT(hits, 100);
 }
 
+TEST_F(SpeculationTest, WrongGuessesBecomeFewer) {
+  DraftLength length;
+  const auto after = [&](int64_t checked, int64_t right) {
+    length.learn(checked, right);
+    return length.next(8);
+  };
+  EXPECT_EQ(length.next(8), 8);
+  EXPECT_EQ(after(8, 3), 8);
+  EXPECT_EQ(after(8, 0), 4);
+  EXPECT_EQ(after(4, 0), 2);
+  EXPECT_EQ(after(2, 2), 4);
+  EXPECT_EQ(after(2, 0), 1);
+  EXPECT_EQ(after(1, 0), 0);
+  for (int64_t step = 0; step < 6; ++step) EXPECT_EQ(after(0, 0), 0);
+  EXPECT_EQ(after(0, 0), 1);
+  EXPECT_EQ(after(1, 1), 2);
+  EXPECT_EQ(after(8, 8), 8);
+}
+
 // ... by which a model that is its own draft needs few passes.
 TEST_F(SpeculationTest, TheModelsOwnGuessesAreRight) {
   Answers answers;

@@ -88,9 +88,8 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
 // The model may be another one later.
 void load_adapters(server::ServedModel& served, const std::unique_ptr<serve::InferenceModel>& model,
                    const std::vector<NamedAdapter>& adapters, size_t most) {
-  served.set_adapters(
-      {[&model](const std::filesystem::path& folder) { return model->load_adapter(folder); },
-       most});
+  served.set_adapters(std::make_unique<server::AdapterRegistry>(
+      [&model](const std::filesystem::path& folder) { return model->load_adapter(folder); }, most));
   for (const auto& [name, folder] : adapters) {
     try {
       served.adapters().load(name, folder);
@@ -177,10 +176,10 @@ std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, Infer
 void run_server(Loading& loading, const ServeArguments& arguments, InferenceRanks& ranks,
                 Clock::time_point start) {
   const models::ModelFacts& facts = loading.specification.facts;
+  std::unique_ptr<serve::InferenceModel> model;  // outlives adapters and requests
+  std::optional<OpenedSpeculation> draft;        // outlives the engine
   server::ServedModel served(loading.source->folder(), arguments.served_name, facts.positions,
                              facts.vocabulary);
-  std::unique_ptr<serve::InferenceModel> model;  // these outlive the engine
-  std::optional<OpenedSpeculation> draft;
   // Before other threads: it takes the stop signals. A port in use is told before weights are read.
   server::Server server(arguments.server);
   model = loading.load(ranks);

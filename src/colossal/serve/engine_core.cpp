@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <map>
 
 #include "colossal/base/log.h"
 #include "colossal/layout/heads.h"
@@ -204,7 +205,8 @@ void EngineCore::propose() {
         std::min(sequence->request.max_new_tokens - sequence->usage.completion_tokens,
                  options_.max_model_len - sequence->size());
     // The last token of a text needs no guess: it follows from those before it.
-    const int64_t most = std::min({options_.speculation.drafts, of_step, left - 1});
+    const int64_t most =
+        std::min({sequence->draft_length.next(options_.speculation.drafts), of_step, left - 1});
     if (most < 1) continue;
     const int64_t drafts = scheduler_.reserve_for_drafts(*sequence, most);
     if (drafts > 0) requests.push_back({sequence, drafts});
@@ -248,14 +250,17 @@ void EngineCore::run(const Works& works) {
     counts_.draft_tokens += work.drafts;
   }
   score_prompts(logits, wanted.logits);
-  deliver_all(logits, wanted.logits);
+  deliver_all(logits, wanted.logits, works);
   for (size_t i = 0; i < wanted.states.size(); ++i) {
     const uint64_t id = wanted.states[i].sequence->id;
     guarded(id, [&] { pool(states[static_cast<int64_t>(i)], wanted.states[i]); });
   }
 }
 
-void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows) {
+void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+                             const Works& works) {
+  std::map<uint64_t, int64_t> checked;  // guesses of each sequence
+  for (const Scheduler::Work& work : works) checked[work.sequence->id] = work.drafts;
   std::vector<size_t> due;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].position == rows[i].sequence->size()) due.push_back(i);
@@ -267,13 +272,15 @@ void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedR
       Sequence& sequence = *rows[due[i]].sequence;
       const uint64_t id = sequence.id;
       deliver(sequence, choices[i]);
-      if (!scheduler_.has(id) || sequence.drafts.empty()) continue;
-      const bool is_right = sequence.drafts.front() == choices[i].token.token;
-      sequence.drafts.erase(sequence.drafts.begin());
+      if (!scheduler_.has(id)) continue;
+      const bool is_right =
+          !sequence.drafts.empty() && sequence.drafts.front() == choices[i].token.token;
       if (!is_right) {
+        sequence.draft_length.learn(checked[id], checked[id] - std::ssize(sequence.drafts));
         sequence.drafts.clear();
         continue;
       }
+      sequence.drafts.erase(sequence.drafts.begin());
       ++counts_.accepted_tokens;
       scheduler_.accept_draft(sequence);
       next.push_back(due[i] + 1);

@@ -61,7 +61,8 @@ class EngineCore {
   void run(const Works& works);
   // Chooses from the first row of each sequence, and from the next one as long as its guesses are
   // right.
-  void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows);
+  void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+                   const Works& works);
   static Wanted wanted_rows(const Works& works);
   PassResults forward(const Works& works, const Wanted& wanted);
   StepPlan plan(const Works& works, const Wanted& wanted);

@@ -1,6 +1,7 @@
 // A request as the engine works on it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -13,6 +14,31 @@
 
 namespace colossal::serve {
 
+// How many tokens are guessed of a text at once, by how right its last guesses were. It changes how
+// fast a text comes, never the text.
+class DraftLength {
+ public:
+  // For the next step, at most `most`.
+  int64_t next(int64_t most) {
+    if (length_ < 0) length_ = most;
+    if (length_ == 0 && --pause_ <= 0) length_ = 1;
+    return std::min(length_, most);
+  }
+  // After a step that checked some guesses: twice as many where all were right, half as many where
+  // none was, and after a single wrong one none for some steps.
+  void learn(int64_t checked, int64_t right) {
+    if (checked == 0) return;
+    if (right == checked) length_ = 2 * checked;
+    if (right == 0) length_ = checked / 2;
+    if (length_ == 0) pause_ = kPause;
+  }
+
+ private:
+  static constexpr int64_t kPause = 8;
+  int64_t length_ = -1;  // below 0: nothing is known yet
+  int64_t pause_ = 0;
+};
+
 struct Sequence {
   using Clock = std::chrono::steady_clock;
 
@@ -22,6 +48,7 @@ struct Sequence {
   std::vector<int32_t> tokens{};  // the prompt, and what was generated
 
   std::vector<int32_t> drafts{};  // guesses of what follows `tokens`
+  DraftLength draft_length{};
   int64_t drafted = 0;  // how many first tokens a drafter has read, those that it guessed included
 
   int64_t computed = 0;          // how many first tokens have their keys and values in `pages`

@@ -9,20 +9,29 @@
 
 namespace colossal::server {
 
-void AdapterRegistry::load(const std::string& name, const std::filesystem::path& folder,
-                           bool replace) {
-  const auto old = std::ranges::find(adapters_, name, &ServedAdapter::name);
-  if (old != adapters_.end() && !replace) {
+bool AdapterRegistry::check_place(const std::string& name, bool replace) const {
+  const bool is_there = std::ranges::find(adapters_, name, &ServedAdapter::name) != adapters_.end();
+  if (is_there && !replace) {
     throw ApiError(400,
                    fmt::format("the adapter {} is loaded already; unload it first, or send "
                                "\"load_inplace\": true",
                                io::quote_text(name)),
                    "lora_name");
   }
-  if (old == adapters_.end() && adapters_.size() >= most_) {
+  if (!is_there && adapters_.size() >= most_) {
     throw ApiError(400, fmt::format("{} adapters are loaded, more are not taken: unload one first, "
                                     "or start with a larger --max-adapters",
                                     adapters_.size()));
+  }
+  return is_there;
+}
+
+void AdapterRegistry::load(const std::string& name, const std::filesystem::path& folder,
+                           bool replace) {
+  const std::lock_guard loading(loading_);
+  {
+    const std::lock_guard lock(mutex_);
+    check_place(name, replace);
   }
   ServedAdapter loaded{.name = name, .folder = folder, .created = std::time(nullptr)};
   try {
@@ -30,14 +39,16 @@ void AdapterRegistry::load(const std::string& name, const std::filesystem::path&
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "lora_path");
   }
-  if (old == adapters_.end()) {
-    adapters_.push_back(std::move(loaded));
+  const std::lock_guard lock(mutex_);
+  if (check_place(name, replace)) {
+    *std::ranges::find(adapters_, name, &ServedAdapter::name) = std::move(loaded);
   } else {
-    *old = std::move(loaded);
+    adapters_.push_back(std::move(loaded));
   }
 }
 
 void AdapterRegistry::unload(const std::string& name) {
+  const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(adapters_, name, &ServedAdapter::name);
   if (found == adapters_.end()) {
     throw ApiError(404, fmt::format("no adapter {} is loaded", io::quote_text(name)), "lora_name");
@@ -45,9 +56,15 @@ void AdapterRegistry::unload(const std::string& name) {
   adapters_.erase(found);
 }
 
-const ServedAdapter* AdapterRegistry::find(const std::string& name) const {
+std::optional<ServedAdapter> AdapterRegistry::find(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(adapters_, name, &ServedAdapter::name);
-  return found == adapters_.end() ? nullptr : &*found;
+  return found == adapters_.end() ? std::nullopt : std::optional(*found);
+}
+
+std::vector<ServedAdapter> AdapterRegistry::all() const {
+  const std::lock_guard lock(mutex_);
+  return adapters_;
 }
 
 }  // namespace colossal::server

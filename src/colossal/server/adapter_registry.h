@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,7 @@ struct ServedAdapter {
   std::shared_ptr<const nn::AdapterWeights> weights;
 };
 
-// Used on the server's thread alone, once that answers.
+// May be used from any thread; while an adapter is read, others are found.
 class AdapterRegistry {
  public:
   using Load =
@@ -34,14 +36,19 @@ class AdapterRegistry {
   void load(const std::string& name, const std::filesystem::path& folder, bool replace = false);
   // Throws ApiError 404.
   void unload(const std::string& name);
-  // Null: there is none of this name.
-  const ServedAdapter* find(const std::string& name) const;
-  const std::vector<ServedAdapter>& all() const { return adapters_; }
+  // Nothing: there is none of this name.
+  std::optional<ServedAdapter> find(const std::string& name) const;
+  std::vector<ServedAdapter> all() const;  // in the order in which they came
 
  private:
-  Load load_;
-  size_t most_ = 0;
-  std::vector<ServedAdapter> adapters_;  // in the order in which they came
+  // Under the lock. Whether there is one of this name that is to be replaced.
+  bool check_place(const std::string& name, bool replace) const;
+
+  const Load load_;
+  const size_t most_ = 0;
+  std::mutex loading_;  // one at a time
+  mutable std::mutex mutex_;
+  std::vector<ServedAdapter> adapters_;
 };
 
 }  // namespace colossal::server

@@ -1,6 +1,8 @@
 #include "colossal/server/api.h"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "colossal/base/log.h"
 #include "colossal/io/json.h"
@@ -211,8 +213,8 @@ void Api::models(const HttpRequest& request, const std::shared_ptr<Reply>& reply
   }
   const std::string name = request.path.substr(prefix.size());
   if (name == model_->name()) return send_json(*reply, describe_model(nullptr));
-  if (const ServedAdapter* adapter = model_->adapters().find(name)) {
-    return send_json(*reply, describe_model(adapter));
+  if (const auto adapter = model_->adapters().find(name)) {
+    return send_json(*reply, describe_model(&*adapter));
   }
   throw ApiError(404, fmt::format("the model {} is not served; there is {}", io::quote_text(name),
                                   model_->quoted_names()));
@@ -238,10 +240,22 @@ void Api::load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>&
   if (name == model_->name()) {
     throw ApiError(400, "lora_name is the name of the model itself", "lora_name");
   }
-  model_->adapters().load(name, folder, replace);
-  log::info("adapter {} loaded from {}", io::quote_text(name), io::quote_text(folder));
-  reply->send(200, "text/plain; charset=utf-8",
-              fmt::format("Success: LoRA adapter '{}' added successfully.", name));
+  // A disk may be slow: others are answered meanwhile.
+  std::erase_if(loads_, [](const std::future<void>& load) {
+    return load.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  });
+  loads_.push_back(std::async(std::launch::async, [this, name, folder, replace, reply] {
+    try {
+      model_->adapters().load(name, folder, replace);
+      log::info("adapter {} loaded from {}", io::quote_text(name), io::quote_text(folder));
+      reply->send(200, "text/plain; charset=utf-8",
+                  fmt::format("Success: LoRA adapter '{}' added successfully.", name));
+    } catch (const ApiError& error) {
+      send_error(*reply, error);
+    } catch (const std::exception& error) {
+      send_error(*reply, ApiError(500, error.what()));
+    }
+  }));
 }
 
 void Api::unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "colossal/serve/engine.h"
 #include "colossal/server/http_server.h"
@@ -35,6 +37,8 @@ class Api {
   void begin_draining() { draining_ = true; }
   // From now on, until resumed, new requests are told to come again: the engine starts once more.
   void pause(bool paused) { paused_ = paused; }
+  // Waits for adapters that are being read. On the server's thread, or after its end.
+  void finish_loading() { loads_.clear(); }
 
   // On the server's thread. Throws ApiError.
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
@@ -68,6 +72,7 @@ class Api {
   Metrics* metrics_ = nullptr;
   std::atomic<bool> ready_ = false, draining_ = false, paused_ = false;
   std::set<std::string> noted_fields_;
+  std::vector<std::future<void>> loads_;  // of adapters
   RuleCache rules_;
 };
 

@@ -300,7 +300,7 @@ std::string read_cache_salt(Fields& fields) {
 ModelChoice choose_model(Fields& fields, const ServedModel& model) {
   const std::string name = fields.string("model").value_or(model.name());
   if (name == model.name()) return {name, nullptr};
-  if (const ServedAdapter* adapter = model.adapters().find(name)) return {name, adapter->weights};
+  if (const auto adapter = model.adapters().find(name)) return {name, adapter->weights};
   throw ApiError(404,
                  fmt::format("the model {:?} is not served; there is {}", name.substr(0, 200),
                              model.quoted_names()),

@@ -59,7 +59,8 @@ ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, 
 
 std::string ServedModel::quoted_names() const {
   std::string names = io::quote_text(name_);
-  for (const ServedAdapter& adapter : adapters_.all()) names += ", " + io::quote_text(adapter.name);
+  for (const ServedAdapter& adapter : adapters_->all())
+    names += ", " + io::quote_text(adapter.name);
   return names;
 }
 

@@ -26,9 +26,9 @@ class ServedModel {
               int64_t vocabulary);
 
   // Set once the model is loaded.
-  void set_adapters(AdapterRegistry adapters) { adapters_ = std::move(adapters); }
-  AdapterRegistry& adapters() { return adapters_; }
-  const AdapterRegistry& adapters() const { return adapters_; }
+  void set_adapters(std::unique_ptr<AdapterRegistry> adapters) { adapters_ = std::move(adapters); }
+  AdapterRegistry& adapters() { return *adapters_; }
+  const AdapterRegistry& adapters() const { return *adapters_; }
   // Set once it is known how many tokens there is room for.
   void set_max_length(int64_t length) { max_length_ = length; }
 
@@ -77,7 +77,7 @@ class ServedModel {
   std::map<int32_t, std::string> special_;
   text::ToolCallForm tool_call_form_ = text::ToolCallForm::none;
   std::set<int32_t> call_markers_;
-  AdapterRegistry adapters_;
+  std::unique_ptr<AdapterRegistry> adapters_ = std::make_unique<AdapterRegistry>();
 };
 
 }  // namespace colossal::server

@@ -31,6 +31,7 @@ Server::Server(const ServerOptions& options)
 Server::~Server() {
   http_.stop();
   thread_.join();
+  api_.finish_loading();
 }
 
 void Server::take_signals() {

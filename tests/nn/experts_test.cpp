@@ -230,7 +230,7 @@ TEST(Router, ComputesInFp32) {
   weight->tensor = numbers({8, 64}, 3).to(at::kBFloat16);
   weight->residency = &here;
   const at::Tensor x = numbers({5, 64}, 900).to(at::kBFloat16);
-  const Routing routing = Router(options, weight, {}, {}).route(x);
+  const Routing routing = Router(options, weight, {}, {}).route(x, false);
   EXPECT_EQ(routing.weights.scalar_type(), at::kFloat);
   const at::Tensor logits = at::matmul(x.to(at::kDouble), weight->tensor.to(at::kDouble).t());
   const at::Tensor expected = at::softmax(logits, -1).gather(1, routing.experts);

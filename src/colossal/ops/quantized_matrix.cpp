@@ -60,8 +60,8 @@ struct Extremes {
     }
     return found;
   }
-  // The number furthest from 0, with its sign.
-  float furthest() const { return most >= -least ? most : least; }
+  // The number furthest from 0, with its sign; of two the negative one.
+  float furthest() const { return most > -least ? most : least; }
 };
 
 Group group_with_zero(const Extremes& extremes) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "colossal/booster/state_shapes.h"
 #include "colossal/layout/partition.h"
@@ -361,6 +362,21 @@ TEST(ExpertLayouts, BytesEqualTheLawsForTheRoutedCounts) {
   }
 }
 
+// One micro-batch a step.
+std::vector<Layout> layouts_of_every_kind() {
+  return {{.ranks = 2},
+          {.ranks = 4, .strategy = {.ep = 4, .zero = 3}, .recompute = {.full_blocks = 9}},
+          {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .zero = 1}},
+          {.ranks = 6, .strategy = {.tp = 3, .ep = 6, .tp_sequence = false}},
+          {.ranks = 3, .strategy = {.sp = 3, .ep = 3}, .recompute = {.selective = true}},
+          {.ranks = 8, .strategy = {.tp = 4, .ep = 4, .zero = 2, .tensor_mode = TensorMode::two_d}},
+          {.ranks = 8, .strategy = {.tp = 8, .ep = 4, .tensor_mode = TensorMode::three_d}},
+          {.ranks = 8,
+           .strategy = {.pp = 2, .sp = 2, .ep = 2, .pp_schedule = "zb-h1", .zero = 1},
+           .micro_batch = 4},
+          {.ranks = 4, .strategy = {.pp = 2, .tp = 2}, .micro_batch = 8}};
+}
+
 // Of statistics over the tokens of all replicas, of all layers or of each sequence, wherever these
 // are: a step is one micro-batch.
 TEST(ExpertLayouts, LossesOfRoutersAreTheSameAtEveryLayout) {
@@ -375,19 +391,7 @@ TEST(ExpertLayouts, LossesOfRoutersAreTheSameAtEveryLayout) {
     };
     const TinyResult serial = train_tiny(with_losses({}), 1);
     EXPECT_GT(serial.metrics.front().at("auxiliary_loss"), 0.1);
-    const std::vector<Layout> layouts{
-        {.ranks = 2},
-        {.ranks = 4, .strategy = {.ep = 4, .zero = 3}, .recompute = {.full_blocks = 9}},
-        {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .zero = 1}},
-        {.ranks = 6, .strategy = {.tp = 3, .ep = 6, .tp_sequence = false}},
-        {.ranks = 3, .strategy = {.sp = 3, .ep = 3}, .recompute = {.selective = true}},
-        {.ranks = 8, .strategy = {.tp = 4, .ep = 4, .zero = 2, .tensor_mode = TensorMode::two_d}},
-        {.ranks = 8, .strategy = {.tp = 8, .ep = 4, .tensor_mode = TensorMode::three_d}},
-        {.ranks = 8,
-         .strategy = {.pp = 2, .sp = 2, .ep = 2, .pp_schedule = "zb-h1", .zero = 1},
-         .micro_batch = 4},
-        {.ranks = 4, .strategy = {.pp = 2, .tp = 2}, .micro_batch = 8}};
-    for (const Layout& layout : layouts) {
+    for (const Layout& layout : layouts_of_every_kind()) {
       TRACED_CASE(fmt::format("over {}: {}", static_cast<int>(losses.over), describe(layout)));
       const TinyTraining training = with_losses(layout);
       const TinyResult result = train_tiny(training, layout.ranks);
@@ -426,6 +430,43 @@ TEST(ExpertLayouts, BiasesOfRoutersMoveAlikeAtEveryLayout) {
            {.ranks = 4, .strategy = {.sp = 2}, .on_host = true}}) {
     TRACED_CASE(describe(layout));
     const TinyTraining training = with_bias(layout, kRate);
+    expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
+  }
+}
+
+// An MLP beside the experts, which all tokens go through while some travel.
+TEST(ExpertLayouts, SharedExpertsTrainAsOnOneRank) {
+  for (const bool gate : {false, true}) {
+    const auto with_shared = [&](const Layout& layout) {
+      TinyTraining training = training_of(layout);
+      training.model.shared_inner = 14;
+      training.model.shared_gate = gate;
+      return training;
+    };
+    const TinyResult serial = train_tiny(with_shared({}), 1);
+    for (const Layout& layout : layouts_of_every_kind()) {
+      TRACED_CASE(fmt::format("gate {}: {}", gate, describe(layout)));
+      const TinyTraining training = with_shared(layout);
+      expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
+    }
+  }
+}
+
+// Gradients go through frozen experts, which are shared out all the same.
+TEST(ExpertLayouts, AdaptersBesideFrozenExpertsTrainAsOnOneRank) {
+  const auto adapted = [](const Layout& layout) {
+    TinyTraining training = training_of(layout);
+    training.adapter = nn::AdapterOptions{
+        .rank = 2, .adapted = [](const std::string& product) -> std::optional<std::string> {
+          if (!product.ends_with("query")) return std::nullopt;
+          return product;
+        }};
+    return training;
+  };
+  const TinyResult serial = train_tiny(adapted({}), 1);
+  for (const Layout& layout : layouts_of_every_kind()) {
+    TRACED_CASE(describe(layout));
+    const TinyTraining training = adapted(layout);
     expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
   }
 }

@@ -166,6 +166,18 @@ std::vector<Refused> refused_layouts() {
        4,
        [](C c) { c.parallel.ep = 2; },
        {"parallel.ep = 2", "gpt2", "no experts", "nearest: parallel.ep = 1"}},
+      {"parts of experts of a model without any",
+       4,
+       [](C c) { c.parallel.expert_tp = 2; },
+       {"parallel.expert_tp = 2", "no experts", "nearest: parallel.expert_tp = 1"}},
+      {"more ranks than experts",
+       16,
+       [](C c) { c.model.preset = "mixtral-8x7b", c.parallel.ep = 16; },
+       {"parallel.ep = 16", "8 experts for 16 ranks", "nearest: parallel.ep = 8"}},
+      {"experts over ranks that do not divide the others",
+       4,
+       [](C c) { c.model.preset = "mixtral-8x7b", c.parallel.ep = 3; },
+       {"parallel.ep = 3", "use ep = 1, 2 or 4", "parallel.ep = 4"}},
       {"more of tp than heads",
        8,
        [](C c) { c.parallel.tp = 8; },
@@ -363,6 +375,27 @@ TEST(ResolveJob, ProcessesTakeTheirPartOfTheHost) {
                                         "has 24.0 GiB, and each process takes some 128 MiB"));
     EXPECT_THAT(error.what(), HasSubstr("with 96 ranks, each would have as much again"));
   }
+}
+
+TEST(ResolveJob, KeysOfExpertsAreForModelsWithThem) {
+  RunConfig config = tiny();
+  config.experts.z_loss = 0.1;
+  EXPECT_THAT(refusal(config, 1), HasSubstr("experts.*: the model (gpt2) has no experts"));
+  config.model.preset = "mixtral-8x7b";
+  EXPECT_EQ(refusal(config, 1), "accepted");
+  config.experts.balance_over = "sequence";
+  EXPECT_THAT(refusal(config, 1), HasSubstr("experts.balance_loss is 0"));
+  config.experts.balance_loss = 0.1;
+  const auto resolved = [&] {
+    return resolve_job(config, {.cores = 2}).model.decoder.router_losses;
+  };
+  EXPECT_EQ(resolved(),
+            (nn::RouterLosses{.balance = 0.1, .over = nn::RouterLosses::Over::sequence, .z = 0.1}));
+  config.experts = {};
+  config.model.overrides = {{"output_router_logits", true}, {"router_aux_loss_coef", 0.3}};
+  EXPECT_EQ(resolved(), (nn::RouterLosses{.balance = 0.3, .over = nn::RouterLosses::Over::layers}));
+  config.experts.bias_rate = 0.001;
+  EXPECT_THAT(refusal(config, 1), HasSubstr("have no bias that chooses"));
 }
 
 // A field of config.json that a run overrides is the run's own mistake.

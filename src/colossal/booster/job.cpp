@@ -18,12 +18,24 @@ constexpr int64_t kDefaultSequence = 256;
 // What is resident of a rank's process before its model is made: program, libraries, threads.
 constexpr int64_t kProcessBytes = int64_t{128} << 20;
 
-// Every rank that shares experts has one at least.
+// Every rank that shares experts has one at least, or a part of one.
 void check_experts(const Strategy& strategy, const models::ModelFacts& facts) {
-  if (strategy.ep == 1) return;
+  if (strategy.expert_ranks() == 1) return;
   if (facts.experts == 0) {
-    throw LayoutError(fmt::format("parallel.ep = {}: the model ({}) has no experts to share out",
-                                  strategy.ep, facts.family));
+    const bool ep = strategy.ep > 1;
+    throw LayoutError(fmt::format("parallel.{} = {}: the model ({}) has no experts to share out",
+                                  ep ? "ep" : "expert_tp", ep ? strategy.ep : strategy.expert_tp,
+                                  facts.family));
+  }
+  if (facts.expert_inner < strategy.expert_tp) {
+    throw LayoutError(fmt::format("parallel.expert_tp = {}: an expert has {} inner features",
+                                  strategy.expert_tp, facts.expert_inner));
+  }
+  if (strategy.expert_tp > 1 && facts.experts_have_biases) {
+    throw LayoutError(fmt::format(
+        "parallel.expert_tp = {}: the experts of {} have biases, which each part of an expert "
+        "would add; use parallel.ep",
+        strategy.expert_tp, facts.family));
   }
   if (facts.experts < strategy.ep) {
     throw LayoutError(fmt::format("parallel.ep = {}: the model has {} experts for {} ranks",

@@ -117,6 +117,9 @@ std::vector<Setting> settings_of(const Asked& asked) {
                [](Asked& a, int64_t pp) { a.config.parallel.pp = pp; }),
       of_sizes("parallel.ep", parallel.ep, parallel.ep > 1 ? parts : std::set<int64_t>{},
                [](Asked& a, int64_t ep) { a.config.parallel.ep = ep; }),
+      of_sizes("parallel.expert_tp", parallel.expert_tp,
+               parallel.expert_tp > 1 ? parts : std::set<int64_t>{},
+               [](Asked& a, int64_t size) { a.config.parallel.expert_tp = size; }),
       left_out("parallel.dp", parallel.dp.has_value(),
                [](Asked& a) { a.config.parallel.dp.reset(); }),
       of_words("parallel.tp_mode", parallel.tp_mode,
@@ -169,6 +172,7 @@ std::string value_of(const std::string& key, const Alternative& alternative) {
   if (key == "parallel.sp") return is(alternative.strategy.sp);
   if (key == "parallel.pp") return is(alternative.strategy.pp);
   if (key == "parallel.ep") return is(alternative.strategy.ep);
+  if (key == "parallel.expert_tp") return is(alternative.strategy.expert_tp);
   if (key == "parallel.dp") return is(alternative.strategy.dp);
   if (key == "parallel.zero") return is(alternative.strategy.zero);
   if (key == "parallel.zero_group") return is(alternative.strategy.zero_group);

@@ -51,6 +51,7 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   strategy.sp = size_of("sp", config.sp);
   strategy.tp = size_of("tp", config.tp);
   strategy.ep = size_of("ep", config.ep);
+  strategy.expert_tp = size_of("expert_tp", config.expert_tp);
   resolve_tensor_mode(config, strategy);
   strategy.sequence_mode = config.sp_mode == "ulysses" ? SequenceMode::ulysses : SequenceMode::ring;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);

@@ -118,6 +118,13 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "ranks: ep must divide dp x sp x tp.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
   schema.add(
+      "parallel.expert_tp", &parallel.expert_tp,
+      "For models with experts: how many ranks hold a part each of the same expert. A token "
+      "travels "
+      "to all of them: use it where one expert is too large for a rank. ep x expert_tp must divide "
+      "dp x sp x tp.",
+      {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
+  schema.add(
       "parallel.zero", &parallel.zero,
       "ZeRO stage: what the ranks with the same parameters (dp x sp) divide among themselves. 0: "
       "nothing. 1: the optimizer's state. 2: gradients too. 3: weights too, which are then "

@@ -35,8 +35,8 @@ struct DataConfig {
 };
 
 struct ParallelConfig {
-  std::optional<int64_t> dp;  // unset: all ranks / (pp x sp x tp)
-  int64_t pp = 1, sp = 1, tp = 1, ep = 1;
+  std::optional<int64_t> dp;  // unset: what the ranks leave
+  int64_t pp = 1, sp = 1, tp = 1, ep = 1, expert_tp = 1;
   std::string tp_mode = "1d";
   std::optional<int64_t> tp_depth;  // unset: the least that fits 2.5d
   std::optional<bool> tp_sequence;  // unset: true if the mode has it

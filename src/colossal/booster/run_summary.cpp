@@ -62,7 +62,10 @@ std::string describe_layout(const Job& job) {
           ? fmt::format("{}, depth {}", job.config.parallel.tp_mode, strategy.tp_depth)
           : job.config.parallel.tp_mode;
   const std::string tp = strategy.tp == 1 ? "" : fmt::format(" x tp {} ({})", strategy.tp, mode);
-  const std::string ep = strategy.ep == 1 ? "" : fmt::format(" | experts over {}", strategy.ep);
+  const std::string parts =
+      strategy.expert_tp == 1 ? "" : fmt::format(" x {} parts", strategy.expert_tp);
+  const std::string ep =
+      strategy.expert_ranks() == 1 ? "" : fmt::format(" | experts over {}{}", strategy.ep, parts);
   const std::string recompute =
       job.recompute == memory::Recompute{}
           ? ""

@@ -287,6 +287,7 @@ nlohmann::ordered_json to_json(const Strategy& strategy) {
       {"sp", strategy.sp},
       {"tp", strategy.tp},
       {"ep", strategy.ep},
+      {"expert_tp", strategy.expert_tp},
       {"zero", strategy.zero},
       {"zero_group", strategy.zero_group == 0 ? strategy.dp * strategy.sp : strategy.zero_group},
       {"tp_sequence", strategy.tp_sequence}};

@@ -180,6 +180,9 @@ void validate_layout(const RunConfig& run, const char* method) {
         "share out experts; use 1, and parallel.zero or memory.offload_* where memory is short",
         run.parallel.ep, method));
   }
+  if (run.parallel.expert_tp > 1) {
+    refuse("parallel.expert_tp", run.parallel.expert_tp, "and the sampler does not cut experts");
+  }
 }
 
 void validate_online(Method method, const RunConfig& run, const TuneConfig& config) {

@@ -85,11 +85,15 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
   return adapters;
 }
 
-// The model may be another one later.
-void load_adapters(server::ServedModel& served, const std::unique_ptr<serve::InferenceModel>& model,
+void load_adapters(server::ServedModel& served, serve::InferenceModel& model,
                    const std::vector<NamedAdapter>& adapters, size_t most) {
+  const bool over_ranks = model.ranks() != nullptr;  // and opened again where one is lost
   served.set_adapters(std::make_unique<server::AdapterRegistry>(
-      [&model](const std::filesystem::path& folder) { return model->load_adapter(folder); }, most));
+      [&model, over_ranks](const std::filesystem::path& folder) {
+        if (over_ranks) serve::refuse_adapter_over_ranks();
+        return model.load_adapter(folder);
+      },
+      most));
   for (const auto& [name, folder] : adapters) {
     try {
       served.adapters().load(name, folder);
@@ -184,7 +188,7 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   server::Server server(arguments.server);
   model = loading.load(ranks);
   if (!ranks.can_start_again()) loading.source.reset();  // all of it has been read
-  load_adapters(served, model, loading.adapters, arguments.max_adapters);
+  load_adapters(served, *model, loading.adapters, arguments.max_adapters);
   serve::EngineOptions options = engine_options(*model, loading.config, arguments.engine);
   draft.emplace(open_speculation(arguments.speculation, loading.config, model->device(),
                                  loading.quantization));

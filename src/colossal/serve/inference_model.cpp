@@ -285,11 +285,7 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
 // The model is described once more, with the adapter's parameters, of which alone there is memory.
 std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
     const std::filesystem::path& folder) {
-  if (ranks()) {
-    throw ConfigError(
-        "adapters that requests choose are held by one rank, and the model is on several; leave "
-        "--ranks out, or serve the adapter alone: colossal convert --merge-adapter");
-  }
+  if (ranks()) refuse_adapter_over_ranks();
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
   if (adapted.facts.kept_features != parts_->base.facts.kept_features) {
     throw ConfigError(fmt::format(
@@ -313,6 +309,12 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
                      .scale = adapted.adapter->settings.scale(),
                      .products = products_of(adapted.adapter->products, loaded->parameters)};
   return {loaded, &loaded->weights};
+}
+
+void refuse_adapter_over_ranks() {
+  throw ConfigError(
+      "adapters that requests choose are held by one rank, and the model is on several; leave "
+      "--ranks out, or serve the adapter alone: colossal convert --merge-adapter");
 }
 
 models::LanguageModel& InferenceModel::operator*() const {

@@ -82,4 +82,7 @@ class InferenceModel {
   std::unique_ptr<Parts> parts_;
 };
 
+// Throws ConfigError: there is no adapter by request for a model over several ranks.
+[[noreturn]] void refuse_adapter_over_ranks();
+
 }  // namespace colossal::serve

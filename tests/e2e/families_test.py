@@ -141,7 +141,7 @@ class Families(EndToEndTest):
                            *LAYOUTS[index % len(LAYOUTS)])
 
     def test_experts_that_ranks_share_out(self):
-        self.check("qwen3_moe", 3, ["--parallel.ep=3"])
+        self.check("qwen3_moe", torch.float32, "1GB", 3, ["--parallel.ep=3"])
 
 
 if __name__ == "__main__":

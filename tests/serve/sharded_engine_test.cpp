@@ -45,6 +45,40 @@ models::ModelSpecification grouped_llama(bool tied) {
                                               {"tie_word_embeddings", tied}}});
 }
 
+// All heads share the latents that are kept.
+models::ModelSpecification latent_deepseek() {
+  return models::resolve_model({.preset = "deepseek-v3",
+                                .overrides = {{"num_hidden_layers", 4},
+                                              {"hidden_size", 36},
+                                              {"num_attention_heads", 6},
+                                              {"num_key_value_heads", 6},
+                                              {"q_lora_rank", 10},
+                                              {"kv_lora_rank", 9},
+                                              {"qk_nope_head_dim", 6},
+                                              {"qk_rope_head_dim", 4},
+                                              {"v_head_dim", 7},
+                                              {"first_k_dense_replace", 4},
+                                              {"intermediate_size", 40},
+                                              {"vocab_size", 53},
+                                              {"rope_scaling", nullptr},
+                                              {"max_position_embeddings", 64}}});
+}
+
+models::ModelSpecification gpt_oss_of_few_experts() {
+  return models::resolve_model({.preset = "gpt-oss-20b",
+                                .overrides = {{"num_hidden_layers", 4},
+                                              {"hidden_size", 36},
+                                              {"head_dim", 8},
+                                              {"num_attention_heads", 6},
+                                              {"num_key_value_heads", 2},
+                                              {"intermediate_size", 20},
+                                              {"num_local_experts", 5},
+                                              {"num_experts_per_tok", 2},
+                                              {"sliding_window", 8},
+                                              {"vocab_size", 53},
+                                              {"max_position_embeddings", 64}}});
+}
+
 struct Layout {
   std::string name;
   Strategy strategy;
@@ -185,7 +219,8 @@ class ShardedEngine : public testing::Test {
 
 TEST_F(ShardedEngine, GivesTheTokensOfOneRank) {
   for (models::ModelSpecification specification :
-       {uneven_gpt2(), grouped_llama(false), grouped_llama(true)}) {
+       {uneven_gpt2(), grouped_llama(false), grouped_llama(true), latent_deepseek(),
+        gpt_oss_of_few_experts()}) {
     test::write_random_weights(specification, folder_.path());
     const InferenceOptions options{.type = at::kDouble};
     const std::vector<Answer> expected = alone(specification, options);

@@ -174,14 +174,13 @@ void validate_layout(const RunConfig& run, const char* method) {
         "parallel.zero or memory.offload_* where memory is short",
         run.parallel.sp, method));
   }
-  if (run.parallel.ep > 1) {
+  for (const auto& [key, size] :
+       {std::pair{"ep", run.parallel.ep}, {"expert_tp", run.parallel.expert_tp}}) {
+    if (size == 1) continue;
     throw ConfigError(fmt::format(
-        "parallel.ep = {}: tune {} samples with the model that it trains, and the sampler does not "
+        "parallel.{} = {}: tune {} samples with the model that it trains, and the sampler does not "
         "share out experts; use 1, and parallel.zero or memory.offload_* where memory is short",
-        run.parallel.ep, method));
-  }
-  if (run.parallel.expert_tp > 1) {
-    refuse("parallel.expert_tp", run.parallel.expert_tp, "and the sampler does not cut experts");
+        key, size, method));
   }
 }
 

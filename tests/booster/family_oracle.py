@@ -165,10 +165,11 @@ def train(model, tokens):
         lr=1e-2, betas=(0.9, 0.95), eps=1e-5)
     losses = []
     for _ in range(3):
-        logits = model(tokens[:, :-1]).logits
-        loss = F.cross_entropy(logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
+        output = model(tokens[:, :-1])
+        loss = F.cross_entropy(output.logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
         optimizer.zero_grad()
-        loss.backward()
+        balance = getattr(output, "aux_loss", None)  # transformers adds it where it is given labels
+        (loss if balance is None else loss + model.config.router_aux_loss_coef * balance).backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         losses.append(loss.item())

@@ -1,10 +1,7 @@
 // Low-rank adapters at every layout: they train there as on one rank, the model is frozen, and
 // nothing but the adapters' own traffic and state comes with them.
-#include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
-#include "colossal/models/families.h"
-#include "colossal/nn/dense_builder.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
 
@@ -81,17 +78,7 @@ TinyTraining training_of(const models::DecoderConfig& model, const Adapted& adap
   training.model = model;
   training.adapter =
       nn::AdapterOptions{.rank = 3, .scale = 1.7, .dropout = 0.3, .adapted = adapted};
-  // Of zeros nothing is seen at first.
-  nn::DenseBuilder build;
-  build.adapt(*training.adapter);
-  models::ModelSpecification specification;
-  specification.decoder = model;
-  models::build_model(specification, build);
-  for (const nn::ParameterHandle& parameter : build.parameters()) {
-    if (!parameter->name.ends_with("lora_B.weight")) continue;
-    training.initial[parameter->name] =
-        (at::arange(parameter->numel(), at::kDouble) * 0.37).sin().mul(0.3).view(parameter->shape);
-  }
+  training.initial = adapters_that_add(training);
   return training;
 }
 

@@ -1,10 +1,7 @@
 // Latent attention at every layout: the same numbers as on one rank, with adapters too, and the
 // bytes of the laws. The layers with experts are others' tests: here all are dense.
-#include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
-#include "colossal/models/families.h"
-#include "colossal/nn/dense_builder.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
 
@@ -112,17 +109,7 @@ TEST(LatentAttention, AdaptersTrainAsOnOneRank) {
       .rank = 3, .scale = 1.7, .dropout = 0.3, .adapted = [](const std::string& product) {
         return std::optional(product);
       }};
-  // Of zeros nothing is seen at first.
-  nn::DenseBuilder build;
-  build.adapt(*training.adapter);
-  models::ModelSpecification specification;
-  specification.decoder = training.model;
-  models::build_model(specification, build);
-  for (const nn::ParameterHandle& parameter : build.parameters()) {
-    if (!parameter->name.ends_with("lora_B.weight")) continue;
-    training.initial[parameter->name] =
-        (at::arange(parameter->numel(), at::kDouble) * 0.37).sin().mul(0.3).view(parameter->shape);
-  }
+  training.initial = adapters_that_add(training);
   expect_parity(training);
 }
 

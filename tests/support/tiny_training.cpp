@@ -1,5 +1,6 @@
 #include "tests/support/tiny_training.h"
 
+#include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "colossal/models/decoder.h"
 #include "colossal/models/decoder_sharding.h"
 #include "colossal/models/families.h"
+#include "colossal/nn/dense_builder.h"
 #include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/run_ranks.h"
@@ -181,6 +183,21 @@ models::DecoderConfig tiny_llama(double dropout) {
                                 {"num_key_value_heads", 2},
                                 {"max_position_embeddings", 16},
                                 {"attention_dropout", dropout}});
+}
+
+std::map<std::string, at::Tensor> adapters_that_add(const TinyTraining& training) {
+  nn::DenseBuilder build;
+  build.adapt(*training.adapter);
+  models::ModelSpecification specification;
+  specification.decoder = training.model;
+  models::build_model(specification, build);
+  std::map<std::string, at::Tensor> weights;
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    if (!parameter->name.ends_with("lora_B.weight")) continue;
+    weights[parameter->name] =
+        (at::arange(parameter->numel(), at::kDouble) * 0.37).sin().mul(0.3).view(parameter->shape);
+  }
+  return weights;
 }
 
 Strategy strategy_of(const TinyTraining& training, int ranks) {

@@ -77,6 +77,9 @@ struct TinyResult {
   std::vector<memory::TierPools::Traffic> tier_traffic;             // the same
 };
 
+// Weights of the training's adapters that are not zeros, of which nothing would be seen at first.
+std::map<std::string, at::Tensor> adapters_that_add(const TinyTraining& training);
+
 Strategy strategy_of(const TinyTraining& training, int ranks);
 
 // The samples of a step: tokens and targets by hashing, equal at every layout.

@@ -9,11 +9,12 @@
 namespace colossal {
 namespace {
 
+constexpr int kMostRanksOfAxis = 1 << 20;
+
 int size_of(const char* key, int64_t value) {
-  constexpr int64_t kMaximum = 1 << 20;
-  if (value < 1 || value > kMaximum) {
+  if (value < 1 || value > kMostRanksOfAxis) {
     throw ConfigError(
-        fmt::format("parallel.{} = {}: a size is from 1 to {}", key, value, kMaximum));
+        fmt::format("parallel.{} = {}: a size is from 1 to {}", key, value, kMostRanksOfAxis));
   }
   return static_cast<int>(value);
 }
@@ -89,31 +90,42 @@ void resolve_heads(const models::ModelFacts& facts, Strategy& strategy) {
       key_value_replicas(facts.heads, facts.kv_heads, strategy.head_ranks());
 }
 
-void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
-  constexpr int kMostRanks = 1 << 20;
-  constexpr double kMostSeconds = 1e6;
-  schema.add("parallel.tp", &parallel.tp,
-             "How many ranks share each weight and the products with it.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
-  schema.add("parallel.tp_mode", &parallel.tp_mode,
-             "How the ranks of tp cut weights. 1d sends the least for few tokens; 2d, 2.5d and 3d "
-             "hold the keys and values of their heads at each rank of a row.",
-             {.choices = {"1d", "2d", "2.5d", "3d"}});
+void describe_tensor_depth(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.tp_depth", &parallel.tp_depth,
              "With tp_mode 2.5d: how many squares of ranks there are. tp = q x q x tp_depth.",
-             {.minimum = 1, .maximum = kMostRanks, .unset = "the smallest that fits tp"});
-  schema.add("parallel.pp", &parallel.pp,
-             "How many ranks form a pipeline, each with some of the model's layers.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
+             {.minimum = 1, .maximum = kMostRanksOfAxis, .unset = "the smallest that fits tp"});
+}
+
+void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.pp_layers", &parallel.pp_layers,
              "How many of the model's layers each stage has, in model order. auto: stages compute "
              "about equally much, the head included.",
              {.unit = "layers", .minimum = 1});
+}
+
+void describe_backend(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.backend", &parallel.backend,
              "What carries data between ranks. shm: the shared memory of a host. gloo: TCP. nccl: "
              "GPUs. auto: nccl if each rank has a GPU, else shm within a host and gloo between "
              "hosts.",
              {.choices = {"auto", "shm", "gloo", "nccl"}});
+}
+
+void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
+  constexpr double kMostSeconds = 1e6;
+  schema.add("parallel.tp", &parallel.tp,
+             "How many ranks share each weight and the products with it.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  schema.add("parallel.tp_mode", &parallel.tp_mode,
+             "How the ranks of tp cut weights. 1d sends the least for few tokens; 2d, 2.5d and 3d "
+             "hold the keys and values of their heads at each rank of a row.",
+             {.choices = {"1d", "2d", "2.5d", "3d"}});
+  describe_tensor_depth(schema, parallel);
+  schema.add("parallel.pp", &parallel.pp,
+             "How many ranks form a pipeline, each with some of the model's layers.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  describe_pipeline_layers(schema, parallel);
+  describe_backend(schema, parallel);
   schema.add("parallel.timeout", &parallel.timeout,
              "How long a rank waits for one that does not answer.",
              {.minimum = 0.001, .maximum = kMostSeconds});

@@ -16,6 +16,11 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks);
 // all. Throws LayoutError where there are fewer.
 void resolve_heads(const models::ModelFacts& facts, Strategy& strategy);
 
+// Keys that a training run and a model which is not trained have alike.
+void describe_tensor_depth(ConfigSchema& schema, ParallelConfig& parallel);
+void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel);
+void describe_backend(ConfigSchema& schema, ParallelConfig& parallel);
+
 // Only the keys that say how ranks hold a model that is not trained: over tp and pp.
 void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 

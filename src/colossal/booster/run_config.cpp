@@ -1,5 +1,7 @@
 #include "colossal/booster/run_config.h"
 
+#include "colossal/booster/parallel_config.h"
+
 namespace colossal {
 namespace {
 
@@ -80,10 +82,7 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "How many stages each rank of a pipeline has. With more stages, ranks wait less and "
              "send more.",
              {.unit = "stages", .minimum = 1, .maximum = 1024, .unset = "the schedule's"});
-  schema.add("parallel.pp_layers", &parallel.pp_layers,
-             "How many of the model's layers each stage has, in model order. auto: stages compute "
-             "about equally much, the head included.",
-             {.unit = "layers", .minimum = 1});
+  describe_pipeline_layers(schema, parallel);
   schema.add("parallel.sp", &parallel.sp,
              "How many ranks share each sequence; each has some of its tokens. Use it for "
              "sequences that are too long for the memory of one rank.",
@@ -98,9 +97,7 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "tp_depth such squares; sends less, and takes as much memory for weights as 2d. 3d: "
              "over q x q x q ranks; sends the least from 64 ranks on.",
              {.choices = {"1d", "2d", "2.5d", "3d"}});
-  schema.add("parallel.tp_depth", &parallel.tp_depth,
-             "With tp_mode 2.5d: how many squares of ranks there are. tp = q x q x tp_depth.",
-             {.minimum = 1, .maximum = kMostRanks, .unset = "the smallest that fits tp"});
+  describe_tensor_depth(schema, parallel);
   schema.add(
       "parallel.tp_sequence", &parallel.tp_sequence,
       "With tp_mode 1d. true: between products each rank keeps only its share of the tokens. That "
@@ -141,11 +138,7 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
       "the gradients, which travel after every micro-batch; takes the least memory. full: each "
       "rank keeps all gradients, which travel once a step; sends the least.",
       {.choices = {"sharded", "full"}});
-  schema.add(
-      "parallel.backend", &parallel.backend,
-      "What carries data between ranks. shm: the shared memory of a host. gloo: TCP. nccl: GPUs. "
-      "auto: nccl if each rank has a GPU, else shm within a host and gloo between hosts.",
-      {.choices = {"auto", "shm", "gloo", "nccl"}});
+  describe_backend(schema, parallel);
   schema.add("parallel.timeout", &parallel.timeout,
              "How long a rank waits for the others before the run ends with an error.",
              {.minimum = 0.001, .maximum = kMostSeconds});

@@ -9,7 +9,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/tensor_bytes.h"
@@ -123,7 +122,6 @@ class MicroscaledTensor : public StoredTensor {
     const int64_t of_matrix = in_ * out_;
     auto left = static_cast<int64_t>(destination.size() / sizeof(c10::BFloat16));
     auto* to = destination.data();
-    const std::lock_guard lock(mutex_);
     while (left > 0) {
       const int64_t matrix = first / of_matrix, begin = first % of_matrix;
       const int64_t count = std::min(left, of_matrix - begin);
@@ -164,13 +162,17 @@ class MicroscaledTensor : public StoredTensor {
 
   Tensor blocks_, scales_;
   int64_t in_, out_;
-  mutable std::mutex mutex_;
   mutable std::vector<c10::BFloat16> decoded_;
   mutable int64_t matrix_ = -1;  // that is decoded
 };
 
 std::string with_end(const std::string& name, std::string_view end) {
   return fmt::format("{}{}", name, end);
+}
+
+bool is_scaled(const io::TensorDirectory& directory, const Tensor& tensor) {
+  return tensor.entry->type == io::ScalarType::f8_e4m3 && tensor.entry->shape.size() == 2 &&
+         directory.contains(with_end(tensor.entry->name, kScaleEnd));
 }
 
 bool is_microscaled(const io::TensorDirectory& directory, const std::string& name) {
@@ -192,11 +194,8 @@ std::unique_ptr<StoredTensor> find_stored_tensor(const io::TensorDirectory& dire
                                                  const std::string& name) {
   if (directory.contains(name)) {
     const Tensor tensor = directory.find(name);
-    const std::string scales = with_end(name, kScaleEnd);
-    const bool is_scaled = tensor.entry->type == io::ScalarType::f8_e4m3 &&
-                           tensor.entry->shape.size() == 2 && directory.contains(scales);
-    if (!is_scaled) return std::make_unique<PlainTensor>(tensor);
-    return std::make_unique<ScaledTensor>(tensor, directory.find(scales));
+    if (!is_scaled(directory, tensor)) return std::make_unique<PlainTensor>(tensor);
+    return std::make_unique<ScaledTensor>(tensor, directory.find(with_end(name, kScaleEnd)));
   }
   if (!is_microscaled(directory, name)) return nullptr;
   return std::make_unique<MicroscaledTensor>(name, directory.find(with_end(name, kBlocksEnd)),
@@ -206,9 +205,8 @@ std::unique_ptr<StoredTensor> find_stored_tensor(const io::TensorDirectory& dire
 std::vector<std::string> names_of_stored(const io::TensorDirectory& directory,
                                          const std::string& name) {
   if (directory.contains(name)) {
-    const std::string scales = with_end(name, kScaleEnd);
-    if (directory.contains(scales)) return {name, scales};
-    return {name};
+    if (!is_scaled(directory, directory.find(name))) return {name};
+    return {name, with_end(name, kScaleEnd)};
   }
   if (!is_microscaled(directory, name)) return {};
   return {with_end(name, kBlocksEnd), with_end(name, kScalesEnd)};

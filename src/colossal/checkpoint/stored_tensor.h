@@ -35,7 +35,7 @@ class StoredTensor {
   at::ScalarType type() const { return type_; }
 
   // Numbers of the flattened tensor from `first` on, as many as the destination has bytes for.
-  // Throws IoError.
+  // Throws IoError. Not thread-safe.
   virtual void read(int64_t first, std::span<std::byte> destination) const = 0;
 
  protected:

@@ -112,11 +112,7 @@ WeightNames deepseek_weight_names(const DecoderConfig& config) {
   names.set("key_value_down", "self_attn.kv_a_proj_with_mqa");
   names.set("key_value_latent_norm", "self_attn.kv_a_layernorm");
   names.set("key_value_up", "self_attn.kv_b_proj");
-  name_experts(names, config,
-               {.router = "mlp.gate",
-                .gate = "mlp.experts.{}.gate_proj",
-                .up = "mlp.experts.{}.up_proj",
-                .down = "mlp.experts.{}.down_proj"});
+  name_experts(names, config, kMlpExperts);
   names.set("router.correction_bias", "mlp.gate.e_score_correction_bias");
   names.set("shared_mlp_gate", "mlp.shared_experts.gate_proj");
   names.set("shared_mlp_up", "mlp.shared_experts.up_proj");

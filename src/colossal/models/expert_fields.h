@@ -29,6 +29,11 @@ void read_sparse_layers(ConfigFields& fields, DecoderConfig& config);
 struct ExpertNames {
   std::string_view router, gate, up, down;
 };
+// As most families have them: "mlp.gate" is the router.
+inline constexpr ExpertNames kMlpExperts{.router = "mlp.gate",
+                                         .gate = "mlp.experts.{}.gate_proj",
+                                         .up = "mlp.experts.{}.up_proj",
+                                         .down = "mlp.experts.{}.down_proj"};
 void name_experts(WeightNames& names, const DecoderConfig& config, const ExpertNames& experts);
 
 }  // namespace colossal::models

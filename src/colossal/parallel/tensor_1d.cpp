@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/layout/heads.h"
 #include "colossal/layout/partition.h"
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
@@ -487,10 +488,8 @@ std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) co
   return sharding_.held(sharding, ranks_.group.size(), ranks_.group.rank());
 }
 
-nn::LocalHeads Tensor1dBuilder::heads_here(int64_t, int64_t kv_heads) const {
-  nn::LocalHeads here = sharding_.heads_of(ranks_.group.size(), ranks_.group.rank());
-  if (kv_heads == 1) here.keys = {0, 1};  // also where the model has more: latents
-  return here;
+nn::LocalHeads Tensor1dBuilder::heads_here(int64_t heads, int64_t kv_heads) const {
+  return share_heads(heads, kv_heads, ranks_.group.size(), ranks_.group.rank());
 }
 
 nn::DenseBuilder::AdaptedInput Tensor1dBuilder::latents(int64_t features) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/layout/heads.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
 #include "colossal/nn/dense_layers.h"
@@ -549,10 +550,8 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
           }};
 }
 
-nn::LocalHeads TensorGridBuilder::heads_here(int64_t, int64_t kv_heads) const {
-  nn::LocalHeads here = sharding_.heads_of(side(), grid_.within.features.rank());
-  if (kv_heads == 1) here.keys = {0, 1};  // also where the model has more: latents
-  return here;
+nn::LocalHeads TensorGridBuilder::heads_here(int64_t heads, int64_t kv_heads) const {
+  return share_heads(heads, kv_heads, side(), grid_.within.features.rank());
 }
 
 nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {

@@ -35,11 +35,7 @@ DecoderConfig read(ConfigFields& fields) {
 
 WeightNames weight_names(const DecoderConfig& config) {
   WeightNames names = llama_weight_names(config);
-  name_experts(names, config,
-               {.router = "mlp.gate",
-                .gate = "mlp.experts.{}.gate_proj",
-                .up = "mlp.experts.{}.up_proj",
-                .down = "mlp.experts.{}.down_proj"});
+  name_experts(names, config, kMlpExperts);
   names.set("shared_mlp_gate", "mlp.shared_expert.gate_proj");
   names.set("shared_mlp_up", "mlp.shared_expert.up_proj");
   names.set("shared_mlp_down", "mlp.shared_expert.down_proj");

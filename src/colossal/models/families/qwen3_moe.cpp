@@ -30,11 +30,7 @@ DecoderConfig read(ConfigFields& fields) {
 
 WeightNames weight_names(const DecoderConfig& config) {
   WeightNames names = llama_weight_names(config);
-  name_experts(names, config,
-               {.router = "mlp.gate",
-                .gate = "mlp.experts.{}.gate_proj",
-                .up = "mlp.experts.{}.up_proj",
-                .down = "mlp.experts.{}.down_proj"});
+  name_experts(names, config, kMlpExperts);
   return names;
 }
 

@@ -83,6 +83,14 @@ class Evaluate(EndToEndTest):
                       ["--memory.offload_parameters=nvme", f"--memory.nvme_path={self.directory}"]):
             self.assertLess(abs(self.evaluate(*flags)["loss"] - expected), 1e-5, flags)
 
+    def test_ranks_share_the_model_and_the_rows(self):
+        flags = ["--sequence-length=7", "--precision.compute=fp64"]
+        expected = self.evaluate(*flags)["loss"]
+        for ranks, layout in ((2, []), (2, ["tp=2"]), (2, ["sp=2"]), (2, ["pp=2"]), (2, ["zero=3"]),
+                              (4, ["tp=4", "tp_mode=2d"])):
+            found = self.evaluate(*flags, f"--ranks={ranks}", *(f"--parallel.{key}" for key in layout))
+            self.assertLess(abs(found["loss"] - expected), 1e-12, layout)
+
     def refuse(self, *words, code=2, **arguments):
         flags = arguments.pop("flags", [])
         done = self.run_evaluate(*flags, **arguments)
@@ -98,6 +106,9 @@ class Evaluate(EndToEndTest):
         self.refuse("--data", "empty", text=self.directory / "empty")
         self.refuse("--sequence-length=33", "32 positions", flags=["--sequence-length=33"])
         self.refuse("parallel.tp", flags=["--parallel.tp=2"])
+        self.refuse("parallel.zero = 1", flags=["--ranks=2", "--parallel.zero=1"])
+        self.refuse("parallel.sp = 2", flags=["--ranks=2", "--parallel.sp=2", "--sequence-length=1"])
+        self.refuse("parallel.ep = 2", "no experts", flags=["--ranks=2", "--parallel.ep=2"])
         config = json.loads((self.model / "config.json").read_text())
         weights = self.model / "model.safetensors"
         weights.rename(self.directory / "weights")

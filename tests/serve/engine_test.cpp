@@ -300,6 +300,9 @@ class EvenTokens : public LogitsConstraint {
   void accept(int32_t token) override { accepted_.push_back(token); }
   bool finished() const override { return accepted_.size() == 4; }
   const Tokens& accepted() const { return accepted_; }
+  std::shared_ptr<LogitsConstraint> clone() const override {
+    return std::make_shared<EvenTokens>(*this);
+  }
 
  private:
   Tokens accepted_;

@@ -19,6 +19,9 @@ class OnlyNeighbours : public LogitsConstraint {
     }
   }
   void accept(int32_t token) override { last_ = token; }
+  std::shared_ptr<LogitsConstraint> clone() const override {
+    return std::make_shared<OnlyNeighbours>(*this);
+  }
 
  private:
   int64_t last_ = -1;

@@ -101,15 +101,33 @@ TEST_F(GenerationRequestTest, LengthsAreWithinTheModels) {
 
 TEST_F(GenerationRequestTest, WhatIsNotSupportedIsRefusedByName) {
   for (const char* field :
-       {R"("suffix": "x")", R"("use_beam_search": true)", R"("length_penalty": 2)",
-        R"("n": 3, "best_of": 2)", R"("response_format": {"type": "grammar"})",
-        R"("structured_outputs": {"lark": "x"})", R"("prompt_logprobs": 21)",
-        R"("bad_words": ["two tokens"])"}) {
+       {R"("suffix": "x")", R"("length_penalty": 2)", R"("early_stopping": "never")",
+        R"("best_of": 2, "n": 3)", R"("best_of": 1, "use_beam_search": true)",
+        R"("top_p": 0.5, "best_of": 4, "use_beam_search": true)",
+        R"("temperature": 0.5, "best_of": 4, "use_beam_search": true)",
+        R"("early_stopping": 1, "best_of": 4, "use_beam_search": true)",
+        R"("response_format": {"type": "grammar"})", R"("structured_outputs": {"lark": "x"})",
+        R"("prompt_logprobs": 21)", R"("bad_words": ["two tokens"])"}) {
     const std::string name(field + 1, std::string(field + 1).find('"'));
     EXPECT_THAT(text_refusal(fmt::format(R"({{"prompt": "a", {}}})", field).c_str()),
                 HasSubstr(name));
   }
   EXPECT_EQ(text(R"({"prompt": "a", "suffix": null, "response_format": {"type": "text"}})").n, 1);
+}
+
+TEST_F(GenerationRequestTest, BeamSearchIsAsWideAsBestOf) {
+  const GenerationRequest request = text(
+      R"({"prompt": "a", "use_beam_search": true, "n": 2, "best_of": 5, "length_penalty": -0.5,
+          "early_stopping": true})");
+  EXPECT_EQ(request.beams.width, 5);
+  EXPECT_EQ(request.beams.length_penalty, -0.5);
+  EXPECT_EQ(request.beams.early_stopping, serve::EarlyStopping::at_width);
+  EXPECT_EQ(request.best_of, 2);
+  EXPECT_EQ(request.sampling.temperature, 0);
+  EXPECT_EQ(chat(R"({"messages": [{"role": "user", "content": "hi"}], "use_beam_search": true,
+                     "n": 3, "early_stopping": "never"})")
+                .beams.width,
+            3);
 }
 
 TEST_F(GenerationRequestTest, AnotherModelIsNotFound) {

@@ -1,30 +1,8 @@
 #include "colossal/booster/batch_context.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-
-#include <vector>
-
-#include "colossal/base/error.h"
 #include "colossal/parallel/sequence/positions.h"
 
 namespace colossal {
-namespace {
-
-// Of a sequence that several ranks share, the positions that are this rank's: [positions], host.
-at::Tensor positions_here(const data::Batch& batch, const ParallelContext& context) {
-  const Strategy& strategy = context.strategy();
-  COLOSSAL_CHECK(sequence_of(batch) >= strategy.sp, "{} positions for sp = {}", sequence_of(batch),
-                 strategy.sp);
-  std::vector<at::Tensor> runs;
-  for (const Range& run : parallel::positions_of_rank(strategy.sequence_mode, sequence_of(batch),
-                                                      strategy.sp, context.coordinate(Axis::sp))) {
-    runs.push_back(at::arange(run.begin, run.end, at::kLong));
-  }
-  return at::cat(runs);
-}
-
-}  // namespace
 
 int64_t sequence_of(const data::Batch& batch) {
   return batch.inputs.dim() > 1 ? batch.inputs.size(1) : 1;
@@ -32,7 +10,8 @@ int64_t sequence_of(const data::Batch& batch) {
 
 data::Batch batch_here(const data::Batch& batch, const ParallelContext& context) {
   const bool whole = context.strategy().sp == 1;
-  const at::Tensor positions = whole ? at::Tensor() : positions_here(batch, context);
+  const at::Tensor positions =
+      whole ? at::Tensor() : parallel::positions_here(sequence_of(batch), context);
   const auto here = [&](const at::Tensor& tensor) {
     return (whole ? tensor : tensor.index_select(1, positions)).to(context.device());
   };
@@ -48,7 +27,7 @@ data::Batch batch_here(const data::Batch& batch, const ParallelContext& context)
 
 nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
                            int64_t steps_done, uint64_t seed, bool training) {
-  const at::Tensor positions = positions_here(batch, context);
+  const at::Tensor positions = parallel::positions_here(sequence_of(batch), context);
   nn::StepContext made =
       nn::make_step_context(batch.inputs.size(0), positions.numel(), context.device());
   const at::Tensor by_row =

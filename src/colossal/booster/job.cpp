@@ -18,31 +18,6 @@ constexpr int64_t kDefaultSequence = 256;
 // What is resident of a rank's process before its model is made: program, libraries, threads.
 constexpr int64_t kProcessBytes = int64_t{128} << 20;
 
-// Every rank that shares experts has one at least, or a part of one.
-void check_experts(const Strategy& strategy, const models::ModelFacts& facts) {
-  if (strategy.expert_ranks() == 1) return;
-  if (facts.experts == 0) {
-    const bool ep = strategy.ep > 1;
-    throw LayoutError(fmt::format("parallel.{} = {}: the model ({}) has no experts to share out",
-                                  ep ? "ep" : "expert_tp", ep ? strategy.ep : strategy.expert_tp,
-                                  facts.family));
-  }
-  if (facts.expert_inner < strategy.expert_tp) {
-    throw LayoutError(fmt::format("parallel.expert_tp = {}: an expert has {} inner features",
-                                  strategy.expert_tp, facts.expert_inner));
-  }
-  if (strategy.expert_tp > 1 && facts.experts_have_biases) {
-    throw LayoutError(fmt::format(
-        "parallel.expert_tp = {}: the experts of {} have biases, which each part of an expert "
-        "would add; use parallel.ep",
-        strategy.expert_tp, facts.family));
-  }
-  if (facts.experts < strategy.ep) {
-    throw LayoutError(fmt::format("parallel.ep = {}: the model has {} experts for {} ranks",
-                                  strategy.ep, facts.experts, strategy.ep));
-  }
-}
-
 int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,
                          const models::ModelFacts& facts) {
   const int64_t sequence =
@@ -186,7 +161,7 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
           .precision = {}};
   job.tokenizer = resolve_tokenizer(config);
   resolve_heads(job.model.facts, job.strategy);
-  check_experts(job.strategy, job.model.facts);
+  require_experts(job.strategy, job.model.facts);
   job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(

@@ -44,6 +44,12 @@ void resolve_tensor_mode(const ParallelConfig& config, Strategy& strategy) {
   }
 }
 
+void describe_tensor_depth(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.tp_depth", &parallel.tp_depth,
+             "With tp_mode 2.5d: how many squares of ranks there are. tp = q x q x tp_depth.",
+             {.minimum = 1, .maximum = kMostRanksOfAxis, .unset = "the smallest that fits tp"});
+}
+
 }  // namespace
 
 Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
@@ -90,10 +96,83 @@ void resolve_heads(const models::ModelFacts& facts, Strategy& strategy) {
       key_value_replicas(facts.heads, facts.kv_heads, strategy.head_ranks());
 }
 
-void describe_tensor_depth(ConfigSchema& schema, ParallelConfig& parallel) {
-  schema.add("parallel.tp_depth", &parallel.tp_depth,
-             "With tp_mode 2.5d: how many squares of ranks there are. tp = q x q x tp_depth.",
-             {.minimum = 1, .maximum = kMostRanksOfAxis, .unset = "the smallest that fits tp"});
+void require_experts(const Strategy& strategy, const models::ModelFacts& facts) {
+  if (strategy.expert_ranks() == 1) return;
+  if (facts.experts == 0) {
+    const bool ep = strategy.ep > 1;
+    throw LayoutError(fmt::format("parallel.{} = {}: the model ({}) has no experts to share out",
+                                  ep ? "ep" : "expert_tp", ep ? strategy.ep : strategy.expert_tp,
+                                  facts.family));
+  }
+  if (facts.expert_inner < strategy.expert_tp) {
+    throw LayoutError(fmt::format("parallel.expert_tp = {}: an expert has {} inner features",
+                                  strategy.expert_tp, facts.expert_inner));
+  }
+  if (strategy.expert_tp > 1 && facts.experts_have_biases) {
+    throw LayoutError(fmt::format(
+        "parallel.expert_tp = {}: the experts of {} have biases, which each part of an expert "
+        "would add; use parallel.ep",
+        strategy.expert_tp, facts.family));
+  }
+  if (facts.experts < strategy.ep) {
+    throw LayoutError(fmt::format("parallel.ep = {}: the model has {} experts for {} ranks",
+                                  strategy.ep, facts.experts, strategy.ep));
+  }
+}
+
+void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.sp", &parallel.sp,
+             "How many ranks share each sequence; each has some of its tokens. Use it for "
+             "sequences that are too long for the memory of one rank.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  schema.add(
+      "parallel.sp_mode", &parallel.sp_mode,
+      "How attention works on a sequence that the ranks of sp share. ring: the keys and values of "
+      "all ranks pass by each rank; for any number of ranks. ulysses: each rank has whole "
+      "sequences for some of the heads; sends less, and needs a head for each rank of sp.",
+      {.choices = {"ring", "ulysses"}});
+}
+
+void describe_tensor_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.tp", &parallel.tp,
+             "How many ranks share each weight and the products with it. Use it for models that "
+             "are too large for one rank. It sends the most, so keep these ranks on one host.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  schema.add("parallel.tp_mode", &parallel.tp_mode,
+             "How the ranks of tp cut weights and activations. 1d: along one dim; best up to about "
+             "16 ranks. 2d: over q x q ranks; for micro-batches of many tokens. 2.5d: over "
+             "tp_depth such squares; sends less, and takes as much memory for weights as 2d. 3d: "
+             "over q x q x q ranks; sends the least from 64 ranks on.",
+             {.choices = {"1d", "2d", "2.5d", "3d"}});
+  describe_tensor_depth(schema, parallel);
+  schema.add(
+      "parallel.tp_sequence", &parallel.tp_sequence,
+      "With tp_mode 1d. true: between products each rank keeps only its share of the tokens. That "
+      "takes less memory; the forward pass sends as much, the backward pass half as much again.",
+      {.unset = "true with tp_mode 1d"});
+}
+
+void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.ep", &parallel.ep,
+             "For models with experts: among how many ranks the experts of a layer are divided, as "
+             "evenly as they go. Tokens travel to the ranks of their experts. This does not add "
+             "ranks: ep must divide dp x sp x tp.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  schema.add(
+      "parallel.expert_tp", &parallel.expert_tp,
+      "For models with experts: how many ranks hold a part each of the same expert. A token "
+      "travels "
+      "to all of them: use it where one expert is too large for a rank. ep x expert_tp must divide "
+      "dp x sp x tp.",
+      {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+}
+
+void describe_zero_group(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.zero_group", &parallel.zero_group,
+             "Divide what zero divides within groups of this many neighbouring ranks of dp x sp; "
+             "each group then holds all of it. That takes more memory, and weights travel within a "
+             "group only. If links between hosts are slow, take the number of ranks on a host.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis, .choices = {"all"}});
 }
 
 void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel) {
@@ -111,8 +190,14 @@ void describe_backend(ConfigSchema& schema, ParallelConfig& parallel) {
              {.choices = {"auto", "shm", "gloo", "nccl"}});
 }
 
+void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel) {
+  constexpr double kMostSeconds = 1e8;  // three years
+  schema.add("parallel.timeout", &parallel.timeout,
+             "How long a rank waits for the others before it ends with an error.",
+             {.minimum = 0.001, .maximum = kMostSeconds});
+}
+
 void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
-  constexpr double kMostSeconds = 1e6;
   schema.add("parallel.tp", &parallel.tp,
              "How many ranks share each weight and the products with it.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
@@ -126,9 +211,31 @@ void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
   describe_pipeline_layers(schema, parallel);
   describe_backend(schema, parallel);
-  schema.add("parallel.timeout", &parallel.timeout,
-             "How long a rank waits for one that does not answer.",
-             {.minimum = 0.001, .maximum = kMostSeconds});
+  describe_timeout(schema, parallel);
+}
+
+void describe_evaluation_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.dp", &parallel.dp,
+             "How many replicas of the model compute, each some of the rows.",
+             {.unit = "replicas",
+              .minimum = 1,
+              .maximum = kMostRanksOfAxis,
+              .unset = "all ranks / (pp x sp x tp)"});
+  schema.add("parallel.pp", &parallel.pp,
+             "How many ranks form a pipeline, each with some of the model's layers.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  describe_pipeline_layers(schema, parallel);
+  describe_sequence_ranks(schema, parallel);
+  describe_tensor_ranks(schema, parallel);
+  describe_expert_ranks(schema, parallel);
+  schema.add(
+      "parallel.zero", &parallel.zero,
+      "3: the ranks of dp x sp divide the weights among themselves, and gather them for each "
+      "use. 0: each has those of its layers.",
+      {.unset = "0"});
+  describe_zero_group(schema, parallel);
+  describe_backend(schema, parallel);
+  describe_timeout(schema, parallel);
 }
 
 Strategy resolve_model_ranks(const ParallelConfig& config, const models::ModelFacts& facts,
@@ -145,6 +252,28 @@ Strategy resolve_model_ranks(const ParallelConfig& config, const models::ModelFa
   }
   resolve_heads(facts, strategy);
   resolve_pipeline(held, facts, /*sequence_length=*/1, /*micro_batches=*/strategy.pp, strategy);
+  return strategy;
+}
+
+Strategy resolve_evaluation_ranks(const ParallelConfig& config, const models::ModelFacts& facts,
+                                  int64_t sequence_length, int ranks) {
+  ParallelConfig held = config;
+  held.zero = config.zero.value_or(0);
+  if (held.zero == 1 || held.zero == 2) {
+    throw ConfigError(
+        fmt::format("parallel.zero = {}: an evaluation has no optimizer state and no gradients to "
+                    "divide; use 3 to divide the weights, or 0",
+                    *held.zero));
+  }
+  Strategy strategy = resolve_parallel(held, ranks);
+  resolve_heads(facts, strategy);
+  require_experts(strategy, facts);
+  if (sequence_length < strategy.sp) {
+    throw LayoutError(
+        fmt::format("parallel.sp = {}: a row has {} tokens, fewer than the ranks that share it",
+                    strategy.sp, sequence_length));
+  }
+  resolve_pipeline(held, facts, sequence_length, /*micro_batches=*/strategy.pp, strategy);
   return strategy;
 }
 

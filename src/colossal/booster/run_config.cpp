@@ -11,7 +11,6 @@ constexpr double kMostSequences = 1 << 24;
 constexpr double kMostTokens = 1 << 24;
 constexpr double kMostRanks = 1 << 20;
 constexpr double kMostBytes = 0x1p60;
-constexpr double kMostSeconds = 1e8;  // three years
 constexpr double kMostThreads = 1024;
 
 void describe_model(ConfigSchema& schema, models::ModelRequest& model) {
@@ -83,55 +82,16 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "send more.",
              {.unit = "stages", .minimum = 1, .maximum = 1024, .unset = "the schedule's"});
   describe_pipeline_layers(schema, parallel);
-  schema.add("parallel.sp", &parallel.sp,
-             "How many ranks share each sequence; each has some of its tokens. Use it for "
-             "sequences that are too long for the memory of one rank.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
-  schema.add("parallel.tp", &parallel.tp,
-             "How many ranks share each weight and the products with it. Use it for models that "
-             "are too large for one rank. It sends the most, so keep these ranks on one host.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
-  schema.add("parallel.tp_mode", &parallel.tp_mode,
-             "How the ranks of tp cut weights and activations. 1d: along one dim; best up to about "
-             "16 ranks. 2d: over q x q ranks; for micro-batches of many tokens. 2.5d: over "
-             "tp_depth such squares; sends less, and takes as much memory for weights as 2d. 3d: "
-             "over q x q x q ranks; sends the least from 64 ranks on.",
-             {.choices = {"1d", "2d", "2.5d", "3d"}});
-  describe_tensor_depth(schema, parallel);
-  schema.add(
-      "parallel.tp_sequence", &parallel.tp_sequence,
-      "With tp_mode 1d. true: between products each rank keeps only its share of the tokens. That "
-      "takes less memory; the forward pass sends as much, the backward pass half as much again.",
-      {.unset = "true with tp_mode 1d"});
-  schema.add(
-      "parallel.sp_mode", &parallel.sp_mode,
-      "How attention works on a sequence that the ranks of sp share. ring: the keys and values of "
-      "all ranks pass by each rank; for any number of ranks. ulysses: each rank has whole "
-      "sequences for some of the heads; sends less, and needs a head for each rank of sp.",
-      {.choices = {"ring", "ulysses"}});
-  schema.add("parallel.ep", &parallel.ep,
-             "For models with experts: among how many ranks the experts of a layer are divided, as "
-             "evenly as they go. Tokens travel to the ranks of their experts. This does not add "
-             "ranks: ep must divide dp x sp x tp.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
-  schema.add(
-      "parallel.expert_tp", &parallel.expert_tp,
-      "For models with experts: how many ranks hold a part each of the same expert. A token "
-      "travels "
-      "to all of them: use it where one expert is too large for a rank. ep x expert_tp must divide "
-      "dp x sp x tp.",
-      {.unit = "ranks", .minimum = 1, .maximum = kMostRanks});
+  describe_sequence_ranks(schema, parallel);
+  describe_tensor_ranks(schema, parallel);
+  describe_expert_ranks(schema, parallel);
   schema.add(
       "parallel.zero", &parallel.zero,
       "ZeRO stage: what the ranks with the same parameters (dp x sp) divide among themselves. 0: "
       "nothing. 1: the optimizer's state. 2: gradients too. 3: weights too, which are then "
       "gathered for each use. Each stage takes less memory; only stage 3 always sends more.",
       {.unset = "1 where dp x sp > 1, else 0"});
-  schema.add("parallel.zero_group", &parallel.zero_group,
-             "Divide what zero divides within groups of this many neighbouring ranks of dp x sp; "
-             "each group then holds all of it. That takes more memory, and weights travel within a "
-             "group only. If links between hosts are slow, take the number of ranks on a host.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanks, .choices = {"all"}});
+  describe_zero_group(schema, parallel);
   schema.add(
       "parallel.accumulate", &parallel.accumulate,
       "With zero 2 or 3 and several micro-batches a step. sharded: each rank keeps its shard of "
@@ -139,9 +99,7 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
       "rank keeps all gradients, which travel once a step; sends the least.",
       {.choices = {"sharded", "full"}});
   describe_backend(schema, parallel);
-  schema.add("parallel.timeout", &parallel.timeout,
-             "How long a rank waits for the others before the run ends with an error.",
-             {.minimum = 0.001, .maximum = kMostSeconds});
+  describe_timeout(schema, parallel);
 }
 
 void describe_memory(ConfigSchema& schema, MemoryConfig& config) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/booster/parallel_config.h"
 #include "colossal/booster/run_config.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
@@ -16,6 +17,8 @@ namespace colossal::cli {
 namespace {
 
 using KeyHelp = ConfigSchema::KeyHelp;
+
+constexpr char kKeyTable[] = "| key | default | values | |\n|---|---|---|---|\n";
 
 constexpr char kIntroduction[] =
     R"(<!-- Made by `build/colossal config > docs/configuration.md`, which a test compares. -->
@@ -52,7 +55,7 @@ std::string row(const KeyHelp& key, const std::string& name) {
 std::string tables(const ConfigSchema& schema) {
   std::string text;
   for (const std::string& section : schema.sections()) {
-    text += fmt::format("\n## [{}]\n\n| key | default | values | |\n|---|---|---|---|\n", section);
+    text += fmt::format("\n## [{}]\n\n{}", section, kKeyTable);
     for (const KeyHelp& key : schema.key_helps()) {
       if (key.key.starts_with(section + ".")) text += row(key, name_of(key));
     }
@@ -149,10 +152,18 @@ std::string configuration_page() {
   text += "\n## Keys of `colossal tune METHOD` beside these\n" + tuning_keys(keys);
   text +=
       "\nThese keys have other defaults with a method than with `train`:\n" + tuning_defaults(keys);
-  text +=
-      "\n## Keys of `generate`, `serve` and `evaluate`\n\nThey are flags only.\n\n"
-      "| key | default | values | |\n|---|---|---|---|\n";
+  text += "\n## Keys of `generate`, `serve` and `evaluate`\n\nThey are flags only.\n\n" +
+          std::string(kKeyTable);
   for (const KeyHelp& key : of_inference.key_helps()) text += row(key, key.key);
+  ParallelConfig parallel;
+  ConfigSchema of_ranks;
+  describe_model_ranks(of_ranks, parallel);
+  ConfigSchema of_evaluation;
+  describe_evaluation_ranks(of_evaluation, parallel);
+  text += "\nWith several ranks, of `generate` and `serve`:\n\n" + std::string(kKeyTable);
+  for (const KeyHelp& key : of_ranks.key_helps()) text += row(key, key.key);
+  text += "\nWith several ranks, of `evaluate`:\n\n" + std::string(kKeyTable);
+  for (const KeyHelp& key : of_evaluation.key_helps()) text += row(key, key.key);
   return text;
 }
 

@@ -5,17 +5,19 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/progress.h"
 #include "colossal/base/units.h"
+#include "colossal/booster/parallel_config.h"
 #include "colossal/booster/run_config.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
-#include "colossal/comm/world.h"
+#include "colossal/cli/model_source.h"
 #include "colossal/text/tokenizer.h"
 
 namespace colossal::cli {
@@ -33,16 +35,18 @@ struct EvaluateArguments {
   std::optional<int64_t> sequence_length;
   int64_t batch = 4;
   bool json = false;
+  std::optional<int> ranks;
   QuantizeArguments quantize;
   std::vector<std::string> flags;  // --section.key=value
 };
 
-struct EvaluateConfig : InferenceConfig {
+struct EvaluateConfig : ModelRanksConfig {
   DataConfig data;  // how files become text
 };
 
 void describe(ConfigSchema& schema, EvaluateConfig& config) {
   describe(schema, static_cast<InferenceConfig&>(config));
+  describe_evaluation_ranks(schema, config.parallel);
   describe_text(schema, config.data);
 }
 
@@ -102,20 +106,28 @@ void print(const serve::Evaluation& evaluation, double seconds, bool as_json) {
              tokens_per_second);
 }
 
-void evaluate(const EvaluateArguments& arguments) {
+void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<EvaluateConfig>(arguments.flags);
   const auto quantization = resolve_quantization(arguments.quantize);
-  prepare(config);
+  prepare(config, ranks);
+  const ModelSource source(std::exchange(arguments.model, ""));
+  arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "evaluate", arguments.adapter);
-  const serve::EvaluateOptions options{
+  serve::EvaluateOptions options{
       .sequence_length = resolve_sequence_length(arguments, specification.facts),
-      .batch = arguments.batch,
-      .device = comm::device_alone("auto")};
+      .batch = arguments.batch};
+  const Strategy strategy = resolve_evaluation_ranks(config.parallel, specification.facts,
+                                                     options.sequence_length, ranks.size());
   const data::Corpus corpus =
       open_text(arguments, config, *open_tokenizer(arguments, specification.facts));
-  const auto model = open_model(specification, config, options.device, quantization);
-
+  const auto model = open_model_over_ranks(specification, config, strategy, ranks, quantization);
+  options.device = model->device();
+  options.ranks = model->ranks();
+  if (!ranks.is_first()) {
+    serve::evaluate(**model, corpus, options);
+    return;
+  }
   const Clock::time_point start = Clock::now();
   ProgressLine progress("evaluating", 0, corpus.num_tokens() - 1, "tokens");
   const serve::Evaluation evaluation =
@@ -129,11 +141,13 @@ void evaluate(const EvaluateArguments& arguments) {
 
 }  // namespace
 
-void add_evaluate(CLI::App& app, int&) {
+void add_evaluate(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<EvaluateArguments>();
   CLI::App* command = app.add_subcommand(
       "evaluate", "Measure how well a model predicts a text: loss and perplexity");
-  command->add_option("model", arguments->model, "A Hugging Face folder, for example a checkpoint")
+  command
+      ->add_option("model", arguments->model,
+                   "A Hugging Face folder, for example a checkpoint, or a GGUF file")
       ->required();
   command
       ->add_option("--data,--text", arguments->text,
@@ -148,16 +162,20 @@ void add_evaluate(CLI::App& app, int&) {
                                   format_count(kMostDefaultSequence)));
   command
       ->add_option("--batch", arguments->batch,
-                   "Rows of a forward pass. It changes speed and memory, not the result")
+                   "Rows of a forward pass of each replica. It changes speed and memory, not the "
+                   "result")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one JSON object");
   add_quantize(*command, arguments->quantize);
   add_adapter_option(*command, arguments->adapter);
+  add_ranks_option(*command, arguments->ranks,
+                   "Compute on this many ranks of this machine, parallel.dp x pp x sp x tp [1]");
   command->allow_extras();
   command->footer(evaluate_help);
-  command->callback([arguments, command] {
+  command->callback([arguments, command, &exit_code] {
     arguments->flags = command->remaining();
-    evaluate(*arguments);
+    InferenceRanks ranks(arguments->ranks);
+    exit_code = ranks.guarded([&] { evaluate(*arguments, ranks); });
   });
 }
 

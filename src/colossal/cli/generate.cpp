@@ -2,6 +2,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -52,10 +53,17 @@ void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
   if (request.prompt.empty()) {
     throw ConfigError("--prompt is empty: generation starts from at least one token");
   }
-  request.on_token = [&](const serve::GeneratedToken& token) {
+  const auto take = [&](const serve::GeneratedToken& token) {
     write(stop.push(decoder.push(token.token)));
     return !stop.found();
   };
+  request.on_token = take;
+  request.on_beams = [&](const std::vector<serve::BeamText>& beams) {
+    for (const serve::GeneratedToken& token : beams.front().tokens) {
+      if (!take(token)) break;
+    }
+  };
+  request.ends_beam = serve::ends_beam_at(arguments.file.stop, tokenizer);
   request.on_finish = [&](serve::FinishReason reason, const serve::Usage&,
                           const std::string& error) {
     if (reason == serve::FinishReason::failed) failure = error;
@@ -76,6 +84,12 @@ void validate(const GenerateArguments& arguments) {
   }
   if (!file && arguments.file.request.logprobs >= 0) {
     throw ConfigError("--logprobs is written to the lines of --output; give --input and --output");
+  }
+  const bool beams = arguments.file.request.beams.width != 1;
+  if (beams && arguments.chat) {
+    throw ConfigError(
+        "--num-beams with --chat: which text is best is known at the end only, so that nothing can "
+        "be shown as it comes; use --prompt or --input");
   }
   if (arguments.file.request.max_new_tokens < 1) {
     throw ConfigError(fmt::format("--max-new-tokens={}: 1 or more is needed",
@@ -141,7 +155,8 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   serve::EngineOptions options = engine_options(*model, config);
   options.speculation = draft.speculation;
   options.int8_key_values = arguments.int8_key_values;
-  options.max_num_seqs = std::clamp<int64_t>(prompts, 1, options.max_num_seqs);
+  const int64_t beams = std::max<int64_t>(1, arguments.file.request.beams.width);
+  options.max_num_seqs = std::clamp(prompts * beams, beams, std::max(options.max_num_seqs, beams));
   // Before the engine, whose thread uses it until the engine has ended, also where a line is
   // refused.
   std::optional<server::ServedModel> served;
@@ -181,6 +196,31 @@ void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
   add("--seed", sampling.seed, "The seed of the random draws: the same seed gives the same text");
 }
 
+void add_beam_options(CLI::App& command, serve::BeamSearchOptions& beams) {
+  using serve::EarlyStopping;
+  command
+      .add_option("--num-beams", beams.width,
+                  "Beam search: keep this many of the likeliest beginnings at each token, and give "
+                  "the likeliest text that comes of them. 1: choose tokens one by one")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--length-penalty", beams.length_penalty,
+          "Of beams: a text's score is the sum of its log-probabilities / its tokens ^ this. "
+          "Above 1: longer texts; below 0: shorter ones")
+      ->capture_default_str();
+  command
+      .add_option("--early-stopping", beams.early_stopping,
+                  "Of beams, when the search ends. true: once num-beams texts are complete. false: "
+                  "once no beam is better than these, at its length so far. never: at its greatest "
+                  "length, too")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, EarlyStopping>{{"false", EarlyStopping::by_length},
+                                               {"true", EarlyStopping::at_width},
+                                               {"never", EarlyStopping::never}}))
+      ->default_str("false");
+}
+
 }  // namespace
 
 void add_generate(CLI::App& app, int& exit_code) {
@@ -211,6 +251,7 @@ void add_generate(CLI::App& app, int& exit_code) {
   command->add_option("--logprobs", file.request.logprobs,
                       "Also write the log-probability of each token, and of this many most likely "
                       "ones, to --output");
+  add_beam_options(*command, file.request.beams);
   add_quantize(*command, arguments->quantize);
   add_speculation(*command, arguments->speculation);
   add_key_value_type(*command, arguments->int8_key_values);

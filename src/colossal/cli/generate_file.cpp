@@ -65,7 +65,8 @@ nlohmann::json logprobs_of(const std::vector<serve::GeneratedToken>& tokens) {
 class Completion {
  public:
   Completion(const text::Tokenizer& tokenizer, const GenerateFile& what, const std::string& line)
-      : what_(what),
+      : tokenizer_(tokenizer),
+        what_(what),
         line_(nlohmann::ordered_json::parse(line)),
         decoder_(tokenizer, text::StreamingDecoder::Begins::after_prompt),
         stop_(what.stop) {}
@@ -76,16 +77,41 @@ class Completion {
     return !stop_.found();
   }
 
+  void take(const std::vector<serve::BeamText>& beams) {
+    for (const serve::GeneratedToken& token : beams.front().tokens) {
+      if (!take(token)) break;
+    }
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const serve::BeamText& beam : beams) {
+      all.push_back({{"completion", text_of(beam.tokens)},
+                     {"score", beam.score},
+                     {"finish_reason", word_of(beam.reason)}});
+    }
+    line_["beams"] = std::move(all);
+  }
+
   std::string finished_line(serve::FinishReason reason, const serve::Usage& usage) {
     text_ += stop_.push(decoder_.flush()) + stop_.flush();
     line_["completion"] = text_;
     line_["completion_tokens"] = usage.completion_tokens;
-    line_["finish_reason"] = reason == serve::FinishReason::stop ? "stop" : "length";
+    line_["finish_reason"] = word_of(reason);
     if (what_.request.logprobs >= 0) line_["logprobs"] = logprobs_of(tokens_);
     return line_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
 
  private:
+  static const char* word_of(serve::FinishReason reason) {
+    return reason == serve::FinishReason::stop ? "stop" : "length";
+  }
+  std::string text_of(const std::vector<serve::GeneratedToken>& tokens) const {
+    text::StreamingDecoder decoder(tokenizer_, text::StreamingDecoder::Begins::after_prompt);
+    serve::StopStrings stop(what_.stop);
+    std::string text;
+    for (const serve::GeneratedToken& token : tokens) text += stop.push(decoder.push(token.token));
+    return text + stop.push(decoder.flush()) + stop.flush();
+  }
+
+  const text::Tokenizer& tokenizer_;
   const GenerateFile& what_;
   nlohmann::ordered_json line_;
   text::StreamingDecoder decoder_;
@@ -165,6 +191,8 @@ void generate_file(serve::Engine& engine, const server::ServedModel& model,
     request.on_token = [completion](const serve::GeneratedToken& token) {
       return completion->take(token);
     };
+    request.on_beams = [completion](const auto& beams) { completion->take(beams); };
+    request.ends_beam = serve::ends_beam_at(what.stop, model.tokenizer());
     const std::string place = fmt::format("{}:{}", what.input, number);
     request.on_finish = [completion, lines, index, place](serve::FinishReason reason,
                                                           const serve::Usage& usage,

@@ -17,8 +17,9 @@ struct GenerateFile {
 
 // Each line {"prompt": "..."} or {"messages": [...]} of the input is written to the output, in the
 // same order, with "completion", "completion_tokens", "finish_reason" and, if the request asks,
-// "logprobs". Shows its progress on stderr. Throws ConfigError, naming file and line, for an
-// invalid prompt; Error where a request fails.
+// "logprobs"; in beam search also "beams", all texts with their scores. Shows its progress on
+// stderr. Throws ConfigError, naming file and line, for an invalid prompt; Error where a request
+// fails.
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what);
 

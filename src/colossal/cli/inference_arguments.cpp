@@ -87,10 +87,10 @@ void prepare(const InferenceConfig& config, const InferenceRanks& ranks) {
   prepare_rank(config, ranks.local_size(), ranks.descriptors());
 }
 
-void add_ranks_option(CLI::App& command, std::optional<int>& ranks) {
-  command.add_option("--ranks", ranks,
-                     "Hold the model on this many ranks of this machine, parallel.tp x parallel.pp "
-                     "[1]. Leave it out where srun, mpirun, torchrun or colossal run start them");
+void add_ranks_option(CLI::App& command, std::optional<int>& ranks, const std::string& what) {
+  command.add_option(
+      "--ranks", ranks,
+      what + ". Leave it out where srun, mpirun, torchrun or colossal run start them");
 }
 
 models::ModelSpecification resolve_trained_model(const std::string& folder,
@@ -245,6 +245,11 @@ std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
       ranks.connect(config.parallel.backend, config.parallel.timeout,
                     {{"parameters", fmt::format("{}", specification.facts.parameters)},
                      {"parallel.pp", fmt::format("{}", strategy.pp)},
+                     {"parallel.dp", fmt::format("{}", strategy.dp)},
+                     {"parallel.sp", fmt::format("{}", strategy.sp)},
+                     {"parallel.ep", fmt::format("{}", strategy.ep)},
+                     {"parallel.expert_tp", fmt::format("{}", strategy.expert_tp)},
+                     {"parallel.zero", fmt::format("{}", strategy.zero)},
                      {"parallel.tp", fmt::format("{}", strategy.tp)},
                      {"parallel.tp_mode", tensor_mode_name(strategy.tensor_mode)},
                      {"precision.compute", config.compute},

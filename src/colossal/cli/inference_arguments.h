@@ -99,8 +99,11 @@ void prepare(const InferenceConfig& config);
 // The same of one of several ranks.
 void prepare(const InferenceConfig& config, const InferenceRanks& ranks);
 
-// --ranks
-void add_ranks_option(CLI::App& command, std::optional<int>& ranks);
+// --ranks. what: that so many ranks do, a sentence without its end.
+void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
+                      const std::string& what =
+                          "Hold the model on this many ranks of this machine, "
+                          "parallel.tp x parallel.pp [1]");
 
 // Throws ConfigError for a folder that is no model's, or one without weights: there is nothing
 // `to_do` ("generate") with. adapter: the folder of one, or empty.

@@ -8,11 +8,12 @@
 namespace colossal::nn {
 namespace {
 
-void visit_numbers(const ops::QuantizedMatrix& table, const ops::VisitRows& visit) {
+// first: the number of its first row, of those of all ranks.
+void visit_numbers(const ops::QuantizedMatrix& table, int64_t first, const ops::VisitRows& visit) {
   constexpr int64_t kRows = 1024;
   for (int64_t row = 0; row < table.outputs; row += kRows) {
     const int64_t end = std::min(table.outputs, row + kRows);
-    visit(ops::dequantized_rows(table, row, end, table.type), row);
+    visit(ops::dequantized_rows(table, row, end, table.type), first + row);
   }
 }
 
@@ -33,7 +34,7 @@ ops::ForEachBlock TokenTable::blocks(const std::string& layer) const {
     for (const ParameterHandle& block : blocks_) {
       LayerScope scope = layer.empty() ? scope_of(block) : LayerScope(layer);
       if (block->quantized) {
-        visit_numbers(*block->quantized, visit);
+        visit_numbers(*block->quantized, rows_here(*block).begin, visit);
         continue;
       }
       visit(block.use(scope), rows_here(*block).begin);

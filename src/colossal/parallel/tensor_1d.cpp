@@ -268,7 +268,7 @@ class VocabularyHead : public nn::VocabularyHead {
     const nn::TokenTable& table = parts_.table;
     const ops::VocabularyShard shard = vocabulary_shard(table.vocabulary(), ranks_.group);
     const auto all_tokens = [&] { return ranks_.begin_pair(x, context).flatten(0, 1); };
-    if (table.is_cut()) {
+    if (table.is_cut() || table.quantized()) {
       return ops::linear_cross_entropy(all_tokens(), table.blocks("vocabulary_head"),
                                        labels.flatten(), shard.vocabulary, shard.combine, nullptr,
                                        parts_.logit_options(scope), parts_.rows.begin);

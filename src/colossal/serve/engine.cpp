@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -123,6 +124,29 @@ void refuse_cut_states(const Request& request, const Strategy& strategy) {
                   tensor_mode_name(mode)));
 }
 
+void validate_beams(const Request& request, const EngineOptions& options) {
+  if (request.beams.width < 1 || request.beams.width > options.max_num_seqs) {
+    throw ConfigError(fmt::format("--num-beams={}: from 1 to --max-num-seqs, which is {}",
+                                  request.beams.width, options.max_num_seqs));
+  }
+  if (!std::isfinite(request.beams.length_penalty)) {
+    throw ConfigError(
+        fmt::format("--length-penalty={}: a number is needed", request.beams.length_penalty));
+  }
+  if (request.max_new_tokens == 0) {
+    throw ConfigError("--num-beams with --max-new-tokens=0: beams are generated tokens");
+  }
+  const SamplingOptions& sampling = request.sampling;
+  const bool draws = (sampling.temperature != 0 && sampling.temperature != 1) ||
+                     sampling.top_k != 0 || sampling.top_p != 1 || sampling.min_p != 0 ||
+                     sampling.typical_p != 1;
+  if (draws) {
+    throw ConfigError(
+        "--num-beams with --temperature, --top-k, --top-p, --min-p or --typical-p: beam search "
+        "draws no tokens; leave these out");
+  }
+}
+
 void validate(const Request& request, const EngineOptions& options,
               const models::ModelFacts& facts) {
   if (request.prompt.empty()) {
@@ -143,6 +167,7 @@ void validate(const Request& request, const EngineOptions& options,
   require_tokens("token", request.prompt, facts.vocabulary);
   require_tokens("end token", request.end_tokens, facts.vocabulary);
   validate(request.sampling, facts.vocabulary);
+  if (request.beams.width != 1) validate_beams(request, options);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "colossal/models/language_model.h"
+#include "colossal/serve/beam_group.h"
 #include "colossal/serve/drafter.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
@@ -71,6 +72,15 @@ class EngineCore {
   std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                              const std::vector<size_t>& chosen) const;
   static Choice choose(const at::Tensor& logits, const Sequence& sequence);
+  // Of beams: what may follow each, and, once that is known of all beams of a request, what does.
+  void continue_beams(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+                      const std::vector<size_t>& chosen);
+  static std::vector<BeamSearch::Candidate> candidates(const at::Tensor& logits,
+                                                       const Sequence& beam);
+  void advance(BeamGroup& group);
+  // Puts the sequences in the places of what goes on.
+  void rearrange(BeamGroup& group, const std::vector<BeamSearch::Continuation>& goes_on);
+  void finish_beams(const BeamGroup& group);
   void pool(const at::Tensor& state, const WantedRow& row);
   void finish_prompt(Sequence& sequence);
   void deliver(Sequence& sequence, const Choice& choice);

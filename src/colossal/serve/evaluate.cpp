@@ -1,14 +1,22 @@
 #include "colossal/serve/evaluate.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
+#include "colossal/comm/group.h"
+#include "colossal/layout/partition.h"
+#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/parallel/sequence/positions.h"
+#include "colossal/serve/stages.h"
 
 namespace colossal::serve {
 namespace {
@@ -36,25 +44,130 @@ void validate(const data::Corpus& corpus, const EvaluateOptions& options) {
   }
 }
 
-// The next rows of a text of which `targets` tokens are predicted.
-Rows next_rows(int64_t begin, int64_t targets, const EvaluateOptions& options) {
-  const int64_t left = targets - begin;
-  const int64_t whole = left / options.sequence_length;
-  if (whole == 0) return {begin, 1, left};
-  return {begin, std::min(options.batch, whole), options.sequence_length};
-}
+// What a rank computes of some rows.
+struct Batch {
+  at::Tensor inputs, labels;  // [rows, positions here] int64
+  nn::StepContext context;
+};
 
-double loss_sum(models::LanguageModel& model, const data::Corpus& corpus, const Rows& rows,
-                at::Device device) {
-  const at::Tensor tokens = at::empty({rows.tokens() + 1}, at::kLong);
-  corpus.read(rows.begin,
-              {tokens.mutable_data_ptr<int64_t>(), static_cast<size_t>(tokens.numel())});
-  const auto from = [&](int64_t first) {
-    return tokens.narrow(0, first, rows.tokens()).view({rows.count, rows.length}).to(device);
-  };
-  return model.loss_sum(from(0), from(1), nn::make_step_context(rows.count, rows.length, device))
-      .item<double>();
-}
+class Evaluator {
+ public:
+  Evaluator(models::LanguageModel& model, const data::Corpus& corpus,
+            const EvaluateOptions& options)
+      : model_(model),
+        corpus_(corpus),
+        options_(options),
+        ranks_(options.ranks),
+        strategy_(ranks_ ? ranks_->strategy() : Strategy{}) {}
+
+  Evaluation run(const std::function<void(const Evaluation&)>& progress) {
+    const int64_t targets = corpus_.num_tokens() - 1;
+    Evaluation done;
+    while (done.tokens < targets) {
+      const int64_t begin = done.tokens;
+      double sum = 0;
+      for (int pass = 0; pass < passes_of_round() && done.tokens < targets; ++pass) {
+        const Rows rows = next_rows(done.tokens, targets);
+        sum += loss_sum(rows);
+        done.tokens += rows.tokens();
+      }
+      done.loss_sum += over_ranks(sum);
+      if (!std::isfinite(done.loss_sum)) {
+        throw Error(fmt::format("the loss of tokens {} to {} of the text is not finite",
+                                format_count(begin + 1), format_count(done.tokens)));
+      }
+      if (progress) progress(done);
+    }
+    return done;
+  }
+
+ private:
+  // After each round all ranks wait for each other, and the ranks of a pipeline would have nothing
+  // to do while it fills.
+  int passes_of_round() const {
+    constexpr int kFillings = 4;
+    return strategy_.pp == 1 ? 1 : kFillings * strategy_.pp;
+  }
+
+  // Of all replicas.
+  Rows next_rows(int64_t begin, int64_t targets) const {
+    const int64_t left = targets - begin;
+    const int64_t whole = left / options_.sequence_length;
+    if (whole == 0) return {begin, 1, left};
+    return {begin, std::min(options_.batch * strategy_.dp, whole), options_.sequence_length};
+  }
+
+  Rows rows_of_replica(const Rows& rows) const {
+    if (!ranks_) return rows;
+    const Range here = Partition(rows.count, strategy_.dp).range(ranks_->coordinate(Axis::dp));
+    return {rows.begin + here.begin * rows.length, here.size(), rows.length};
+  }
+
+  // rows: [rows, length]. All ranks take part in each pass, where they gather
+  // weights or share experts, and each rank of a sequence has a position: what is missing for that
+  // is filled with `fill`, after the tokens, which do not see it.
+  at::Tensor fill_up(const at::Tensor& rows, int64_t fill) const {
+    const int64_t count = std::max<int64_t>(rows.size(0), 1);
+    const int64_t length = std::max<int64_t>(rows.size(1), strategy_.sp);
+    if (count == rows.size(0) && length == rows.size(1)) return rows;
+    const at::Tensor filled = at::full({count, length}, fill, at::kLong);
+    filled.narrow(0, 0, rows.size(0)).narrow(1, 0, rows.size(1)).copy_(rows);
+    return filled;
+  }
+
+  Batch read(const Rows& rows) const {
+    const at::Tensor tokens = at::empty({rows.tokens() + 1}, at::kLong);
+    corpus_.read(rows.begin,
+                 {tokens.mutable_data_ptr<int64_t>(), static_cast<size_t>(tokens.numel())});
+    const auto from = [&](int64_t first, int64_t fill) {
+      const std::vector<int64_t> sizes{rows.count, rows.length};
+      return fill_up(tokens.narrow(0, first, rows.tokens()).view(sizes), fill);
+    };
+    return here({.inputs = from(0, 0), .labels = from(1, ops::kIgnoredLabel), .context = {}});
+  }
+
+  // The positions of this rank, with their context.
+  Batch here(const Batch& whole) const {
+    const int64_t length = whole.inputs.size(1);
+    const at::Tensor positions =
+        ranks_ ? parallel::positions_here(length, *ranks_) : at::arange(length, at::kLong);
+    Batch part{
+        .inputs = whole.inputs.index_select(1, positions).to(options_.device),
+        .labels = whole.labels.index_select(1, positions).to(options_.device),
+        .context = nn::make_step_context(whole.inputs.size(0), positions.numel(), options_.device)};
+    part.context.positions = positions.to(options_.device);
+    part.context.whole_sequence = part.context.length = length;
+    return part;
+  }
+
+  // At one rank of those that have the same; 0 at others.
+  double loss_sum(const Rows& rows) {
+    const Batch batch = read(rows_of_replica(rows));
+    double sum = 0;
+    run_stages(ranks_, [&](int stage, const at::Tensor& before) {
+      at::Tensor x = stage == 0 ? model_.embed(batch.inputs, batch.context) : before;
+      x = model_.run_blocks(strategy_.blocks_of_stage(stage, model_.num_blocks()), x,
+                            batch.context);
+      if (stage < strategy_.num_stages() - 1) return x;
+      sum = model_.head_loss_sum(x, batch.labels, batch.context).item<double>();
+      return at::Tensor();
+    });
+    return ranks_ && ranks_->coordinate(Axis::tp) > 0 ? 0 : sum;
+  }
+
+  double over_ranks(double sum) const {
+    if (!ranks_) return sum;
+    const at::Tensor all = at::full({1}, sum, at::kDouble).to(ranks_->device());
+    comm::all_reduce(all, ranks_->world_group(), comm::Reason::control);
+    return all.item<double>();
+  }
+
+  models::LanguageModel& model_;
+  const data::Corpus& corpus_;
+  EvaluateOptions options_;
+  const ParallelContext* ranks_;
+  Strategy strategy_;
+};
 
 }  // namespace
 
@@ -67,21 +180,7 @@ Evaluation evaluate(models::LanguageModel& model, const data::Corpus& corpus,
                     const std::function<void(const Evaluation&)>& progress) {
   validate(corpus, options);
   const at::NoGradGuard no_grad;
-  const int64_t targets = corpus.num_tokens() - 1;
-  Evaluation done;
-  while (done.tokens < targets) {
-    const Rows rows = next_rows(done.tokens, targets, options);
-    const double sum = loss_sum(model, corpus, rows, options.device);
-    if (!std::isfinite(sum)) {
-      throw Error(fmt::format("the loss of tokens {} to {} of the text is not finite",
-                              format_count(rows.begin + 1),
-                              format_count(rows.begin + rows.tokens())));
-    }
-    done.loss_sum += sum;
-    done.tokens += rows.tokens();
-    if (progress) progress(done);
-  }
-  return done;
+  return Evaluator(model, corpus, options).run(progress);
 }
 
 }  // namespace colossal::serve

@@ -5,14 +5,18 @@
 #include <functional>
 
 #include "colossal/data/corpus.h"
+#include "colossal/mesh/parallel_context.h"
 #include "colossal/models/language_model.h"
 
 namespace colossal::serve {
 
 struct EvaluateOptions {
   int64_t sequence_length = 1;   // tokens of a row, at most the model's positions
-  int64_t batch = 1;             // rows of a forward pass
+  int64_t batch = 1;             // rows of a forward pass of each replica
   at::Device device = at::kCPU;  // where the model's weights are
+  // On which the model is; null: on this rank alone. Each calls evaluate(), with the same
+  // arguments.
+  const ParallelContext* ranks = nullptr;
 };
 
 struct Evaluation {
@@ -26,7 +30,10 @@ struct Evaluation {
 // cut into rows of sequence_length = S tokens: row i sees tokens i S .. i S + S - 1 and predicts
 // the token that follows each of them, from the tokens before it in its own row. So the first
 // prediction of a row has one token of context. The last row has what is left, and is computed by
-// itself, so that no row is padded. Calls `progress` after each batch with what is done so far.
+// itself, so that no row is padded. Calls `progress` after each pass, or, with a pipeline, after
+// some, with what is done so far. Law of several ranks: what the layers say; 32 bytes and the
+// activation at each border of the pipeline; and an all-reduce of 8 bytes after each pass, or after
+// some.
 // Throws ConfigError for a corpus of fewer than two tokens, and for a sequence length or a batch
 // below 1; Error for a loss that is not finite.
 Evaluation evaluate(models::LanguageModel& model, const data::Corpus& corpus,

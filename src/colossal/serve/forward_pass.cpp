@@ -7,52 +7,18 @@
 #include <optional>
 
 #include "colossal/base/error.h"
-#include "colossal/comm/group.h"
 #include "colossal/nn/vocabulary_head_parts.h"
 #include "colossal/ops/few_rows.h"
+#include "colossal/serve/stages.h"
 #include "colossal/serve/step_messages.h"
 
 namespace colossal::serve {
 namespace {
 
-using Way = ParallelContext::Way;
-
-constexpr int64_t kMostDims = 3;
-
 // In tensor modes of more than one dimension ranks share out sequences, so that each token of a
 // step is one.
 bool tokens_are_sequences(const Strategy& strategy) {
   return strategy.tp > 1 && strategy.tensor_mode != TensorMode::one_d;
-}
-
-// Type and number of dims, and the dims.
-at::Tensor describe(const at::Tensor& x) {
-  COLOSSAL_CHECK(x.dim() <= kMostDims, "an activation of {} dims", x.dim());
-  std::vector<int64_t> numbers{static_cast<int64_t>(x.scalar_type()) << 8 | x.dim()};
-  numbers.insert(numbers.end(), x.sizes().begin(), x.sizes().end());
-  numbers.resize(1 + kMostDims);
-  return at::tensor(numbers, at::kLong);
-}
-
-at::Tensor empty_like_described(const at::Tensor& description, at::Device device) {
-  const at::Tensor here = description.cpu();
-  const auto* numbers = here.const_data_ptr<int64_t>();
-  return at::empty({numbers + 1, static_cast<size_t>(numbers[0] & 0xFF)},
-                   at::TensorOptions(static_cast<at::ScalarType>(numbers[0] >> 8)).device(device));
-}
-
-void send(const at::Tensor& x, int to, const comm::Group& group) {
-  comm::send(describe(x).to(group.device()), to, group, comm::Reason::stage);
-  if (x.numel() > 0) comm::send(x.contiguous().view(-1), to, group, comm::Reason::stage);
-}
-
-at::Tensor receive(int from, const comm::Group& group) {
-  const at::Tensor description =
-      at::empty({1 + kMostDims}, at::TensorOptions(at::kLong).device(group.device()));
-  comm::receive(description, from, group, comm::Reason::stage);
-  at::Tensor x = empty_like_described(description, group.device());
-  if (x.numel() > 0) comm::receive(x.view(-1), from, group, comm::Reason::stage);
-  return x;
 }
 
 }  // namespace
@@ -104,21 +70,17 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan) {
 void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
   nn::StepContext context = plan.empty() ? nn::StepContext() : begin(plan);
   context.adapted_rows = adapted;
-  const int last = strategy_.num_stages() - 1;
-  at::Tensor x;
-  for (int stage = 0; stage <= last; ++stage) {
-    if (!is_here(stage)) continue;
-    if (!plan.empty() && stage > 0 && !is_here(stage - 1)) {
-      const comm::Group& border = ranks_->stage_channel(stage - 1, Way::forward);
-      x = receive(1 - border.rank(), border);
-    }
-    const auto run = [&] {
-      if (!plan.empty()) x = run_stage(stage, x, plan, context);
+  const auto run = [&](int stage, const at::Tensor& before) {
+    at::Tensor after;
+    const auto work = [&] {
+      if (!plan.empty()) after = run_stage(stage, before, plan, context);
     };
-    around_stage_ ? around_stage_(stage, run) : run();
-    if (plan.empty() || stage == last || is_here(stage + 1)) continue;
-    const comm::Group& border = ranks_->stage_channel(stage, Way::forward);
-    send(x, 1 - border.rank(), border);
+    around_stage_ ? around_stage_(stage, work) : work();
+    return after;
+  };
+  if (!plan.empty()) return serve::run_stages(ranks_, run);
+  for (int stage = 0; stage < strategy_.num_stages(); ++stage) {
+    if (!ranks_ || ranks_->holds_stage(stage)) run(stage, {});
   }
 }
 
@@ -147,9 +109,9 @@ at::Tensor ForwardPass::at_first_rank(const at::Tensor& result) const {
   const comm::Group& pipeline = ranks_->group(Axis::pp);
   const int from = strategy_.stage_rank(strategy_.num_stages() - 1);
   const bool travels = from != 0;
-  if (travels && pipeline.rank() == from) send(result, 0, pipeline);
+  if (travels && pipeline.rank() == from) send_activation(result, 0, pipeline);
   if (pipeline.rank() != 0) return {};
-  return (travels ? receive(from, pipeline) : result).cpu();
+  return (travels ? receive_activation(from, pipeline) : result).cpu();
 }
 
 namespace {

@@ -38,7 +38,6 @@ class ForwardPass {
 
  private:
   nn::StepContext begin(const StepPlan& plan);
-  bool is_here(int stage) const { return !ranks_ || ranks_->holds_stage(stage); }
   void run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
   // From what the stage before gives, or nothing, to what the next one takes; the last one gives
   // results_.

@@ -156,10 +156,25 @@ void refuse_quantized_grid(const InferenceOptions& options) {
                   tensor_mode_name(strategy.tensor_mode)));
 }
 
+void refuse_quantized_shards(const InferenceOptions& options) {
+  if (!options.quantization || options.strategy.zero < 3) return;
+  throw ConfigError(
+      "--quantize with parallel.zero = 3: quantised weights are not divided among ranks of dp x "
+      "sp; "
+      "leave parallel.zero out, or divide them with parallel.tp or parallel.pp");
+}
+
 Strategy strategy_of(const InferenceOptions& options) {
   Strategy strategy = options.strategy;
   strategy.table_rows = options.quantization ? 0 : options.table_rows;
   return strategy;
+}
+
+// Of one token on each rank of sp, on meta.
+nn::StepContext shortest_step(const Strategy& strategy) {
+  nn::StepContext step = nn::make_step_context(1, 1, at::kMeta);
+  step.whole_sequence = step.length = strategy.sp;
+  return step;
 }
 
 // On meta, of one token: what a stage takes over, the token itself or the activation.
@@ -173,7 +188,7 @@ at::Tensor activation_before(int stage, const models::ModelSpecification& specif
     parameter->tensor =
         at::empty(parameter->local_shape(), at::TensorOptions(options.type).device(at::kMeta));
   }
-  const nn::StepContext step = nn::make_step_context(1, 1, at::kMeta);
+  const nn::StepContext step = shortest_step(context.strategy());
   const int64_t blocks = context.strategy().blocks_of_stage(stage, model->num_blocks()).begin;
   return model->run_blocks({0, blocks}, model->embed(token, step), step);
 }
@@ -239,8 +254,9 @@ void InferenceModel::open(const models::ModelSpecification& specification,
                           const InferenceOptions& options, comm::World& world) {
   refuse_tiers(options);
   refuse_quantized_grid(options);
+  refuse_quantized_shards(options);
   memory::OrderOfStages order;
-  if (!options.tiers.parameters.all_on_device()) {
+  if (!options.tiers.parameters.all_on_device() || options.strategy.zero == 3) {
     order = record_order(specification, options, world.rank());
   }
   parts_ = std::make_unique<Parts>(specification, options, world, options.device, order);
@@ -272,7 +288,7 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   Parts dry(specification, options, *world, at::kMeta, {});
   const Strategy& strategy = dry.context.strategy();
   const int stage = dry.context.coordinate(Axis::pp);
-  const nn::StepContext step = nn::make_step_context(1, 1, at::kMeta);
+  const nn::StepContext step = shortest_step(strategy);
   at::Tensor x = activation_before(stage, specification, options, dry.context);
   dry.weights.begin_evaluation();
   if (stage == 0) x = dry.model->embed(x, step);

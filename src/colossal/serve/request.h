@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,8 @@ class LogitsConstraint {
   virtual void accept(int32_t token) = 0;
   // Whether the text is complete: the request then ends with `stop`.
   virtual bool finished() const { return false; }
+  // Another one that stands where this one does, for a text that goes on in several ways.
+  virtual std::shared_ptr<LogitsConstraint> clone() const = 0;
 };
 
 // How the states that a model's head multiplies, one for each token of a prompt, become one
@@ -61,6 +64,26 @@ enum class Pooling {
   none,
   last,  // that of the last token
   mean
+};
+
+// When beam search ends before all beams have.
+enum class EarlyStopping {
+  by_length,  // once no beam is better than the texts found, were it complete at this length
+  at_width,   // once as many texts are found as there are beams
+  never       // as by_length, but with a length_penalty above 0 at the greatest length
+};
+
+struct BeamSearchOptions {
+  int64_t width = 1;          // beams that are kept; 1: tokens are chosen one by one
+  double length_penalty = 1;  // a text's score is its sum of log-probabilities / length ^ this
+  EarlyStopping early_stopping = EarlyStopping::by_length;
+};
+
+// A text that beam search has found.
+struct BeamText {
+  std::vector<GeneratedToken> tokens{};  // without the end token
+  double score = 0;                      // see BeamSearchOptions; the end token counts
+  FinishReason reason = FinishReason::stop;
 };
 
 struct Request {
@@ -72,7 +95,10 @@ struct Request {
   double logprobs_temperature = 1;    // divides logits before log-probabilities are taken
   int64_t prompt_logprobs = -1;       // the same of the prompt's tokens, for on_prompt
   Pooling pooling = Pooling::none;    // for on_embedding; needs max_new_tokens = 0
-  int priority = 0;                   // lower comes first; equal ones in order of arrival
+  // The likely texts in place of one; nothing is drawn: the temperature and the cuts of `sampling`
+  // must be as they are by default.
+  BeamSearchOptions beams{};
+  int priority = 0;  // lower comes first; equal ones in order of arrival
   // An adapter beside the model's products; null: none. Keys and values are shared with requests of
   // the same adapter only.
   std::shared_ptr<const nn::AdapterWeights> adapter{};
@@ -87,8 +113,12 @@ struct Request {
   std::function<void(const std::vector<std::optional<GeneratedToken>>&)> on_prompt{};
   // Once, where there is a pooling: as many numbers as the model has features.
   std::function<void(const std::vector<double>&)> on_embedding{};
-  // False: the request ends here, with `stop`.
+  // False: the request ends here, with `stop`. Not called in beam search.
   std::function<bool(const GeneratedToken&)> on_token{};
+  // In beam search: whether a text of these generated tokens is complete.
+  std::function<bool(std::span<const int32_t>)> ends_beam{};
+  // Once, in beam search: the texts, best first, at most as many as there are beams.
+  std::function<void(const std::vector<BeamText>&)> on_beams{};
   // Exactly once, last. `error` is empty but for `failed`.
   std::function<void(FinishReason, const Usage&, const std::string& error)> on_finish{};
 };

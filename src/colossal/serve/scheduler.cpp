@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/serve/beam_group.h"
 
 namespace colossal::serve {
 
@@ -22,7 +23,7 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   for (const bool single : {true, false}) {
     std::vector<Sequence*> in_order;
     for (const auto& [order, sequence] : running_) {
-      if (sequence->generates() == single) in_order.push_back(sequence.get());
+      if (!sequence->waits && sequence->generates() == single) in_order.push_back(sequence.get());
     }
     for (Sequence* sequence : in_order) {
       if (running_.contains(sequence->order())) continue_running(*sequence, budget, works);
@@ -30,9 +31,16 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   }
   // Pages that one has just given back are not for another one that comes later.
   if (preemptions_ == preemptions_before) {
-    while (budget > 0 && !waiting_.empty() && running() < options_.max_num_seqs &&
-           admit_first(budget, works)) {
+    while (budget > 0) {
+      const auto next = next_to_admit();
+      if (next == waiting_.end() || !admit(next, budget, works)) break;
     }
+  }
+  // All that run may be beams which wait for one that has no pages: these make room for it.
+  while (works.empty() && !running_.empty()) {
+    const auto next = next_to_admit();
+    if (next == waiting_.end() || admit(next, budget, works)) break;
+    preempt(*running_.rbegin()->second, works);
   }
   std::vector<Work> chosen;
   for (const auto& [order, work] : works) chosen.push_back(work);
@@ -59,8 +67,34 @@ void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& wor
   works[sequence.order()] = {&sequence, count, std::ssize(sequence.drafts)};
 }
 
-bool Scheduler::admit_first(int64_t& budget, Works& works) {
-  Sequence& sequence = *waiting_.begin()->second;
+int64_t Scheduler::slots_of(const Sequence& sequence) {
+  const BeamGroup* const group = sequence.group.get();
+  return group && group->num_forks == 0 ? sequence.request.beams.width : 1;
+}
+
+int64_t Scheduler::slots_in_use() const {
+  int64_t slots = 0;
+  for (const auto& [order, sequence] : running_) slots += slots_of(*sequence);
+  for (const auto& [order, sequence] : waiting_) {
+    if (sequence->group && sequence->has_started) slots += slots_of(*sequence);
+  }
+  return slots;
+}
+
+auto Scheduler::next_to_admit() -> Sequences::iterator {
+  int64_t slots = options_.max_num_seqs - slots_in_use();
+  return std::ranges::find_if(waiting_, [&](const auto& entry) {
+    const Sequence& sequence = *entry.second;
+    if (sequence.waits) return false;
+    if (sequence.group && sequence.has_started) return true;
+    if (slots_of(sequence) <= slots) return true;
+    slots = 0;  // nor for those that come after it
+    return false;
+  });
+}
+
+bool Scheduler::admit(Sequences::iterator next, int64_t& budget, Works& works) {
+  Sequence& sequence = *next->second;
   if (options_.prefix_cache && !sequence.wants_whole_prompt()) find_prefix(sequence);
   const int64_t missing = pages_for(sequence.size() + 1) - std::ssize(sequence.pages);
   if (missing > pages_.available()) {
@@ -79,7 +113,7 @@ bool Scheduler::admit_first(int64_t& budget, Works& works) {
                  pages_.available(), count);
   budget -= count;
   works[sequence.order()] = {&sequence, count};
-  running_.insert(waiting_.extract(waiting_.begin()));
+  running_.insert(waiting_.extract(next));
   return true;
 }
 
@@ -170,6 +204,39 @@ int64_t Scheduler::reserve_for_drafts(Sequence& sequence, int64_t most) {
 bool Scheduler::has(uint64_t id) const {
   const auto is_it = [&](const auto& entry) { return entry.second->id == id; };
   return std::ranges::any_of(running_, is_it) || std::ranges::any_of(waiting_, is_it);
+}
+
+Sequence& Scheduler::fork(const Sequence& from, int64_t beam) {
+  auto made = std::make_unique<Sequence>(from);
+  made->beam = beam;
+  for (const int64_t page : made->pages) pages_.share(page);
+  own_open_page(*made);
+  Sequences& sequences = running_.contains(from.order()) ? running_ : waiting_;
+  const auto order = made->order();
+  return *sequences.emplace(order, std::move(made)).first->second;
+}
+
+void Scheduler::own_open_page(Sequence& sequence) {
+  if (sequence.computed % options_.page_size == 0) return;
+  const int64_t shared = sequence.pages.back();
+  sequence.pages.pop_back();
+  if (pages_.available() > 0) {
+    sequence.pages.push_back(pages_.take());
+    copy_page_(shared, sequence.pages.back());
+  } else {
+    sequence.computed -= sequence.computed % options_.page_size;
+  }
+  pages_.release(shared);
+}
+
+void Scheduler::remove(const Sequence& sequence) {
+  for (Sequences* sequences : {&running_, &waiting_}) {
+    const auto found = sequences->find(sequence.order());
+    if (found == sequences->end()) continue;
+    release(*found->second);
+    sequences->erase(found);
+    return;
+  }
 }
 
 std::unique_ptr<Sequence> Scheduler::remove(uint64_t id) {

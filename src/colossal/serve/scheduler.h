@@ -5,6 +5,9 @@
 // arrival. If a running sequence gets no pages, the last of all running ones gives its pages back
 // and waits at its place in the order. What it had computed is computed again, except for pages
 // that are still kept.
+//
+// The beams of a request count as its width from the time when it starts, and run whenever there
+// are pages. Those that wait for others are not worked on.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +60,13 @@ class Scheduler {
   // keys and values.
   void accept_draft(Sequence& sequence);
   bool has(uint64_t id) const;
-  // Takes a sequence out, its pages given back; null: there is none of this id.
+  // Adds another beam of the same text, which shares its full pages and has its own of the last
+  // one.
+  Sequence& fork(const Sequence& from, int64_t beam);
+  // Takes a sequence out, its pages given back; null: there is none of this id (any more; a request
+  // has one for each of its beams).
   std::unique_ptr<Sequence> remove(uint64_t id);
+  void remove(const Sequence& sequence);
   std::vector<uint64_t> ids() const;  // of all that run or wait
 
   bool empty() const { return running_.empty() && waiting_.empty(); }
@@ -70,9 +78,8 @@ class Scheduler {
   int64_t prefix_hits() const { return prefix_hits_; }
 
  private:
-  using Sequences = std::map<std::pair<int, uint64_t>, std::unique_ptr<Sequence>>;
-  // By the order of its sequence.
-  using Works = std::map<std::pair<int, uint64_t>, Work>;
+  using Sequences = std::map<Sequence::Order, std::unique_ptr<Sequence>>;
+  using Works = std::map<Sequence::Order, Work>;  // by the order of its sequence
 
   int64_t pages_for(int64_t tokens) const;
   // Gives a sequence the pages of its first `tokens` tokens; false: there are too few.
@@ -81,12 +88,19 @@ class Scheduler {
   void preempt(Sequence& sequence, Works& works);
   // Works on the next tokens of a running sequence, as far as `budget` goes.
   void continue_running(Sequence& sequence, int64_t& budget, Works& works);
-  // Whether the first of those that wait runs from now on.
-  bool admit_first(int64_t& budget, Works& works);
+  // The first that waits to be worked on and may run beside the others; the end: there is none.
+  Sequences::iterator next_to_admit();
+  // Whether it runs from now on.
+  bool admit(Sequences::iterator next, int64_t& budget, Works& works);
+  // Of max_num_seqs, how many a sequence counts as, and those that have started.
+  static int64_t slots_of(const Sequence& sequence);
+  int64_t slots_in_use() const;
   void keep_full_pages(Sequence& sequence);
   void find_prefix(Sequence& sequence);
   // The token after what was found is computed into the last page, which others may use as well.
   void own_last_page(Sequence& sequence);
+  // Of a fork: its next token is computed into the last page if that is not full.
+  void own_open_page(Sequence& sequence);
   int64_t chunk_of(const Sequence& sequence, int64_t budget) const;
 
   SchedulerOptions options_;

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "colossal/serve/page_pool.h"
@@ -39,6 +41,8 @@ class DraftLength {
   int64_t pause_ = 0;
 };
 
+struct BeamGroup;
+
 struct Sequence {
   using Clock = std::chrono::steady_clock;
 
@@ -56,6 +60,12 @@ struct Sequence {
   int64_t kept_pages = 0;        // how many first pages are those of `prefix`
   PagePool::Prefix prefix = 0;
 
+  // In beam search: what it is a beam of, and which one. It waits once its logits were there, until
+  // those of all beams are.
+  std::shared_ptr<BeamGroup> group{};
+  int64_t beam = 0;
+  bool waits = false;
+
   std::vector<std::optional<GeneratedToken>> prompt_logprobs{};
   std::vector<double> pooled{};  // the sum of the states of the first `num_pooled` tokens
   int64_t num_pooled = 0;
@@ -68,7 +78,7 @@ struct Sequence {
   int64_t size() const { return std::ssize(tokens); }
   int64_t prompt_size() const { return std::ssize(request.prompt); }
   int64_t pending() const { return size() - computed; }
-  bool generates() const { return pending() == 1; }
+  bool generates() const { return pending() == 1 && !waits; }
   std::span<const int32_t> generated() const {
     return std::span(tokens).subspan(request.prompt.size());
   }
@@ -81,7 +91,8 @@ struct Sequence {
   uint64_t adapter_number() const { return request.adapter ? request.adapter->number : 0; }
 
   // What comes first is worked on first, and loses its pages last.
-  std::pair<int, uint64_t> order() const { return {request.priority, id}; }
+  using Order = std::tuple<int, uint64_t, int64_t>;
+  Order order() const { return {request.priority, id, beam}; }
 };
 
 }  // namespace colossal::serve

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "colossal/text/streaming_decoder.h"
+
 namespace colossal::serve {
 namespace {
 
@@ -38,6 +40,17 @@ std::string StopStrings::push(std::string_view text) {
 
 std::string StopStrings::flush() {
   return found_ ? "" : std::exchange(held_, "");
+}
+
+std::function<bool(std::span<const int32_t>)> ends_beam_at(std::vector<std::string> strings,
+                                                           const text::Tokenizer& tokenizer) {
+  if (strings.empty()) return nullptr;
+  return [strings = std::move(strings), &tokenizer](std::span<const int32_t> tokens) {
+    text::StreamingDecoder decoder(tokenizer, text::StreamingDecoder::Begins::after_prompt);
+    StopStrings stop(strings);
+    for (const int32_t token : tokens) stop.push(decoder.push(token));
+    return stop.found();
+  };
 }
 
 }  // namespace colossal::serve

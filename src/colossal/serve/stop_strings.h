@@ -2,9 +2,14 @@
 // borders.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "colossal/text/tokenizer.h"
 
 namespace colossal::serve {
 
@@ -26,5 +31,10 @@ class StopStrings {
   bool include_;
   bool found_ = false;
 };
+
+// Request::ends_beam for texts that end with one of the strings; nothing where there are none. The
+// tokenizer must outlive the result.
+std::function<bool(std::span<const int32_t>)> ends_beam_at(std::vector<std::string> strings,
+                                                           const text::Tokenizer& tokenizer);
 
 }  // namespace colossal::serve

@@ -43,6 +43,7 @@ Completion::Completion(GenerationRequest request, const ServedModel& model, serv
     for (int64_t i = 0; i < request_.best_of; ++i) answers_.emplace_back(request_, prompt, model_);
   }
   last_token_.assign(answers_.size(), start_);
+  beam_reasons_.assign(answers_.size(), serve::FinishReason::failed);
 }
 
 void Completion::start() {
@@ -69,7 +70,8 @@ void Completion::start() {
 }
 
 void Completion::submit_all() {
-  for (size_t which = 0; which < answers_.size(); ++which) {
+  const size_t step = is_beam_search() ? static_cast<size_t>(request_.n) : 1;
+  for (size_t which = 0; which < answers_.size(); which += step) {
     const serve::RequestId id = engine_.submit(engine_request(which));
     const std::lock_guard lock(mutex_);
     ids_.push_back(id);
@@ -101,6 +103,7 @@ serve::Request Completion::engine_request(size_t which) {
   // Each answer draws by itself; the first as it would be alone.
   request.sampling.seed += answer * 0x9E3779B97F4A7C15u;
   request.max_new_tokens = request_.max_new_tokens;
+  request.beams = request_.beams;
   request.end_tokens = request_.end_tokens;
   const bool ranks = request_.best_of > request_.n;
   request.logprobs = ranks ? std::max<int64_t>(0, request_.logprobs) : request_.logprobs;
@@ -117,6 +120,8 @@ serve::Request Completion::engine_request(size_t which) {
   request.on_token = [self, which](const serve::GeneratedToken& token) {
     return self->take_token(which, token);
   };
+  request.on_beams = [self, which](const auto& texts) { self->take_beams(which, texts); };
+  request.ends_beam = serve::ends_beam_at(request_.stop, model_.tokenizer());
   request.on_finish = [self, which](serve::FinishReason reason, const serve::Usage& usage,
                                     const std::string& error) {
     self->finish(which, reason, usage, error);
@@ -143,20 +148,41 @@ bool Completion::take_token(size_t which, const serve::GeneratedToken& token) {
   return goes_on;
 }
 
+void Completion::take_beams(size_t first, const std::vector<serve::BeamText>& texts) {
+  if (std::ssize(texts) < request_.n) {
+    throw Error(fmt::format("beam search found {} texts of the {} that are asked for", texts.size(),
+                            request_.n));
+  }
+  for (size_t i = 0; i < static_cast<size_t>(request_.n); ++i) {
+    beam_reasons_[first + i] = texts[i].reason;
+    for (const serve::GeneratedToken& token : texts[i].tokens) {
+      if (!take_token(first + i, token)) break;
+    }
+  }
+}
+
 void Completion::finish(size_t which, serve::FinishReason reason, const serve::Usage& usage,
                         const std::string& error) {
   const std::lock_guard lock(mutex_);
   metrics_.finished(reason, usage, seconds_since(start_));
-  ++num_finished_;
+  const size_t answers = is_beam_search() ? static_cast<size_t>(request_.n) : 1;
+  num_finished_ += answers;
   if (over_) return;
   if (reason == serve::FinishReason::failed || reason == serve::FinishReason::cancelled) {
     return fail(failure(reason, error));
   }
+  for (size_t i = which; i < which + answers; ++i) {
+    finish_answer(i, is_beam_search() ? beam_reasons_[i] : reason, usage);
+  }
+  if (num_finished_ == answers_.size() && submitted_) finish_all();
+}
+
+void Completion::finish_answer(size_t which, serve::FinishReason reason,
+                               const serve::Usage& usage) {
   Answer& answer = answers_[which];
   if (request_.echo && request_.logprobs < 0 && answer.num_tokens() == 0) answer.echo({});
   answer.finish(reason, usage);
   if (request_.stream) write_delta(which);
-  if (num_finished_ == answers_.size() && submitted_) finish_all();
 }
 
 void Completion::write_event(const Json& event) {

@@ -37,8 +37,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
   // On the engine's thread.
   void take_prompt(size_t which, const std::vector<std::optional<serve::GeneratedToken>>& tokens);
   bool take_token(size_t which, const serve::GeneratedToken& token);
+  // The n best become the answers from `first` on.
+  void take_beams(size_t first, const std::vector<serve::BeamText>& texts);
   void finish(size_t which, serve::FinishReason reason, const serve::Usage& usage,
               const std::string& error);
+  void finish_answer(size_t which, serve::FinishReason reason, const serve::Usage& usage);
+  bool is_beam_search() const { return request_.beams.width > 1; }
 
   serve::Request engine_request(size_t which);
   void submit_all();
@@ -61,7 +65,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
   CompletionJson json_;
   std::vector<Answer> answers_;  // best_of for each prompt
   const Clock::time_point start_ = Clock::now();
-  std::vector<Clock::time_point> last_token_;  // of each answer
+  std::vector<Clock::time_point> last_token_;      // of each answer
+  std::vector<serve::FinishReason> beam_reasons_;  // of each answer, in beam search
 
   std::mutex mutex_;
   std::vector<serve::RequestId> ids_;

@@ -126,8 +126,6 @@ void read_stream(Fields& fields, GenerationRequest& request) {
 
 // Known, and refused where they ask for what is not there.
 void refuse_unsupported(Fields& fields) {
-  fields.refuse_unless("use_beam_search", false, kLater);
-  fields.refuse_unless("length_penalty", 1, kLater);
   fields.refuse_unless("spaces_between_special_tokens", true, kLater);
 }
 
@@ -184,15 +182,71 @@ void read_rule(Fields& fields, const ServedModel& model, RuleCache& rules,
     request.rule = rules.compile(format ? *format : *outputs, model, "response_format");
 }
 
+serve::EarlyStopping read_early_stopping(Fields& fields) {
+  const Json* given = fields.find("early_stopping");
+  if (!given) return serve::EarlyStopping::by_length;
+  if (given->is_string() && *given == "never") return serve::EarlyStopping::never;
+  if (!given->is_boolean()) refuse_type("early_stopping", "true, false or \"never\"", *given);
+  return *given == true ? serve::EarlyStopping::at_width : serve::EarlyStopping::by_length;
+}
+
+// Nothing is drawn; defaults of the model's folder say how to draw.
+void read_beams(Fields& fields, GenerationRequest& request) {
+  serve::SamplingOptions& sampling = request.sampling;
+  const serve::SamplingOptions none;
+  if (fields.find("temperature") && sampling.temperature != 0 && sampling.temperature != 1) {
+    throw ApiError(400, "beam search draws no tokens: leave temperature out", "temperature");
+  }
+  for (const auto& [name, draws] : {std::pair("top_k", sampling.top_k != none.top_k),
+                                    std::pair("top_p", sampling.top_p != none.top_p),
+                                    std::pair("min_p", sampling.min_p != none.min_p),
+                                    std::pair("typical_p", sampling.typical_p != none.typical_p)}) {
+    if (!fields.find(name) || !draws) continue;
+    throw ApiError(400, fmt::format("beam search draws no tokens: leave {} out", name), name);
+  }
+  sampling.temperature = 0;
+  sampling.top_k = none.top_k;
+  sampling.top_p = none.top_p;
+  sampling.min_p = none.min_p;
+  sampling.typical_p = none.typical_p;
+  request.beams = {.width = request.best_of,
+                   .length_penalty = fields.number("length_penalty", -100, 100).value_or(1),
+                   .early_stopping = read_early_stopping(fields)};
+  if (request.beams.width < 2) {
+    throw ApiError(400, "use_beam_search needs best_of, the number of beams, of 2 or more",
+                   "best_of");
+  }
+  request.best_of = request.n;
+}
+
+void read_answers(Fields& fields, GenerationRequest& request) {
+  request.n = fields.integer("n", 1, kMaxAnswers).value_or(1);
+  request.best_of = fields.integer("best_of", 1, kMaxAnswers).value_or(request.n);
+  if (request.best_of < request.n) {
+    throw ApiError(400,
+                   fmt::format("best_of is {}, below n, which is {}", request.best_of, request.n),
+                   "best_of");
+  }
+  if (fields.boolean("use_beam_search", false)) return read_beams(fields, request);
+  for (const char* name : {"length_penalty", "early_stopping"}) {
+    if (!fields.find(name)) continue;
+    fields.refuse_unless(name, name == std::string("length_penalty") ? Json(1) : Json(false),
+                         "applies to \"use_beam_search\": true");
+  }
+}
+
 void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
                  GenerationRequest& request) {
   ModelChoice choice = choose_model(fields, model);
   request.model = std::move(choice.name);
   request.adapter = std::move(choice.adapter);
-  request.n = fields.integer("n", 1, kMaxAnswers).value_or(1);
   read_sampling(fields, model, request);
+  read_answers(fields, request);
   read_stops(fields, model, request);
   read_stream(fields, request);
+  if (request.best_of > request.n && request.stream) {
+    throw ApiError(400, "best_of above n is not for \"stream\": true", "best_of");
+  }
   refuse_unsupported(fields);
   read_rule(fields, model, rules, request);
   request.tokens_as_ids = fields.boolean("return_tokens_as_token_ids", false);
@@ -343,15 +397,6 @@ GenerationRequest read_completion_request(const Json& body, const ServedModel& m
   read_common(fields, model, rules, request);
   request.echo = fields.boolean("echo", false);
   request.logprobs = fields.integer("logprobs", 0, kMaxLogprobs).value_or(-1);
-  request.best_of = fields.integer("best_of", 1, kMaxAnswers).value_or(request.n);
-  if (request.best_of < request.n) {
-    throw ApiError(400,
-                   fmt::format("best_of is {}, below n, which is {}", request.best_of, request.n),
-                   "best_of");
-  }
-  if (request.best_of > request.n && request.stream) {
-    throw ApiError(400, "best_of above n is not for \"stream\": true", "best_of");
-  }
   fields.refuse_unless("suffix", "", kLater);
   const auto wanted = fields.integer("max_tokens", request.echo ? 0 : 1, kMaxCount);
   request.prompts = read_prompts(fields, model, "prompt");
@@ -366,7 +411,6 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
   GenerationRequest request;
   request.kind = GenerationRequest::Kind::chat;
   read_common(fields, model, rules, request);
-  request.best_of = request.n;
   const auto top = fields.integer("top_logprobs", 0, kMaxLogprobs);
   if (fields.boolean("logprobs", false)) request.logprobs = top.value_or(0);
   if (top && *top > 0 && request.logprobs < 0) {

@@ -26,6 +26,7 @@ struct GenerationRequest {
   int64_t n = 1;  // answers to each
   int64_t best_of =
       1;  // how many are sampled; the n with the most likely tokens, on average, are given
+  serve::BeamSearchOptions beams;  // of a width above 1: the answers are the n best of its texts
   serve::SamplingOptions sampling;
   bool has_seed = false;
   int64_t max_new_tokens = 0;

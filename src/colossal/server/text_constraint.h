@@ -53,6 +53,9 @@ class TextConstraint : public serve::LogitsConstraint {
   void apply(at::Tensor& logits) override;
   void accept(int32_t token) override;
   bool finished() const override { return over_; }
+  std::shared_ptr<serve::LogitsConstraint> clone() const override {
+    return std::make_shared<TextConstraint>(*this);
+  }
 
  private:
   std::shared_ptr<CompiledRule> rule_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/io/safetensors.h"
+#include "colossal/layout/tensor_slice.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/random.h"
@@ -31,13 +33,23 @@ inline void write_random_weights(models::ModelSpecification& specification,
   std::vector<io::TensorSpec> tensors;
   std::map<std::string, at::Tensor> values;
   for (const nn::ParameterHandle& parameter : build.parameters()) {
-    const std::string name = models::slice_in_files(specification, parameter->name).name;
-    tensors.push_back({name, io::ScalarType::f32, parameter->shape});
-    values[name] = at::empty({parameter->numel()}, at::kFloat);
-    ops::fill_normal(values[name], 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
+    at::Tensor made = at::empty({parameter->numel()}, at::kFloat);
+    ops::fill_normal(made, 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
     if (change && (parameter->product || parameter->head)) {
-      values[name] = change(*parameter, values[name].view(parameter->shape)).contiguous();
+      made = change(*parameter, made.view(parameter->shape)).contiguous().view(-1);
     }
+    const TensorSlice slice = models::slice_in_files(specification, parameter->name);
+    const std::vector<int64_t> shape = slice.tensor_shape(parameter->shape);
+    for (const std::string& name : slice.names()) {
+      if (values.contains(name)) continue;
+      tensors.push_back({name, io::ScalarType::f32, shape});
+      values[name] = at::zeros({c10::multiply_integers(shape)}, at::kFloat);
+    }
+    slice.for_each_run(parameter->shape, {0, parameter->numel()}, [&](const TensorSlice::Run& run) {
+      values[slice.names()[run.tensor]]
+          .narrow(0, run.tensor_begin, run.count)
+          .copy_(made.narrow(0, run.parameter_begin, run.count));
+    });
   }
   for (const auto& [name, tensor] : others) {
     tensors.push_back({name, io::ScalarType::f32, tensor.sizes().vec()});

@@ -94,8 +94,14 @@ class BlockMaker {
     return linear("shared_gate", config_.hidden, 1, false);
   }
 
-  std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) const {
-    return build_.dropout(name, probability);
+  // Where both are one, the same numbers are drawn for the attention and for the MLP: what is
+  // dropped of each is what is dropped of their sum.
+  std::unique_ptr<nn::Dropout> attention_output_dropout() const {
+    return build_.dropout(config_.one_branch_dropout ? "mlp_dropout" : "attention_dropout",
+                          config_.attention_output_dropout);
+  }
+  std::unique_ptr<nn::Dropout> mlp_dropout() const {
+    return build_.dropout("mlp_dropout", config_.mlp_dropout);
   }
 
  private:
@@ -152,7 +158,7 @@ class AttentionBranch {
         qkv_(latent_ ? nullptr : make.qkv()),
         attention_(latent_ ? nullptr : make.attention()),
         output_(make.attention_output()),
-        dropout_(make.dropout("attention_dropout", make.config().attention_output_dropout)) {}
+        dropout_(make.attention_output_dropout()) {}
 
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
     const at::Tensor seen = latent_ ? latent_->forward(x, context)
@@ -228,8 +234,7 @@ std::unique_ptr<Mlp> make_mlp(const BlockMaker& make) {
 // The MLP, or experts, between its norms.
 class MlpBranch {
  public:
-  explicit MlpBranch(const BlockMaker& make)
-      : mlp_(make_mlp(make)), dropout_(make.dropout("mlp_dropout", make.config().mlp_dropout)) {}
+  explicit MlpBranch(const BlockMaker& make) : mlp_(make_mlp(make)), dropout_(make.mlp_dropout()) {}
 
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
     return dropout_->forward(mlp_->forward(x, context), context);

@@ -112,6 +112,7 @@ struct DecoderConfig {
   double attention_dropout = 0;         // of attention probabilities
   double attention_output_dropout = 0;  // where the attention joins the residual stream
   double mlp_dropout = 0;               // where the MLP does
+  bool one_branch_dropout = false;      // both are one, of the sum of parallel branches
 
   const LayerAttention& attention_of(int64_t layer) const {
     return attention.size() == 1 ? attention.front() : attention.at(layer);

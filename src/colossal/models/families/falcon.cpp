@@ -60,12 +60,12 @@ DecoderConfig read(ConfigFields& fields) {
   }
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
-  // transformers drops the sum of parallel branches, whose layers draw apart here; and it joins a
-  // sequential attention with the dropout of probabilities.
+  // transformers joins a sequential attention with the dropout of probabilities.
   config.mlp_dropout = fields.dropout("hidden_dropout", 0);
   config.attention_dropout = fields.dropout("attention_dropout", 0);
   config.attention_output_dropout =
       config.parallel_branches ? config.mlp_dropout : config.attention_dropout;
+  config.one_branch_dropout = config.parallel_branches;
   config.tied_head = fields.flag("tie_word_embeddings", true);
   fields.ignore("apply_residual_connection_post_layernorm");  // transformers reads it nowhere
   return config;

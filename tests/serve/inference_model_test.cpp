@@ -11,6 +11,7 @@
 #include "colossal/ops/random.h"
 #include "colossal/serve/engine.h"
 #include "tests/serve/random_weights.h"
+#include "tests/serve/sharded_models.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::serve {
@@ -116,7 +117,9 @@ at::Tensor logits_of(const models::ModelSpecification& specification,
 TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
   using Type = ops::Quantization::Type;
   at::set_num_threads(1);
-  for (models::ModelSpecification specification : {gpt2(), llama(false), llama(true)}) {
+  for (models::ModelSpecification specification :
+       {gpt2(), llama(false), llama(true), test::gpt_oss_of_few_experts(),
+        test::qwen_of_few_experts()}) {
     for (const ops::Quantization& how : {ops::Quantization{.type = Type::int8},
                                          {.type = Type::int4, .group = 32},
                                          {.type = Type::int4, .group = 32, .zero_point = true}}) {
@@ -126,10 +129,14 @@ TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
           [&](const nn::Parameter& parameter, const at::Tensor& weight) {
             const bool in_out = parameter.product == nn::WeightOrder::in_out;
             const ops::Quantization of_head{.type = Type::int8};
-            const at::Tensor numbers = ops::dequantize(
-                ops::quantize(in_out ? weight.t() : weight, parameter.head ? of_head : how),
-                at::kFloat);
-            return in_out ? numbers.t() : numbers;
+            // Of a stack, all matrices one below the other.
+            const at::Tensor oriented = in_out ? weight.transpose(-1, -2) : weight;
+            const at::Tensor numbers =
+                ops::dequantize(
+                    ops::quantize(oriented.flatten(0, -2), parameter.head ? of_head : how),
+                    at::kFloat)
+                    .view(oriented.sizes());
+            return in_out ? numbers.transpose(-1, -2) : numbers;
           });
       const at::Tensor expected = logits_of(specification, {.type = at::kDouble});
       test::write_random_weights(specification, plain.path());

@@ -164,6 +164,41 @@ TEST_F(ShardedEngine, GivesTheTokensOfOneRank) {
   }
 }
 
+Strategy with_experts(Strategy strategy, int ep, int expert_tp = 1) {
+  strategy.ep = ep;
+  strategy.expert_tp = expert_tp;
+  return strategy;
+}
+
+TEST_F(ShardedEngine, ExpertsMayBeSharedOutAndInFewBits) {
+  const Strategy two = tensor_strategy(TensorMode::one_d, 2);
+  const Strategy four = tensor_strategy(TensorMode::one_d, 4);
+  const Strategy square = tensor_strategy(TensorMode::two_d, 4);
+  for (models::ModelSpecification specification :
+       {gpt_oss_of_few_experts(), test::qwen_of_few_experts()}) {
+    test::write_random_weights(specification, folder_.path());
+    std::vector<Strategy> strategies{with_experts(two, 2), with_experts(four, 4),
+                                     with_experts(tensor_strategy(TensorMode::one_d, 2, 1, 2), 2)};
+    if (!specification.facts.experts_have_biases) {
+      strategies.push_back(with_experts(two, 1, 2));
+      strategies.push_back(with_experts(four, 2, 2));
+    }
+    for (const bool few_bits : {false, true}) {
+      InferenceOptions options{.type = at::kDouble};
+      if (few_bits) options.quantization = ops::Quantization{};
+      const std::vector<Answer> expected = alone(specification, options);
+      for (size_t i = 0; i < strategies.size(); ++i) {
+        TRACED_CASE(testing::Message()
+                    << specification.facts.family << ' ' << i << ' ' << few_bits);
+        expect_same(over_ranks(specification, options, strategies[i]), expected, 1e-11);
+      }
+      if (!few_bits) {
+        expect_same(over_ranks(specification, options, with_experts(square, 4)), expected, 1e-11);
+      }
+    }
+  }
+}
+
 // Chunks, pages given back and found again, and each token alone: on both sides alike.
 TEST_F(ShardedEngine, DecidesAsOneRankDoes) {
   models::ModelSpecification specification = grouped_llama(false);

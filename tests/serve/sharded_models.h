@@ -65,6 +65,21 @@ inline models::ModelSpecification gpt_oss_of_few_experts() {
                                               {"max_position_embeddings", 64}}});
 }
 
+inline models::ModelSpecification qwen_of_few_experts() {
+  return models::resolve_model({.preset = "qwen3-30b-a3b",
+                                .overrides = {{"num_hidden_layers", 4},
+                                              {"hidden_size", 36},
+                                              {"head_dim", 8},
+                                              {"num_attention_heads", 6},
+                                              {"num_key_value_heads", 2},
+                                              {"intermediate_size", 40},
+                                              {"moe_intermediate_size", 22},
+                                              {"num_experts", 5},
+                                              {"num_experts_per_tok", 2},
+                                              {"vocab_size", 53},
+                                              {"max_position_embeddings", 64}}});
+}
+
 inline Strategy tensor_strategy(TensorMode mode, int tp, int depth = 1, int pp = 1) {
   return {.pp = pp, .tp = tp, .tensor_mode = mode, .tp_depth = depth, .tp_sequence = false};
 }

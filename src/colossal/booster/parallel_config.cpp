@@ -206,6 +206,14 @@ void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
              "hold the keys and values of their heads at each rank of a row.",
              {.choices = {"1d", "2d", "2.5d", "3d"}});
   describe_tensor_depth(schema, parallel);
+  schema.add("parallel.ep", &parallel.ep,
+             "For models with experts: among how many of the ranks of tp the experts of a layer "
+             "are divided. 1: each rank has all, and computes its share of the tokens.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  schema.add("parallel.expert_tp", &parallel.expert_tp,
+             "For models with experts: how many of the ranks of tp hold a part each of the same "
+             "expert. ep x expert_tp must divide tp.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
   schema.add("parallel.pp", &parallel.pp,
              "How many ranks form a pipeline, each with some of the model's layers.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
@@ -251,6 +259,7 @@ Strategy resolve_model_ranks(const ParallelConfig& config, const models::ModelFa
         ranks, strategy.pp, strategy.tp, strategy.pp * strategy.tp));
   }
   resolve_heads(facts, strategy);
+  require_experts(strategy, facts);
   resolve_pipeline(held, facts, /*sequence_length=*/1, /*micro_batches=*/strategy.pp, strategy);
   return strategy;
 }

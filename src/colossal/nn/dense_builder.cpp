@@ -320,22 +320,29 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
                                                           const ExpertsOptions& options) {
   const int64_t experts = options.router.experts, hidden = options.hidden, inner = options.inner;
   const Initializer first = options.initializer, zeros = Initializer::zeros();
+  const auto weight = [&](const char* matrix, WeightOrder order, const ExpertStack& stack,
+                          Initializer initializer) {
+    const auto made = of_all_experts(name + matrix, "weight", stack, initializer);
+    made->product = order;
+    return made;
+  };
   if (options.clamped_gate) {
-    const auto gate_up =
-        of_all_experts(name + ".gate_up", "weight", {{experts, hidden, 2 * inner}, 2, 2}, first);
+    constexpr WeightOrder kOrder = WeightOrder::in_out;
+    const auto gate_up = weight(".gate_up", kOrder, {{experts, hidden, 2 * inner}, 2, 2}, first);
     const auto gate_up_bias =
         of_all_experts(name + ".gate_up", "bias", {{experts, 2 * inner}, 1, 2}, zeros);
-    const auto down = of_all_experts(name + ".down", "weight", {{experts, inner, hidden}, 1},
-                                     options.down_initializer);
+    const auto down =
+        weight(".down", kOrder, {{experts, inner, hidden}, 1}, options.down_initializer);
     const auto down_bias = of_all_experts(name + ".down", "bias", {{experts, hidden}}, zeros);
     return std::make_unique<PairedStacks>(
         PairedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, *options.clamped_gate);
   }
   const ExpertStack to_inner{{experts, inner, hidden}, 1};
-  const auto gate = of_all_experts(name + ".gate", "weight", to_inner, first);
-  const auto up = of_all_experts(name + ".up", "weight", to_inner, first);
-  const auto down = of_all_experts(name + ".down", "weight", {{experts, hidden, inner}, 2},
-                                   options.down_initializer);
+  constexpr WeightOrder kOrder = WeightOrder::out_in;
+  const auto gate = weight(".gate", kOrder, to_inner, first);
+  const auto up = weight(".up", kOrder, to_inner, first);
+  const auto down =
+      weight(".down", kOrder, {{experts, hidden, inner}, 2}, options.down_initializer);
   return std::make_unique<SeparateStacks>(gate, up, down, options.activation);
 }
 

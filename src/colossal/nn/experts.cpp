@@ -9,6 +9,7 @@
 #include "colossal/nn/router_records.h"
 #include "colossal/ops/expert_order.h"
 #include "colossal/ops/grouped_product.h"
+#include "colossal/ops/quantized_product.h"
 
 namespace colossal::nn {
 
@@ -23,18 +24,34 @@ at::Tensor bias_of_rows(const at::Tensor& bias, const std::vector<int64_t>& coun
   return at::cat(rows);
 }
 
+// The products of each expert's rows with its matrices of these stacks, [rows, sum of out].
+at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                    const std::vector<ParameterHandle>& stacks, LayerScope& scope) {
+  if (!stacks.front()->quantized_stack.empty()) {
+    std::vector<ops::QuantizedStack> quantized;
+    for (const ParameterHandle& stack : stacks) quantized.push_back(stack->quantized_stack);
+    return ops::quantized_grouped_product(rows, counts, quantized);
+  }
+  std::vector<at::Tensor> weights;
+  for (const ParameterHandle& stack : stacks) {
+    const at::Tensor weight = stack.use(scope);
+    weights.push_back(stack->product == WeightOrder::in_out ? weight.transpose(1, 2) : weight);
+  }
+  return ops::grouped_product(rows, counts, weights);
+}
+
 }  // namespace
 
 at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const {
   at::Tensor pairs;
   {
     LayerScope scope = scope_of(parameters_.gate_up);
-    pairs = ops::grouped_product(rows, counts, {parameters_.gate_up.use(scope).transpose(1, 2)}) +
+    pairs = products(rows, counts, {parameters_.gate_up}, scope) +
             bias_of_rows(parameters_.gate_up_bias.use(scope), counts);
   }
   const at::Tensor gated = ops::clamped_gate(pairs, gate_);
   LayerScope scope = scope_of(parameters_.down);
-  return ops::grouped_product(gated, counts, {parameters_.down.use(scope).transpose(1, 2)}) +
+  return products(gated, counts, {parameters_.down}, scope) +
          bias_of_rows(parameters_.down_bias.use(scope), counts);
 }
 
@@ -43,11 +60,11 @@ at::Tensor SeparateStacks::compute(const at::Tensor& rows,
   at::Tensor gate_up;
   {
     LayerScope scope = scope_of(gate_);
-    gate_up = ops::grouped_product(rows, counts, {gate_.use(scope), up_.use(scope)});
+    gate_up = products(rows, counts, {gate_, up_}, scope);
   }
   const at::Tensor activated = ops::activate_gate(gate_up, activation_);
   LayerScope scope = scope_of(down_);
-  return ops::grouped_product(activated, counts, {down_.use(scope)});
+  return products(activated, counts, {down_}, scope);
 }
 
 at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context) {

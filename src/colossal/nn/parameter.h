@@ -86,12 +86,15 @@ struct Parameter {
   Initializer initializer;
   Placement placement;
   bool trainable = true;
-  std::optional<WeightOrder> product;  // set for the weight of a product
-  bool head = false;                   // a vocabulary head multiplies by this table
-  std::optional<RowBlock> block;       // unset: this is the whole tensor
+  // Set for the weight of a product; of a stack [experts, .., ..] for each expert's.
+  std::optional<WeightOrder> product;
+  bool head = false;              // a vocabulary head multiplies by this table
+  std::optional<RowBlock> block;  // unset: this is the whole tensor
   at::Tensor tensor;  // a leaf, of local_shape(); undefined until memory/ gives it storage
   // Instead of `tensor`: a product's frozen weight or a head's table, quantized, [out, in].
   std::shared_ptr<const ops::QuantizedMatrix> quantized;
+  // The same of a stack, for each expert that is here; empty: it is not quantized.
+  std::vector<std::shared_ptr<const ops::QuantizedMatrix>> quantized_stack;
   // Whether two layers read the parameter (the table of a tied head). The second layer then has a
   // leaf of its own over the same bytes, tied_tensor, so that autograd hands out the gradient of
   // each as soon as it is made and need not sum them. It is undefined until memory/ gives it

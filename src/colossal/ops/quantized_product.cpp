@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -271,6 +272,24 @@ at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeights& given) 
                  "{} weights, {} biases", given.weights.size(), given.biases.size());
   if (!at::GradMode::is_enabled()) return shaped_product(x, given);
   return QuantizedLinear::apply(x, given);
+}
+
+at::Tensor quantized_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                     const std::vector<QuantizedStack>& stacks) {
+  std::vector<at::Tensor> results;
+  int64_t first = 0;
+  for (size_t group = 0; group < counts.size(); ++group) {
+    QuantizedWeights given;
+    for (const QuantizedStack& stack : stacks) given.weights.push_back(stack.at(group));
+    // Also of no rows, if there are none at all.
+    const bool is_last_chance = results.empty() && group + 1 == counts.size();
+    if (counts[group] == 0 && !is_last_chance) continue;
+    results.push_back(quantized_linear(rows.narrow(0, first, counts[group]), given));
+    first += counts[group];
+  }
+  COLOSSAL_CHECK(first == rows.size(0) && !results.empty(), "{} of {} rows are in {} groups", first,
+                 rows.size(0), counts.size());
+  return results.size() == 1 ? results.front() : at::cat(results);
 }
 
 }  // namespace colossal::ops

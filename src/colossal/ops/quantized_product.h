@@ -25,4 +25,12 @@ struct QuantizedWeights {
 // without it in every one of few rows.
 at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeights& given);
 
+// A matrix [out, in] of each group, quantised alike.
+using QuantizedStack = std::vector<std::shared_ptr<const QuantizedMatrix>>;
+
+// grouped_product() of such weights: rows [rows, in], those of the first group first; counts: how
+// many each group has. Returns [rows, sum of out], differentiable by the rows.
+at::Tensor quantized_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                     const std::vector<QuantizedStack>& stacks);
+
 }  // namespace colossal::ops

@@ -77,15 +77,24 @@ ops::Quantization of_head(ops::Quantization quantization) {
   return quantization;
 }
 
-// The inputs of a product's weight [out, in] that are here, of all inputs.
-std::vector<Range> inputs_here(const nn::Parameter& parameter) {
-  const size_t dim = parameter.product == nn::WeightOrder::in_out ? 0 : 1;
-  if (parameter.placement.held.empty()) return {{0, parameter.shape[dim]}};
-  return parameter.placement.held[dim];
+// Whether it has a matrix for each expert.
+bool is_stack(const nn::Parameter& parameter) {
+  return parameter.shape.size() > 2;
+}
+
+// The dim of a product's weight, or of a stack of them, that its inputs are counted along.
+size_t input_dim(const nn::Parameter& parameter) {
+  return parameter.shape.size() - (parameter.product == nn::WeightOrder::in_out ? 2 : 1);
 }
 
 int64_t num_inputs(const nn::Parameter& parameter) {
-  return parameter.shape[parameter.product == nn::WeightOrder::in_out ? 0 : 1];
+  return parameter.shape[input_dim(parameter)];
+}
+
+// Those that are here.
+std::vector<Range> inputs_here(const nn::Parameter& parameter) {
+  if (parameter.placement.held.empty()) return {{0, num_inputs(parameter)}};
+  return parameter.placement.held[input_dim(parameter)];
 }
 
 bool has_all_inputs(const nn::Parameter& parameter) {
@@ -100,10 +109,11 @@ void refuse_cut_groups(const nn::Parameter& parameter, int64_t group) {
       continue;
     }
     throw ConfigError(fmt::format(
-        "--quantize-group={}: ranks of parallel.tp share the {} inputs of {}, this one has {} to "
+        "--quantize-group={}: ranks of parallel.{} share the {} inputs of {}, this one has {} to "
         "{}, and a group would be cut between two; give a group that divides where they are cut, "
         "or --quantize=int8 with --quantize-group=0",
-        group, num_inputs(parameter), parameter.name, run.begin, run.end - 1));
+        group, is_stack(parameter) ? "expert_tp" : "tp", num_inputs(parameter), parameter.name,
+        run.begin, run.end - 1));
   }
 }
 
@@ -117,24 +127,46 @@ at::Tensor extremes_over_ranks(const at::Tensor& weights, const comm::Group& ran
   return at::stack({found.select(1, 0).neg(), found.select(1, 1)}, 1).contiguous();
 }
 
-void quantize(nn::Parameter& parameter, const at::Tensor& weights, const InferenceOptions& options,
-              const ParallelContext& context, CodeBlocks& blocks) {
-  if (weights.numel() == 0) return;  // of another stage of the pipeline
+// The ranks that share the inputs of its outputs.
+const comm::Group& sharing_inputs(const nn::Parameter& parameter, const ParallelContext& context) {
+  return is_stack(parameter) ? context.expert_parts_group() : context.group(Axis::tp);
+}
+
+// weight: [out, in]
+std::shared_ptr<const ops::QuantizedMatrix> quantize(const nn::Parameter& parameter,
+                                                     const at::Tensor& weight,
+                                                     const InferenceOptions& options,
+                                                     const ParallelContext& context,
+                                                     CodeBlocks& blocks) {
   const ops::Quantization quantization =
       parameter.head ? of_head(*options.quantization) : *options.quantization;
-  const at::Tensor oriented = parameter.product == nn::WeightOrder::in_out ? weights.t() : weights;
   at::Tensor extremes;
   if (!has_all_inputs(parameter)) {
     if (quantization.group > 0) {
       refuse_cut_groups(parameter, quantization.group);
     } else {
-      extremes = extremes_over_ranks(oriented, context.group(Axis::tp));
+      extremes = extremes_over_ranks(weight, sharing_inputs(parameter, context));
     }
   }
-  ops::QuantizedMatrix matrix = ops::quantize(oriented, quantization, extremes);
+  ops::QuantizedMatrix matrix = ops::quantize(weight, quantization, extremes);
   matrix.type = options.type;
   matrix.codes = blocks.keep(matrix.codes);
-  parameter.quantized = std::make_shared<const ops::QuantizedMatrix>(std::move(matrix));
+  return std::make_shared<const ops::QuantizedMatrix>(std::move(matrix));
+}
+
+void quantize_all(nn::Parameter& parameter, const at::Tensor& weights,
+                  const InferenceOptions& options, const ParallelContext& context,
+                  CodeBlocks& blocks) {
+  if (weights.numel() == 0) return;  // of another stage of the pipeline
+  const at::Tensor oriented =
+      parameter.product == nn::WeightOrder::in_out ? weights.transpose(-1, -2) : weights;
+  if (!is_stack(parameter)) {
+    parameter.quantized = quantize(parameter, oriented, options, context, blocks);
+    return;
+  }
+  for (const at::Tensor& weight : oriented.unbind(0)) {
+    parameter.quantized_stack.push_back(quantize(parameter, weight, options, context, blocks));
+  }
 }
 
 void refuse_tiers(const InferenceOptions& options) {
@@ -271,7 +303,7 @@ void InferenceModel::open(const models::ModelSpecification& specification,
       {.parameters = select(parts_->build->parameters(), options, /*quantized=*/true),
        .take =
            [&](nn::Parameter& parameter, const at::Tensor& weights) {
-             quantize(parameter, weights, options, parts_->context, blocks);
+             quantize_all(parameter, weights, options, parts_->context, blocks);
            }},
       tell);
   parts_->weights.begin_inference();
@@ -344,6 +376,7 @@ int64_t InferenceModel::weight_bytes() const {
   }
   for (const nn::ParameterHandle& parameter : parts_->build->parameters()) {
     if (parameter->quantized) bytes += parameter->quantized->bytes();
+    for (const auto& of_expert : parameter->quantized_stack) bytes += of_expert->bytes();
   }
   return bytes;
 }

@@ -8,7 +8,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, GPT2Config, GPTNeoXConfig, LlamaConfig, LlamaForCausalLM
 
-from harness import COLOSSAL, EndToEndTest
+from harness import COLOSSAL, CORPUS, EndToEndTest
 
 TEXT = "import json\nfor name in names:\n    print(name, 1234)\n" * 9
 ADAPTER = ["--adapter.kind=lora", "--adapter.rank=5", "--adapter.dropout=0.2", "--precision.compute=fp64",
@@ -145,6 +145,45 @@ class Adapter(EndToEndTest):
                 self.train(*self.flags(name), *flags, "--train.steps=6", ranks=ranks)
                 for step, loss in self.losses(name).items():
                     self.assertAlmostEqual(loss, whole[step], delta=1e-9 * loss)
+
+    def test_learns_over_a_base_in_few_bits(self):
+        """... nearly what it learns over the base as it is, and the same at every layout."""
+        learned = {}
+        for base in ("as_is", "int8", "nf4"):
+            self.train(*self.flags(base), f"--data.train={CORPUS}", f"--adapter.base={base}", "--adapter.dropout=0",
+                       "--train.steps=40")
+            losses = self.losses(base)
+            learned[base] = sum(losses[step] for step in range(36, 41)) / 5
+        self.assertLess(learned["as_is"], losses[1] / 2)
+        self.assertLess(abs(learned["nf4"] / learned["as_is"] - 1), 0.05)
+        self.assertLess(abs(learned["int8"] / learned["as_is"] - 1), 0.05)
+        self.assertNotAlmostEqual(learned["nf4"], learned["as_is"], delta=1e-6)
+        self.train(*self.flags("whole"), "--adapter.base=nf4", "--train.steps=3")
+        whole = self.losses("whole")
+        layouts = [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
+                   (2, ["--parallel.zero=3", "--memory.offload_parameters=host", "--memory.recompute=full"]),
+                   (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"])]
+        for number, (ranks, flags) in enumerate(layouts):
+            with self.subTest(flags):
+                name = f"layout-{number}"
+                self.train(*self.flags(name), *flags, "--adapter.base=nf4", "--train.steps=3", ranks=ranks)
+                for step, loss in self.losses(name).items():
+                    self.assertAlmostEqual(loss, whole[step], delta=1e-9 * loss)
+
+    def test_what_is_learned_over_a_base_in_few_bits_is_used_with_the_base_as_it_is(self):
+        self.train(*self.flags(), "--adapter.base=nf4", "--adapter.dropout=0", "--train.steps=20")
+        folder = self.newest()
+        with_adapter = self.evaluate(f"--adapter={folder}")
+        self.assertLess(with_adapter, self.evaluate() / 2)
+        adapted = PeftModel.from_pretrained(self.base(), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(with_adapter, self.by_peft(adapted), delta=1e-5)
+        merged = self.directory / "merged"
+        self.run_command("convert", merged, f"--merge-adapter={folder}")
+        self.model = merged
+        self.assertAlmostEqual(self.evaluate(), with_adapter, delta=1e-5)
+        other = self.train(*self.flags(), "--adapter.base=int8", "--train.steps=21", expect=2)
+        self.assertIn("was trained with adapter.base = \"nf4\", this run has \"int8\"", other)
+        self.assertIn("adapter.base", self.train(*self.flags("bits"), "--adapter.base=int3", expect=2))
 
     def test_a_preference_is_tuned_alike_at_another_layout(self):
         """... where the reference is the model without an adapter."""

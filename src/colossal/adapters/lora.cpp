@@ -60,6 +60,7 @@ nn::AdapterOptions adapter_options(const LoraSettings& settings,
   return {.rank = settings.rank,
           .scale = settings.scale(),
           .dropout = settings.dropout,
+          .base = settings.base,
           .adapted = [modules](const std::string& product) -> std::optional<std::string> {
             const auto found = modules->find(product);
             if (found == modules->end()) return std::nullopt;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct LoraSettings {
   double alpha = 32;
   double dropout = 0.05;
   bool rslora = false;
+  // How the weights of the model's products are held; unset: as numbers. It is no part of what an
+  // adapter's folder says.
+  std::optional<ops::PackedType> base = std::nullopt;
 
   // Returns the factor of what an adapter adds: alpha / rank, or with rslora alpha / sqrt(rank) (D.
   // Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023).

@@ -5,6 +5,12 @@
 namespace colossal {
 namespace {
 
+std::optional<ops::PackedType> packed_type(const std::string& base) {
+  if (base == "int8") return ops::PackedType::int8;
+  if (base == "nf4") return ops::PackedType::nf4;
+  return std::nullopt;
+}
+
 // Where a run goes on with an adapter, this says what it is.
 models::ModelAdapter resumed_adapter(const AdapterConfig& config,
                                      const models::ModelSpecification& model,
@@ -25,6 +31,7 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
         "leave adapter.targets out");
   }
   adapter.settings.dropout = config.dropout;
+  adapter.settings.base = packed_type(config.base);
   return adapter;
 }
 
@@ -50,7 +57,8 @@ std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
       .settings = {.rank = config.rank,
                    .alpha = config.alpha,
                    .dropout = config.dropout,
-                   .rslora = config.rslora},
+                   .rslora = config.rslora,
+                   .base = packed_type(config.base)},
       .products = adapters::choose_products(models::list_products(model), config.targets),
       .weights = {}};
 }

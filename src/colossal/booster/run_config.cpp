@@ -266,6 +266,12 @@ void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
              "expressions of whole names. Empty: all products but the head.");
   schema.add("adapter.rslora", &adapter.rslora,
              "true: multiply by alpha / sqrt(rank) instead, which suits large ranks.");
+  schema.add(
+      "adapter.base", &adapter.base,
+      "How the frozen weights of the blocks' products are held. as_is: in precision.compute; int8: "
+      "8.25 bits each; nf4: 4.13 bits each, as QLoRA has them. Products compute with the numbers "
+      "that these stand for.",
+      {.choices = {"as_is", "int8", "nf4"}});
   schema.add("adapter.resume_from", &adapter.resume_from,
              "Begin with the adapter in this folder, with its rank, alpha and targets, instead of "
              "with a new one.",

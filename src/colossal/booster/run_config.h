@@ -74,6 +74,7 @@ struct AdapterConfig {
   double dropout = 0.05;
   std::vector<std::string> targets;  // none: all products but the head
   bool rslora = false;
+  std::string base = "as_is";
   std::string resume_from;
 };
 

@@ -1,6 +1,7 @@
 #include "colossal/booster/trainer.h"
 
 #include "colossal/adapters/peft_names.h"
+#include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/order_recording.h"
@@ -159,10 +160,22 @@ class Trainer {
 
   void resume(const std::filesystem::path& path) {
     const nlohmann::json state = checkpoint::load(path, engine_.chunks(), description());
+    check_base(path, state);
     engine_.set_steps_done(state.at("step"));
     task_->check_resumed(state.at("data"));
     task_->restore(state.at("data"));
     log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
+  }
+
+  // Other numbers in the frozen weights would make it another run.
+  void check_base(const std::filesystem::path& path, const nlohmann::json& state) const {
+    const std::string base = state.value("base", AdapterConfig().base);
+    if (base == job_.config.adapter.base) return;
+    throw ConfigError(
+        fmt::format("{} was trained with adapter.base = \"{}\", this run has \"{}\"; give that, "
+                    "or begin another run with adapter.resume_from and another "
+                    "checkpoint.directory",
+                    path.string(), base, job_.config.adapter.base));
   }
 
   void tell_done() const {
@@ -275,6 +288,7 @@ class Trainer {
                          {"seed", engine_.config().seed},
                          {"data", task_->state()},
                          {"precision", describe(job_.precision)},
+                         {"base", job_.config.adapter.base},
                          {"threads", job_.threads},
                          {"ranks", context_.world().size()}};
     return description;

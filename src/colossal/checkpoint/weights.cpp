@@ -209,6 +209,11 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
   }
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
+    if (parameter->packed) {
+      if (!chunks.is_here(*parameter)) continue;
+      chunks.store_packed(*parameter, read_whole(directory, *parameter, slice));
+      continue;
+    }
     for (const TensorPart& part :
          tensor_parts(slice, *parameter, chunks.kept_weights(*parameter))) {
       read_weights_of_tensor(*find_stored_weight(directory, part.name), *parameter, slice,

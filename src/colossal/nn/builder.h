@@ -14,6 +14,7 @@
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/clamped_gate.h"
+#include "colossal/ops/packed_weight.h"
 #include "colossal/ops/rotary.h"
 
 namespace colossal::nn {
@@ -157,6 +158,8 @@ struct AdapterOptions {
   int64_t rank = 0;
   double scale = 1;
   double dropout = 0;
+  // How the weights of the blocks' products are held; unset: as numbers.
+  std::optional<ops::PackedType> base = std::nullopt;
   // Takes a product's full name ("blocks.3.query") and returns the name of the product in the
   // model's files that contains it, or nothing if it is not adapted. Neighbours in a fused product
   // that get the same name share A.

@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/nn/dense_layers.h"
+#include "colossal/nn/product.h"
 #include "colossal/nn/query_key_norm.h"
 
 namespace colossal::nn {
@@ -113,6 +114,10 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
   auto weight =
       parameter(name, "weight", std::move(shape), options.initializer, std::move(of_weight));
   weight->product = options.order;
+  if (adapters_ && adapters_->base) {
+    weight->packed = std::make_shared<const ops::PackedLayout>(
+        packed_layout(*adapters_->base, weight->shape, weight->placement.held, options.order));
+  }
   auto bias = options.bias ? parameter(name, "bias", {options.out_features}, Initializer::zeros(),
                                        std::move(of_bias))
                            : ParameterHandle();
@@ -217,6 +222,7 @@ std::unique_ptr<LatentAttention> DenseBuilder::latent_attention(
       product_options(options.key_value_rank, options.heads * (options.plain + options.value));
   parts.key_value_weight = latent_weight("key_value_up", up);
   parts.key_value_weight->product.reset();  // attention among latents reads it as it is
+  parts.key_value_weight->packed = nullptr;
   parts.key_value_up = latent_product("key_value_up", up, parts.key_value_weight);
   AttentionOptions among_heads = options.attention;
   among_heads.heads = among_heads.kv_heads = options.heads;

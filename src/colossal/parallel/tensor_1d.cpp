@@ -7,11 +7,12 @@
 #include "colossal/layout/partition.h"
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/product.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/put_off_gradients.h"
-#include "colossal/ops/quantized_product.h"
+#include "colossal/ops/quantized_matrix.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
 #include "colossal/parallel/shared_norm.h"
@@ -127,12 +128,12 @@ class FirstLinear : public nn::Linear {
  private:
   // [tokens, outputs here]
   at::Tensor product(const at::Tensor& x, const StepContext& context, nn::LayerScope& scope) {
-    const std::vector<at::Tensor> biases = nn::used(biases_, scope);
-    if (weights_.front()->quantized) {
-      return flat_tokens(ops::quantized_linear(ranks_.begin_pair(x, context),
-                                               {nn::in_few_bits(weights_), biases}));
+    if (nn::are_in_few_bits(weights_)) {
+      return flat_tokens(
+          nn::multiply(ranks_.begin_pair(x, context), weights_, biases_, order_, scope));
     }
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope);
+    const std::vector<at::Tensor> biases = nn::used(biases_, scope),
+                                  weights = nn::used(weights_, scope);
     return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
                                order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
                                ranks_.rows(context));
@@ -157,18 +158,12 @@ class SecondLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
-    const at::Tensor y =
-        adapter_.add(ranks_.end_pair(product(x, scope), context), x, context, scope);
+    const at::Tensor part = nn::multiply(x, {weight_}, {}, order_, scope);
+    const at::Tensor y = adapter_.add(ranks_.end_pair(part, context), x, context, scope);
     return bias_ ? y + bias_.use(scope) : y;
   }
 
  private:
-  at::Tensor product(const at::Tensor& x, nn::LayerScope& scope) const {
-    if (weight_->quantized) return ops::quantized_linear(x, {{weight_->quantized}, {}});
-    const at::Tensor weight = weight_.use(scope);
-    return ops::fused_linear(x, {{order_ == nn::WeightOrder::out_in ? weight : weight.t()}, {}});
-  }
-
   ParameterHandle weight_;
   ParameterHandle bias_;  // empty: none
   nn::WeightOrder order_;

@@ -2,6 +2,7 @@
 // nothing but the adapters' own traffic and state comes with them.
 #include <gtest/gtest.h>
 
+#include "colossal/ops/packed_weight.h"
 #include "tests/booster/adapter_layouts.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
@@ -50,6 +51,27 @@ TEST(AdapterLayouts, LlamaTrainsAsOnOneRank) {
 
 TEST(AdapterLayouts, Gpt2TrainsAsOnOneRank) {
   expect_parity(training_of(tiny_gpt2(), every_product));
+}
+
+TinyTraining with_magnitudes(TinyTraining training) {
+  training.adapter->magnitudes = true;
+  training.initial = adapters_that_add(training);
+  return training;
+}
+
+TEST(AdapterLayouts, LlamaWithMagnitudesTrainsAsOnOneRank) {
+  expect_parity(with_magnitudes(training_of(tiny_llama(), every_product)));
+}
+
+TEST(AdapterLayouts, Gpt2WithMagnitudesTrainsAsOnOneRank) {
+  expect_parity(with_magnitudes(training_of(tiny_gpt2(), every_product)));
+}
+
+TEST(AdapterLayouts, OtherRanksAndMagnitudesOverAPackedBaseTrainAsOnOneRank) {
+  TinyTraining training = training_of(tiny_llama(), some_products);
+  training.adapter->base = ops::PackedType::nf4;
+  training.adapter->sizes["blocks.0.stacked"] = {.rank = 5, .scale = 0.4};
+  expect_parity(with_magnitudes(training));
 }
 
 TEST(AdapterLayouts, PartsOfAProductMayShareOrHaveNone) {

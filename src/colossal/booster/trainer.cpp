@@ -4,6 +4,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
+#include "colossal/booster/adapter_start.h"
 #include "colossal/booster/order_recording.h"
 #include "colossal/booster/run_folders.h"
 #include "colossal/booster/run_monitor.h"
@@ -12,6 +13,7 @@
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/model_weights.h"
 #include "colossal/models/families.h"
+#include "colossal/nn/layer_scope.h"
 #include "colossal/parallel/builder.h"
 
 namespace colossal {
@@ -100,7 +102,7 @@ class Trainer {
                 context_, config_of_engine()),
         monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
     const auto start = folders.start();
-    if (!start || job_.model.adapter) make_weights();  // checkpoints hold none that are frozen
+    if (!start || job_.model.adapter) make_weights(start);  // checkpoints hold none that are frozen
     if (start) resume(*start);
     task_->begin(*model_, engine_);
   }
@@ -124,8 +126,13 @@ class Trainer {
     return config;
   }
 
-  void make_weights() {
+  void make_weights(const std::optional<std::filesystem::path>& start) {
     memory::ChunkEngine& chunks = engine_.chunks();
+    std::optional<AdapterStart> begin;
+    if (job_.model.adapter && job_.model.adapter->settings.pissa) {
+      begin = start ? AdapterStart::of_checkpoint(job_.model, *start)
+                    : AdapterStart::of_weights(job_.model, job_.precision.compute, context_);
+    }
     if (job_.model.weights.empty()) {
       const std::string& folder = job_.config.model.path;
       if (!folder.empty()) log::info("random initial weights: {} holds no weights", folder);
@@ -137,12 +144,32 @@ class Trainer {
       log::info("random initial weights of {}, which {} does not have",
                 fmt::join(job_.model.without_weights, ", "), job_.model.weights.string());
     }
-    checkpoint::read_model(job_.model, chunks);
+    checkpoint::read_model(job_.model, chunks, {}, {},
+                           begin ? begin->rest() : checkpoint::ChangedWeights());
     log::info("weights from {}", job_.model.weights.string());
     if (job_.model.adapter) tell_adapter();
     if (job_.model.adapter && job_.model.adapter->weights.empty()) {
       chunks.initialise(engine_.config().seed, /*also_frozen=*/false);
+      set_magnitudes();
+      if (begin) begin->load(chunks);
     }
+  }
+
+  // Of a new adapter with DoRA: so that it changes nothing at first.
+  void set_magnitudes() {
+    memory::ChunkEngine& chunks = engine_.chunks();
+    const at::NoGradGuard no_grad;
+    for (int stage = 0; stage < context_.strategy().num_stages(); ++stage) {
+      if (build_->magnitudes().empty() || !context_.holds_stage(stage)) continue;
+      chunks.begin_evaluation(stage);
+      for (const nn::Magnitudes& magnitudes : build_->magnitudes()) {
+        if (magnitudes.parameter->placement.stage != stage) continue;
+        nn::LayerScope scope("magnitudes");
+        chunks.store_weights(*magnitudes.parameter, 0, magnitudes.initial(scope));
+      }
+      chunks.end_evaluation();
+    }
+    chunks.synchronize();
   }
 
   void tell_adapter() const {

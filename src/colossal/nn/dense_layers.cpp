@@ -37,13 +37,18 @@ at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext& context)
   LayerScope scope = scope_of(weight_);
   std::vector<ParameterHandle> bias;
   if (bias_) bias.push_back(bias_);
-  return adapter_.add(multiply(x, {weight_}, bias, order_, scope), x, context, scope);
+  return adapter_.apply(x, bias, context, scope,
+                        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+                          return multiply(input, {weight_}, biases, order_, scope);
+                        });
 }
 
 at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext& context) {
   LayerScope scope = scope_of(weights_.front());
-  const at::Tensor y = multiply(x, weights_, biases_, WeightOrder::out_in, scope);
-  return adapter_.add(y, x, context, scope);
+  return adapter_.apply(x, biases_, context, scope,
+                        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+                          return multiply(input, weights_, biases, WeightOrder::out_in, scope);
+                        });
 }
 
 at::Tensor DenseGatedActivation::forward(const at::Tensor& gate_up, const StepContext&) {

@@ -163,11 +163,15 @@ class SummaLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope),
-                                  biases = nn::used(biases_, scope);
-    const at::Tensor y = SummaProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
-                                             at::TensorList(biases), &square_);
-    return adapter_.add(y, x, context, scope).view({x.size(0), x.size(1), y.size(1)});
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope);
+    const at::Tensor y = adapter_.apply(
+        x, biases_, context, scope,
+        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+          const std::vector<at::Tensor> added = nn::used(biases, scope);
+          return SummaProduct::apply(input.flatten(0, 1).contiguous(), at::TensorList(weights),
+                                     at::TensorList(added), &square_);
+        });
+    return y.view({x.size(0), x.size(1), y.size(1)});
   }
 
  private:

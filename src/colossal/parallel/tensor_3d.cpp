@@ -162,15 +162,18 @@ class CubeLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope),
-                                  biases = nn::used(biases_, scope);
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope);
     // The same for X over l as for Y over j: what i's cut leaves, over the second.
     std::vector<int64_t> rows = batch_.counts(context.batch, 1);
     for (int64_t& count : rows) count *= context.sequence;
-    const at::Tensor y = CubeProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
-                                            at::TensorList(biases), rows, &cube_);
-    return adapter_.add(y, x, context, scope)
-        .view({y.size(0) / context.sequence, context.sequence, y.size(1)});
+    const at::Tensor y = adapter_.apply(
+        x, biases_, context, scope,
+        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+          const std::vector<at::Tensor> added = nn::used(biases, scope);
+          return CubeProduct::apply(input.flatten(0, 1).contiguous(), at::TensorList(weights),
+                                    at::TensorList(added), rows, &cube_);
+        });
+    return y.view({y.size(0) / context.sequence, context.sequence, y.size(1)});
   }
 
  private:

@@ -527,7 +527,7 @@ nn::DenseBuilder::AdaptedProduct TensorGridBuilder::add(GridProduct& product,
   }
   product.in_sizes.clear();
   for (int part = 0; part < side(); ++part) product.in_sizes.push_back(num_indices(inputs(part)));
-  return {name, options.out_features, of_outputs};
+  return {name, options.out_features, of_outputs, weight};
 }
 
 // Each rank multiplies what it has of x with the same features of A. The sums, of few features, go
@@ -609,7 +609,7 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::linear_of_all_outputs(
   return std::make_unique<LinearOfAllOutputs>(
       std::make_unique<nn::DenseLinear>(
           weight, bias, options.order,
-          adapter({{name, options.out_features, of_latent_parts()}}, input)),
+          adapter({{name, options.out_features, of_latent_parts(), weight}}, input)),
       grid_.between.features);
 }
 

@@ -2,69 +2,15 @@
 // nothing but the adapters' own traffic and state comes with them.
 #include <gtest/gtest.h>
 
+#include "colossal/ops/packed_weight.h"
+#include "tests/booster/adapter_layouts.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test::adapter_layouts {
 namespace {
 
-struct Case {
-  std::string name;
-  int ranks = 1;
-  Strategy layout{};
-  memory::Recompute recompute{};
-  memory::TierShares tier{};
-  int64_t micro_batch = 0;
-};
-
-Strategy pipeline(const char* schedule) {
-  Strategy layout{.pp = 2};
-  layout.pp_schedule = schedule;
-  layout.stage_ranks = {0, 1};
-  layout.stage_blocks = {1, 1};
-  return layout;
-}
-
-const std::vector<Case>& cases() {
-  static const std::vector<Case> kCases{
-      {.name = "accumulated", .micro_batch = 5},
-      {.name = "recomputed", .recompute = {.selective = true, .full_blocks = 1}},
-      {.name = "dp3", .ranks = 3},
-      {.name = "dp3_zero1", .ranks = 3, .layout = {.zero = 1}},
-      {.name = "dp3_zero2", .ranks = 3, .layout = {.zero = 2}, .micro_batch = 3},
-      {.name = "dp3_zero3", .ranks = 3, .layout = {.zero = 3}},
-      {.name = "dp2_zero3_host", .ranks = 2, .layout = {.zero = 3}, .tier = {.host = 1}},
-      {.name = "1d3", .ranks = 3, .layout = {.tp = 3}},
-      {.name = "1d2_copied", .ranks = 2, .layout = {.tp = 2, .tp_sequence = false}},
-      {.name = "1d2_dp2_zero3_recomputed",
-       .ranks = 4,
-       .layout = {.tp = 2, .zero = 3},
-       .recompute = {.full_blocks = 2},
-       .micro_batch = 4},
-      {.name = "2d4", .ranks = 4, .layout = {.tp = 4, .tensor_mode = TensorMode::two_d}},
-      {.name = "2d9", .ranks = 9, .layout = {.tp = 9, .tensor_mode = TensorMode::two_d}},
-      {.name = "2.5d8",
-       .ranks = 8,
-       .layout = {.tp = 8, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 2}},
-      {.name = "3d8", .ranks = 8, .layout = {.tp = 8, .tensor_mode = TensorMode::three_d}},
-      // A rank holds no sequence of some micro-batches.
-      {.name = "3d8_short",
-       .ranks = 8,
-       .layout = {.tp = 8, .tensor_mode = TensorMode::three_d},
-       .micro_batch = 3},
-      {.name = "ring3", .ranks = 3, .layout = {.sp = 3}},
-      {.name = "ulysses3", .ranks = 3, .layout = {.sp = 3, .sequence_mode = SequenceMode::ulysses}},
-      {.name = "pp2", .ranks = 2, .layout = pipeline("1f1b"), .micro_batch = 5},
-      {.name = "pp2_zb", .ranks = 2, .layout = pipeline("zb-h1"), .micro_batch = 5},
-  };
-  return kCases;
-}
-
 using Adapted = std::function<std::optional<std::string>(const std::string& product)>;
-
-std::optional<std::string> every_product(const std::string& product) {
-  return product;
-}
 
 // Queries and values share A, as where files stack them; keys and what goes up have none.
 std::optional<std::string> some_products(const std::string& product) {
@@ -82,17 +28,6 @@ TinyTraining training_of(const models::DecoderConfig& model, const Adapted& adap
   return training;
 }
 
-TinyTraining at_layout(TinyTraining training, const Case& which) {
-  training.layout = which.layout;
-  training.micro_batch = which.micro_batch;
-  training.recompute = which.recompute;
-  training.tiers = {.parameters = which.tier,
-                    .gradients = which.tier,
-                    .optimizer = which.tier,
-                    .activations = which.tier};
-  return training;
-}
-
 bool is_adapters(const std::string& parameter) {
   return parameter.find(".lora_") != std::string::npos;
 }
@@ -103,7 +38,7 @@ void expect_parity(const TinyTraining& training) {
     EXPECT_TRUE(is_adapters(name)) << name;
     EXPECT_GT(gradient.norm().item<double>(), 0) << name;
   }
-  for (const Case& which : cases()) {
+  for (const LayoutCase& which : layouts_of_adapters()) {
     TRACED_CASE(which.name);
     const TinyTraining there = at_layout(training, which);
     expect_same(train_tiny(there, which.ranks), expected, 1e-9, there);
@@ -118,6 +53,27 @@ TEST(AdapterLayouts, Gpt2TrainsAsOnOneRank) {
   expect_parity(training_of(tiny_gpt2(), every_product));
 }
 
+TinyTraining with_magnitudes(TinyTraining training) {
+  training.adapter->magnitudes = true;
+  training.initial = adapters_that_add(training);
+  return training;
+}
+
+TEST(AdapterLayouts, LlamaWithMagnitudesTrainsAsOnOneRank) {
+  expect_parity(with_magnitudes(training_of(tiny_llama(), every_product)));
+}
+
+TEST(AdapterLayouts, Gpt2WithMagnitudesTrainsAsOnOneRank) {
+  expect_parity(with_magnitudes(training_of(tiny_gpt2(), every_product)));
+}
+
+TEST(AdapterLayouts, OtherRanksAndMagnitudesOverAPackedBaseTrainAsOnOneRank) {
+  TinyTraining training = training_of(tiny_llama(), some_products);
+  training.adapter->base = ops::PackedType::nf4;
+  training.adapter->sizes["blocks.0.stacked"] = {.rank = 5, .scale = 0.4};
+  expect_parity(with_magnitudes(training));
+}
+
 TEST(AdapterLayouts, PartsOfAProductMayShareOrHaveNone) {
   expect_parity(training_of(tiny_llama(), some_products));
 }
@@ -130,17 +86,6 @@ TEST(AdapterLayouts, TheModelStaysAsItIs) {
   for (const auto& [name, weight] : before.weights) {
     EXPECT_EQ(after.weights.at(name).equal(weight), !is_adapters(name)) << name;
   }
-}
-
-int64_t sent(const TinyResult& result, comm::Reason reason) {
-  int64_t bytes = 0;
-  for (const auto& traffic : result.traffic) {
-    for (const auto& [key, sum] : traffic) {
-      EXPECT_EQ(sum.law_bytes, sum.wire_bytes) << key.axis;
-      if (key.reason == reason) bytes += sum.law_bytes;
-    }
-  }
-  return bytes;
 }
 
 // Sizes that need no padding.
@@ -170,7 +115,7 @@ TEST(AdapterBytes, GradientsAndUpdatesAreTheAdaptersAlone) {
 // What adapters of twice the rank send more is what adapters of that rank send.
 TEST(AdapterBytes, OfTensorParallelismEqualTheLaw) {
   struct Law {
-    Case layout;
+    LayoutCase layout;
     int64_t factor;  // of tokens * rank * bytes, for each product and step
   };
   const std::vector<Law> laws{

@@ -23,6 +23,11 @@ VARIANTS = {
     "llama_pattern": ("llama", dict(target_modules=r".*layers\.1\.(self_attn|mlp)\.(o|up)_proj")),
     "gpt2": ("gpt2", dict(target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True)),
     "phi3": ("phi3", dict(target_modules=["qkv_proj", "gate_up_proj"])),
+    "llama_dora": ("llama", dict(target_modules="all-linear", use_dora=True)),
+    "gpt2_dora": ("gpt2", dict(target_modules=["c_attn", "c_fc"], fan_in_fan_out=True, use_dora=True)),
+    "phi3_dora": ("phi3", dict(target_modules=["qkv_proj", "down_proj"], use_dora=True)),
+    "llama_sizes": ("llama", dict(target_modules="all-linear", alpha_pattern={r".*1\.self_attn\.v_proj": 3},
+                                  rank_pattern={"mlp.up_proj": 2, r"layers\.0\.self_attn\..*": 7})),
     "gpt_neox": ("gpt_neox", dict(target_modules=["query_key_value", "dense"])),
 }
 
@@ -36,6 +41,9 @@ def write(directory, family, options):
     model.save_pretrained(directory / "model")
     lora = LoraConfig(r=5, lora_alpha=9, init_lora_weights=False, task_type="CAUSAL_LM", **options)
     adapted = get_peft_model(model, lora, autocast_adapter_dtype=False).eval()
+    for name, parameter in adapted.named_parameters():
+        if "magnitude" in name:
+            parameter.data *= 1 + 0.3 * torch.rand_like(parameter)
     adapted.save_pretrained(directory / "adapter")
     tokens = torch.randint(2, VOCABULARY, (3, SEQUENCE + 1))
     logits = adapted(tokens[:, :-1]).logits
@@ -44,7 +52,8 @@ def write(directory, family, options):
     result = {"tokens": tokens.double(), "logits": logits.detach().contiguous(), "loss": loss.detach()}
     for name, parameter in adapted.named_parameters():
         if parameter.grad is not None:
-            result["gradient." + name.replace(".default", "")] = parameter.grad
+            name = name.replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
+            result["gradient." + name] = parameter.grad
     save_file(result, directory / "result.safetensors")
 
 

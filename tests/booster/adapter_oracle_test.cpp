@@ -116,7 +116,7 @@ TEST(AdapterOracle, FoldersOfPeftComputeTheSame) {
     expect_like_peft(entry.path());
     ++variants;
   }
-  EXPECT_EQ(variants, 6);
+  EXPECT_EQ(variants, 10);
 }
 
 }  // namespace

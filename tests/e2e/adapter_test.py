@@ -8,7 +8,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, GPT2Config, GPTNeoXConfig, LlamaConfig, LlamaForCausalLM
 
-from harness import COLOSSAL, EndToEndTest
+from harness import COLOSSAL, CORPUS, EndToEndTest
 
 TEXT = "import json\nfor name in names:\n    print(name, 1234)\n" * 9
 ADAPTER = ["--adapter.kind=lora", "--adapter.rank=5", "--adapter.dropout=0.2", "--precision.compute=fp64",
@@ -146,6 +146,120 @@ class Adapter(EndToEndTest):
                 for step, loss in self.losses(name).items():
                     self.assertAlmostEqual(loss, whole[step], delta=1e-9 * loss)
 
+    def test_magnitudes_and_other_ranks_go_to_peft_and_back(self):
+        """DoRA: a new adapter changes nothing, and what is learned is what peft computes."""
+        flags = ["--adapter.dora=true", "--adapter.rank_pattern=down_proj=2", "--adapter.alpha_pattern=q_proj=4,v_proj=8",
+                 "--adapter.dropout=0"]
+        self.train(*self.flags("plain"), "--train.steps=1", "--adapter.dropout=0")
+        self.train(*self.flags(), *flags, "--train.steps=6")
+        self.assertAlmostEqual(self.losses()[1], self.losses("plain")[1], delta=1e-9)
+        folder = self.newest()
+        config = json.loads((folder / "adapter_config.json").read_text())
+        self.assertTrue(config["use_dora"])
+        self.assertEqual(config["rank_pattern"], {f"model.layers.{i}.mlp.down_proj": 2 for i in (0, 1)})
+        loss = self.evaluate(f"--adapter={folder}")
+        adapted = PeftModel.from_pretrained(self.base(), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(loss, self.by_peft(adapted), delta=1e-5)
+        again = self.directory / "again"
+        adapted.save_pretrained(again)
+        self.assertAlmostEqual(loss, self.evaluate(f"--adapter={again}"), delta=1e-9)
+        merged = self.directory / "merged"
+        self.run_command("convert", merged, f"--merge-adapter={again}")
+        self.model = merged
+        self.assertAlmostEqual(self.evaluate(), loss, delta=1e-5)
+        for ranks, layout in [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"])]:
+            with self.subTest(layout):
+                name = "-".join(layout)
+                self.train(*self.flags(name), *flags, *layout, "--adapter.base=nf4", "--train.steps=2", ranks=ranks)
+                self.train(*self.flags(name), *flags, "--adapter.base=nf4", "--train.steps=4")
+                if not (self.directory / "whole").exists():
+                    self.train(*self.flags("whole"), *flags, "--adapter.base=nf4", "--train.steps=4")
+                for step, loss in self.losses(name).items():
+                    self.assertAlmostEqual(loss, self.losses("whole")[step], delta=1e-9 * loss)
+        log = self.train(*self.flags("bad"), "--adapter.rank_pattern=down_prj=2", expect=2)
+        self.assertIn("adapter.rank_pattern = \"down_prj\": names no product", log)
+        log = self.train(*self.flags("bad"), "--adapter.rank_pattern=down_proj", expect=2)
+        self.assertIn("an entry is MODULES=NUMBER", log)
+
+    def test_begins_with_singular_vectors(self):
+        """PiSSA: at first the model is as it was, what is saved fits it, and layouts and resuming change nothing."""
+        flags = ["--adapter.initial=pissa", "--adapter.alpha=3", "--adapter.rank_pattern=q_proj=2"]
+        self.train(*self.flags("plain"), "--train.steps=1", "--adapter.dropout=0")
+        self.train(*self.flags("first"), *flags, "--train.steps=1", "--optimizer.learning_rate=0")
+        saved = load_file(self.newest("first") / "adapter_model.safetensors")
+        weights = load_file(self.model / "model.safetensors")
+        for module, rank in [("self_attn.q_proj", 2), ("mlp.down_proj", 5)]:
+            name = f"model.layers.1.{module}"
+            down, up = (saved[f"base_model.model.{name}.lora_{part}.weight"] for part in "AB")
+            self.assertEqual(down.shape[0], 2 * rank)
+            start = 3 / rank * up[:, :rank] @ down[:rank]
+            left, values, right = torch.linalg.svd(weights[f"{name}.weight"].double(), full_matrices=False)
+            self.assertLess((start - left[:, :rank] * values[:rank] @ right[:rank]).norm() / start.norm(), 1e-9)
+            self.assertLess((up @ down).norm(), 1e-9)
+        self.train(*self.flags(), *flags, "--adapter.dropout=0", "--train.steps=6")
+        self.assertAlmostEqual(self.losses()[1], self.losses("plain")[1], delta=1e-9)
+        whole, folder = self.losses(), self.newest()
+        config = json.loads((folder / "adapter_config.json").read_text())
+        self.assertEqual((config["r"], config["lora_alpha"]), (10, 6))
+        loss = self.evaluate(f"--adapter={folder}")
+        self.assertLess(loss, self.evaluate() - 0.1)
+        adapted = PeftModel.from_pretrained(self.base(), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(loss, self.by_peft(adapted), delta=1e-5)
+        for ranks, layout in [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
+                              (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"])]:
+            with self.subTest(layout):
+                name = "-".join(layout)
+                self.train(*self.flags(name), *flags, "--adapter.dropout=0", *layout, "--train.steps=3", ranks=ranks)
+                self.train(*self.flags(name), *flags, "--adapter.dropout=0", "--train.steps=6")
+                for step, loss in self.losses(name).items():
+                    self.assertAlmostEqual(loss, whole[step], delta=1e-8 * loss)
+        self.train(*self.flags("packed"), *flags, "--adapter.base=nf4", "--adapter.dropout=0", "--train.steps=6")
+        # What is packed is the smaller rest.
+        self.train(*self.flags("coarse"), "--adapter.base=nf4", "--adapter.dropout=0", "--train.steps=1")
+        exact = self.losses("plain")[1]
+        self.assertLess(abs(self.losses("packed")[1] - exact), abs(self.losses("coarse")[1] - exact))
+        self.assertIn("singular values", self.train(*self.flags("bad"), *flags, "--adapter.rank=49", expect=2))
+        self.assertIn("adapter.dora with", self.train(*self.flags("bad"), *flags, "--adapter.dora=true", expect=2))
+
+    def test_learns_over_a_base_in_few_bits(self):
+        """... nearly what it learns over the base as it is, and the same at every layout."""
+        learned = {}
+        for base in ("as_is", "int8", "nf4"):
+            self.train(*self.flags(base), f"--data.train={CORPUS}", f"--adapter.base={base}", "--adapter.dropout=0",
+                       "--train.steps=40")
+            losses = self.losses(base)
+            learned[base] = sum(losses[step] for step in range(36, 41)) / 5
+        self.assertLess(learned["as_is"], losses[1] / 2)
+        self.assertLess(abs(learned["nf4"] / learned["as_is"] - 1), 0.05)
+        self.assertLess(abs(learned["int8"] / learned["as_is"] - 1), 0.05)
+        self.assertNotAlmostEqual(learned["nf4"], learned["as_is"], delta=1e-6)
+        self.train(*self.flags("whole"), "--adapter.base=nf4", "--train.steps=3")
+        whole = self.losses("whole")
+        layouts = [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
+                   (2, ["--parallel.zero=3", "--memory.offload_parameters=host", "--memory.recompute=full"]),
+                   (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"])]
+        for number, (ranks, flags) in enumerate(layouts):
+            with self.subTest(flags):
+                name = f"layout-{number}"
+                self.train(*self.flags(name), *flags, "--adapter.base=nf4", "--train.steps=3", ranks=ranks)
+                for step, loss in self.losses(name).items():
+                    self.assertAlmostEqual(loss, whole[step], delta=1e-9 * loss)
+
+    def test_what_is_learned_over_a_base_in_few_bits_is_used_with_the_base_as_it_is(self):
+        self.train(*self.flags(), "--adapter.base=nf4", "--adapter.dropout=0", "--train.steps=20")
+        folder = self.newest()
+        with_adapter = self.evaluate(f"--adapter={folder}")
+        self.assertLess(with_adapter, self.evaluate() / 2)
+        adapted = PeftModel.from_pretrained(self.base(), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(with_adapter, self.by_peft(adapted), delta=1e-5)
+        merged = self.directory / "merged"
+        self.run_command("convert", merged, f"--merge-adapter={folder}")
+        self.model = merged
+        self.assertAlmostEqual(self.evaluate(), with_adapter, delta=1e-5)
+        other = self.train(*self.flags(), "--adapter.base=int8", "--train.steps=21", expect=2)
+        self.assertIn("was trained with adapter.base = \"nf4\", this run has \"int8\"", other)
+        self.assertIn("adapter.base", self.train(*self.flags("bits"), "--adapter.base=int3", expect=2))
+
     def test_a_preference_is_tuned_alike_at_another_layout(self):
         """... where the reference is the model without an adapter."""
         pairs = self.directory / "pairs.jsonl"
@@ -180,8 +294,8 @@ class Adapter(EndToEndTest):
         self.assertIn("adapter", log("--train.steps=2", *other))
         folder = self.newest()
         config = json.loads((folder / "adapter_config.json").read_text())
-        for field, value in [("peft_type", "IA3"), ("use_dora", True), ("bias", "all"), ("r", -1),
-                             ("modules_to_save", ["lm_head"]), ("rank_pattern", {"q_proj": 2})]:
+        for field, value in [("peft_type", "IA3"), ("bias", "all"), ("r", -1), ("modules_to_save", ["lm_head"]),
+                             ("rank_pattern", {"q_proj": 0}), ("use_dora", True)]:
             (folder / "adapter_config.json").write_text(json.dumps({**config, field: value}))
             self.assertIn(field, self.run_command("evaluate", f"--data={self.text}", "--tokenizer=bytes",
                                                   f"--adapter={folder}", expect=2))

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "colossal/ops/packed_weight.h"
+
 namespace colossal::memory {
 namespace {
 
@@ -14,7 +16,7 @@ TEST(PlanChunks, KeepsFrozenOnesApartAndOrderWithin) {
   const auto chunks =
       plan_chunks({parameter("a.weight", {4, 4}), parameter("a.bias", {4}),
                    parameter("b.weight", {4, 4}, false), parameter("c.weight", {2, 2})},
-                  4, 1 << 20, 1);
+                  at::kFloat, 1 << 20, 1);
   ASSERT_EQ(chunks.size(), 2);
   EXPECT_TRUE(chunks[0].trainable);
   EXPECT_EQ(chunks[0].slots.size(), 3);
@@ -24,10 +26,11 @@ TEST(PlanChunks, KeepsFrozenOnesApartAndOrderWithin) {
 }
 
 TEST(PlanChunks, SlotsStartAtMultiplesOf64Bytes) {
-  for (int64_t bytes : {2, 4, 8}) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat, at::kDouble}) {
+    const auto bytes = static_cast<int64_t>(c10::elementSize(type));
     for (const ChunkPlan& chunk :
          plan_chunks({parameter("a", {3, 5}), parameter("b", {7, 1}), parameter("c", {1, 33})},
-                     bytes, 1 << 20, 1)) {
+                     type, 1 << 20, 1)) {
       int64_t end = 0;
       for (const Slot& slot : chunk.slots) {
         EXPECT_EQ(slot.offset * bytes % 64, 0);
@@ -43,11 +46,30 @@ TEST(PlanChunks, SlotsStartAtMultiplesOf64Bytes) {
 TEST(PlanChunks, OpensAnotherChunkWhenOneIsFull) {
   const auto chunks = plan_chunks({parameter("a", {16, 16}), parameter("b", {16, 16}),
                                    parameter("large", {100, 100}), parameter("c", {16, 16})},
-                                  4, 2048, 1);
+                                  at::kFloat, 2048, 1);
   ASSERT_EQ(chunks.size(), 3);
   EXPECT_EQ(chunks[0].slots.size(), 2);
   EXPECT_EQ(chunks[1].slots.front().parameter->name, "large");
   EXPECT_EQ(chunks[2].slots.front().parameter->name, "c");
+}
+
+TEST(PlanChunks, PackedWeightsSitApartAsBytes) {
+  const auto packed = [](const char* name) {
+    const auto made = parameter(name, {8, 128}, false);
+    made->packed = std::make_shared<const ops::PackedLayout>(
+        ops::PackedLayout::whole(ops::PackedType::nf4, 8, 128));
+    return made;
+  };
+  const auto chunks = plan_chunks({packed("a"), parameter("b", {16}, false), packed("c")},
+                                  at::kBFloat16, 1 << 20, 1);
+  ASSERT_EQ(chunks.size(), 2);
+  EXPECT_EQ(chunks[0].type, at::kByte);
+  EXPECT_EQ(chunks[0].slots.size(), 2);
+  // 2 scales of a row of 64 bytes, the mean and the one group of all.
+  const int64_t bytes = 16 + 8 * 2 + 8 * 64;
+  EXPECT_EQ(chunks[0].slots[0].numel, bytes);
+  EXPECT_EQ(chunks[0].global_bytes(), 2 * bytes);
+  EXPECT_EQ(chunks[1].global_bytes(), 2 * 16);
 }
 
 }  // namespace

@@ -329,6 +329,38 @@ TEST(VectorKernels, BlocksAreRoundedWithFactorAndBias) {
   }
 }
 
+TEST(VectorKernels, PackedNumbersAreLevelsTimesAScaleRoundedOnce) {
+  constexpr float kScale = 0.3F;
+  const auto levels = numbers<float>(16, 4);
+  for (const int64_t bytes : {1, 7, 8, 31, 64}) {
+    std::vector<uint8_t> codes;
+    for (int64_t i = 0; i < bytes; ++i) codes.push_back(static_cast<uint8_t>(i * 89 + 7));
+    std::vector<float> of_nf4, of_int8;
+    std::vector<uint16_t> halves;
+    for (const uint8_t code : codes) {
+      of_nf4.push_back(levels[code >> 4]);
+      of_nf4.push_back(levels[code & 15]);
+      of_int8.push_back(static_cast<int8_t>(code));
+    }
+    for (const float level : of_nf4) halves.push_back(at::BFloat16(level * kScale).x);
+    for (const VectorKernels* kernels : variants()) {
+      std::vector<float> found(of_nf4.size());
+      kernels->levels_of_nf4(codes.data(), bytes, levels.data(), found.data());
+      EXPECT_EQ(found, of_nf4);
+      std::vector<uint16_t> rounded(found.size());
+      kernels->scale_levels(found.data(), kScale, std::ssize(found), rounded.data(),
+                            ElementType::bfloat16);
+      EXPECT_EQ(rounded, halves);
+      kernels->scale_levels(found.data(), kScale, std::ssize(found), found.data(),
+                            ElementType::float32);
+      for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], of_nf4[i] * kScale);
+      found.resize(codes.size());
+      kernels->levels_of_int8(reinterpret_cast<const int8_t*>(codes.data()), bytes, found.data());
+      EXPECT_EQ(found, of_int8);
+    }
+  }
+}
+
 TEST(VectorKernels, AnInfiniteOrUndefinedLogitGivesAnUndefinedLoss) {
   for (const VectorKernels* kernels : variants()) {
     for (const float bad : {kNan, kInfinity}) {

@@ -28,10 +28,10 @@ nn::Parameter* find_weight_of(const RandomModel& model, const std::string& produ
 }
 
 // Of every product whose number is not a multiple of `number` + 1. Parts of one module share A.
+// That of an even number has factors, as DoRA has.
 std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint64_t number) {
   auto adapter = std::make_shared<nn::AdapterWeights>();
   adapter->number = number;
-  adapter->scale = kScale;
   std::map<std::string, at::Tensor> downs;
   size_t which = 0;
   for (const auto& [name, module] : models::list_products(model.specification)) {
@@ -42,7 +42,12 @@ std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint6
     const at::ScalarType type = weight.tensor.scalar_type();
     const std::string seed = fmt::format("{} {}", number, module);
     if (!downs.contains(module)) downs[module] = random_matrix({kRank, in}, seed, type);
-    adapter->products[name] = {downs[module], random_matrix({out, kRank}, seed + name, type)};
+    adapter->products[name] = {.down = downs[module],
+                               .up = random_matrix({out, kRank}, seed + name, type),
+                               .scale = kScale};
+    if (number % 2 == 0) {
+      adapter->products[name].factors = random_matrix({out}, seed + name + "factors", type).add_(1);
+    }
   }
   return adapter;
 }
@@ -55,7 +60,11 @@ std::unique_ptr<RandomModel> merged(const RandomModel& model, const nn::AdapterW
   for (const auto& [name, product] : adapter->products) {
     nn::Parameter& weight = *find_weight_of(*copy, name);
     const at::Tensor added = at::mm(product.up, product.down).mul_(kScale);
-    weight.tensor.add_(weight.product == nn::WeightOrder::out_in ? added : added.t());
+    const bool out_in = weight.product == nn::WeightOrder::out_in;
+    weight.tensor.add_(out_in ? added : added.t());
+    if (product.factors.defined()) {
+      weight.tensor.mul_(out_in ? product.factors.unsqueeze(1) : product.factors);
+    }
   }
   return copy;
 }

@@ -193,9 +193,12 @@ std::map<std::string, at::Tensor> adapters_that_add(const TinyTraining& training
   models::build_model(specification, build);
   std::map<std::string, at::Tensor> weights;
   for (const nn::ParameterHandle& parameter : build.parameters()) {
-    if (!parameter->name.ends_with("lora_B.weight")) continue;
-    weights[parameter->name] =
+    const at::Tensor waves =
         (at::arange(parameter->numel(), at::kDouble) * 0.37).sin().mul(0.3).view(parameter->shape);
+    if (parameter->name.ends_with("lora_B.weight")) weights[parameter->name] = waves;
+    if (parameter->name.ends_with("lora_magnitude_vector.weight")) {
+      weights[parameter->name] = waves + 1;
+    }
   }
   return weights;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numbers>
 #include <set>
 
 #include "colossal/base/error.h"
@@ -17,19 +18,47 @@ std::string last_name(const std::string& module) {
   return module.substr(module.rfind('.') + 1);
 }
 
-[[noreturn]] void refuse_target(const std::string& target, const std::vector<Product>& products) {
+text::Regex regex_of_target(const std::string& target) {
+  return text::Regex("^(?:.*\\.)?(?:" + target + ")$", target);
+}
+
+template <typename Value>
+Value value_of(const std::vector<std::pair<std::string, Value>>& pattern, const std::string& module,
+               Value otherwise) {
+  text::RegexScratch scratch;
+  for (const auto& [target, value] : pattern) {
+    if (regex_of_target(target).search(module, 0, scratch)) return value;
+  }
+  return otherwise;
+}
+
+[[noreturn]] void refuse_target(const std::string& key, const std::string& target,
+                                const std::vector<Product>& products) {
   std::set<std::string> names;
   for (const Product& product : products) names.insert(last_name(product.module));
   throw ConfigError(
-      fmt::format("adapter.targets = \"{}\": names no product of the model; there are {}, as in {}",
-                  target, fmt::join(names, ", "), products.front().module));
+      fmt::format("{} = \"{}\": names no product of the model; there are {}, as in {}", key, target,
+                  fmt::join(names, ", "), products.front().module));
 }
 
 }  // namespace
 
-double LoraSettings::scale() const {
-  const auto size = static_cast<double>(rank);
-  return alpha / (rslora ? std::sqrt(size) : size);
+int64_t LoraSettings::rank_of(const std::string& module) const {
+  return value_of(rank_pattern, module, rank);
+}
+
+double LoraSettings::alpha_of(const std::string& module) const {
+  return value_of(alpha_pattern, module, alpha);
+}
+
+double LoraSettings::alpha_in_files(double own) const {
+  if (!pissa) return own;
+  return own * (rslora ? std::numbers::sqrt2 : 2);
+}
+
+double LoraSettings::scale(const std::string& module) const {
+  const auto size = static_cast<double>(rank_of(module));
+  return alpha_of(module) / (rslora ? std::sqrt(size) : size);
 }
 
 std::vector<Product> choose_products(const std::vector<Product>& products,
@@ -38,13 +67,13 @@ std::vector<Product> choose_products(const std::vector<Product>& products,
   std::vector<bool> chosen(products.size());
   text::RegexScratch scratch;
   for (const std::string& target : targets) {
-    const text::Regex regex("^(?:.*\\.)?(?:" + target + ")$", target);
+    const text::Regex regex = regex_of_target(target);
     bool found = false;
     for (size_t i = 0; i < products.size(); ++i) {
       if (!regex.search(products[i].module, 0, scratch)) continue;
       found = chosen[i] = true;
     }
-    if (!found) refuse_target(target, products);
+    if (!found) refuse_target("adapter.targets", target, products);
   }
   std::vector<Product> result;
   for (size_t i = 0; i < products.size(); ++i) {
@@ -53,18 +82,34 @@ std::vector<Product> choose_products(const std::vector<Product>& products,
   return result;
 }
 
+void require_adapted(const std::string& key, const std::string& target,
+                     const std::vector<Product>& adapted) {
+  text::RegexScratch scratch;
+  const text::Regex regex = regex_of_target(target);
+  const auto named = [&](const Product& product) {
+    return regex.search(product.module, 0, scratch).has_value();
+  };
+  if (std::ranges::none_of(adapted, named)) refuse_target(key, target, adapted);
+}
+
 nn::AdapterOptions adapter_options(const LoraSettings& settings,
                                    const std::vector<Product>& adapted) {
   const auto modules = std::make_shared<std::map<std::string, std::string>>();
-  for (const Product& product : adapted) modules->emplace(product.name, product.module);
-  return {.rank = settings.rank,
-          .scale = settings.scale(),
-          .dropout = settings.dropout,
+  std::map<std::string, nn::AdapterOptions::Size> sizes;
+  for (const Product& product : adapted) {
+    modules->emplace(product.name, product.module);
+    sizes[product.module] = {settings.rank_of(product.module), settings.scale(product.module)};
+  }
+  return {.dropout = settings.dropout,
+          .magnitudes = settings.dora,
+          .keeps_start = settings.pissa,
+          .base = settings.base,
           .adapted = [modules](const std::string& product) -> std::optional<std::string> {
             const auto found = modules->find(product);
             if (found == modules->end()) return std::nullopt;
             return found->second;
-          }};
+          },
+          .sizes = std::move(sizes)};
 }
 
 }  // namespace colossal::adapters

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colossal/nn/builder.h"
@@ -16,10 +18,28 @@ struct LoraSettings {
   double alpha = 32;
   double dropout = 0.05;
   bool rslora = false;
+  // Whether A and B begin with the largest singular vectors of a weight, which then has the rest
+  // (F. Meng et al. 2024, "PiSSA: Principal Singular Values and Singular Vectors Adaptation").
+  // Files have what is learned as an adapter of twice the rank beside the weight as it was.
+  bool pissa = false;
+  bool dora = false;  // S. Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation"
+  // Of modules whose rank or alpha is another: regular expressions, as those of targets. Of several
+  // that name a module the first counts.
+  std::vector<std::pair<std::string, int64_t>> rank_pattern = {};
+  std::vector<std::pair<std::string, double>> alpha_pattern = {};
+  // How the weights of the model's products are held; unset: as numbers. It is no part of what an
+  // adapter's folder says.
+  std::optional<ops::PackedType> base = std::nullopt;
 
   // Returns the factor of what an adapter adds: alpha / rank, or with rslora alpha / sqrt(rank) (D.
   // Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023).
-  double scale() const;
+  double scale(const std::string& module) const;
+  int64_t rank_of(const std::string& module) const;
+  double alpha_of(const std::string& module) const;
+  // What files say of a rank and an alpha: with pissa as much again for the start, at the same
+  // scale.
+  int64_t rank_in_files(int64_t own) const { return pissa ? 2 * own : own; }
+  double alpha_in_files(double own) const;
 };
 
 // A product of a model. In its files it may be a part of another, fused one.
@@ -33,6 +53,10 @@ struct Product {
 // ConfigError for one that names no product, with what there is.
 std::vector<Product> choose_products(const std::vector<Product>& products,
                                      const std::vector<std::string>& targets);
+
+// Throws ConfigError if `target`, of this key, names none of the products that are adapted.
+void require_adapted(const std::string& key, const std::string& target,
+                     const std::vector<Product>& adapted);
 
 nn::AdapterOptions adapter_options(const LoraSettings& settings,
                                    const std::vector<Product>& adapted);

@@ -6,6 +6,7 @@
 
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
+#include "colossal/io/file.h"
 #include "colossal/io/json.h"
 #include "colossal/io/safetensors.h"
 
@@ -33,57 +34,92 @@ std::vector<std::string> target_modules(const std::vector<Product>& products,
   return {targets.begin(), targets.end()};
 }
 
+// Of the modules for which it is another value, by their whole names: in any order they say the
+// same.
+template <typename ValueOf, typename Value>
+nlohmann::json pattern_of(const std::vector<Product>& adapted, const ValueOf& value_of,
+                          Value otherwise) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const Product& product : adapted) {
+    const Value value = value_of(product.module);
+    if (value != otherwise) object[product.module] = value;
+  }
+  return object;
+}
+
 class ConfigReader {
  public:
-  explicit ConfigReader(fs::path file) : file_(std::move(file)), json_(io::read_json(file_)) {
-    if (!json_.is_object()) throw ConfigError(fmt::format("{}: not a JSON object", file_.string()));
+  explicit ConfigReader(fs::path file) : file_(std::move(file)) {
+    if (!io::read_json(file_).is_object()) {
+      throw ConfigError(fmt::format("{}: not a JSON object", file_.string()));
+    }
+    json_ = Json::parse(io::read_file(file_));
   }
 
-  void require(const char* field, const nlohmann::json& value) const {
-    const nlohmann::json found = get(field);
-    if (!found.is_null() && found != value) refuse(field, fmt::format("only {} is", value.dump()));
+  void require(const char* field, const char* value) const {
+    const Json found = get(field);
+    if (!found.is_null() && found != value) refuse(field, fmt::format("only \"{}\" is", value));
   }
   // Null, false, or of no entries.
   void require_nothing(const char* field) const {
-    const nlohmann::json found = get(field);
+    const Json found = get(field);
     if (!found.is_null() && found != false && !(found.is_structured() && found.empty())) {
       refuse(field, "it must be left out");
     }
   }
   template <typename Number>
   Number positive(const char* field, Number absent) const {
-    const nlohmann::json found = get(field);
+    const Json found = get(field);
     if (found.is_null()) return absent;
     const bool fits = std::is_integral_v<Number> ? found.is_number_integer() : found.is_number();
     if (!fits || !(found > 0)) refuse(field, "a number above 0 is needed");
     return found.get<Number>();
   }
   bool flag(const char* field) const { return get(field) == true; }
+  // An object of positive numbers, in the file's order.
+  template <typename Number>
+  std::vector<std::pair<std::string, Number>> pattern(const char* field) const {
+    const Json found = get(field);
+    if (found.is_null()) return {};
+    if (!found.is_object()) refuse(field, "an object of numbers above 0 is needed");
+    std::vector<std::pair<std::string, Number>> entries;
+    for (const auto& [name, value] : found.items()) {
+      const bool fits = std::is_integral_v<Number> ? value.is_number_integer() : value.is_number();
+      if (!fits || !(value > 0)) refuse(field, "an object of numbers above 0 is needed");
+      entries.emplace_back(name, value.template get<Number>());
+    }
+    return entries;
+  }
 
  private:
-  nlohmann::json get(const char* field) const { return json_.value(field, nlohmann::json()); }
+  using Json = nlohmann::ordered_json;
+
+  Json get(const char* field) const { return json_.value(field, Json()); }
   [[noreturn]] void refuse(const char* field, const std::string& why) const {
     throw ConfigError(
         fmt::format("{}: {} = {}: not read; {}", file_.string(), field, get(field).dump(), why));
   }
 
   fs::path file_;
-  nlohmann::json json_;
+  Json json_;
 };
 
 LoraSettings read_config(const fs::path& file) {
   const ConfigReader config(file);
   config.require("peft_type", "LORA");
   config.require("bias", "none");
-  for (const char* field : {"use_dora", "modules_to_save", "rank_pattern", "alpha_pattern",
-                            "lora_bias", "layer_replication", "trainable_token_indices",
-                            "target_parameters", "use_qalora", "use_bdlora", "arrow_config"}) {
+  for (const char* field :
+       {"modules_to_save", "lora_bias", "layer_replication", "trainable_token_indices",
+        "target_parameters", "use_qalora", "use_bdlora", "arrow_config"}) {
     config.require_nothing(field);
   }
   return {.rank = config.positive<int64_t>("r", 8),
           .alpha = config.positive<double>("lora_alpha", 8),
           .dropout = 0,
-          .rslora = config.flag("use_rslora")};
+          .rslora = config.flag("use_rslora"),
+          .dora = config.flag("use_dora"),
+          .rank_pattern = config.pattern<int64_t>("rank_pattern"),
+          .alpha_pattern = config.pattern<double>("alpha_pattern")};
 }
 
 }  // namespace
@@ -91,10 +127,21 @@ LoraSettings read_config(const fs::path& file) {
 nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Product>& products,
                               const std::vector<Product>& adapted) {
   return {{"peft_type", "LORA"},
-          {"r", settings.rank},
-          {"lora_alpha", settings.alpha},
+          {"r", settings.rank_in_files(settings.rank)},
+          {"lora_alpha", settings.alpha_in_files(settings.alpha)},
           {"use_rslora", settings.rslora},
-          {"use_dora", false},
+          {"use_dora", settings.dora},
+          {"rank_pattern",
+           pattern_of(
+               adapted,
+               [&](const auto& module) { return settings.rank_in_files(settings.rank_of(module)); },
+               settings.rank_in_files(settings.rank))},
+          {"alpha_pattern", pattern_of(
+                                adapted,
+                                [&](const auto& module) {
+                                  return settings.alpha_in_files(settings.alpha_of(module));
+                                },
+                                settings.alpha_in_files(settings.alpha))},
           {"target_modules", target_modules(products, adapted)}};
 }
 
@@ -109,9 +156,7 @@ nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Produ
                  {"fan_in_fan_out", stored_in_out},
                  {"init_lora_weights", "gaussian"},
                  {"inference_mode", true},
-                 {"modules_to_save", nullptr},
-                 {"rank_pattern", nlohmann::json::object()},
-                 {"alpha_pattern", nlohmann::json::object()}});
+                 {"modules_to_save", nullptr}});
   return config;
 }
 
@@ -129,11 +174,19 @@ PeftFolder read_peft_folder(const fs::path& folder) {
     const auto module = adapted_module(entry.name);
     if (!module) {
       throw ConfigError(
-          fmt::format("{}: tensor \"{}\" is not one of a product's adapter, \"....lora_A.weight\" "
-                      "or \"....lora_B.weight\"",
+          fmt::format("{}: tensor \"{}\" is not one of a product's adapter, \"....lora_A.weight\", "
+                      "\"....lora_B.weight\" or \"....lora_magnitude_vector\"",
                       file.path().string(), entry.name));
     }
     modules.insert(*module);
+  }
+  const bool magnitudes = std::ranges::any_of(file.entries(), [](const io::TensorEntry& entry) {
+    return entry.name.ends_with("lora_magnitude_vector");
+  });
+  if (magnitudes != read.settings.dora) {
+    throw ConfigError(fmt::format("{}: use_dora = {}, and {} has {} \"lora_magnitude_vector\"",
+                                  (folder / kConfigFile).string(), read.settings.dora, kWeightsFile,
+                                  magnitudes ? "tensors of name" : "no tensor of name"));
   }
   read.modules.assign(modules.begin(), modules.end());
   return read;

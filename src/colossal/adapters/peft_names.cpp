@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kPrefix = "base_model.model.";
+constexpr std::string_view kStart = "_start";
+constexpr std::string_view kMagnitudes = "lora_magnitude_vector";  // files leave ".weight" out
 
 std::string_view without_end(std::string_view name, std::string_view end) {
   return name.substr(0, name.size() - end.size());
@@ -19,7 +21,8 @@ std::string_view without_end(std::string_view name, std::string_view end) {
 std::optional<AdapterParameter> find_adapter_parameter(const std::string& parameter) {
   if (!parameter.ends_with(kWeight)) return std::nullopt;
   const std::string_view layer = without_end(parameter, kWeight);
-  for (const std::string_view name : {"lora_A", "lora_B"}) {
+  for (const std::string_view name :
+       {"lora_A", "lora_B", "lora_A_start", "lora_B_start", kMagnitudes.data()}) {
     if (!layer.ends_with(name) || layer.size() <= name.size()) continue;
     const std::string_view product = without_end(layer, name);
     if (!product.ends_with('.')) continue;
@@ -42,16 +45,29 @@ std::string module_of(const std::string& weight) {
   return std::string(without_end(weight, kWeight));
 }
 
-TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight) {
-  const std::string name =
-      fmt::format("{}{}.{}{}", kPrefix, module_of(weight.name), parameter.name, kWeight);
-  if (parameter.name == "lora_A") return {name};
-  return {name, weight.rows, weight.num_rows};
+TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,
+                           int64_t start_rank) {
+  const std::string layer = kPrefix.data() + module_of(weight.name) + ".";
+  if (parameter.name == kMagnitudes) return {layer + parameter.name, weight.rows, weight.num_rows};
+  const bool is_start = parameter.name.ends_with(kStart);
+  const Range ranks{is_start ? start_rank : 0, (is_start ? 2 : 1) * start_rank};
+  const std::string name = fmt::format(
+      "{}{}{}", layer, parameter.name.substr(0, std::string_view("lora_A").size()), kWeight);
+  if (parameter.name.starts_with("lora_A")) {
+    return start_rank == 0 ? TensorSlice{name} : TensorSlice{name, {ranks}, 2 * start_rank};
+  }
+  return {.name = name,
+          .rows = weight.rows,
+          .num_rows = weight.num_rows,
+          .columns = ranks,
+          .num_columns = 2 * start_rank};
 }
 
 std::optional<std::string> adapted_module(const std::string& tensor) {
   if (!tensor.starts_with(kPrefix)) return std::nullopt;
-  const auto parameter = find_adapter_parameter(tensor.substr(kPrefix.size()));
+  std::string name = tensor.substr(kPrefix.size());
+  if (name.ends_with(kMagnitudes)) name += kWeight;
+  const auto parameter = find_adapter_parameter(name);
   if (!parameter) return std::nullopt;
   return parameter->product;
 }

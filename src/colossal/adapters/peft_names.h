@@ -11,7 +11,7 @@ namespace colossal::adapters {
 
 struct AdapterParameter {
   std::string product;  // "blocks.3.query"
-  std::string name;     // "lora_A" or "lora_B"
+  std::string name;     // "lora_A", "lora_B" or "lora_magnitude_vector", "lora_A_start" ...
 };
 // Reads the name of an adapter's parameter in the model; nothing for a parameter of the model
 // itself.
@@ -26,8 +26,10 @@ ParametersApart split_parameters(const nn::ParameterList& parameters);
 std::string module_of(const std::string& weight);
 
 // Returns where peft files hold the parameter. weight: where the model's files hold the weight of
-// its product. Parts of one module share "lora_A", and each has its rows of "lora_B".
-TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight);
+// its product. Parts of one module share "lora_A", and each has its rows of "lora_B". start_rank:
+// the rank of the start that is kept, which files have behind the adapter's own; 0: none is.
+TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,
+                           int64_t start_rank = 0);
 
 // Returns the module that a tensor of a peft file belongs to; nothing for a tensor of no adapter.
 std::optional<std::string> adapted_module(const std::string& tensor);

@@ -15,9 +15,9 @@ memory::ChunkOptions chunk_options(const Job& job) {
           .tiers = {.parameters = job.tiers.parameters, .nvme_path = job.tiers.nvme_path}};
 }
 
-// A new adapter adds nothing.
+// A new adapter adds nothing; the weights stay as the run holds them.
 Job without_new_adapter(Job job) {
-  if (job.model.adapter && job.model.adapter->weights.empty()) job.model.adapter.reset();
+  if (job.model.adapter && job.model.adapter->weights.empty()) job.model.adapter->products.clear();
   return job;
 }
 

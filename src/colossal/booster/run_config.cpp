@@ -224,6 +224,28 @@ void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
              "expressions of whole names. Empty: all products but the head.");
   schema.add("adapter.rslora", &adapter.rslora,
              "true: multiply by alpha / sqrt(rank) instead, which suits large ranks.");
+  schema.add(
+      "adapter.initial", &adapter.initial,
+      "What new adapters begin with. gaussian: A with normal numbers, B with zeros; pissa: both "
+      "with "
+      "the largest singular values and vectors of their weight, which keeps the rest (PiSSA). A "
+      "checkpoint then has twice the rank, and fits the model as it is.",
+      {.choices = {"gaussian", "pissa"}});
+  schema.add(
+      "adapter.dora", &adapter.dora,
+      "true: train the magnitude of each output as well, and only directions by the low-rank "
+      "product (DoRA).");
+  schema.add("adapter.rank_pattern", &adapter.rank_pattern,
+             "Other ranks for some products: entries MODULES=RANK, with names as in "
+             "adapter.targets, such as \"down_proj=8\". The first that fits counts.");
+  schema.add("adapter.alpha_pattern", &adapter.alpha_pattern,
+             "Other values of alpha for some products, in the same way.");
+  schema.add(
+      "adapter.base", &adapter.base,
+      "How the frozen weights of the blocks' products are held. as_is: in precision.compute; int8: "
+      "8.25 bits each; nf4: 4.13 bits each, as QLoRA has them. Products compute with the numbers "
+      "that these stand for.",
+      {.choices = {"as_is", "int8", "nf4"}});
   schema.add("adapter.resume_from", &adapter.resume_from,
              "Begin with the adapter in this folder, with its rank, alpha and targets, instead of "
              "with a new one.",

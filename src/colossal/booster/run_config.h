@@ -74,6 +74,10 @@ struct AdapterConfig {
   double dropout = 0.05;
   std::vector<std::string> targets;  // none: all products but the head
   bool rslora = false;
+  std::string initial = "gaussian";
+  bool dora = false;
+  std::vector<std::string> rank_pattern, alpha_pattern;  // "MODULES=NUMBER" each
+  std::string base = "as_is";
   std::string resume_from;
 };
 

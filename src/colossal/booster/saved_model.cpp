@@ -93,7 +93,7 @@ SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokeniz
       .shaping_fields = adapters::shaping_fields(adapter.settings, products, adapter.products),
       .files = source_files(job.model.weights, tokenizer),
       .weight_files = {
-          .config = adapters::kConfigFile, .name = "adapter_model", .only_trained = true}};
+          .config = adapters::kConfigFile, .name = "adapter_model", .only_adapter = true}};
   std::erase_if(saved.files, [](const auto& file) { return file.first == kGenerationFile; });
   return saved;
 }

@@ -24,7 +24,8 @@ struct StateShapes::DryModel {
                          make_router_loss(source.router_losses, context))) {
     for (const nn::ParameterHandle& parameter : build->parameters()) {
       parameter->tensor =
-          at::empty(parameter->local_shape(), at::TensorOptions(source.compute).device(at::kMeta));
+          at::empty(parameter->stored_shape(),
+                    at::TensorOptions(parameter->stored_type(source.compute)).device(at::kMeta));
     }
   }
 

@@ -1,8 +1,10 @@
 #include "colossal/booster/trainer.h"
 
 #include "colossal/adapters/peft_names.h"
+#include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
+#include "colossal/booster/adapter_start.h"
 #include "colossal/booster/order_recording.h"
 #include "colossal/booster/run_folders.h"
 #include "colossal/booster/run_monitor.h"
@@ -11,6 +13,7 @@
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/model_weights.h"
 #include "colossal/models/families.h"
+#include "colossal/nn/layer_scope.h"
 #include "colossal/parallel/builder.h"
 
 namespace colossal {
@@ -99,7 +102,7 @@ class Trainer {
                 context_, config_of_engine()),
         monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
     const auto start = folders.start();
-    if (!start || job_.model.adapter) make_weights();  // checkpoints hold none that are frozen
+    if (!start || job_.model.adapter) make_weights(start);  // checkpoints hold none that are frozen
     if (start) resume(*start);
     task_->begin(*model_, engine_);
   }
@@ -123,8 +126,13 @@ class Trainer {
     return config;
   }
 
-  void make_weights() {
+  void make_weights(const std::optional<std::filesystem::path>& start) {
     memory::ChunkEngine& chunks = engine_.chunks();
+    std::optional<AdapterStart> begin;
+    if (job_.model.adapter && job_.model.adapter->settings.pissa) {
+      begin = start ? AdapterStart::of_checkpoint(job_.model, *start)
+                    : AdapterStart::of_weights(job_.model, job_.precision.compute, context_);
+    }
     if (job_.model.weights.empty()) {
       const std::string& folder = job_.config.model.path;
       if (!folder.empty()) log::info("random initial weights: {} holds no weights", folder);
@@ -136,12 +144,32 @@ class Trainer {
       log::info("random initial weights of {}, which {} does not have",
                 fmt::join(job_.model.without_weights, ", "), job_.model.weights.string());
     }
-    checkpoint::read_model(job_.model, chunks);
+    checkpoint::read_model(job_.model, chunks, {}, {},
+                           begin ? begin->rest() : checkpoint::ChangedWeights());
     log::info("weights from {}", job_.model.weights.string());
     if (job_.model.adapter) tell_adapter();
     if (job_.model.adapter && job_.model.adapter->weights.empty()) {
       chunks.initialise(engine_.config().seed, /*also_frozen=*/false);
+      set_magnitudes();
+      if (begin) begin->load(chunks);
     }
+  }
+
+  // Of a new adapter with DoRA: so that it changes nothing at first.
+  void set_magnitudes() {
+    memory::ChunkEngine& chunks = engine_.chunks();
+    const at::NoGradGuard no_grad;
+    for (int stage = 0; stage < context_.strategy().num_stages(); ++stage) {
+      if (build_->magnitudes().empty() || !context_.holds_stage(stage)) continue;
+      chunks.begin_evaluation(stage);
+      for (const nn::Magnitudes& magnitudes : build_->magnitudes()) {
+        if (magnitudes.parameter->placement.stage != stage) continue;
+        nn::LayerScope scope("magnitudes");
+        chunks.store_weights(*magnitudes.parameter, 0, magnitudes.initial(scope));
+      }
+      chunks.end_evaluation();
+    }
+    chunks.synchronize();
   }
 
   void tell_adapter() const {
@@ -159,10 +187,22 @@ class Trainer {
 
   void resume(const std::filesystem::path& path) {
     const nlohmann::json state = checkpoint::load(path, engine_.chunks(), description());
+    check_base(path, state);
     engine_.set_steps_done(state.at("step"));
     task_->check_resumed(state.at("data"));
     task_->restore(state.at("data"));
     log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
+  }
+
+  // Other numbers in the frozen weights would make it another run.
+  void check_base(const std::filesystem::path& path, const nlohmann::json& state) const {
+    const std::string base = state.value("base", AdapterConfig().base);
+    if (base == job_.config.adapter.base) return;
+    throw ConfigError(
+        fmt::format("{} was trained with adapter.base = \"{}\", this run has \"{}\"; give that, "
+                    "or begin another run with adapter.resume_from and another "
+                    "checkpoint.directory",
+                    path.string(), base, job_.config.adapter.base));
   }
 
   void tell_done() const {
@@ -275,6 +315,7 @@ class Trainer {
                          {"seed", engine_.config().seed},
                          {"data", task_->state()},
                          {"precision", describe(job_.precision)},
+                         {"base", job_.config.adapter.base},
                          {"threads", job_.threads},
                          {"ranks", context_.world().size()}};
     return description;

@@ -1,7 +1,6 @@
 #include "colossal/checkpoint/adapter_merge.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 
@@ -18,6 +17,7 @@ AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
       file_(adapter_.weights / adapters::kWeightsFile) {
   for (const adapters::Product& product : adapter_.products) {
     for (const char* name : {"lora_A", "lora_B"}) read(product.module, name);
+    if (adapter_.settings.dora) read(product.module, "lora_magnitude_vector");
   }
 }
 
@@ -37,18 +37,38 @@ at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weigh
     return product.module + ".weight" == name;
   });
   if (found == adapter_.products.end()) return weight;
-  const at::Tensor down = read(found->module, "lora_A"), up = read(found->module, "lora_B");
+  at::Tensor sum = changed(found->module, weight);
+  if (adapter_.settings.dora) sum = sum * factors_of(found->module, sum).unsqueeze(1);
+  sum = sum.to(weight.scalar_type());
+  return stored_in_out_ ? sum.t().contiguous() : sum;
+}
+
+at::Tensor AdapterMerge::factors(const std::string& module, const at::Tensor& weight) const {
+  return factors_of(module, changed(module, weight));
+}
+
+at::Tensor AdapterMerge::factors_of(const std::string& module, const at::Tensor& changed) const {
+  const at::Tensor magnitudes = read(module, "lora_magnitude_vector");
+  if (magnitudes.dim() != 1 || magnitudes.size(0) != changed.size(0)) {
+    throw ConfigError(fmt::format("{}: the magnitudes of {} have the shape [{}], {} are needed",
+                                  file_.path().string(), module,
+                                  fmt::join(magnitudes.sizes(), ", "), changed.size(0)));
+  }
+  return magnitudes / changed.square().sum(1).sqrt();
+}
+
+at::Tensor AdapterMerge::changed(const std::string& module, const at::Tensor& weight) const {
+  const at::Tensor down = read(module, "lora_A"), up = read(module, "lora_B");
   const at::Tensor oriented = stored_in_out_ ? weight.t() : weight;
   if (down.dim() != 2 || up.dim() != 2 || up.size(1) != down.size(0) ||
       oriented.size(0) != up.size(0) || oriented.size(1) != down.size(1)) {
     throw ConfigError(fmt::format(
         "{}: the adapter of {} has the shapes [{}] and [{}], which do not fit its weight of [{}]",
-        file_.path().string(), found->module, fmt::join(down.sizes(), ", "),
-        fmt::join(up.sizes(), ", "), fmt::join(weight.sizes(), ", ")));
+        file_.path().string(), module, fmt::join(down.sizes(), ", "), fmt::join(up.sizes(), ", "),
+        fmt::join(weight.sizes(), ", ")));
   }
-  const at::Tensor added = at::mm(up, down).mul_(adapter_.settings.scale());
-  const at::Tensor sum = oriented.to(at::kDouble).add_(added).to(weight.scalar_type());
-  return stored_in_out_ ? sum.t().contiguous() : sum;
+  const at::Tensor added = at::mm(up, down).mul_(adapter_.settings.scale(module));
+  return added.add_(oriented);
 }
 
 }  // namespace colossal::checkpoint

@@ -16,13 +16,18 @@ class AdapterMerge {
   // tensor.
   explicit AdapterMerge(const models::ModelSpecification& specification);
 
-  // Returns a tensor of the model's files with its adapter merged: W + scale * B A, computed in
-  // fp64 and rounded once. Returns the tensor itself if it has no adapter. Throws ConfigError if
-  // shapes do not fit.
+  // Returns a tensor of the model's files with its adapter merged: W + scale * B A, with DoRA each
+  // row of it at its magnitude, computed in fp64 and rounded once. Returns the tensor itself if it
+  // has no adapter. Throws ConfigError if shapes do not fit.
   at::Tensor merged(const std::string& name, const at::Tensor& weight) const;
+  // What DoRA multiplies the outputs of a module by, whose weight in files this is: [out], fp64.
+  at::Tensor factors(const std::string& module, const at::Tensor& weight) const;
 
  private:
-  // [rank, in] or [out, rank], in fp64.
+  // W + scale * B A, [out, in] in fp64.
+  at::Tensor changed(const std::string& module, const at::Tensor& weight) const;
+  at::Tensor factors_of(const std::string& module, const at::Tensor& changed) const;
+  // [rank, in], [out, rank] or [out], in fp64.
   at::Tensor read(const std::string& module, const char* name) const;
 
   models::ModelAdapter adapter_;

@@ -30,7 +30,7 @@ io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
   }
   const WeightFiles& weights = description.weight_files;
   writer.write_file(weights.config, description.model_config.dump(2) + "\n");
-  if (!weights.only_trained) {
+  if (!weights.only_adapter) {
     writer.write_file(weights.name + ".safetensors.index.json", plan.index_json());
   }
   writer.write_file(kStateFile, description.state.dump(2) + "\n");
@@ -125,7 +125,7 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
   std::exception_ptr failure;
   for (size_t i = 0; i < strided.size(); ++i) {
     const nn::Parameter& parameter = *chunks.parameters()[i];
-    if (description.weight_files.only_trained && !parameter.trainable) continue;
+    if (description.weight_files.only_adapter && !parameter.of_adapter) continue;
     const Kinds kinds(parameter, chunks, description.slice_in_files);
     const auto write = [&](int64_t begin, const std::vector<at::Tensor>& values) {
       if (failure) return;
@@ -160,7 +160,7 @@ void check_model(const std::filesystem::path& checkpoint, const Description& des
         "{} has no {}: it is a checkpoint of a run that trains {}; use another "
         "checkpoint.directory",
         checkpoint.string(), config,
-        description.weight_files.only_trained ? "all of a model, not an adapter" : "an adapter"));
+        description.weight_files.only_adapter ? "all of a model, not an adapter" : "an adapter"));
   }
   const nlohmann::json found = io::read_json(checkpoint / config);
   const nlohmann::json& wanted = description.model_fields;
@@ -187,7 +187,7 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
   const WeightFiles& files = description.weight_files;
   nn::ParameterList without_master;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
-    if (files.only_trained && !parameter->trainable) continue;
+    if (files.only_adapter && !parameter->of_adapter) continue;
     const io::TensorEntry* entry = states.find(FilePlan::master_name(parameter->name));
     if (!entry) {
       without_master.push_back(parameter);
@@ -196,7 +196,7 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
     read_weights_of_tensor(*stored_tensor(states, *entry), *parameter, {entry->name},
                            chunks.kept_weights(*parameter), chunks);
   }
-  if (!files.only_trained) {
+  if (!files.only_adapter) {
     read_weights(checkpoint, without_master, chunks, description.slice_in_files);
   } else if (!without_master.empty()) {
     read_weights_of_file(checkpoint / (files.name + ".safetensors"), without_master, chunks,

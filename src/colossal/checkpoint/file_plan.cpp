@@ -21,13 +21,13 @@ std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine
   int64_t filled = 0;
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
     if (!parameter->begins_tensor()) continue;
-    if (weights.only_trained && !parameter->trainable) continue;
+    if (weights.only_adapter && !parameter->of_adapter) continue;
     const TensorSlice slice = slice_of(parameter->name);
     const std::vector<int64_t> shape = slice.tensor_shape(parameter->shape);
     const int64_t bytes = c10::multiply_integers(shape) * io::scalar_type_bytes(type);
     for (const std::string& name : slice.names()) {
       if (!planned.insert(name).second) continue;  // with another parameter of the tensor
-      if (filled > 0 && filled + bytes > weights.shard_bytes && !weights.only_trained) {
+      if (filled > 0 && filled + bytes > weights.shard_bytes && !weights.only_adapter) {
         shards.emplace_back();
         filled = 0;
       }
@@ -62,7 +62,7 @@ FilePlan::FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of,
   weight_files_ = shards.size();
   for (size_t shard = 0; shard < shards.size(); ++shard) {
     const std::string number =
-        weights.only_trained ? "" : fmt::format("-{:05}-of-{:05}", shard + 1, shards.size());
+        weights.only_adapter ? "" : fmt::format("-{:05}-of-{:05}", shard + 1, shards.size());
     const std::string name = fmt::format("{}{}.safetensors", weights.name, number);
     add(name, shards[shard]);
     for (const io::TensorEntry& entry : files_.back().plan.entries) weight_bytes_ += entry.bytes();

@@ -19,7 +19,7 @@ inline constexpr const char* kStateFile = "training_state/state.json";
 struct WeightFiles {
   std::string config = "config.json";
   std::string name = "model";  // NAME-00001-of-0000N.safetensors, NAME.safetensors.index.json
-  bool only_trained = false;   // in one file, NAME.safetensors
+  bool only_adapter = false;   // in one file, NAME.safetensors
   int64_t shard_bytes = int64_t{4} << 30;  // a larger tensor has a file alone
 };
 

@@ -8,7 +8,8 @@
 namespace colossal::checkpoint {
 
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
-                const ReadApart& apart, const std::function<void()>& asked) {
+                const ReadApart& apart, const std::function<void()>& asked,
+                const ChangedWeights& changed) {
   const auto slice_of = [&](const std::string& name) {
     if (asked) asked();
     return models::slice_in_files(specification, name);
@@ -19,7 +20,8 @@ void read_model(const models::ModelSpecification& specification, memory::ChunkEn
   });
   read_weights(
       specification.weights, of_model, chunks, slice_of,
-      [&](const std::string& name) { return models::spare_tensor(specification, name); }, apart);
+      [&](const std::string& name) { return models::spare_tensor(specification, name); }, apart,
+      changed);
   if (!specification.adapter || specification.adapter->weights.empty()) return;
   read_weights_of_file(specification.adapter->weights / adapters::kWeightsFile, of_adapter, chunks,
                        slice_of);

@@ -12,6 +12,7 @@ namespace colossal::checkpoint {
 // Reads into `chunks`, which are the model's, all that the folders have. `asked` is called whenever
 // a parameter is looked for. Throws as read_weights() does.
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
-                const ReadApart& apart = {}, const std::function<void()>& asked = {});
+                const ReadApart& apart = {}, const std::function<void()>& asked = {},
+                const ChangedWeights& changed = {});
 
 }  // namespace colossal::checkpoint

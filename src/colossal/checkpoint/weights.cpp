@@ -141,6 +141,14 @@ at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter&
 
 }  // namespace
 
+at::Tensor read_weight(const io::TensorDirectory& directory, const std::string& name) {
+  const auto tensor = find_stored_weight(directory, name);
+  const at::Tensor values = at::empty(tensor->shape(), tensor->type());
+  tensor->read(0, writable_bytes_of(values));
+  require_finite(*tensor, values);
+  return values;
+}
+
 std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Parameter& parameter,
                                      Range here) {
   if (slice.stacked.empty()) return {{slice.name, here}};
@@ -199,7 +207,7 @@ void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& par
 
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
                   memory::ChunkEngine& chunks, const SliceOf& slice_of, const SpareTensor& spare,
-                  const ReadApart& apart) {
+                  const ReadApart& apart, const ChangedWeights& changed) {
   const io::TensorDirectory directory(folder);
   nn::ParameterList all = chunks.parameters();
   all.insert(all.end(), apart.parameters.begin(), apart.parameters.end());
@@ -209,6 +217,15 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
   }
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
+    const bool changes = changed.applies && changed.applies(*parameter);
+    if (parameter->packed || changes) {
+      if (!chunks.is_here(*parameter)) continue;
+      at::Tensor here = read_whole(directory, *parameter, slice);
+      if (changes) here = changed.change(*parameter, here);
+      parameter->packed ? chunks.store_packed(*parameter, here)
+                        : chunks.store_weights(*parameter, 0, here.contiguous().view(-1));
+      continue;
+    }
     for (const TensorPart& part :
          tensor_parts(slice, *parameter, chunks.kept_weights(*parameter))) {
       read_weights_of_tensor(*find_stored_weight(directory, part.name), *parameter, slice,

@@ -34,10 +34,21 @@ struct ReadApart {
   std::function<void(nn::Parameter& parameter, const at::Tensor& weights)> take{};
 };
 
+// Weights that are not kept as files have them.
+struct ChangedWeights {
+  std::function<bool(const nn::Parameter& parameter)> applies{};
+  // Takes what is here of a weight, of its local shape and in the file's type, and returns what is
+  // kept.
+  std::function<at::Tensor(const nn::Parameter& parameter, const at::Tensor& here)> change{};
+};
+
 // Finds a tensor by its name, or by its name without the first part ("transformer."), as bare
 // models are saved. Throws ConfigError where there is neither.
 io::TensorDirectory::Tensor find_weight(const io::TensorDirectory& directory,
                                         const std::string& name);
+
+// Reads a whole tensor, found so, as numbers in a type that has them.
+at::Tensor read_weight(const io::TensorDirectory& directory, const std::string& name);
 
 // Reads the weights of `parameters`, which are among those of `chunks`, from a folder. Tensors are
 // found as by find_weight(). Throws ConfigError naming a tensor that is missing or of another
@@ -47,7 +58,7 @@ void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
-    const ReadApart& apart = {});
+    const ReadApart& apart = {}, const ChangedWeights& changed = {});
 
 // Reads from one file the weights of those `parameters` that it holds. It may hold no others.
 // Throws as read_weights() does.

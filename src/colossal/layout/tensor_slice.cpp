@@ -1,15 +1,19 @@
 #include "colossal/layout/tensor_slice.h"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
+
+#include "colossal/base/range.h"
 
 namespace colossal {
 
 std::vector<int64_t> TensorSlice::tensor_shape(std::vector<int64_t> parameter_shape) const {
   if (!stacked.empty()) {
     parameter_shape.erase(parameter_shape.begin());
-  } else if (!is_whole()) {
-    parameter_shape.front() = num_rows;
+  } else {
+    if (num_rows > 0) parameter_shape.front() = num_rows;
+    if (num_columns > 0) parameter_shape.back() = num_columns;
   }
   return parameter_shape;
 }
@@ -27,14 +31,28 @@ void TensorSlice::for_each_run(const std::vector<int64_t>& parameter_shape, Rang
     const Range common = intersect(elements, {begin, begin + row_size});
     if (!common.empty()) visit({common.begin, common.begin - begin, common.size(), tensor});
   }
+  const bool all_rows = num_rows == 0 && stacked.empty();
   int64_t begin = 0;  // of the rows in the flattened parameter
-  for (const Range& run : rows) {
+  for (const Range& run : all_rows ? std::vector<Range>{{0, parameter_shape.front()}} : rows) {
     const int64_t end = begin + run.size() * row_size;
     const Range common = intersect(elements, {begin, end});
-    if (!common.empty()) {
-      visit({common.begin, run.begin * row_size + common.begin - begin, common.size()});
-    }
+    if (!common.empty())
+      visit_rows({common.begin, run.begin * row_size + common.begin - begin, common.size()},
+                 row_size, visit);
     begin = end;
+  }
+}
+
+// run: of whole rows as wide as the parameter's, of which it may begin and end within one.
+void TensorSlice::visit_rows(const Run& run, int64_t row_size,
+                             const std::function<void(const Run&)>& visit) const {
+  if (num_columns == 0) return visit(run);
+  for (int64_t done = 0; done < run.count;) {
+    const int64_t place = run.tensor_begin + done, column = place % row_size;
+    const int64_t count = std::min(row_size - column, run.count - done);
+    visit({run.parameter_begin + done, place / row_size * num_columns + columns.begin + column,
+           count});
+    done += count;
   }
 }
 

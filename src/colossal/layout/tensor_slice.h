@@ -18,11 +18,16 @@ struct TensorSlice {
   std::vector<Range> rows{};
   int64_t num_rows = 0;  // of the tensor; 0: the parameter is the whole tensor
 
+  // Of a matrix whose rows hold those of several parameters side by side: the columns that are the
+  // parameter's, and how many the tensor has. 0: all are the parameter's.
+  Range columns{};
+  int64_t num_columns = 0;
+
   // Names of tensors that hold, in this order, an index of the parameter's first dim each, and lack
   // that dim. Empty: one tensor holds the parameter.
   std::vector<std::string> stacked{};
 
-  bool is_whole() const { return num_rows == 0 && stacked.empty(); }
+  bool is_whole() const { return num_rows == 0 && num_columns == 0 && stacked.empty(); }
   std::vector<std::string> names() const { return stacked.empty() ? std::vector{name} : stacked; }
   // The shape of the tensor, or of each, from that of the parameter.
   std::vector<int64_t> tensor_shape(std::vector<int64_t> parameter_shape) const;
@@ -37,6 +42,10 @@ struct TensorSlice {
   // visit(run) for the runs of `elements` of the flattened parameter, ascending in the parameter.
   void for_each_run(const std::vector<int64_t>& parameter_shape, Range elements,
                     const std::function<void(const Run&)>& visit) const;
+
+ private:
+  void visit_rows(const Run& run, int64_t row_size,
+                  const std::function<void(const Run&)>& visit) const;
 };
 
 }  // namespace colossal

@@ -17,8 +17,8 @@ namespace {
 using Access = TierTransfer::Access;
 using Counted = TierTransfer::Counted;
 
-int64_t alignment_of(const ChunkOptions& options) {
-  return alignment_elements(static_cast<int64_t>(c10::elementSize(options.working)));
+int64_t alignment_of(const ChunkPlan& plan) {
+  return alignment_elements(plan.element_bytes());
 }
 
 Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
@@ -35,11 +35,11 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
              int zero, const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory)
     : plan(std::move(made)),
       ranks(same),
-      partition(plan.numel, ranks.shards.size(), alignment_of(options)),
+      partition(plan.numel, ranks.shards.size(), alignment_of(plan)),
       shard(partition.range(ranks.shards.rank())),
       held(zero >= 1 ? shard : Range{0, plan.numel}),
       stage(of_stage),
-      part(part_of(shard, ranks.replicas, alignment_of(options))),
+      part(part_of(shard, ranks.replicas, alignment_of(plan))),
       slots(plan.slots.size()),
       memory_(memory),
       tiers_(tiers),
@@ -50,14 +50,14 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
   const Range all{0, numel()};
   const Range resting = weights_sharded_ ? shard : all;
   if (weights_sharded_ || tiers.parameters != Tier::device) {
-    whole_weights_ = std::make_unique<TransientTensor>(numel(), options.working, pools.device(),
-                                                       MemoryKind::gathered);
+    whole_weights_ =
+        std::make_unique<TransientTensor>(numel(), plan.type, pools.device(), MemoryKind::gathered);
     weights_here_ = whole_weights_->tensor();
-    weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, options.working,
+    weights_ = std::make_unique<StoredTensor>(tiers.parameters, resting, plan.type,
                                               MemoryKind::parameters, pools);
   } else {
     const MemoryKindScope scope(MemoryKind::parameters);
-    const auto type = at::TensorOptions().dtype(options.working).device(pools.device());
+    const auto type = at::TensorOptions().dtype(plan.type).device(pools.device());
     // What no update reads, all of it is loaded or made: the gaps may hold anything.
     weights_here_ = plan.trainable ? at::zeros({numel()}, type) : at::empty({numel()}, type);
     if (!plan.trainable && pools.device().is_cpu()) {

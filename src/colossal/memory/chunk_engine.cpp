@@ -11,6 +11,8 @@
 #include "colossal/layout/initial_values.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/ops/optimizer_kernels.h"
+#include "colossal/ops/packed_weight.h"
+#include "colossal/parallel/collectives.h"
 
 namespace colossal::memory {
 
@@ -63,10 +65,9 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
       memory_(context.device(), options.tiers.nvme_path) {
   // Gradients and gathered weights come and go each step; their pages must not, whoever counts.
   install_allocators();
-  const auto element_bytes = static_cast<int64_t>(c10::elementSize(options.working));
   const int tensor_parts = context.strategy().tp;
   std::vector<ChunkPlan> plans =
-      plan_chunks(parameters_here(), element_bytes, options.chunk_bytes, tensor_parts);
+      plan_chunks(parameters_here(), options.working, options.chunk_bytes, tensor_parts);
   const std::vector<ChunkTiers> tiers = tiers_of(plans);
   const size_t num_states = optimizer ? optimizer->state_names().size() : 0;
   std::vector<Chunk*> all;
@@ -141,17 +142,17 @@ ChunkEngine::~ChunkEngine() {
 std::vector<ChunkTiers> ChunkEngine::tiers_of(const std::vector<ChunkPlan>& plans) const {
   int64_t total = 0, total_trainable = 0;
   for (const ChunkPlan& plan : plans) {
-    total += plan.global_numel;
-    if (plan.trainable) total_trainable += plan.global_numel;
+    total += plan.global_bytes();
+    if (plan.trainable) total_trainable += plan.global_bytes();
   }
   std::vector<ChunkTiers> tiers;
   int64_t begin = 0, begin_trainable = 0;
   for (const ChunkPlan& plan : plans) {
     ChunkTiers& made = tiers.emplace_back();
-    made.parameters = options_.tiers.parameters.tier_of(begin, begin + plan.global_numel, total);
-    begin += plan.global_numel;
+    made.parameters = options_.tiers.parameters.tier_of(begin, begin + plan.global_bytes(), total);
+    begin += plan.global_bytes();
     if (!plan.trainable) continue;
-    const int64_t end = begin_trainable + plan.global_numel;
+    const int64_t end = begin_trainable + plan.global_bytes();
     made.gradients = options_.tiers.gradients.tier_of(begin_trainable, end, total_trainable);
     made.optimizer = options_.tiers.optimizer.tier_of(begin_trainable, end, total_trainable);
     begin_trainable = end;
@@ -169,7 +170,7 @@ void ChunkEngine::attach(int index) {
     nn::Parameter& parameter = *place.parameter;
     places_[&parameter] = {&chunk, slot, index};
     const auto make_view = [&] {
-      const std::vector<int64_t> shape = parameter.local_shape();
+      const std::vector<int64_t> shape = parameter.stored_shape();
       at::Tensor view = at::empty({0}, chunk.whole_weights().options());
       view.set_(chunk.whole_weights().storage(), place.offset, shape,
                 c10::contiguous_strides(shape));
@@ -220,6 +221,10 @@ void ChunkEngine::initialise(uint64_t seed, bool also_frozen) {
   at::NoGradGuard no_grad;
   for (auto& chunk : chunks_) {
     if (!also_frozen && !chunk->plan.trainable) continue;
+    if (chunk->plan.type == at::kByte) {
+      for (const Slot& slot : chunk->plan.slots) pack_initial_values(*slot.parameter, seed);
+      continue;
+    }
     for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
       const Range mine = intersect(chunk->range_of(slot), chunk->shard);
       if (mine.empty()) continue;
@@ -237,9 +242,37 @@ void ChunkEngine::initialise(uint64_t seed, bool also_frozen) {
   }
 }
 
+void ChunkEngine::pack_initial_values(const nn::Parameter& parameter, uint64_t seed) {
+  const at::Tensor values = at::empty({parameter.local_numel()}, options_.master);
+  fill_initial_values(values, parameter, 0, seed);
+  store_packed(parameter, values.view(parameter.local_shape()));
+}
+
+void ChunkEngine::store_packed(const nn::Parameter& parameter, const at::Tensor& values) {
+  const ops::PackedLayout& layout = *parameter.packed;
+  const bool in_out = parameter.product == nn::WeightOrder::in_out;
+  const at::Tensor numbers = in_out ? values.t() : values;
+  const at::Tensor maxima = ops::block_maxima(numbers, layout);
+  // The ranks that share a weight have parts of blocks, and all must know the scales of all.
+  if (context_.strategy().tp > 1) {
+    parallel::max_over_ranks(maxima.view(-1), context_.group(Axis::tp));
+  }
+  store_weights(parameter, 0, ops::pack(numbers, maxima, layout));
+}
+
 void ChunkEngine::load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values) {
   if (!is_here(parameter)) return;
   at::NoGradGuard no_grad;
+  if (parameter.packed) {
+    COLOSSAL_CHECK(begin == 0 && values.numel() == parameter.numel(),
+                   "elements [{}, {}) of {}, which is packed as a whole", begin,
+                   begin + values.numel(), parameter.name);
+    const at::Tensor here = at::empty({parameter.local_numel()}, values.options());
+    parameter.for_each_run({0, here.numel()}, [&](const nn::Parameter::Run& run) {
+      here.narrow(0, run.local_begin, run.count).copy_(values.narrow(0, run.begin, run.count));
+    });
+    return store_packed(parameter, here.view(parameter.local_shape()));
+  }
   const auto [chunk, slot, index] = places_.at(&parameter);
   const int64_t offset = chunk->plan.slots[slot].offset;
   const Range given{begin, begin + values.numel()};
@@ -528,6 +561,7 @@ void ChunkEngine::visit_written(const Chunk& chunk, size_t slot,
                                 const std::function<void(const OwnedShard&)>& visit) const {
   if (chunk.plan.placement.replica > 0) return;  // the first replica writes
   const Slot& place = chunk.plan.slots[slot];
+  if (place.parameter->packed) return;  // the folder that they come from has their numbers
   const Range here = intersect(chunk.range_of(slot), chunk.part);
   place.parameter->for_each_run({here.begin - place.offset, here.end - place.offset},
                                 [&](const nn::Parameter::Run& run) {

@@ -88,6 +88,10 @@ class ChunkEngine : private nn::Residency {
   void store_weights(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
   void store_state(const nn::Parameter& parameter, size_t state, int64_t begin,
                    const at::Tensor& values);
+  // Packs the numbers of a packed weight, all that are here of them: [local_shape()], any float
+  // type and device of the host. Collective over the ranks of parallel.tp. Law: an all-reduce of a
+  // number for each block of the weight.
+  void store_packed(const nn::Parameter& parameter, const at::Tensor& values);
 
   void begin_step();
   // Passes of a stage over a micro-batch, one at a time. Those of one micro-batch in a row:
@@ -203,6 +207,7 @@ class ChunkEngine : private nn::Residency {
     return storages_.at(weight.storage().unsafeGetStorageImpl());
   }
   Range kept_of(const nn::Parameter& parameter, Range in_chunk) const;
+  void pack_initial_values(const nn::Parameter& parameter, uint64_t seed);
   void attach(int index);
   int stage_here(const nn::Placement& placement) const;
   nn::ParameterList parameters_here() const;

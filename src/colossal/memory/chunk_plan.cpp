@@ -9,12 +9,13 @@ namespace {
 constexpr int64_t kAlignmentBytes = 64;
 
 // What the parameters of a chunk have in common. The same on all ranks, so that these cut alike.
-using Kind = std::tuple<bool, const comm::Group*, int, int, int>;
+using Kind = std::tuple<bool, at::ScalarType, const comm::Group*, int, int, int>;
 
-Kind kind_of(const nn::Parameter& parameter) {
+Kind kind_of(const nn::Parameter& parameter, at::ScalarType working) {
   const nn::Placement& placement = parameter.placement;
-  return {parameter.trainable, placement.reduction, placement.num_replicas, placement.stage,
-          placement.tied_stage.value_or(placement.stage)};
+  return {parameter.trainable, parameter.stored_type(working),
+          placement.reduction, placement.num_replicas,
+          placement.stage,     placement.tied_stage.value_or(placement.stage)};
 }
 
 }  // namespace
@@ -23,29 +24,33 @@ int64_t alignment_elements(int64_t element_bytes) {
   return kAlignmentBytes / element_bytes;
 }
 
-std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, int64_t element_bytes,
+std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, at::ScalarType working,
                                    int64_t chunk_bytes, int tensor_parts) {
-  const int64_t chunk_numel = chunk_bytes / element_bytes * tensor_parts;
-  const int64_t alignment = alignment_elements(element_bytes);
   std::vector<ChunkPlan> chunks;
   std::map<Kind, size_t> open;  // the chunk being filled
   for (size_t index = 0; index < parameters.size(); ++index) {
     const nn::ParameterHandle& parameter = parameters[index];
-    const int64_t numel = parameter->local_numel();
-    const Kind kind = kind_of(*parameter);
+    const int64_t numel = parameter->stored_numel();
+    const int64_t numel_over_ranks = parameter->stored_numel_over_ranks();
+    const at::ScalarType type = parameter->stored_type(working);
+    const auto element_bytes = static_cast<int64_t>(c10::elementSize(type));
+    const int64_t chunk_numel = chunk_bytes / element_bytes * tensor_parts;
+    const int64_t alignment = alignment_elements(element_bytes);
+    const Kind kind = kind_of(*parameter, working);
     const auto found = open.find(kind);
     if (found == open.end() ||
-        chunks[found->second].global_numel + parameter->numel_over_ranks() > chunk_numel) {
+        chunks[found->second].global_numel + numel_over_ranks > chunk_numel) {
       open[kind] = chunks.size();
       ChunkPlan& made = chunks.emplace_back();
       made.placement = parameter->placement;
       made.placement.held.clear();
-      made.trainable = std::get<0>(kind);
+      made.trainable = parameter->trainable;
+      made.type = type;
       made.first_use = static_cast<int64_t>(index);
     }
     ChunkPlan& chunk = chunks[open[kind]];
     chunk.slots.push_back({parameter, chunk.numel, numel});
-    chunk.global_numel += parameter->numel_over_ranks();
+    chunk.global_numel += numel_over_ranks;
     chunk.numel += (numel + alignment - 1) / alignment * alignment;
   }
   return chunks;

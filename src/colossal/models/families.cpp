@@ -289,7 +289,12 @@ WeightNames names_of(const ModelSpecification& specification) {
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter) {
   const WeightNames names = names_of(specification);
   if (const auto of_adapter = adapters::find_adapter_parameter(parameter)) {
-    return adapters::slice_in_files(*of_adapter, slice_of(names, of_adapter->product + ".weight"));
+    const TensorSlice weight = slice_of(names, of_adapter->product + ".weight");
+    const auto& adapter = specification.adapter;
+    const int64_t start_rank = adapter && adapter->settings.pissa
+                                   ? adapter->settings.rank_of(adapters::module_of(weight.name))
+                                   : 0;
+    return adapters::slice_in_files(*of_adapter, weight, start_rank);
   }
   return slice_of(names, parameter);
 }

@@ -21,7 +21,10 @@ namespace colossal::models {
 struct ModelAdapter {
   adapters::LoraSettings settings;
   std::vector<adapters::Product> products;  // that have one
-  std::filesystem::path weights;            // a peft folder; empty: new ones, which add 0
+  std::filesystem::path weights;            // a peft folder; empty: new ones
+
+  // Whether the model without them is that with which a run begins.
+  bool changes_nothing_at_first() const { return weights.empty() && !settings.pissa; }
 };
 
 // All that says what a model is.

@@ -12,12 +12,15 @@ namespace colossal::nn {
 
 struct AdapterWeights {
   struct Product {
-    at::Tensor down;  // A [rank, in_features here]; those of parts of one module are one tensor
-    at::Tensor up;    // B [out_features here, rank]
+    at::Tensor down;   // A [rank, in_features here]; those of parts of one module are one tensor
+    at::Tensor up;     // B [out_features here, rank]
+    double scale = 1;  // the factor of what it adds
+    // DoRA: what then multiplies the product and what is added, but for the bias: [out_features
+    // here]. Undefined: nothing.
+    at::Tensor factors{};
   };
 
   uint64_t number = 0;                      // unique in the process; above 0
-  double scale = 1;                         // the factor of what it adds
   std::map<std::string, Product> products;  // by full name: "blocks.3.query"
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/clamped_gate.h"
+#include "colossal/ops/packed_weight.h"
 #include "colossal/ops/rotary.h"
 
 namespace colossal::nn {
@@ -152,15 +154,40 @@ struct LocalHeads {
 };
 
 // Low-rank adapters of products (low_rank_adapter.h). All weights of the model are then frozen.
-// Beside an adapted weight, parameter "lora_A.weight" is A and "lora_B.weight" is B.
+// Beside an adapted weight, parameter "lora_A.weight" is A and "lora_B.weight" is B, and with
+// magnitudes "lora_magnitude_vector.weight" those of its outputs.
 struct AdapterOptions {
   int64_t rank = 0;
   double scale = 1;
   double dropout = 0;
+  bool magnitudes = false;
+  // Whether the A and B with which the adapter begins are kept beside it, as frozen parameters
+  // "lora_A_start.weight" and "lora_B_start.weight", which products do not use; the latter is -B.
+  bool keeps_start = false;
+  // How the weights of the blocks' products are held; unset: as numbers.
+  std::optional<ops::PackedType> base = std::nullopt;
   // Takes a product's full name ("blocks.3.query") and returns the name of the product in the
   // model's files that contains it, or nothing if it is not adapted. Neighbours in a fused product
   // that get the same name share A.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
+  // Of the modules whose rank or scale is another, by what `adapted` returns.
+  struct Size {
+    int64_t rank = 0;
+    double scale = 1;
+  };
+  std::map<std::string, Size> sizes = {};
+
+  Size size_of(const std::string& module) const {
+    const auto found = sizes.find(module);
+    return found == sizes.end() ? Size{rank, scale} : found->second;
+  }
+};
+
+// Magnitudes of an adapter, and what they are before training: the norms that outputs then have.
+// Call it where the weights are here.
+struct Magnitudes {
+  ParameterHandle parameter;
+  std::function<at::Tensor(LayerScope& scope)> initial;
 };
 
 // The parameters of attention itself, for this rank's heads.
@@ -216,6 +243,8 @@ class Builder {
       const VocabularyHeadOptions& options) = 0;
 
   virtual const ParameterList& parameters() const = 0;
+  // Of all adapters, in the order in which the model uses them.
+  virtual const std::vector<Magnitudes>& magnitudes() const = 0;
 
   // While it lives, names begin with `name`: "blocks.3" + "up" + "weight".
   class Scope {

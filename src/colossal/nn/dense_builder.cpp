@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/nn/dense_layers.h"
+#include "colossal/nn/product.h"
 #include "colossal/nn/query_key_norm.h"
 
 namespace colossal::nn {
@@ -113,6 +114,10 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
   auto weight =
       parameter(name, "weight", std::move(shape), options.initializer, std::move(of_weight));
   weight->product = options.order;
+  if (adapters_ && adapters_->base) {
+    weight->packed = std::make_shared<const ops::PackedLayout>(
+        packed_layout(*adapters_->base, weight->shape, weight->placement.held, options.order));
+  }
   auto bias = options.bias ? parameter(name, "bias", {options.out_features}, Initializer::zeros(),
                                        std::move(of_bias))
                            : ParameterHandle();
@@ -121,7 +126,6 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
 
 LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products,
                                      const AdaptedInput& input) {
-  const std::vector<Range> all_of_rank{{0, adapters_ ? adapters_->rank : 0}};
   std::vector<std::string> adapted;  // what has each A
   std::vector<ParameterHandle> downs;
   std::vector<LowRankAdapter::Product> parts;
@@ -129,7 +133,7 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
                         Initializer initializer, Placement placement) {
     ParameterHandle made =
         parameter(layer, name, std::move(shape), initializer, std::move(placement));
-    made->trainable = true;
+    made->trainable = made->of_adapter = true;
     return made;
   };
   for (const AdaptedProduct& product : products) {
@@ -139,19 +143,39 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
         product.of_up.held.empty() ? product.out_features : total_size(product.of_up.held.front());
     const auto of_product = adapters_ ? adapters_->adapted(part.name) : std::nullopt;
     if (!of_product) continue;
+    const auto [rank, scale] = adapters_->size_of(*of_product);
+    const std::vector<Range> all_of_rank{{0, rank}};
+    part.scale = scale;
     part.down = static_cast<size_t>(std::ranges::find(adapted, *of_product) - adapted.begin());
     if (part.down == adapted.size()) {
       adapted.push_back(*of_product);
       Placement placement = input.of_down;
       if (!placement.held.empty()) placement.held.insert(placement.held.begin(), all_of_rank);
-      downs.push_back(make(product.name, "lora_A.weight", {adapters_->rank, input.features},
-                           Initializer::normal(1 / static_cast<double>(adapters_->rank)),
-                           std::move(placement)));
+      downs.push_back(make(product.name, "lora_A.weight", {rank, input.features},
+                           Initializer::normal(1 / static_cast<double>(rank)), placement));
+      if (adapters_->keeps_start) {
+        make(product.name, "lora_A_start.weight", {rank, input.features}, Initializer::zeros(),
+             std::move(placement))
+            ->trainable = false;
+      }
     }
     Placement placement = product.of_up;
     if (!placement.held.empty()) placement.held.push_back(all_of_rank);
-    part.up = make(product.name, "lora_B.weight", {product.out_features, adapters_->rank},
-                   Initializer::zeros(), std::move(placement));
+    part.up = make(product.name, "lora_B.weight", {product.out_features, rank},
+                   Initializer::zeros(), placement);
+    if (adapters_->keeps_start) {
+      make(product.name, "lora_B_start.weight", {product.out_features, rank}, Initializer::zeros(),
+           std::move(placement))
+          ->trainable = false;
+    }
+    if (!adapters_->magnitudes) continue;
+    part.weight = product.weight;
+    part.magnitudes = make(product.name, "lora_magnitude_vector.weight", {product.out_features},
+                           Initializer::ones(), product.of_up);
+    magnitudes_.push_back(
+        {part.magnitudes,
+         [of = AdaptedWeight{part.weight, downs[part.down], part.up, scale},
+          sum = sum_over_ranks()](LayerScope& scope) { return output_norms(of, sum, scope); }});
   }
   std::unique_ptr<Dropout> dropped;
   if (!downs.empty() && adapters_->dropout > 0) {
@@ -159,8 +183,7 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
     dropped =
         input.dropout ? input.dropout(name, adapters_->dropout) : dropout(name, adapters_->dropout);
   }
-  return {std::move(downs), std::move(parts), adapters_ ? adapters_->scale : 1, std::move(dropped),
-          input.move};
+  return {std::move(downs), std::move(parts), std::move(dropped), input.move, sum_over_ranks()};
 }
 
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part) {
@@ -175,7 +198,7 @@ std::unique_ptr<Linear> DenseBuilder::linear(const std::string& name,
   auto [weight, bias] = linear_parameters(name, options, whole(), whole());
   return std::make_unique<DenseLinear>(
       weight, bias, options.order,
-      adapter({{name, options.out_features, whole()}},
+      adapter({{name, options.out_features, whole(), weight}},
               {.features = options.in_features, .of_down = whole()}));
 }
 
@@ -186,7 +209,7 @@ std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& opt
     auto [weight, bias] = linear_parameters(part.name, part_of(options, part), whole(), whole());
     weights.push_back(weight);
     if (bias) biases.push_back(bias);
-    products.push_back({part.name, part.out_features, whole()});
+    products.push_back({part.name, part.out_features, whole(), weight});
   }
   return std::make_unique<DenseFusedLinear>(
       std::move(weights), std::move(biases),
@@ -217,6 +240,7 @@ std::unique_ptr<LatentAttention> DenseBuilder::latent_attention(
       product_options(options.key_value_rank, options.heads * (options.plain + options.value));
   parts.key_value_weight = latent_weight("key_value_up", up);
   parts.key_value_weight->product.reset();  // attention among latents reads it as it is
+  parts.key_value_weight->packed = nullptr;
   parts.key_value_up = latent_product("key_value_up", up, parts.key_value_weight);
   AttentionOptions among_heads = options.attention;
   among_heads.heads = among_heads.kv_heads = options.heads;
@@ -257,7 +281,7 @@ void DenseBuilder::make_down(const LatentAttentionOptions& options,
                                             std::move(of_weight), of_all_heads());
     weights.push_back(weight);
     if (bias) parts.down_biases.push_back(bias);
-    products.push_back({name, out_features, of_latent_parts()});
+    products.push_back({name, out_features, of_latent_parts(), weight});
   };
   if (options.query_rank > 0) make("query_down", options.query_rank);
   make("key_value_down", options.key_value_rank + options.rotary);
@@ -285,7 +309,8 @@ std::unique_ptr<Linear> DenseBuilder::latent_product(const std::string& name,
                                                      const ParameterHandle& weight) {
   return std::make_unique<DenseLinear>(
       weight, ParameterHandle(), options.order,
-      adapter({{name, options.out_features, of_head_outputs(name)}}, latents(options.in_features)));
+      adapter({{name, options.out_features, of_head_outputs(name), weight}},
+              latents(options.in_features)));
 }
 
 Router DenseBuilder::router(const ExpertsOptions& options) {

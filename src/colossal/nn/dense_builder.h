@@ -62,6 +62,7 @@ class DenseBuilder : public Builder {
       const VocabularyHeadOptions& options) override;
 
   const ParameterList& parameters() const override { return parameters_; }
+  const std::vector<Magnitudes>& magnitudes() const override { return magnitudes_; }
 
   void adapt(AdapterOptions options) override { adapters_ = std::move(options); }
 
@@ -129,6 +130,7 @@ class DenseBuilder : public Builder {
     std::string name;
     int64_t out_features = 0;  // on all ranks
     Placement of_up;           // of B; `held` is for its outputs only
+    ParameterHandle weight;
   };
   struct AdaptedInput {
     int64_t features = 0;  // on all ranks
@@ -151,6 +153,8 @@ class DenseBuilder : public Builder {
   }
   // The placement of outputs of the product `name` that belong to heads.
   virtual Placement of_head_outputs(const std::string& /*name*/) const { return whole(); }
+  // Sums over the ranks among whom weights are cut. Null: each has all of them.
+  virtual SumOverRanks sum_over_ranks() const { return nullptr; }
   // Adapts those that are to be.
   LowRankAdapter adapter(const std::vector<AdaptedProduct>& products, const AdaptedInput& input);
   // Makes weight and bias (empty: none) of a product.
@@ -191,6 +195,7 @@ class DenseBuilder : public Builder {
   int stage_ = 0;  // of the layers being made
   std::vector<std::string> path_;
   ParameterList parameters_;
+  std::vector<Magnitudes> magnitudes_;
 };
 
 }  // namespace colossal::nn

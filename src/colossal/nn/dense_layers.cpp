@@ -3,12 +3,12 @@
 #include "colossal/base/error.h"
 #include "colossal/nn/key_value_store.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/product.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/dropout.h"
-#include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/norm.h"
-#include "colossal/ops/quantized_product.h"
+#include "colossal/ops/quantized_matrix.h"
 
 namespace colossal::nn {
 
@@ -35,24 +35,20 @@ at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
 
 at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext& context) {
   LayerScope scope = scope_of(weight_);
-  std::vector<at::Tensor> bias;
-  if (bias_) bias.push_back(bias_.use(scope));
-  if (weight_->quantized) {
-    return adapter_.add(ops::quantized_linear(x, {{weight_->quantized}, bias}), x, context, scope);
-  }
-  const at::Tensor weight = weight_.use(scope);
-  const at::Tensor oriented = order_ == WeightOrder::out_in ? weight : weight.t();
-  return adapter_.add(ops::fused_linear(x, {{oriented}, std::move(bias)}), x, context, scope);
+  std::vector<ParameterHandle> bias;
+  if (bias_) bias.push_back(bias_);
+  return adapter_.apply(x, bias, context, scope,
+                        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+                          return multiply(input, {weight_}, biases, order_, scope);
+                        });
 }
 
 at::Tensor DenseFusedLinear::forward(const at::Tensor& x, const StepContext& context) {
   LayerScope scope = scope_of(weights_.front());
-  if (weights_.front()->quantized) {
-    const ops::QuantizedWeights given{in_few_bits(weights_), used(biases_, scope)};
-    return adapter_.add(ops::quantized_linear(x, given), x, context, scope);
-  }
-  const at::Tensor y = ops::fused_linear(x, {used(weights_, scope), used(biases_, scope)});
-  return adapter_.add(y, x, context, scope);
+  return adapter_.apply(x, biases_, context, scope,
+                        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+                          return multiply(input, weights_, biases, WeightOrder::out_in, scope);
+                        });
 }
 
 at::Tensor DenseGatedActivation::forward(const at::Tensor& gate_up, const StepContext&) {

@@ -1,5 +1,7 @@
 #include "colossal/nn/low_rank_adapter.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 #include "colossal/ops/fused_linear.h"
@@ -21,44 +23,101 @@ std::vector<int64_t> first_columns(const std::vector<at::Tensor>& downs) {
 
 }  // namespace
 
-at::Tensor LowRankAdapter::add(const at::Tensor& y, const at::Tensor& x, const StepContext& context,
-                               LayerScope& scope) const {
-  const at::Tensor sum = add_own(y, x, context, scope);
-  for (const AdaptedRows& rows : context.adapted_rows) {
-    add_brought(sum.flatten(0, -2).narrow(0, rows.begin, rows.count),
-                x.flatten(0, -2).narrow(0, rows.begin, rows.count), *rows.adapter, context);
-  }
-  return sum;
+bool LowRankAdapter::has_magnitudes() const {
+  return std::ranges::any_of(
+      products_, [](const Product& product) { return static_cast<bool>(product.magnitudes); });
 }
 
+at::Tensor LowRankAdapter::apply(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
+                                 const StepContext& context, LayerScope& scope,
+                                 const Multiply& multiply) const {
+  const at::Tensor y = context.adapted && has_magnitudes()
+                           ? scaled(x, biases, context, scope, multiply)
+                           : add_own(multiply(x, biases), x, context, scope);
+  for (const AdaptedRows& rows : context.adapted_rows) {
+    at::Tensor bias;
+    if (!biases.empty()) bias = at::cat(used(biases, scope));
+    add_brought(y.flatten(0, -2).narrow(0, rows.begin, rows.count),
+                x.flatten(0, -2).narrow(0, rows.begin, rows.count), bias, *rows.adapter, context);
+  }
+  return y;
+}
+
+// It may overwrite y.
 at::Tensor LowRankAdapter::add_own(const at::Tensor& y, const at::Tensor& x,
                                    const StepContext& context, LayerScope& scope) const {
   if (downs_.empty() || !context.adapted) return y;
+  const at::Tensor dropped = dropout_ ? dropout_->forward(x, context) : x;
+  return add_dropped(y, dropped, context, scope);
+}
+
+at::Tensor LowRankAdapter::add_dropped(const at::Tensor& y, const at::Tensor& x,
+                                       const StepContext& context, LayerScope& scope) const {
   const std::vector<at::Tensor> downs = used(downs_, scope);
-  const at::Tensor z = narrowed(dropout_ ? dropout_->forward(x, context) : x, downs, context);
+  const at::Tensor z = narrowed(x, downs, context);
   const std::vector<int64_t> first_of_z = first_columns(downs);
   std::vector<ops::LowRankUp> ups;
   for (const Product& product : products_) {
     ups.push_back({product.up ? product.up.use(scope) : at::Tensor(), product.out_features,
-                   first_of_z[product.down]});
+                   first_of_z[product.down], product.scale});
   }
-  return ops::add_low_rank(y, z, ups, scale_);
+  return ops::add_low_rank(y, z, ups);
 }
 
-void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x,
+at::Tensor LowRankAdapter::scaled(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
+                                  const StepContext& context, LayerScope& scope,
+                                  const Multiply& multiply) const {
+  const at::Tensor dropped = dropout_ ? dropout_->forward(x, context) : x;
+  const bool drops = !dropped.is_same(x);
+  const at::Tensor base = multiply(dropped, {});
+  const at::Tensor changed = add_dropped(drops ? base.clone() : base, dropped, context, scope);
+  at::Tensor y = changed * factors(context, scope).to(changed.scalar_type());
+  if (drops) y = y + (multiply(x, {}) - base);
+  return biases.empty() ? y : y + at::cat(used(biases, scope));
+}
+
+// [out_features here] of all products side by side, 1 for those that are not adapted.
+at::Tensor LowRankAdapter::factors(const StepContext& context, LayerScope& scope) const {
+  // Weights change after training passes only.
+  if (context.training) kept_norms_.clear();
+  std::vector<at::Tensor> norms = kept_norms_;
+  std::vector<at::Tensor> factors;
+  if (norms.empty()) {
+    for (const Product& product : products_) {
+      if (!product.magnitudes) continue;
+      norms.push_back(output_norms(
+          {product.weight, downs_[product.down], product.up, product.scale}, sum_, scope));
+    }
+    if (!context.training) kept_norms_ = norms;
+  }
+  auto next = norms.begin();
+  for (const Product& product : products_) {
+    factors.push_back(product.magnitudes
+                          ? product.magnitudes.use(scope).to(next->scalar_type()) / *next
+                          : at::ones({product.out_features}, norms.front().options()));
+    if (product.magnitudes) ++next;
+  }
+  return at::cat(factors);
+}
+
+void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x, const at::Tensor& bias,
                                  const AdapterWeights& adapter, const StepContext& context) const {
   std::vector<at::Tensor> downs;
-  std::vector<std::pair<at::Tensor, size_t>> ups;  // of each product, and which A it has
+  struct Up {
+    const AdapterWeights::Product* product = nullptr;  // null: not adapted
+    size_t down = 0;                                   // which A it has
+  };
+  std::vector<Up> ups;
   for (const Product& product : products_) {
     const auto found = adapter.products.find(product.name);
     if (found == adapter.products.end()) {
-      ups.emplace_back(at::Tensor(), 0);
+      ups.emplace_back();
       continue;
     }
-    const auto& [down, up] = found->second;
+    const at::Tensor& down = found->second.down;
     const auto same =
         std::ranges::find_if(downs, [&](const at::Tensor& other) { return other.is_same(down); });
-    ups.emplace_back(up, same - downs.begin());
+    ups.push_back({&found->second, static_cast<size_t>(same - downs.begin())});
     if (same == downs.end()) downs.push_back(down);
   }
   if (downs.empty()) return;
@@ -66,9 +125,23 @@ void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x,
   const std::vector<int64_t> first_of_z = first_columns(downs);
   std::vector<ops::LowRankUp> added;
   for (size_t i = 0; i < ups.size(); ++i) {
-    added.push_back({ups[i].first, products_[i].out_features, first_of_z[ups[i].second]});
+    const AdapterWeights::Product* const product = ups[i].product;
+    added.push_back({product ? product->up : at::Tensor(), products_[i].out_features,
+                     first_of_z[ups[i].down], product ? product->scale : 1});
   }
-  ops::add_low_rank(y, z, added, adapter.scale);
+  ops::add_low_rank(y, z, added);
+  int64_t begin = 0;
+  for (size_t i = 0; i < ups.size(); ++i) {
+    const int64_t count = products_[i].out_features;
+    if (ups[i].product && ups[i].product->factors.defined()) {
+      at::Tensor columns = y.narrow(1, begin, count);
+      // The bias is not scaled.
+      if (bias.defined()) columns.sub_(bias.narrow(0, begin, count));
+      columns.mul_(ups[i].product->factors);
+      if (bias.defined()) columns.add_(bias.narrow(0, begin, count));
+    }
+    begin += count;
+  }
 }
 
 // x A^T of all A's side by side, where y lies.

@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/ops/packed_weight.h"
 
 namespace colossal::nn {
 
@@ -33,6 +34,23 @@ std::vector<int64_t> Parameter::local_shape() const {
 
 int64_t Parameter::local_numel() const {
   return product_of(local_shape());
+}
+
+std::vector<int64_t> Parameter::stored_shape() const {
+  return packed ? std::vector{packed->bytes()} : local_shape();
+}
+
+int64_t Parameter::stored_numel() const {
+  return packed ? packed->bytes() : local_numel();
+}
+
+int64_t Parameter::stored_numel_over_ranks() const {
+  if (!packed) return numel_over_ranks();
+  return ops::PackedLayout::whole(packed->type(), packed->outputs(), packed->inputs()).bytes();
+}
+
+at::ScalarType Parameter::stored_type(at::ScalarType working) const {
+  return packed ? at::kByte : working;
 }
 
 bool Parameter::is_contiguous_here() const {

@@ -16,8 +16,9 @@ namespace colossal::comm {
 class Group;
 }
 namespace colossal::ops {
+class PackedLayout;
 struct QuantizedMatrix;
-}
+}  // namespace colossal::ops
 
 namespace colossal::nn {
 
@@ -86,11 +87,14 @@ struct Parameter {
   Initializer initializer;
   Placement placement;
   bool trainable = true;
+  bool of_adapter = false;  // checkpoints of an adapter hold it, also where it is frozen
   // Set for the weight of a product; of a stack [experts, .., ..] for each expert's.
   std::optional<WeightOrder> product;
   bool head = false;              // a vocabulary head multiplies by this table
   std::optional<RowBlock> block;  // unset: this is the whole tensor
-  at::Tensor tensor;  // a leaf, of local_shape(); undefined until memory/ gives it storage
+  at::Tensor tensor;  // a leaf, of stored_shape(); undefined until memory/ gives it storage
+  // Set for a product's frozen weight that is held in few bits: `tensor` is its bytes.
+  std::shared_ptr<const ops::PackedLayout> packed;
   // Instead of `tensor`: a product's frozen weight or a head's table, quantized, [out, in].
   std::shared_ptr<const ops::QuantizedMatrix> quantized;
   // The same of a stack, for each expert that is here; empty: it is not quantized.
@@ -108,6 +112,13 @@ struct Parameter {
   bool begins_tensor() const { return !block || block->index == 0; }
   std::vector<int64_t> local_shape() const;
   int64_t local_numel() const;
+  // Of `tensor`: local_shape(), or bytes of a packed weight. stored_numel_over_ranks(): equal on
+  // all ranks, and of a packed weight what a rank that had all of it would hold.
+  std::vector<int64_t> stored_shape() const;
+  int64_t stored_numel() const;
+  int64_t stored_numel_over_ranks() const;
+  // The type of `tensor` in a model that computes in `working`.
+  at::ScalarType stored_type(at::ScalarType working) const;
   // Whether the elements here are one run of the flattened global tensor.
   bool is_contiguous_here() const;
   // Visits elements `local` of the flattened tensor here, run by run: elements [begin, begin +

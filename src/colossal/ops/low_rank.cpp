@@ -21,6 +21,7 @@ using torch::autograd::variable_list;
 struct Columns {
   int64_t y = 0, out_features = 0;
   int64_t z = 0, rank = 0;
+  double scale = 1;  // of what is added to them
 
   at::Tensor of_y(const at::Tensor& rows) const { return rows.narrow(1, y, out_features); }
   at::Tensor of_z(const at::Tensor& rows) const { return rows.narrow(1, z, rank); }
@@ -41,41 +42,44 @@ void add_product(at::Tensor y, const at::Tensor& z, const at::Tensor& weight, do
 struct AddLowRank : torch::autograd::Function<AddLowRank> {
   // places: of each weight. Only of an at::TensorList does autograd see the elements.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& z,
-                            at::TensorList weights, const std::vector<Columns>& places,
-                            double scale) {
+                            at::TensorList weights, const std::vector<Columns>& places) {
     variable_list saved{z};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
     context->saved_data["places"] = flat(places);
-    context->saved_data["scale"] = scale;
+    std::vector<double> scales;
+    for (const Columns& place : places) scales.push_back(place.scale);
+    context->saved_data["scales"] = scales;
     context->mark_dirty({y});
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y_rows = y.flatten(0, -2), z_rows = z.flatten(0, -2);
     for (size_t i = 0; i < places.size(); ++i) {
-      add_product(places[i].of_y(y_rows), places[i].of_z(z_rows), weights[i], scale);
+      add_product(places[i].of_y(y_rows), places[i].of_z(z_rows), weights[i], places[i].scale);
     }
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const std::vector<Columns> places = unflattened(context->saved_data["places"].toIntVector());
-    const double scale = context->saved_data["scale"].toDouble();
+    const std::vector<Columns> places = unflattened(context->saved_data["places"].toIntVector(),
+                                                    context->saved_data["scales"].toDoubleVector());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y_gradient = gradients[0].flatten(0, -2);
     const at::Tensor z = saved[0].flatten(0, -2);
     const at::Tensor z_gradient = at::zeros(z.sizes(), z.options());
     for (size_t i = 0; i < places.size(); ++i) {
-      places[i].of_z(z_gradient).addmm_(places[i].of_y(y_gradient), saved[1 + i], 1, scale);
+      places[i]
+          .of_z(z_gradient)
+          .addmm_(places[i].of_y(y_gradient), saved[1 + i], 1, places[i].scale);
     }
     const auto of_weights = [=] {
       variable_list made;
       for (const Columns& place : places) {
-        made.push_back(product(place.of_y(y_gradient).t(), place.of_z(z)).mul_(scale));
+        made.push_back(product(place.of_y(y_gradient).t(), place.of_z(z)).mul_(place.scale));
       }
       return made;
     };
-    variable_list result(2 + places.size() + 2);  // none for places and scale
+    variable_list result(2 + places.size() + 1);  // none for places
     result[0] = gradients[0];
     result[1] = z_gradient.view(saved[0].sizes());
     if (PutOffGradients* const later = PutOffGradients::of_this_thread()) {
@@ -94,10 +98,11 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
     }
     return numbers;
   }
-  static std::vector<Columns> unflattened(const std::vector<int64_t>& numbers) {
+  static std::vector<Columns> unflattened(const std::vector<int64_t>& numbers,
+                                          const std::vector<double>& scales) {
     std::vector<Columns> places;
     for (size_t i = 0; i < numbers.size(); i += 4) {
-      places.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+      places.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3], scales[i / 4]});
     }
     return places;
   }
@@ -105,20 +110,20 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
 
 }  // namespace
 
-at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& z, const std::vector<LowRankUp>& ups,
-                        double scale) {
+at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& z,
+                        const std::vector<LowRankUp>& ups) {
   std::vector<at::Tensor> weights;
   std::vector<Columns> places;
   int64_t begin = 0;
   for (const LowRankUp& up : ups) {
     if (up.weight.defined()) {
       weights.push_back(up.weight);
-      places.push_back({begin, up.out_features, up.first_of_z, up.weight.size(1)});
+      places.push_back({begin, up.out_features, up.first_of_z, up.weight.size(1), up.scale});
     }
     begin += up.out_features;
   }
   COLOSSAL_CHECK(begin == y.size(-1), "y has {} columns, the products {}", y.size(-1), begin);
-  return AddLowRank::apply(y, z, at::TensorList(weights), places, scale);
+  return AddLowRank::apply(y, z, at::TensorList(weights), places);
 }
 
 }  // namespace colossal::ops

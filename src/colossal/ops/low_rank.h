@@ -14,13 +14,14 @@ struct LowRankUp {
   at::Tensor weight;  // [out_features, rank]; undefined: this product gets nothing
   int64_t out_features = 0;
   int64_t first_of_z = 0;  // the first of the `rank` columns of z that it multiplies
+  double scale = 1;
 };
 
 // Adds scale * z weight^T of each product, from its columns of z, to its columns of y, [.., sum of
 // out_features]. z: [.., any number of columns], with as many rows as y. Works in place: the result
 // is y, differentiable in y, z and the weights. y must be dense, and not be kept by the operator
 // that made it.
-at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& z, const std::vector<LowRankUp>& ups,
-                        double scale);
+at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& z,
+                        const std::vector<LowRankUp>& ups);
 
 }  // namespace colossal::ops

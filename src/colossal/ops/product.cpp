@@ -38,4 +38,16 @@ void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const 
   }
 }
 
+// The conversion is written out: LibTorch's sum of two types makes it too, but on the CPU only, so
+// that a dry run would know of less memory.
+void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
+  if (sum.scalar_type() == a.scalar_type()) {
+    sum.addmm_(a, b);
+  } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {
+    summed_product(a, b, sum, /*add=*/true);
+  } else {
+    sum.add_(at::mm(a, b).to(sum.scalar_type()));
+  }
+}
+
 }  // namespace colossal::ops

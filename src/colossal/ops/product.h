@@ -12,4 +12,7 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b,
                  const at::Tensor& bias = {});
 
+// sum [m, n] += a b; the sum may be of a wider type, and is not rounded in between then.
+void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b);
+
 }  // namespace colossal::ops

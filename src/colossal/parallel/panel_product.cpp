@@ -4,23 +4,11 @@
 
 #include <numeric>
 
-#include "colossal/ops/bf16_product.h"
+#include "colossal/ops/product.h"
 #include "colossal/ops/sum_rows.h"
 
 namespace colossal::parallel {
 namespace {
-
-// sum += a b; the sum may be of a wider type. The conversion is written out: LibTorch's sum of two
-// types makes it too, but on the CPU only, so that a dry run would know of less memory.
-void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
-  if (sum.scalar_type() == a.scalar_type()) {
-    sum.addmm_(a, b);
-  } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {
-    ops::summed_product(a, b, sum, /*add=*/true);
-  } else {
-    sum.add_(at::mm(a, b).to(sum.scalar_type()));
-  }
-}
 
 // Calls visit(index, columns of y that weight index's product has).
 template <typename Visit>
@@ -73,18 +61,35 @@ std::vector<at::Tensor> SideBySide::oriented(std::vector<at::Tensor> weights) co
   return weights;
 }
 
+int64_t PackedPanels::bytes(size_t rank) const {
+  int64_t bytes = 0;
+  for (const auto& layout : layouts[rank]) bytes += layout->bytes();
+  return bytes;
+}
+
+std::vector<at::Tensor> PackedPanels::unpack(const at::Tensor& bytes, size_t rank,
+                                             at::ScalarType type) const {
+  std::vector<at::Tensor> numbers;
+  int64_t begin = 0;
+  for (const auto& layout : layouts[rank]) {
+    numbers.push_back(ops::unpack(bytes.narrow(0, begin, layout->bytes()), *layout, type));
+    begin += layout->bytes();
+  }
+  return numbers;
+}
+
 void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
                  const SideBySide& sizes) {
   visit_outputs(y, sizes.out_sizes, [&](size_t index, const at::Tensor& columns) {
-    add_matrix_product(columns, x, sizes.in_out ? weights[index] : weights[index].t());
+    ops::add_matrix_product(columns, x, sizes.in_out ? weights[index] : weights[index].t());
   });
 }
 
 void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
                           const at::Tensor& x, const SideBySide& sizes) {
   visit_outputs(y_gradient, sizes.out_sizes, [&](size_t index, const at::Tensor& columns) {
-    sizes.in_out ? add_matrix_product(sums[index], x.t(), columns)
-                 : add_matrix_product(sums[index], columns.t(), x);
+    sizes.in_out ? ops::add_matrix_product(sums[index], x.t(), columns)
+                 : ops::add_matrix_product(sums[index], columns.t(), x);
   });
 }
 

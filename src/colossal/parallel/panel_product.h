@@ -4,7 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "colossal/ops/packed_weight.h"
 
 namespace colossal::parallel {
 
@@ -22,6 +25,17 @@ struct SideBySide {
   std::vector<at::Tensor> unpack(const at::Tensor& flat, int64_t in_size) const;
   // Returns each weight as [out, in].
   std::vector<at::Tensor> oriented(std::vector<at::Tensor> weights) const;
+};
+
+// How ranks hold weights side by side that are packed: each rank of a group has a panel of each.
+struct PackedPanels {
+  std::vector<std::vector<std::shared_ptr<const ops::PackedLayout>>> layouts;  // [rank][weight]
+
+  bool empty() const { return layouts.empty(); }  // the weights are not packed
+  // Of a rank's panels, one after the other.
+  int64_t bytes(size_t rank) const;
+  // The numbers of a rank's panels, [outputs, inputs] each.
+  std::vector<at::Tensor> unpack(const at::Tensor& bytes, size_t rank, at::ScalarType type) const;
 };
 
 // y [tokens, out_features] += x [tokens, in] times the weights; y may be of a wider type.

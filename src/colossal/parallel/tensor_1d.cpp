@@ -7,11 +7,12 @@
 #include "colossal/layout/partition.h"
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/product.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/put_off_gradients.h"
-#include "colossal/ops/quantized_product.h"
+#include "colossal/ops/quantized_matrix.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
 #include "colossal/parallel/shared_norm.h"
@@ -120,20 +121,25 @@ class FirstLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const at::Tensor y = product(x, context, scope);
-    return adapter_.add(y, x, context, scope).view({context.batch, context.sequence, y.size(-1)});
+    const at::Tensor y =
+        adapter_.apply(x, biases_, context, scope,
+                       [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+                         return product(input, biases, context, scope);
+                       });
+    return y.view({context.batch, context.sequence, y.size(-1)});
   }
 
  private:
   // [tokens, outputs here]
-  at::Tensor product(const at::Tensor& x, const StepContext& context, nn::LayerScope& scope) {
-    const std::vector<at::Tensor> biases = nn::used(biases_, scope);
-    if (weights_.front()->quantized) {
-      return flat_tokens(ops::quantized_linear(ranks_.begin_pair(x, context),
-                                               {nn::in_few_bits(weights_), biases}));
+  at::Tensor product(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
+                     const StepContext& context, nn::LayerScope& scope) {
+    if (nn::are_in_few_bits(weights_)) {
+      return flat_tokens(
+          nn::multiply(ranks_.begin_pair(x, context), weights_, biases, order_, scope));
     }
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope);
-    return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(biases),
+    const std::vector<at::Tensor> added = nn::used(biases, scope),
+                                  weights = nn::used(weights_, scope);
+    return FirstProduct::apply(x, at::TensorList(weights), at::TensorList(added),
                                order_ == nn::WeightOrder::in_out, ranks_.share_tokens,
                                ranks_.rows(context));
   }
@@ -158,17 +164,13 @@ class SecondLinear : public nn::Linear {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
     const at::Tensor y =
-        adapter_.add(ranks_.end_pair(product(x, scope), context), x, context, scope);
+        adapter_.apply(x, {}, context, scope, [&](const at::Tensor& input, const auto&) {
+          return ranks_.end_pair(nn::multiply(input, {weight_}, {}, order_, scope), context);
+        });
     return bias_ ? y + bias_.use(scope) : y;
   }
 
  private:
-  at::Tensor product(const at::Tensor& x, nn::LayerScope& scope) const {
-    if (weight_->quantized) return ops::quantized_linear(x, {{weight_->quantized}, {}});
-    const at::Tensor weight = weight_.use(scope);
-    return ops::fused_linear(x, {{order_ == nn::WeightOrder::out_in ? weight : weight.t()}, {}});
-  }
-
   ParameterHandle weight_;
   ParameterHandle bias_;  // empty: none
   nn::WeightOrder order_;
@@ -392,7 +394,7 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
     return std::make_unique<FirstLinear>(
         std::vector{weight}, bias ? std::vector{bias} : std::vector<ParameterHandle>{},
         options.order, ranks_,
-        adapter({{name, options.out_features, of_first_outputs(sharding)}},
+        adapter({{name, options.out_features, of_first_outputs(sharding), weight}},
                 input_of_first(options.in_features)));
   }
   auto [weight, bias] = linear_parameters(
@@ -401,7 +403,7 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
       whole());
   return std::make_unique<SecondLinear>(
       weight, bias, options.order, ranks_,
-      adapter({{name, options.out_features, whole()}},
+      adapter({{name, options.out_features, whole(), weight}},
               input_of_second(options.in_features, held_here(sharding))));
 }
 
@@ -415,7 +417,7 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearO
     auto [weight, bias] = first_product(part.name, nn::part_of(options, part), found->second);
     weights.push_back(weight);
     if (bias) biases.push_back(bias);
-    products.push_back({part.name, part.out_features, of_first_outputs(found->second)});
+    products.push_back({part.name, part.out_features, of_first_outputs(found->second), weight});
   }
   return std::make_unique<FirstLinear>(std::move(weights), std::move(biases),
                                        nn::WeightOrder::out_in, ranks_,

@@ -26,6 +26,7 @@ struct Square {
   const comm::Group& column;
   bool in_out;
   std::vector<int64_t> in_sizes;  // inputs in each of q parts
+  PackedPanels packed;            // of the column
 
   // X_i0, X_i1, ... of this row, and A_0j, A_1j, ... of this column.
   Panels activations(const at::Tensor& x) const {
@@ -33,10 +34,24 @@ struct Square {
     for (const int64_t in : in_sizes) shapes.push_back({x.size(0), in});
     return {x, shapes, row};
   }
-  Panels weights(const at::Tensor& packed, int64_t out_features) const {
+  Panels weights(const std::vector<at::Tensor>& here, const SideBySide& sizes) const {
     std::vector<std::vector<int64_t>> shapes;
-    for (const int64_t in : in_sizes) shapes.push_back({in * out_features});
-    return {packed, shapes, column};
+    for (size_t part = 0; part < in_sizes.size(); ++part) {
+      shapes.push_back(
+          {packed.empty() ? in_sizes[part] * sizes.out_features() : packed.bytes(part)});
+    }
+    return {sizes.pack(here), shapes, column};
+  }
+  SideBySide sizes_of(const std::vector<at::Tensor>& weights) const {
+    if (packed.empty()) return SideBySide::of(weights, in_out);
+    SideBySide sizes;  // numbers are made as [out, in]
+    for (const auto& layout : packed.layouts.front()) sizes.out_sizes.push_back(layout->rows());
+    return sizes;
+  }
+  // The weights of a panel that has come.
+  std::vector<at::Tensor> numbers(const at::Tensor& panel, size_t part, const SideBySide& sizes,
+                                  at::ScalarType type) const {
+    return packed.empty() ? sizes.unpack(panel, in_sizes[part]) : packed.unpack(panel, part, type);
   }
 };
 
@@ -87,14 +102,14 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
     context->saved_data["biases"] = !biases.empty();
     context->saved_data["square"] = reinterpret_cast<int64_t>(square);
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const SideBySide sizes = SideBySide::of(weights.vec(), square->in_out);
+    const SideBySide sizes = square->sizes_of(weights.vec());
     Panels activations = square->activations(x);
-    Panels blocks = square->weights(sizes.pack(weights.vec()), sizes.out_features());
+    Panels blocks = square->weights(weights.vec(), sizes);
     const at::Tensor y = at::zeros({x.size(0), sizes.out_features()},
                                    x.options().dtype(ops::compute_type(x.scalar_type())));
-    for (const int64_t in : square->in_sizes) {
+    for (size_t part = 0; part < square->in_sizes.size(); ++part) {
       const at::Tensor panel = activations.next();
-      add_product(y, panel, sizes.unpack(blocks.next(), in), sizes);
+      add_product(y, panel, square->numbers(blocks.next(), part, sizes, x.scalar_type()), sizes);
     }
     add_biases(y, biases.vec(), sizes);
     return y.to(x.scalar_type());
@@ -107,7 +122,7 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
     const auto& square = *reinterpret_cast<const Square*>(context->saved_data["square"].toInt());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y_gradient = gradients[0].contiguous();
-    const SideBySide sizes = SideBySide::of(weights, square.in_out);
+    const SideBySide sizes = square.sizes_of(weights);
     const bool biases = context->saved_data["biases"].toBool();
     variable_list result(1 + weights.size() * (biases ? 2 : 1) + 1);  // none for the square
     std::optional<SummaWeightGradients> of_weights;
@@ -123,10 +138,11 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
       of_weights.emplace(square, x, y_gradient, sizes);
     }
     if (!context->needs_input_grad(0) && !of_weights) return result;
-    Panels blocks = square.weights(sizes.pack(weights), sizes.out_features());
+    Panels blocks = square.weights(weights, sizes);
     PartialSums x_gradient(square.row);
-    for (const int64_t in : square.in_sizes) {
-      const std::vector<at::Tensor> block = sizes.oriented(sizes.unpack(blocks.next(), in));
+    for (size_t part = 0; part < square.in_sizes.size(); ++part) {
+      const std::vector<at::Tensor> block =
+          sizes.oriented(square.numbers(blocks.next(), part, sizes, y_gradient.scalar_type()));
       x_gradient.send(ops::fused_input_gradient(y_gradient, block));
       if (of_weights) of_weights->add_next_panel();
     }
@@ -141,16 +157,21 @@ class SummaLinear : public nn::Linear {
   SummaLinear(GridProduct product, const comm::Group& row, const comm::Group& column)
       : weights_(std::move(product.weights)),
         biases_(std::move(product.biases)),
-        square_{row, column, product.order == nn::WeightOrder::in_out, std::move(product.in_sizes)},
+        square_{row, column, product.order == nn::WeightOrder::in_out, std::move(product.in_sizes),
+                std::move(product.packed)},
         adapter_(std::move(product.adapter)) {}
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope),
-                                  biases = nn::used(biases_, scope);
-    const at::Tensor y = SummaProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
-                                             at::TensorList(biases), &square_);
-    return adapter_.add(y, x, context, scope).view({x.size(0), x.size(1), y.size(1)});
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope);
+    const at::Tensor y = adapter_.apply(
+        x, biases_, context, scope,
+        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+          const std::vector<at::Tensor> added = nn::used(biases, scope);
+          return SummaProduct::apply(input.flatten(0, 1).contiguous(), at::TensorList(weights),
+                                     at::TensorList(added), &square_);
+        });
+    return y.view({x.size(0), x.size(1), y.size(1)});
   }
 
  private:

@@ -25,9 +25,12 @@ struct Cube {
   bool in_out;
   int64_t in_size;                  // columns of X_ij
   std::vector<int64_t> block_rows;  // of each weight's whole block, as it is stored
+  PackedPanels packed;              // of the pieces
 
-  // The whole blocks of weights of which these are the pieces here.
-  std::vector<at::Tensor> blocks(const std::vector<at::Tensor>& weights) const {
+  // The whole blocks of weights of which these are the pieces here; of packed ones [out, in].
+  std::vector<at::Tensor> blocks(const std::vector<at::Tensor>& weights,
+                                 at::ScalarType type) const {
+    if (!packed.empty()) return unpacked_blocks(weights, type);
     std::vector<Pending> under_way;
     for (size_t index = 0; index < weights.size(); ++index) {
       under_way.push_back(
@@ -35,6 +38,33 @@ struct Cube {
     }
     std::vector<at::Tensor> blocks;
     for (Pending& block : under_way) blocks.push_back(block.wait());
+    return blocks;
+  }
+  SideBySide sizes_of(const std::vector<at::Tensor>& blocks) const {
+    return SideBySide::of(blocks, in_out && packed.empty());
+  }
+
+ private:
+  // What travels is packed.
+  std::vector<at::Tensor> unpacked_blocks(const std::vector<at::Tensor>& weights,
+                                          at::ScalarType type) const {
+    Shares bytes{&pieces, {}};
+    for (size_t piece = 0; piece < packed.layouts.size(); ++piece) {
+      bytes.sizes.push_back(packed.bytes(piece));
+    }
+    const at::Tensor all = start_gather_rows(at::cat(weights).unsqueeze(1), bytes).wait().view(-1);
+    std::vector<std::vector<at::Tensor>> of_weights(weights.size());
+    int64_t begin = 0;
+    for (size_t piece = 0; piece < packed.layouts.size(); ++piece) {
+      const std::vector<at::Tensor> numbers =
+          packed.unpack(all.narrow(0, begin, bytes.sizes[piece]), piece, type);
+      for (size_t index = 0; index < numbers.size(); ++index) {
+        of_weights[index].push_back(numbers[index]);
+      }
+      begin += bytes.sizes[piece];
+    }
+    std::vector<at::Tensor> blocks;
+    for (const auto& cut : of_weights) blocks.push_back(at::cat(cut, in_out ? 1 : 0));
     return blocks;
   }
 };
@@ -65,8 +95,8 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
     context->saved_data["inputs"] = static_cast<int64_t>(inputs);
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     Panels activations(x, row_shapes(rows, cube->in_size), cube->inputs);
-    const std::vector<at::Tensor> blocks = cube->blocks(weights.vec());
-    const SideBySide sizes = SideBySide::of(blocks, cube->in_out);
+    const std::vector<at::Tensor> blocks = cube->blocks(weights.vec(), x.scalar_type());
+    const SideBySide sizes = cube->sizes_of(blocks);
     PartialSums sums(cube->outputs);
     for (size_t rank = 0; rank < rows.size(); ++rank) {
       sums.send(ops::fused_product(activations.next(), {sizes.oriented(blocks), {}}));
@@ -89,8 +119,9 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
     Panels y_gradients(y_gradient, row_shapes(rows, y_gradient.size(1)), cube.outputs);
     std::optional<Panels> activations;
     if (trained) activations.emplace(x, row_shapes(rows, cube.in_size), cube.inputs);
-    const std::vector<at::Tensor> blocks = cube.blocks({saved.begin() + 1, saved.end()});
-    const SideBySide sizes = SideBySide::of(blocks, cube.in_out);
+    const std::vector<at::Tensor> blocks =
+        cube.blocks({saved.begin() + 1, saved.end()}, y_gradient.scalar_type());
+    const SideBySide sizes = cube.sizes_of(blocks);
     PartialSums x_gradient(cube.inputs);
     std::vector<at::Tensor> block_gradients;
     for (const at::Tensor& block : trained ? blocks : std::vector<at::Tensor>()) {
@@ -131,15 +162,18 @@ class CubeLinear : public nn::Linear {
 
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
-    const std::vector<at::Tensor> weights = nn::used(weights_, scope),
-                                  biases = nn::used(biases_, scope);
+    const std::vector<at::Tensor> weights = nn::used(weights_, scope);
     // The same for X over l as for Y over j: what i's cut leaves, over the second.
     std::vector<int64_t> rows = batch_.counts(context.batch, 1);
     for (int64_t& count : rows) count *= context.sequence;
-    const at::Tensor y = CubeProduct::apply(x.flatten(0, 1).contiguous(), at::TensorList(weights),
-                                            at::TensorList(biases), rows, &cube_);
-    return adapter_.add(y, x, context, scope)
-        .view({y.size(0) / context.sequence, context.sequence, y.size(1)});
+    const at::Tensor y = adapter_.apply(
+        x, biases_, context, scope,
+        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
+          const std::vector<at::Tensor> added = nn::used(biases, scope);
+          return CubeProduct::apply(input.flatten(0, 1).contiguous(), at::TensorList(weights),
+                                    at::TensorList(added), rows, &cube_);
+        });
+    return y.view({y.size(0) / context.sequence, context.sequence, y.size(1)});
   }
 
  private:
@@ -198,7 +232,8 @@ std::unique_ptr<nn::Linear> Tensor3dBuilder::make_product(GridProduct product) {
             .pieces = pieces_,
             .in_out = product.order == nn::WeightOrder::in_out,
             .in_size = product.in_sizes[from.features.rank()],
-            .block_rows = product.block_rows};
+            .block_rows = product.block_rows,
+            .packed = product.packed};
   return std::make_unique<CubeLinear>(std::move(product), std::move(cube), to.batch);
 }
 

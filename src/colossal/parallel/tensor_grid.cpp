@@ -10,6 +10,7 @@
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/key_value_store.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/product.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/shared_norm.h"
@@ -513,9 +514,20 @@ nn::DenseBuilder::AdaptedProduct TensorGridBuilder::add(GridProduct& product,
   if (bias) product.biases.push_back(bias);
   product.block_rows.push_back(
       num_indices(options.order == nn::WeightOrder::out_in ? outputs : inputs(block.inputs)));
+  if (weight->packed) {
+    product.packed.layouts.resize(static_cast<size_t>(side()));
+    for (int part = 0; part < side(); ++part) {
+      TensorGrid::Block there = block;
+      (block.pieces > 1 ? there.piece : there.inputs) = part;
+      product.packed.layouts[static_cast<size_t>(part)].push_back(
+          std::make_shared<const ops::PackedLayout>(nn::packed_layout(
+              weight->packed->type(), weight->shape,
+              held_of_block(inputs(there.inputs), outputs, options.order, there), options.order)));
+    }
+  }
   product.in_sizes.clear();
   for (int part = 0; part < side(); ++part) product.in_sizes.push_back(num_indices(inputs(part)));
-  return {name, options.out_features, of_outputs};
+  return {name, options.out_features, of_outputs, weight};
 }
 
 // Each rank multiplies what it has of x with the same features of A. The sums, of few features, go
@@ -597,7 +609,7 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::linear_of_all_outputs(
   return std::make_unique<LinearOfAllOutputs>(
       std::make_unique<nn::DenseLinear>(
           weight, bias, options.order,
-          adapter({{name, options.out_features, of_latent_parts()}}, input)),
+          adapter({{name, options.out_features, of_latent_parts(), weight}}, input)),
       grid_.between.features);
 }
 

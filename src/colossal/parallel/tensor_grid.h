@@ -12,6 +12,7 @@
 #include "colossal/nn/dense_builder.h"
 #include "colossal/parallel/batch_cut.h"
 #include "colossal/parallel/expert/sharded_experts.h"
+#include "colossal/parallel/panel_product.h"
 #include "colossal/parallel/sharding.h"
 
 namespace colossal::parallel {
@@ -65,6 +66,9 @@ struct GridProduct {
   nn::WeightOrder order;
   std::vector<int64_t> in_sizes;    // inputs in each of tensor_side() parts
   std::vector<int64_t> block_rows;  // of each weight: rows of the block, as stored, of all pieces
+  // How the ranks among whom a block of inputs and outputs is divided, or who have the other inputs
+  // of the same outputs, hold theirs.
+  PackedPanels packed;
   nn::LowRankAdapter adapter;
 };
 

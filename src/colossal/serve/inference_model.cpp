@@ -10,6 +10,7 @@
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
+#include "colossal/checkpoint/adapter_merge.h"
 #include "colossal/checkpoint/model_weights.h"
 #include "colossal/checkpoint/weights.h"
 #include "colossal/comm/world.h"
@@ -236,20 +237,41 @@ struct LoadedAdapter {
 
 // Products that are parts of one module share the first one's A.
 std::map<std::string, nn::AdapterWeights::Product> products_of(
-    const std::vector<adapters::Product>& products, const nn::ParameterList& parameters) {
+    const models::ModelAdapter& adapter, const nn::ParameterList& parameters) {
   std::map<std::string, at::Tensor> tensors;
   for (const nn::ParameterHandle& parameter : parameters) {
     tensors[parameter->name] = parameter->tensor;
   }
   std::map<std::string, at::Tensor> downs;  // of modules
   std::map<std::string, nn::AdapterWeights::Product> made;
-  for (const adapters::Product& product : products) {
+  for (const adapters::Product& product : adapter.products) {
     const auto own = tensors.find(product.name + ".lora_A.weight");
     if (own != tensors.end()) downs[product.module] = own->second;
     made[product.name] = {.down = downs.at(product.module),
-                          .up = tensors.at(product.name + ".lora_B.weight")};
+                          .up = tensors.at(product.name + ".lora_B.weight"),
+                          .scale = adapter.settings.scale(product.module)};
   }
   return made;
+}
+
+// Of DoRA, from the numbers of the model's folder, some rows of a module's for each product of it.
+void set_factors(const models::ModelSpecification& adapted, at::ScalarType type, at::Device device,
+                 std::map<std::string, nn::AdapterWeights::Product>& products) {
+  const checkpoint::AdapterMerge merge(adapted);
+  const io::TensorDirectory directory(adapted.weights);
+  std::map<std::string, at::Tensor> of_modules;
+  for (const adapters::Product& product : adapted.adapter->products) {
+    at::Tensor& factors = of_modules[product.module];
+    if (!factors.defined()) {
+      factors = merge.factors(product.module,
+                              checkpoint::read_weight(directory, product.module + ".weight"));
+    }
+    const TensorSlice slice = models::slice_in_files(adapted, product.name + ".weight");
+    std::vector<at::Tensor> rows;
+    for (const Range& run : slice.rows) rows.push_back(factors.narrow(0, run.begin, run.size()));
+    products[product.name].factors =
+        (slice.is_whole() ? factors : at::cat(rows)).to(at::TensorOptions(type).device(device));
+  }
 }
 
 // This rank's part, on the device or, for a dry run, on meta.
@@ -354,8 +376,10 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
       [&](const std::string& name) { return models::slice_in_files(adapted, name); });
   loaded->chunks->begin_inference();
   loaded->weights = {.number = ++parts_->last_adapter,
-                     .scale = adapted.adapter->settings.scale(),
-                     .products = products_of(adapted.adapter->products, loaded->parameters)};
+                     .products = products_of(*adapted.adapter, loaded->parameters)};
+  if (adapted.adapter->settings.dora) {
+    set_factors(adapted, type(), device(), loaded->weights.products);
+  }
   return {loaded, &loaded->weights};
 }
 

@@ -55,7 +55,7 @@ PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,
                                                      joined(collector_.head(), values_.head()))
                                          : alone;
   if (!with_reference) return;
-  if (job.model.adapter && job.model.adapter->weights.empty()) {
+  if (job.model.adapter && job.model.adapter->changes_nothing_at_first()) {
     base_ = without_adapter(alone);
   } else {
     reference_.emplace(job, context, token_score(temperature));

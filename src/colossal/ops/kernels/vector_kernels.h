@@ -226,6 +226,13 @@ struct VectorKernels {
   // to = from * factor + bias [columns], in bf16; bias null: none.
   void (*round_block)(const float* from, int64_t from_stride, int64_t rows, int64_t columns,
                       const uint16_t* bias, float factor, uint16_t* to, int64_t to_stride);
+
+  // to[2 i], to[2 i + 1] = the levels that the high and the low half of byte i are numbers of.
+  // levels: [16].
+  void (*levels_of_nf4)(const uint8_t* codes, int64_t bytes, const float* levels, float* to);
+  void (*levels_of_int8)(const int8_t* codes, int64_t count, float* to);
+  // to[i] = levels[i] * scale, in fp32 or bf16.
+  void (*scale_levels)(const float* levels, float scale, int64_t count, void* to, ElementType type);
 };
 
 // One for each instruction set; null where the build or this CPU has none such.

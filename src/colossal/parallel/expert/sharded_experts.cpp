@@ -43,6 +43,13 @@ at::Tensor ExpertsOfCutFeatures::activation_of(const at::Tensor& results, const 
   return whole_columns(results, share_of(tokens), Shares::even(group_, hidden_)).view(x.sizes());
 }
 
+nn::SumOverRanks ExpertBuilder::sum_over_ranks() const {
+  if (context_.strategy().tp == 1) return nullptr;
+  return [&group = context_.group(Axis::tp)](const at::Tensor& flat) {
+    comm::all_reduce(flat, group, comm::Reason::tensor);
+  };
+}
+
 nn::Placement ExpertBuilder::of_router() const {
   if (context_.strategy().tp == 1) return whole();
   return {.reduction = &context_.stage_group()};

@@ -93,6 +93,7 @@ class ExpertBuilder : public nn::DenseBuilder {
       : DenseBuilder(std::move(make_attention), table_rows), context_(context) {}
 
  protected:
+  nn::SumOverRanks sum_over_ranks() const override;
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,

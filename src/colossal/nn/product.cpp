@@ -1,0 +1,39 @@
+#include "colossal/nn/product.h"
+
+#include "colossal/ops/fused_linear.h"
+#include "colossal/ops/packed_product.h"
+#include "colossal/ops/quantized_product.h"
+
+namespace colossal::nn {
+
+at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& weights,
+                    const std::vector<ParameterHandle>& biases, WeightOrder order,
+                    LayerScope& scope) {
+  if (weights.front()->quantized) {
+    return ops::quantized_linear(x, {in_few_bits(weights), used(biases, scope)});
+  }
+  if (weights.front()->packed) {
+    ops::PackedWeights given{.bytes = used(weights, scope), .layouts = {}, .biases = {}};
+    for (const ParameterHandle& weight : weights) given.layouts.push_back(weight->packed);
+    given.biases = used(biases, scope);
+    return ops::packed_linear(x, given);
+  }
+  std::vector<at::Tensor> oriented = used(weights, scope);
+  if (order == WeightOrder::in_out) {
+    for (at::Tensor& weight : oriented) weight = weight.t();
+  }
+  return ops::fused_linear(x, {std::move(oriented), used(biases, scope)});
+}
+
+bool are_in_few_bits(const std::vector<ParameterHandle>& weights) {
+  return weights.front()->quantized || weights.front()->packed;
+}
+
+ops::PackedLayout packed_layout(ops::PackedType type, const std::vector<int64_t>& shape,
+                                const std::vector<std::vector<Range>>& held, WeightOrder order) {
+  const size_t outputs = order == WeightOrder::out_in ? 0 : 1, inputs = 1 - outputs;
+  if (held.empty()) return ops::PackedLayout::whole(type, shape[outputs], shape[inputs]);
+  return {type, shape[outputs], shape[inputs], held[outputs], held[inputs]};
+}
+
+}  // namespace colossal::nn

@@ -1,0 +1,121 @@
+#include "colossal/ops/packed_product.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/ops/few_rows.h"
+#include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/fused_linear.h"
+#include "colossal/ops/product.h"
+
+namespace colossal::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Numbers that are made at a time, so that they stay near the CPU between making and use.
+constexpr int64_t kPanelNumbers = int64_t{1} << 20;
+
+// Calls visit(panel [outputs, in], columns of y that are its outputs', weight, its first output).
+template <typename Visit>
+void for_panels(const at::Tensor& y, const PackedWeights& given, at::ScalarType type,
+                const Visit& visit) {
+  int64_t first_column = 0;
+  for (size_t i = 0; i < given.bytes.size(); ++i) {
+    const PackedLayout& layout = *given.layouts[i];
+    const int64_t most =
+        std::max<int64_t>(1, kPanelNumbers / std::max<int64_t>(1, layout.columns()));
+    for (int64_t begin = 0; begin < layout.rows(); begin += most) {
+      const int64_t end = std::min(begin + most, layout.rows());
+      visit(unpacked_rows(given.bytes[i], layout, begin, end, type),
+            y.narrow(1, first_column + begin, end - begin), i, begin);
+    }
+    first_column += layout.rows();
+  }
+}
+
+// x [rows, in] -> [rows, out]
+at::Tensor packed_product(const at::Tensor& x, const PackedWeights& given) {
+  const at::Tensor y = at::empty({x.size(0), given.out_features()}, x.options());
+  for_panels(y, given, x.scalar_type(),
+             [&](const at::Tensor& panel, const at::Tensor& columns, size_t i, int64_t begin) {
+               at::Tensor bias;
+               if (!given.biases.empty()) bias = given.biases[i].narrow(0, begin, panel.size(0));
+               if (are_few_rows(x, {panel})) {
+                 const std::vector<at::Tensor> biases(bias.defined() ? 1 : 0, bias);
+                 at::Tensor(columns).copy_(fused_product(x, {{panel}, biases}));
+               } else {
+                 product_out(columns, x, panel.t(), bias);
+               }
+             });
+  return y;
+}
+
+// [rows, out] -> [rows, in], summed over panels in a type that holds sums.
+at::Tensor packed_input_gradient(const at::Tensor& y_gradient, const PackedWeights& given) {
+  const at::ScalarType type = y_gradient.scalar_type();
+  const at::Tensor sum = at::zeros({y_gradient.size(0), given.layouts.front()->columns()},
+                                   y_gradient.options().dtype(compute_type(type)));
+  for_panels(y_gradient, given, type,
+             [&](const at::Tensor& panel, const at::Tensor& columns, size_t, int64_t) {
+               add_matrix_product(sum, columns, panel);
+             });
+  return sum.to(type);
+}
+
+at::Tensor shaped_packed_product(const at::Tensor& x, const PackedWeights& given) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = given.out_features();
+  return packed_product(x.flatten(0, -2).contiguous(), given).view(sizes);
+}
+
+struct PackedLinear : torch::autograd::Function<PackedLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const PackedWeights& given) {
+    // Bytes that are transient are fetched again.
+    context->save_for_backward(given.bytes);
+    std::vector<int64_t> layouts;
+    for (const auto& layout : given.layouts) {
+      layouts.push_back(reinterpret_cast<int64_t>(layout.get()));
+    }
+    context->saved_data["layouts"] = layouts;
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return shaped_packed_product(x, given);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    PackedWeights given{.bytes = context->get_saved_variables(), .layouts = {}, .biases = {}};
+    for (const int64_t layout : context->saved_data["layouts"].toIntVector()) {
+      given.layouts.push_back({std::shared_ptr<void>(), reinterpret_cast<PackedLayout*>(layout)});
+    }
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    std::vector<int64_t> sizes = gradients[0].sizes().vec();
+    sizes.back() = given.layouts.front()->columns();
+    return {packed_input_gradient(gradients[0].flatten(0, -2), given).view(sizes), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+int64_t PackedWeights::out_features() const {
+  int64_t features = 0;
+  for (const auto& layout : layouts) features += layout->rows();
+  return features;
+}
+
+at::Tensor packed_linear(const at::Tensor& x, const PackedWeights& given) {
+  COLOSSAL_CHECK(!given.bytes.empty() && given.bytes.size() == given.layouts.size() &&
+                     (given.biases.empty() || given.biases.size() == given.bytes.size()),
+                 "{} weights, {} layouts, {} biases", given.bytes.size(), given.layouts.size(),
+                 given.biases.size());
+  if (!at::GradMode::is_enabled()) return shaped_packed_product(x, given);
+  return PackedLinear::apply(x, given);
+}
+
+}  // namespace colossal::ops

@@ -14,6 +14,9 @@ class KilledTwentyTimes(KilledTuning):
     def test_ppo(self):
         self.kill_and_compare("ppo", 500, 20, generations=1)
 
+    def test_ranks_that_hold_the_model_together(self):
+        self.kill_and_compare("rloo", 500, 20, "--parallel.tp=2")
+
     def test_completions_that_have_been_begun(self):
         self.kill_and_compare("grpo", 500, 20, "--tune.max_staleness=2")
 

@@ -124,6 +124,12 @@ def distillation(teacher, beta, temperature):
     return loss
 
 
+CHAT_TEMPLATE = (
+    "{%- for m in messages %}{{ '<|' + m.role + '|>' }}{% if m.role == 'assistant' %}{% generation %}"
+    "{{ m.content + eos_token }}{% endgeneration %}{% else %}{{ m.content + eos_token }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+
+
 class Tune(EndToEndTest):
     def setUp(self):
         super().setUp()
@@ -265,20 +271,46 @@ class Tune(EndToEndTest):
             tokens = torch.tensor([list((line["line"]["prompt"] + line["completion"]).encode()) + [END]])
             self.assertAlmostEqual(line["rewards"][0], model(tokens).logits.item(), delta=2e-6)
 
+    def make_chat_tokenizer(self, folder, texts):
+        trained = ByteLevelBPETokenizer()
+        trained.train_from_iterator(texts, vocab_size=259, special_tokens=["<|end|>", "<|user|>", "<|assistant|>"],
+                                    show_progress=False)
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, eos_token="<|end|>",
+                                            additional_special_tokens=["<|user|>", "<|assistant|>"])
+        tokenizer.chat_template = CHAT_TEMPLATE
+        tokenizer.save_pretrained(folder)
+        return tokenizer
+
+    def test_a_reward_model_reads_conversations_by_its_own_tokenizer(self):
+        self.make_model(LlamaForCausalLM, vocabulary=259)
+        self.make_chat_tokenizer(self.model, ["hello there, how are you?"] * 9)
+        folder = self.directory / "rewarding"
+        self.make_model(LlamaForSequenceClassification, vocabulary=270, folder=folder, num_labels=1, pad_token_id=0,
+                        eos_token_id=0)
+        tokenizer = self.make_chat_tokenizer(folder, ["what is that, please?"] * 9)
+        chat = [{"role": "user", "content": "hello there"}]
+        self.write("chats", [{"prompt": chat}])
+        done = self.tune("grpo", "chats", f"--tune.reward=model:{folder}", "--tune.num_generations=24",
+                         "--tune.max_completion_length=2", "--tune.log_completions=true", "--data.tokenizer=model", batch=24)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float64)
+        lines = [json.loads(line) for line in (self.directory / "run" / "completions.jsonl").read_text().splitlines()]
+        known = [line for line in lines if line["completion"].isascii() and not line["ended"]]
+        self.assertGreater(len(known), 10)
+        for line in known:
+            messages = [*chat, {"role": "assistant", "content": line["completion"]}]
+            tokens = tokenizer.apply_chat_template(messages, return_dict=True)["input_ids"]
+            self.assertAlmostEqual(line["rewards"][0], model(torch.tensor([tokens])).logits.item(), delta=2e-6)
+        (folder / "chat_template.jinja").unlink()
+        done = self.tune("grpo", "chats", f"--tune.reward=model:{folder}", "--tune.num_generations=24",
+                         "--tune.max_completion_length=2", "--data.tokenizer=model", batch=24)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("the folder has no chat template", done.stderr)
+
     def test_conversations(self):
         """What is learned of them is what transformers marks as the assistant's."""
         self.make_model(LlamaForCausalLM, vocabulary=259)
-        trained = ByteLevelBPETokenizer()
-        trained.train_from_iterator(["hello there, how are you?", "fine, thanks: naïve"] * 9, vocab_size=259,
-                                    special_tokens=["<|end|>", "<|user|>", "<|assistant|>"], show_progress=False)
-        tokenizer = PreTrainedTokenizerFast(
-            tokenizer_object=trained._tokenizer, eos_token="<|end|>",
-            additional_special_tokens=["<|user|>", "<|assistant|>"])
-        tokenizer.chat_template = (
-            "{%- for m in messages %}{{ '<|' + m.role + '|>' }}{% if m.role == 'assistant' %}{% generation %}"
-            "{{ m.content + eos_token }}{% endgeneration %}{% else %}{{ m.content + eos_token }}{% endif %}"
-            "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
-        tokenizer.save_pretrained(self.model)
+        tokenizer = self.make_chat_tokenizer(self.model, ["hello there, how are you?", "fine, thanks: naïve"] * 9)
         chat = [{"role": "user", "content": "hello there"}, {"role": "assistant", "content": "fine, naïve"},
                 {"role": "user", "content": "you?"}, {"role": "assistant", "content": "fine"}]
         self.write("chats", [{"messages": chat}, {"messages": chat[:2]}])

@@ -102,21 +102,22 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan) {
 }
 
 void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
-  nn::StepContext context = plan.empty() ? nn::StepContext() : begin(plan);
+  const bool has_work = !plan.empty() || shares_experts();
+  nn::StepContext context = has_work ? begin(plan) : nn::StepContext();
   context.adapted_rows = adapted;
   const int last = strategy_.num_stages() - 1;
   at::Tensor x;
   for (int stage = 0; stage <= last; ++stage) {
     if (!is_here(stage)) continue;
-    if (!plan.empty() && stage > 0 && !is_here(stage - 1)) {
+    if (has_work && stage > 0 && !is_here(stage - 1)) {
       const comm::Group& border = ranks_->stage_channel(stage - 1, Way::forward);
       x = receive(1 - border.rank(), border);
     }
     const auto run = [&] {
-      if (!plan.empty()) x = run_stage(stage, x, plan, context);
+      if (has_work) x = run_stage(stage, x, plan, context);
     };
     around_stage_ ? around_stage_(stage, run) : run();
-    if (plan.empty() || stage == last || is_here(stage + 1)) continue;
+    if (!has_work || stage == last || is_here(stage + 1)) continue;
     const comm::Group& border = ranks_->stage_channel(stage, Way::forward);
     send(x, 1 - border.rank(), border);
   }
@@ -131,6 +132,7 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   }
   x = model_.run_blocks(strategy_.blocks_of_stage(stage, model_.num_blocks()), x, context);
   if (stage < strategy_.num_stages() - 1) return x;
+  if (plan.empty()) return {};
   const at::Tensor states = model_.final_states(x, context);
   results_.logits =
       model_.logits_of_states(states, context, at::tensor(plan.wanted_logits, at::kLong));

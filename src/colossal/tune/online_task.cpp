@@ -37,6 +37,7 @@ constexpr const char* kLargestDifference = "sampling/sampling_logp_difference/ma
 constexpr const char* kAlike = "frac_reward_zero_std";
 constexpr const char* kFailures = "rewards/failures";
 constexpr const char* kImportance = "sampling/importance_sampling_ratio/mean";
+constexpr const char* kLargestImportance = "sampling/importance_sampling_ratio/max";
 
 RewardOptions reward_options(const TuneConfig& config) {
   return {.max_completion_length = config.max_completion_length,
@@ -93,7 +94,9 @@ std::vector<std::string> OnlineTask::metrics() const {
   }
   for (const auto& [name, value] : length_metrics({})) names.push_back(name);
   for (const auto& [name, value] : staleness_metrics({})) names.push_back(name);
-  if (config().correction() != ImportanceCorrection::none) names.emplace_back(kImportance);
+  if (config().correction() != ImportanceCorrection::none) {
+    names.insert(names.end(), {kImportance, kLargestImportance});
+  }
   for (const std::string& name : method_metrics()) names.push_back(name);
   return names;
 }
@@ -106,7 +109,9 @@ data::BatchLoader OnlineTask::training_loader(int64_t steps_done) const {
 nlohmann::json OnlineTask::state() const {
   nlohmann::json state = SampleTask::state();
   nlohmann::json& rollout = state["rollout"];
-  rollout = {{"next_completion", next_completion_},
+  rollout = {{"next_position", next_position_},
+             {"next_completion", next_completion_},
+             {"num_generations", config().num_generations},
              {"generations", generations_},
              {"begun", begun_.state()},
              {"updates", updates_}};
@@ -118,6 +123,15 @@ nlohmann::json OnlineTask::state() const {
 
 void OnlineTask::restore(const nlohmann::json& state) {
   const nlohmann::json& rollout = state.at("rollout");
+  const int64_t group = rollout.at("num_generations");
+  if (group != config().num_generations &&
+      (rollout.contains("generation") || !rollout.at("begun").empty())) {
+    throw ConfigError(fmt::format(
+        "tune.num_generations = {}: the checkpoint holds completions in groups of {}, which are "
+        "still to be learned from; go on with {}",
+        config().num_generations, group, group));
+  }
+  next_position_ = rollout.at("next_position");
   next_completion_ = rollout.at("next_completion");
   generations_ = rollout.at("generations");
   begun_.restore(rollout.at("begun"));
@@ -188,9 +202,10 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
 
 std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {
   const int64_t group = config().num_generations;
-  for (int64_t more = begun_.missing(count); more > 0; --more) {
-    begun_.begin({.position = next_completion_ / group, .number = next_completion_});
-    ++next_completion_;
+  for (int64_t more = begun_.missing(count); more > 0; more -= group, ++next_position_) {
+    for (int64_t i = 0; i < group; ++i) {
+      begun_.begin({.position = next_position_, .number = next_completion_++});
+    }
   }
   const auto continued = begun_.continuations(count);
   std::vector<Prompt> prompts;
@@ -449,8 +464,10 @@ HeadLoss OnlineTask::loss() const {
     LossSum sum = loss_of(scores);
     sum.copies = context().strategy().sp;
     if (const at::Tensor& weights = scores.policy.importance; weights.defined()) {
-      sum.metrics[kImportance] = weights.size(1) == 1 ? metric_of(weights.squeeze(1))
-                                                      : mean_of_tokens(weights * mask, scores);
+      const bool of_rows = is_of_sequences(correction);
+      sum.metrics[kImportance] =
+          of_rows ? metric_of(weights.squeeze(1)) : mean_of_tokens(weights * mask, scores);
+      sum.metrics[kLargestImportance] = {(of_rows ? weights : weights * mask).max(), 1};
     }
     const at::Tensor differences = (old - field(kSampler)).abs() * mask;
     sum.metrics[kDifference] = mean_of_tokens(differences, scores);

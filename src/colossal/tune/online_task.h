@@ -108,6 +108,7 @@ class OnlineTask : public SampleTask {
   std::optional<PolicyScorer> scorer_;
   std::optional<Generation> generation_;
   BegunCompletions begun_;
+  int64_t next_position_ = 0;    // of the prompt whose completions are begun next
   int64_t next_completion_ = 0;  // the number of the completion that is begun next
   int64_t generations_ = 0;      // that have been sampled
   int64_t updates_ = 0;          // that have learned from the generation

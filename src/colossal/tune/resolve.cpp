@@ -37,6 +37,19 @@ int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
   return parameters;
 }
 
+// Bytes of a rank: its part of their weights, and of a teacher's logits of a step.
+int64_t bytes_of_frozen(const Tuning& tuning, const Job& job) {
+  const Strategy& strategy = job.strategy;
+  const int64_t parts =
+      int64_t{strategy.tp} * strategy.pp * (strategy.zero == 3 ? strategy.dp * strategy.sp : 1);
+  int64_t numbers = frozen_parameters(tuning, job) / parts;
+  if (tuning.method == Method::distill) {
+    numbers += job.share * job.sequence_length * job.model.facts.vocabulary /
+               (int64_t{strategy.sp} * strategy.tp);
+  }
+  return numbers * static_cast<int64_t>(c10::elementSize(job.precision.compute));
+}
+
 bool has_pairs(Method method) {
   return method != Method::sft && method != Method::kto && method != Method::distill &&
          !is_online(method);
@@ -84,14 +97,9 @@ Job job_of_rows(const Tuning& tuning, const Job& job) {
     rows.share *= 2;
     rows.micro_batch *= 2;
   }
-  if (const int64_t parameters = frozen_parameters(tuning, job)) {
-    const int64_t parts = int64_t{job.strategy.tp} * job.strategy.pp *
-                          (job.strategy.zero == 3 ? job.strategy.dp * job.strategy.sp : 1);
-    const auto bytes =
-        parameters * static_cast<int64_t>(c10::elementSize(job.precision.compute)) / parts;
-    for (int64_t* budget : {&rows.device_budget, &rows.memory_budget}) {
-      if (*budget > 0) *budget = std::max<int64_t>(1, *budget - bytes);
-    }
+  const int64_t bytes = bytes_of_frozen(tuning, job);
+  for (int64_t* budget : {&rows.device_budget, &rows.memory_budget}) {
+    if (*budget > 0) *budget = std::max<int64_t>(1, *budget - bytes);
   }
   return rows;
 }

@@ -53,10 +53,16 @@ serve::AroundStage around_stage(Engine& engine) {
   };
 }
 
+// Ranks that hold a stage's weights together run each pass of a sampler together.
+bool passes_are_shared(const ParallelContext& context) {
+  const Strategy& strategy = context.strategy();
+  return context.data_group().size() > 1 && (strategy.zero == 3 || strategy.expert_ranks() > 1);
+}
+
 // The ranks that sample together; null: each by itself.
 const ParallelContext* ranks_of(const Engine& engine) {
   const Strategy& strategy = engine.context().strategy();
-  return strategy.pp * strategy.tp > 1 ? &engine.context() : nullptr;
+  return strategy.pp * strategy.tp * strategy.expert_ranks() > 1 ? &engine.context() : nullptr;
 }
 
 class Rollout {
@@ -108,11 +114,11 @@ class Rollout {
     core_.add(std::move(sequence));
   }
 
-  // Whether this rank has anything to sample, or one that gathers weights with it.
+  // Whether this rank has anything to sample, or one that runs its passes with it.
   bool any_busy() {
     const bool busy = !core_.idle();
     const ParallelContext& context = engine_.context();
-    if (context.strategy().zero != 3 || context.data_group().size() == 1) return busy;
+    if (!passes_are_shared(context)) return busy;
     const at::Tensor ranks = at::full({1}, busy ? 1.0 : 0.0, at::kDouble).to(context.device());
     comm::all_reduce(ranks, context.data_group(), comm::Reason::control);
     return ranks.item<double>() > 0;

@@ -47,9 +47,10 @@ RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
 
 // Returns the completions of the prompts, in order. Ranks of pp and tp sample together, as they
 // hold the model together: collective over them; the first one (serve::leads) has the prompts and
-// gets the completions, the others get none. With ZeRO stage 3 the ranks of the data group run each
-// forward pass together: the call is then collective over them, also for a rank without prompts,
-// and each pass sends an all-reduce of 8 bytes and the weights that it gathers. Throws Error if
+// gets the completions, the others get none. With ZeRO stage 3 or shared experts the ranks of the
+// data group run each forward pass together: the call is then collective over them, also for a rank
+// without prompts, and each pass sends an all-reduce of 8 bytes and the weights that it gathers, or
+// the rows of experts. Throws Error if
 // logits are not finite.
 std::vector<Completion> roll_out(models::LanguageModel& model, const models::ModelFacts& facts,
                                  Engine& engine, const std::vector<Prompt>& prompts,

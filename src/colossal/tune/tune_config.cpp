@@ -203,17 +203,6 @@ void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
              "true: multiply a token's divergence by its ratio of new to old probability.");
 }
 
-void validate_layout(const RunConfig& run, const char* method) {
-  for (const auto& [key, size] :
-       {std::pair{"ep", run.parallel.ep}, {"expert_tp", run.parallel.expert_tp}}) {
-    if (size == 1) continue;
-    throw ConfigError(fmt::format(
-        "parallel.{} = {}: tune {} samples with the model that it trains, and the sampler does not "
-        "share out experts; use 1, and parallel.zero or memory.offload_* where memory is short",
-        key, size, method));
-  }
-}
-
 void validate_staleness(Method method, const TuneConfig& config) {
   if (config.dynamic_sampling && config.max_staleness > 0) {
     throw ConfigError(fmt::format(
@@ -286,7 +275,6 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
         "the model makes itself; leave it out, and watch reward in metrics.jsonl",
         name));
   }
-  validate_layout(run, name);
 }
 
 void validate_distillation(const RunConfig& run, const TuneConfig& config) {
@@ -300,7 +288,6 @@ void validate_distillation(const RunConfig& run, const TuneConfig& config) {
         "there "
         "is nothing to compare; leave it out, or use a tune.lmbda below 1 and completions");
   }
-  if (config.lmbda > 0) validate_layout(run, method_name(Method::distill));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 """`colossal tune`: each method's curve and weights are those of a plain loop over a model of `transformers`."""
 import json
+import math
 import subprocess
 import unittest
 
@@ -105,6 +106,30 @@ def kto(model, reference):
     return torch.cat([1 - torch.sigmoid(BETA * chosen), torch.sigmoid(BETA * rejected)]).mean()
 
 
+def distillation(teacher, beta, temperature):
+    """TRL's generalized_jsd_loss, over completions."""
+    def loss(model, reference):
+        tokens, mask = rows([(p, c) for p, c, _ in PAIRS])
+        student = (model(tokens[:, :-1]).logits / temperature).log_softmax(-1)
+        with torch.no_grad():
+            known = (teacher(tokens[:, :-1]).logits / temperature).log_softmax(-1)
+        if beta in (0, 1):
+            found = [F.kl_div(student, known, reduction="none", log_target=True),
+                     F.kl_div(known, student, reduction="none", log_target=True)][beta]
+        else:
+            mixture = torch.logsumexp(torch.stack([student + math.log1p(-beta), known + math.log(beta)]), dim=0)
+            found = (beta * F.kl_div(mixture, known, reduction="none", log_target=True) +
+                     (1 - beta) * F.kl_div(mixture, student, reduction="none", log_target=True))
+        return found[mask[:, 1:]].sum() / mask[:, 1:].sum()
+    return loss
+
+
+CHAT_TEMPLATE = (
+    "{%- for m in messages %}{{ '<|' + m.role + '|>' }}{% if m.role == 'assistant' %}{% generation %}"
+    "{{ m.content + eos_token }}{% endgeneration %}{% else %}{{ m.content + eos_token }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+
+
 class Tune(EndToEndTest):
     def setUp(self):
         super().setUp()
@@ -115,12 +140,12 @@ class Tune(EndToEndTest):
         self.write("unpaired", [{"prompt": p, "completion": c, "label": True} for p, c, _ in PAIRS] +
                    [{"prompt": p, "completion": r, "label": False} for p, _, r in PAIRS])
 
-    def make_model(self, model_class, vocabulary=257, **fields):
+    def make_model(self, model_class, vocabulary=257, folder=None, **fields):
         torch.manual_seed(3)
+        sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "num_key_value_heads": 1}
         model_class(LlamaConfig(
-            vocab_size=vocabulary, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
-            num_key_value_heads=1, max_position_embeddings=64, initializer_range=0.2, tie_word_embeddings=False,
-            **fields)).double().save_pretrained(self.model)
+            vocab_size=vocabulary, intermediate_size=40, max_position_embeddings=64, initializer_range=0.2,
+            tie_word_embeddings=False, **(sizes | fields))).double().save_pretrained(folder or self.model)
 
     def write(self, name, lines):
         (self.directory / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -202,20 +227,90 @@ class Tune(EndToEndTest):
         found = reward(model, None).item()
         self.assertLess(found, json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["loss"])
 
+    def make_teacher(self):
+        folder = self.directory / "teacher"
+        self.make_model(LlamaForCausalLM, folder=folder, hidden_size=40, num_hidden_layers=3, num_attention_heads=4,
+                        num_key_value_heads=2)
+        return folder
+
+    def test_distill(self):
+        folder = self.make_teacher()
+        teacher = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
+        for beta, temperature, ranks, flags in (
+                (0, 1, 1, []), (1, 0.9, 1, ["--train.micro_batch=4"]), (0.3, 0.9, 1, []),
+                (0.3, 0.9, 2, ["--parallel.pp=2", "--train.micro_batch=2"])):
+            with self.subTest(beta=beta, ranks=ranks):
+                self.expect_curve(
+                    distillation(teacher, beta, temperature), "distill", "texts", f"--tune.teacher={folder}",
+                    "--tune.lmbda=0", f"--tune.beta={beta}", f"--tune.temperature={temperature}", *flags, ranks=ranks)
+                subprocess.run(["rm", "-r", self.directory / "run"], check=True)
+
+    def test_distill_of_own_completions(self):
+        folder = self.make_teacher()
+        done = self.tune("distill", "texts", f"--tune.teacher={folder}", "--tune.max_completion_length=12",
+                         "--optimizer.learning_rate=1e-2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in (self.directory / "run" / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual({line["on_policy"] for line in lines}, {1})
+        self.assertLess(lines[-1]["loss"], lines[0]["loss"])
+
+    def test_a_reward_model_gives_the_scores_of_transformers(self):
+        folder = self.directory / "rewarding"
+        self.make_model(LlamaForSequenceClassification, folder=folder, hidden_size=40, num_hidden_layers=3,
+                        num_attention_heads=4, num_key_value_heads=2, num_labels=1, pad_token_id=END, eos_token_id=END)
+        done = self.tune("grpo", "texts", f"--tune.reward=model:{folder}", "--tune.num_generations=24",
+                         "--tune.max_completion_length=2", "--tune.log_completions=true", "--parallel.tp=1",
+                         "--train.micro_batch=7", ranks=2, batch=48)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float64)
+        lines = [json.loads(line) for line in (self.directory / "run" / "completions.jsonl").read_text().splitlines()]
+        # Others cannot be read from JSON.
+        known = [line for line in lines if line["completion"].isascii() and not line["ended"]]
+        self.assertGreater(len(known), 20)
+        for line in known:
+            tokens = torch.tensor([list((line["line"]["prompt"] + line["completion"]).encode()) + [END]])
+            self.assertAlmostEqual(line["rewards"][0], model(tokens).logits.item(), delta=2e-6)
+
+    def make_chat_tokenizer(self, folder, texts):
+        trained = ByteLevelBPETokenizer()
+        trained.train_from_iterator(texts, vocab_size=259, special_tokens=["<|end|>", "<|user|>", "<|assistant|>"],
+                                    show_progress=False)
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, eos_token="<|end|>",
+                                            additional_special_tokens=["<|user|>", "<|assistant|>"])
+        tokenizer.chat_template = CHAT_TEMPLATE
+        tokenizer.save_pretrained(folder)
+        return tokenizer
+
+    def test_a_reward_model_reads_conversations_by_its_own_tokenizer(self):
+        self.make_model(LlamaForCausalLM, vocabulary=259)
+        self.make_chat_tokenizer(self.model, ["hello there, how are you?"] * 9)
+        folder = self.directory / "rewarding"
+        self.make_model(LlamaForSequenceClassification, vocabulary=270, folder=folder, num_labels=1, pad_token_id=0,
+                        eos_token_id=0)
+        tokenizer = self.make_chat_tokenizer(folder, ["what is that, please?"] * 9)
+        chat = [{"role": "user", "content": "hello there"}]
+        self.write("chats", [{"prompt": chat}])
+        done = self.tune("grpo", "chats", f"--tune.reward=model:{folder}", "--tune.num_generations=24",
+                         "--tune.max_completion_length=2", "--tune.log_completions=true", "--data.tokenizer=model", batch=24)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float64)
+        lines = [json.loads(line) for line in (self.directory / "run" / "completions.jsonl").read_text().splitlines()]
+        known = [line for line in lines if line["completion"].isascii() and not line["ended"]]
+        self.assertGreater(len(known), 10)
+        for line in known:
+            messages = [*chat, {"role": "assistant", "content": line["completion"]}]
+            tokens = tokenizer.apply_chat_template(messages, return_dict=True)["input_ids"]
+            self.assertAlmostEqual(line["rewards"][0], model(torch.tensor([tokens])).logits.item(), delta=2e-6)
+        (folder / "chat_template.jinja").unlink()
+        done = self.tune("grpo", "chats", f"--tune.reward=model:{folder}", "--tune.num_generations=24",
+                         "--tune.max_completion_length=2", "--data.tokenizer=model", batch=24)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("the folder has no chat template", done.stderr)
+
     def test_conversations(self):
         """What is learned of them is what transformers marks as the assistant's."""
         self.make_model(LlamaForCausalLM, vocabulary=259)
-        trained = ByteLevelBPETokenizer()
-        trained.train_from_iterator(["hello there, how are you?", "fine, thanks: naïve"] * 9, vocab_size=259,
-                                    special_tokens=["<|end|>", "<|user|>", "<|assistant|>"], show_progress=False)
-        tokenizer = PreTrainedTokenizerFast(
-            tokenizer_object=trained._tokenizer, eos_token="<|end|>",
-            additional_special_tokens=["<|user|>", "<|assistant|>"])
-        tokenizer.chat_template = (
-            "{%- for m in messages %}{{ '<|' + m.role + '|>' }}{% if m.role == 'assistant' %}{% generation %}"
-            "{{ m.content + eos_token }}{% endgeneration %}{% else %}{{ m.content + eos_token }}{% endif %}"
-            "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
-        tokenizer.save_pretrained(self.model)
+        tokenizer = self.make_chat_tokenizer(self.model, ["hello there, how are you?", "fine, thanks: naïve"] * 9)
         chat = [{"role": "user", "content": "hello there"}, {"role": "assistant", "content": "fine, naïve"},
                 {"role": "user", "content": "you?"}, {"role": "assistant", "content": "fine"}]
         self.write("chats", [{"messages": chat}, {"messages": chat[:2]}])
@@ -264,6 +359,13 @@ class Tune(EndToEndTest):
         expect("less than 0.5", "dpo", "pairs", "--tune.loss_type=robust", "--tune.label_smoothing=0.5")
         expect("tune.simpo_gamma", "dpo", "pairs", "--tune.simpo_gamma=1")  # no key of this method
         expect("its prompt has 15 tokens", "sft", "texts", "--data.sequence_length=8")
+        expect("tune.teacher is empty", "distill", "texts")
+        other = self.directory / "other"
+        self.make_model(LlamaForCausalLM, vocabulary=300, folder=other)
+        expect("it has a vocabulary of 300 tokens, the model 257", "distill", "texts", f"--tune.teacher={other}",
+               "--tune.max_completion_length=8")
+        expect("its model predicts tokens", "grpo", "texts", f"--tune.reward=model:{other}",
+               "--tune.num_generations=2", "--tune.max_completion_length=8")
         done = subprocess.run([COLOSSAL, "tune", "dop", "run.toml"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
 

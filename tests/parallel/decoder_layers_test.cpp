@@ -165,6 +165,13 @@ class Model : public models::LanguageModel {
                                     const nn::StepContext& context) override {
     return head_->log_probabilities(x, labels, context);
   }
+  at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) override {
+    return head_->logits_here(x, context);
+  }
+  at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                              const nn::StepContext& context) override {
+    return head_->divergences(x, teacher, beta, context);
+  }
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override {
     return head_->scores(x, context);
   }

@@ -57,6 +57,13 @@ class LyingHead : public nn::VocabularyHead {
                                const nn::StepContext& context) override {
     return layer_->log_probabilities(truth(x), labels, context);
   }
+  at::Tensor logits_here(const at::Tensor& x, const nn::StepContext& context) override {
+    return layer_->logits_here(truth(x), context);
+  }
+  at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                         const nn::StepContext& context) override {
+    return layer_->divergences(truth(x), teacher, beta, context);
+  }
   at::Tensor scores(const at::Tensor& x, const nn::StepContext& context) override {
     return layer_->scores(truth(x), context);
   }

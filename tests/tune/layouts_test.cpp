@@ -4,12 +4,14 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "colossal/booster/trainer.h"
 #include "colossal/report/metrics_log.h"
 #include "colossal/tune/tasks.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/tune/saved_model.h"
 
 namespace colossal::tune {
 namespace {
@@ -28,6 +30,7 @@ std::string line_of(Method method, int i) {
   const std::string bad = words("b", 1 + (i * 7) % 3);
   switch (method) {
     case Method::sft:
+    case Method::distill:
       return fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", prompt, good);
     case Method::kto:
       return fmt::format(R"({{"prompt": "{}", "completion": "{}", "label": {}}})", prompt,
@@ -60,7 +63,18 @@ const std::vector<Variant>& variants() {
       {"orpo", Method::orpo},
       {"simpo", Method::simpo},
       {"cpo", Method::cpo},
-      {"reward", Method::reward, [](TuneConfig& c) { c.center_rewards_coefficient = 0.3; }}};
+      {"reward", Method::reward, [](TuneConfig& c) { c.center_rewards_coefficient = 0.3; }},
+      {"distill", Method::distill,
+       [](TuneConfig& c) {
+         c.beta = 0.3;
+         c.lmbda = 0;
+         c.temperature = 0.8;
+       }},
+      {"distill_own", Method::distill, [](TuneConfig& c) {
+         c.beta = 1;
+         c.lmbda = 0.6;  // the seed makes some steps of either kind
+         c.max_completion_length = 11;
+       }}};
   return all;
 }
 
@@ -126,6 +140,7 @@ std::vector<report::StepMetrics> run(const Variant& variant, const Layout& layou
   Tuning tuning{.method = variant.method, .config = {}};
   set_defaults(variant.method, config, tuning.config);
   variant.change(tuning.config);
+  if (variant.method == Method::distill) tuning.config.teacher = saved_model(Method::sft);
   config.model.preset = "gpt2-tiny";
   config.model.overrides = {
       {"n_layer", 3}, {"n_embd", 12}, {"n_head", 3}, {"vocab_size", 259}, {"n_positions", 40}};
@@ -217,6 +232,36 @@ TEST(TuneMetrics, OfAPairwiseMethodAreTold) {
   EXPECT_NE(steps[3].of_task.at("rewards/margins"), 0);
   EXPECT_LT(steps[3].of_task.at("logps/chosen"), 0);
   EXPECT_THAT(alone(4)[0].of_task, testing::Contains(testing::Key("kl")));
+}
+
+class SlowDpoLearns : public testing::TestWithParam<int64_t> {};
+TEST_P(SlowDpoLearns, WhichCompletionIsBetterFromEachSeed) {
+  const auto steps =
+      run({"dpo", Method::dpo}, {.name = "seed", .ranks = 1, .change = [](RunConfig& config) {
+                                   config.train.seed = GetParam();
+                                   config.train.steps = 60;
+                                   config.precision.compute = "fp32";
+                                   config.scheduler.name = "constant";
+                                 }});
+  EXPECT_EQ(steps.front().of_task.at("rewards/accuracies"), 0);
+  double last = 0;
+  for (auto step = steps.end() - 10; step != steps.end(); ++step) {
+    last += step->of_task.at("rewards/accuracies") / 10;
+  }
+  EXPECT_GE(last, 0.95);
+}
+INSTANTIATE_TEST_SUITE_P(SlowSeeds, SlowDpoLearns, testing::Range<int64_t>(1, 6));
+
+TEST(TuneMetrics, OfDistillationSayWhatWasLearnedFrom) {
+  const auto& own = alone(10);
+  std::set<double> kinds;
+  for (const report::StepMetrics& step : own) {
+    const double on_policy = step.of_task.at("on_policy");
+    kinds.insert(on_policy);
+    EXPECT_EQ(step.of_task.contains("completions/mean_length"), on_policy == 1);
+  }
+  EXPECT_EQ(kinds.size(), 2u);
+  EXPECT_LT(alone(9).back().loss, alone(9).front().loss);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "colossal/tune/tasks.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/tune/saved_model.h"
 
 namespace colossal::tune {
 namespace {
@@ -72,10 +73,10 @@ Steps run_online(const OnlineRun& given) {
   return run_online(given, directory.path());
 }
 
-// Rewards differ within groups; twelve tokens are seldom ended.
+// The share of lower-case letters among twelve tokens: 1 at most. Rewards differ within groups.
 void reward_letters(RunConfig&, TuneConfig& tune) {
-  tune.reward = {R"(command:sed -e 's/.*"completion":"//' -e 's/","prompt.*//' -e 's/[^a-z]//g' |
-                    awk '{ print length($0) / 12 }')"};
+  tune.reward = {R"(command:sed -e 's/.*"completion":"//' -e 's/","prompt.*//' -e 's/\\u....//g' \
+                        -e 's/\\.//g' -e 's/[^a-z]//g' | awk '{ print length($0) / 12 }')"};
 }
 
 void reuse_completions(RunConfig& run, TuneConfig& tune) {
@@ -86,12 +87,33 @@ void reuse_completions(RunConfig& run, TuneConfig& tune) {
   tune.temperature = 0.8;
 }
 
+void reward_by_model(RunConfig&, TuneConfig& tune) {
+  tune.reward = {"length", "model:" + saved_model(Method::reward)};
+  tune.reward_weights = {0.5, 2};
+}
+
 // Of PPO, whose completions are compared with none.
 void reuse_alone(RunConfig& run, TuneConfig& tune) {
   reuse_completions(run, tune);
   tune.num_generations = 1;
   tune.missing_eos_penalty = 0.2;
   tune.whiten_rewards = true;
+}
+
+void begin_earlier(RunConfig& run, TuneConfig& tune) {
+  reward_letters(run, tune);
+  run.train.steps = 5;
+  tune.max_staleness = 2;
+  tune.importance_sampling_mode = ImportanceCorrection::sequence_truncate;
+  tune.importance_sampling_clip_max = 1.02;
+}
+
+// Of PPO.
+void begin_earlier_alone(RunConfig& run, TuneConfig& tune) {
+  reuse_alone(run, tune);
+  run.train.steps = 8;
+  tune.max_staleness = 1;
+  tune.importance_sampling_mode = ImportanceCorrection::token_truncate;
 }
 
 struct OnlineVariant {
@@ -111,13 +133,17 @@ const std::vector<OnlineVariant>& online_variants() {
                                                      ImportanceLevel::sequence;
                                                  tune.dynamic_sampling = true;
                                                }},
+                                              {"grpo_by_model", Method::grpo, reward_by_model},
+                                              {"grpo_stale", Method::grpo, begin_earlier},
                                               {"rloo", Method::rloo, reuse_completions},
+                                              {"rloo_stale", Method::rloo, begin_earlier},
+                                              {"ppo_stale", Method::ppo, begin_earlier_alone},
                                               {"ppo", Method::ppo, reuse_alone}};
   return all;
 }
 
-class SamplerEqualsTrainer : public testing::TestWithParam<std::tuple<const char*, double>> {};
-TEST_P(SamplerEqualsTrainer, InLogProbabilities) {
+class SamplerIsTrainer : public testing::TestWithParam<std::tuple<const char*, double>> {};
+TEST_P(SamplerIsTrainer, InLogProbabilities) {
   const auto& [precision, tolerance] = GetParam();
   for (const char* preset : {"gpt2-tiny", "llama-tiny"}) {
     SCOPED_TRACE(preset);
@@ -133,13 +159,37 @@ TEST_P(SamplerEqualsTrainer, InLogProbabilities) {
     ASSERT_EQ(steps.size(), 4u);
     for (const report::StepMetrics& step : steps) {
       EXPECT_LE(step.of_task.at(kSamplerDifference), tolerance);
+      EXPECT_GE(step.of_task.at("sampling/sampling_logp_difference/max"),
+                step.of_task.at(kSamplerDifference));
+      EXPECT_LE(step.of_task.at("sampling/sampling_logp_difference/max"), 10 * tolerance);
       EXPECT_GT(step.of_task.at("entropy"), 1);
       EXPECT_EQ(step.of_task.at("clip_ratio/region_mean"), 0);  // on policy
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Precision, SamplerEqualsTrainer,
+INSTANTIATE_TEST_SUITE_P(Precision, SamplerIsTrainer,
                          testing::Values(std::tuple{"fp64", 1e-11}, std::tuple{"fp32", 1e-5}));
+
+// Log-probabilities are over the whole vocabulary, so that ratios are 1 on policy whatever part of
+// it is sampled from.
+TEST(SamplerEqualsTrainer, WhateverPartOfTheVocabularyIsSampled) {
+  const Steps steps = run_online({.change = [](RunConfig& run, TuneConfig& tune) {
+    reward_letters(run, tune);
+    tune.top_k = 20;
+    tune.top_p = 0.8;
+    tune.min_p = 0.01;
+    tune.importance_sampling_mode = ImportanceCorrection::token_mask;
+    tune.importance_sampling_clip_max = 1 + 1e-9;
+    tune.importance_sampling_clip_min = 1 - 1e-9;
+  }});
+  ASSERT_EQ(steps.size(), 4u);
+  for (const report::StepMetrics& step : steps) {
+    EXPECT_LE(step.of_task.at("sampling/sampling_logp_difference/max"), 1e-11);
+    EXPECT_EQ(step.of_task.at("clip_ratio/region_mean"), 0);
+    EXPECT_NEAR(step.of_task.at("sampling/importance_sampling_ratio/mean"), 1, 1e-9);
+    EXPECT_GT(step.grad_norm, 0);
+  }
+}
 
 struct OnlineLayout {
   std::string name;
@@ -162,6 +212,17 @@ const std::vector<OnlineLayout>& online_layouts() {
        [](RunConfig& c) {
          c.parallel.tp = 3;
          c.parallel.tp_sequence = false;
+       }},
+      {"ring2", 2, [](RunConfig& c) { c.parallel.sp = 2; }},
+      {"dp2_ulysses3", 6,
+       [](RunConfig& c) {
+         c.parallel.sp = 3;
+         c.parallel.sp_mode = "ulysses";
+       }},
+      {"sp2_tp2_zero3", 4,
+       [](RunConfig& c) {
+         c.parallel.sp = c.parallel.tp = 2;
+         c.parallel.zero = 3;
        }},
       {"pp2", 2, [](RunConfig& c) { c.parallel.pp = 2; }},
       {"dp2_pp2_zero3", 4,
@@ -204,10 +265,13 @@ void expect_same_steps(const Steps& found, const Steps& expected, double toleran
   }
 }
 
-class OnlineLayouts : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
-TEST_P(OnlineLayouts, EqualAlone) {
-  const OnlineVariant& variant = online_variants()[std::get<0>(GetParam())];
-  const OnlineLayout& layout = online_layouts()[std::get<1>(GetParam())];
+struct OnlineCase {
+  size_t variant = 0, layout = 0;
+};
+
+void expect_as_alone(const OnlineCase& given) {
+  const OnlineVariant& variant = online_variants()[given.variant];
+  const OnlineLayout& layout = online_layouts()[given.layout];
   static std::map<std::string, Steps> alone;
   const auto [expected, is_new] = alone.try_emplace(variant.name);
   if (is_new) {
@@ -222,18 +286,89 @@ TEST_P(OnlineLayouts, EqualAlone) {
                                   }});
   expect_same_steps(found, expected->second, kOnlineTolerance);
 }
-INSTANTIATE_TEST_SUITE_P(All, OnlineLayouts,
-                         testing::Combine(testing::Range<size_t>(0, 5),
-                                          testing::Range<size_t>(0, online_layouts().size())),
-                         [](const auto& info) {
-                           return online_variants()[std::get<0>(info.param)].name + "_" +
-                                  online_layouts()[std::get<1>(info.param)].name;
-                         });
 
-// Stopped after the third update, in the middle of what is learned from one generation.
-TEST(OnlineResume, GoesOnAsIfUndisturbed) {
-  const auto settings = [](RunConfig& run, TuneConfig& tune) {
+// Experts on several ranks run each pass of the sampler together.
+class OnlineExperts : public testing::TestWithParam<OnlineLayout> {};
+TEST_P(OnlineExperts, EqualAlone) {
+  const auto experts = [](RunConfig& run, TuneConfig& tune) {
     reuse_completions(run, tune);
+    run.model.preset = "mixtral-8x7b";
+    run.model.overrides = {
+        {"vocab_size", 259},      {"hidden_size", 24},        {"intermediate_size", 20},
+        {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+        {"num_local_experts", 5}, {"num_experts_per_tok", 2}, {"max_position_embeddings", 24}};
+  };
+  static const Steps alone = run_online({.change = experts});
+  Steps found =
+      run_online({.ranks = GetParam().ranks, .change = [&](RunConfig& run, TuneConfig& tune) {
+                    experts(run, tune);
+                    GetParam().change(run);
+                  }});
+  ASSERT_EQ(found.size(), alone.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    // It counts what fills rows up too, of which each micro-batch has as much as its longest asks.
+    found[i].of_task["router_load"] = alone[i].of_task.at("router_load");
+  }
+  expect_same_steps(found, alone, kOnlineTolerance);
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, OnlineExperts,
+    testing::Values(
+        OnlineLayout{"dp2_ep2", 2, [](RunConfig& c) { c.parallel.ep = 2; }},
+        OnlineLayout{"dp3_ep3_zero3", 3,
+                     [](RunConfig& c) {
+                       c.parallel.ep = 3;
+                       c.parallel.zero = 3;
+                     }},
+        OnlineLayout{"tp2_ep2", 2, [](RunConfig& c) { c.parallel.tp = c.parallel.ep = 2; }},
+        OnlineLayout{
+            "dp2_tp2_ep2_parts2", 4,
+            [](RunConfig& c) { c.parallel.tp = c.parallel.ep = c.parallel.expert_tp = 2; }},
+        OnlineLayout{"dp2_pp2_ep2", 4, [](RunConfig& c) { c.parallel.pp = c.parallel.ep = 2; }},
+        OnlineLayout{"tp4_2d_ep2", 4,
+                     [](RunConfig& c) {
+                       c.parallel.tp = 4;
+                       c.parallel.tp_mode = "2d";
+                       c.parallel.ep = 2;
+                     }},
+        OnlineLayout{"sp2_ep2", 2, [](RunConfig& c) { c.parallel.sp = c.parallel.ep = 2; }}),
+    [](const auto& info) { return info.param.name; });
+
+// Every `stride`-th layout of each variant, from another one on.
+std::vector<OnlineCase> online_cases(size_t stride) {
+  std::vector<OnlineCase> cases;
+  for (size_t variant = 0; variant < online_variants().size(); ++variant) {
+    for (size_t layout = 0; layout < online_layouts().size(); ++layout) {
+      if ((variant + layout) % stride == 0) cases.push_back({variant, layout});
+    }
+  }
+  return cases;
+}
+
+std::string name_of_online(const testing::TestParamInfo<OnlineCase>& info) {
+  return online_variants()[info.param.variant].name + "_" +
+         online_layouts()[info.param.layout].name;
+}
+
+class OnlineLayouts : public testing::TestWithParam<OnlineCase> {};
+TEST_P(OnlineLayouts, EqualAlone) {
+  expect_as_alone(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Few, OnlineLayouts, testing::ValuesIn(online_cases(3)), name_of_online);
+
+class SlowOnlineLayouts : public testing::TestWithParam<OnlineCase> {};
+TEST_P(SlowOnlineLayouts, EqualAlone) {
+  expect_as_alone(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(SlowAll, SlowOnlineLayouts, testing::ValuesIn(online_cases(1)),
+                         name_of_online);
+
+// Stopped after the third update: in the middle of what is learned from one generation, or with
+// completions that have been begun for later ones.
+class OnlineResume : public testing::TestWithParam<void (*)(RunConfig&, TuneConfig&)> {};
+TEST_P(OnlineResume, GoesOnAsIfUndisturbed) {
+  const auto settings = [](RunConfig& run, TuneConfig& tune) {
+    GetParam()(run, tune);
     run.train.steps = 6;
   };
   const Steps whole = run_online({.change = settings});
@@ -247,6 +382,56 @@ TEST(OnlineResume, GoesOnAsIfUndisturbed) {
   const Steps both = run_online({.change = kept}, directory.path());
   EXPECT_EQ(asked, 3);
   expect_same_steps(both, whole, 0);
+}
+INSTANTIATE_TEST_SUITE_P(Settings, OnlineResume, testing::Values(reuse_completions, begin_earlier));
+
+TEST(OnlineRefusals, OfOtherGroupsThanThoseOfACheckpoint) {
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  const auto begun = [&](int64_t num_generations) {
+    return [&, num_generations](RunConfig& run, TuneConfig& tune) {
+      begin_earlier(run, tune);
+      run.checkpoint.directory = (directory.path() / "checkpoints").string();
+      tune.num_generations = num_generations;
+    };
+  };
+  int asked = 0;
+  run_online({.change = begun(6), .stop_requested = [&] { return ++asked == 2; }},
+             directory.path());
+  EXPECT_THAT([&] { run_online({.change = begun(4)}, directory.path()); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("in groups of 6")));
+}
+
+TEST(OnlineStaleness, IsToldAndCorrected) {
+  const Steps steps = run_online({.change = begin_earlier});
+  ASSERT_EQ(steps.size(), 5u);
+  EXPECT_EQ(steps[0].of_task.at("staleness/0"), 1);
+  EXPECT_NEAR(steps[0].of_task.at("sampling/importance_sampling_ratio/mean"), 1, 1e-9);
+  const auto& last = steps[4].of_task;
+  EXPECT_GT(last.at("staleness/2"), 0.1);
+  EXPECT_NEAR(last.at("staleness/0") + last.at("staleness/1") + last.at("staleness/2"), 1, 1e-12);
+  EXPECT_GT(std::abs(last.at("sampling/importance_sampling_ratio/mean") - 1), 1e-5);
+  EXPECT_GT(last.at(kSamplerDifference), 1e-6);
+}
+
+// Where nothing is learned all weights are alike: completions that were broken off and went on are
+// those that were made at once.
+TEST(OnlineStaleness, ChangesNoCompletionOfTheSameWeights) {
+  const auto unmoved = [](int64_t staleness) {
+    return run_online({.change = [&](RunConfig& run, TuneConfig& tune) {
+      begin_earlier(run, tune);
+      run.optimizer.learning_rate = 0;
+      tune.max_staleness = staleness;
+    }});
+  };
+  const Steps at_once = unmoved(0), broken_off = unmoved(2);
+  ASSERT_EQ(broken_off.size(), at_once.size());
+  for (size_t i = 0; i < at_once.size(); ++i) {
+    for (const char* name : {"reward", "completions/mean_length", "entropy"}) {
+      EXPECT_NEAR(broken_off[i].of_task.at(name), at_once[i].of_task.at(name), 1e-9) << name;
+    }
+    EXPECT_NEAR(broken_off[i].loss, at_once[i].loss, 1e-9);
+    EXPECT_LE(broken_off[i].of_task.at(kSamplerDifference), 1e-11);
+  }
 }
 
 // The base of a new adapter is the reference: nothing has left it before the first update.
@@ -265,24 +450,88 @@ TEST(OnlineRewards, ThatFailEndNoRun) {
   EXPECT_FALSE(steps[3].of_task.contains("rewards/exit/mean"));
 }
 
-class OnlineLearns : public testing::TestWithParam<Method> {};
+Steps learn_letters(Method method, int64_t seed, int64_t steps, int64_t staleness = 0) {
+  return run_online({.method = method, .change = [&](RunConfig& run, TuneConfig& tune) {
+                       reward_letters(run, tune);
+                       run.precision.compute = "fp32";
+                       run.train.seed = seed;
+                       run.train.steps = steps;
+                       run.train.global_batch = 48;
+                       run.optimizer.learning_rate = 2e-2;
+                       run.scheduler.name = "constant";
+                       tune.beta = 0;
+                       tune.max_staleness = staleness;
+                       if (method == Method::ppo) tune.num_generations = 1;
+                     }});
+}
+
+class OnlineLearns : public testing::TestWithParam<std::tuple<Method, int64_t>> {};
 TEST_P(OnlineLearns, WhatIsRewarded) {
-  const Steps steps =
-      run_online({.method = GetParam(), .change = [](RunConfig& run, TuneConfig& tune) {
-                    reward_letters(run, tune);
-                    run.precision.compute = "fp32";
-                    run.train.steps = 60;
-                    run.train.global_batch = 48;
-                    run.optimizer.learning_rate = 2e-2;
-                    run.scheduler.name = "constant";
-                    tune.beta = 0;
-                    if (GetParam() == Method::ppo) tune.num_generations = 1;
-                  }});
+  const auto [method, staleness] = GetParam();
+  const Steps steps = learn_letters(method, /*seed=*/0, 60, staleness);
   EXPECT_LT(steps.front().of_task.at("reward"), 0.5);
   EXPECT_GT(steps.back().of_task.at("reward"), 0.9);
 }
 INSTANTIATE_TEST_SUITE_P(Methods, OnlineLearns,
-                         testing::Values(Method::grpo, Method::rloo, Method::ppo));
+                         testing::Values(std::tuple{Method::grpo, 0}, std::tuple{Method::rloo, 0},
+                                         std::tuple{Method::ppo, 0}, std::tuple{Method::grpo, 1}));
+
+class SlowOnlineLearns : public testing::TestWithParam<std::tuple<Method, int64_t>> {};
+TEST_P(SlowOnlineLearns, WhatIsRewardedFromEachSeed) {
+  const auto [method, seed] = GetParam();
+  const Steps steps = learn_letters(method, seed, 150);
+  double last = 0;
+  for (auto step = steps.end() - 10; step != steps.end(); ++step) {
+    last += step->of_task.at("reward") / 10;
+  }
+  EXPECT_LT(steps.front().of_task.at("reward"), 0.5);
+  EXPECT_GT(last, 0.95);
+}
+INSTANTIATE_TEST_SUITE_P(SlowMethods, SlowOnlineLearns,
+                         testing::Combine(testing::Values(Method::grpo, Method::rloo, Method::ppo),
+                                          testing::Range<int64_t>(1, 6)));
+
+TEST(OnlineRewards, OfAModelAreTold) {
+  const Steps steps = run_online({.change = reward_by_model});
+  ASSERT_EQ(steps.size(), 4u);
+  EXPECT_NE(steps[0].of_task.at("rewards/step-000002/mean"), 0);
+  EXPECT_GT(steps[0].of_task.at("rewards/step-000002/std"), 0);
+  EXPECT_EQ(steps[3].of_task.at("rewards/failures"), 0);
+}
+
+TEST(OnlineRefusals, OfModelsNameTheFolder) {
+  const auto refused = [](const std::string& reward) {
+    return [reward] {
+      run_online({.change = [&](RunConfig&, TuneConfig& tune) { tune.reward = {reward}; }});
+    };
+  };
+  EXPECT_THAT(refused("model:" + saved_model(Method::sft)),
+              testing::ThrowsMessage<ConfigError>(testing::AllOf(
+                  HasSubstr("step-000002"), HasSubstr("its model predicts tokens"))));
+  EXPECT_THAT(refused("model:/nowhere"),
+              testing::ThrowsMessage<ConfigError>(HasSubstr("tune.reward = \"model:/nowhere\"")));
+}
+
+TEST(DistillationRefusals, SayWhatWouldWork) {
+  const auto refused = [](const std::function<void(RunConfig&, TuneConfig&)>& change) {
+    RunConfig run;
+    TuneConfig tune;
+    set_defaults(Method::distill, run, tune);
+    tune.teacher = "large";
+    change(run, tune);
+    try {
+      validate(Method::distill, run, tune);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("not refused");
+  };
+  EXPECT_EQ(refused([](RunConfig&, TuneConfig&) {}), "not refused");
+  EXPECT_THAT(refused([](RunConfig&, TuneConfig& t) { t.teacher = ""; }),
+              HasSubstr("give the folder of one"));
+  EXPECT_THAT(refused([](RunConfig& r, TuneConfig&) { r.data.validation = {"x"}; }),
+              HasSubstr("use a tune.lmbda below 1"));
+}
 
 std::string refusal(const std::function<void(RunConfig&, TuneConfig&)>& change,
                     Method method = Method::grpo) {
@@ -317,9 +566,19 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
               }),
               HasSubstr("use 10 at most"));
   EXPECT_THAT(refusal([](R&, T& t) { t.delta = 1.1; }), HasSubstr("use more than that"));
+  EXPECT_THAT(refusal([](R&, T& t) {
+                t.max_staleness = 1;
+                t.dynamic_sampling = true;
+              }),
+              HasSubstr("use one of the two"));
+  EXPECT_THAT(
+      refusal([](R&, T& t) { t.importance_sampling_mode = ImportanceCorrection::token_mask; },
+              Method::rloo),
+      HasSubstr("use sequence_truncate or sequence_mask"));
+  EXPECT_THAT(refusal([](R&, T& t) { t.importance_sampling_clip_min = 4; }),
+              HasSubstr("is above tune.importance_sampling_clip_max = 3"));
   EXPECT_THAT(refusal([](R& r, T&) { r.data.validation = {"x"}; }),
               HasSubstr("data.validation with tune grpo"));
-  EXPECT_THAT(refusal([](R& r, T&) { r.parallel.sp = 2; }), HasSubstr("parallel.sp = 2"));
   EXPECT_THAT(refusal(
                   [](R&, T& t) {
                     t.reward_clip_range = {1, 0};

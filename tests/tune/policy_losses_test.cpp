@@ -1,5 +1,6 @@
 // The formulas against TRL's own trainers: policy_golden.json, which policy_golden.py makes.
 #include "colossal/tune/policy_losses.h"
+#include "colossal/ops/divergence.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_softmax.h>
@@ -65,7 +66,7 @@ TEST(PolicyLosses, OfGrpoAreThoseOfTrl) {
     at::Tensor means;
     if (expected.at("level") == "sequence") {
       options.importance_level = ImportanceLevel::sequence;
-      means = log_ratio_sums(scores) / lengths;
+      means = log_ratios(scores).sum(1) / lengths;
     }
     const PolicyLoss found = policy_loss(scores, options, means);
     const at::Tensor weights = token_weights(options.loss_type, lengths,
@@ -79,6 +80,29 @@ TEST(PolicyLosses, OfGrpoAreThoseOfTrl) {
       EXPECT_NEAR((found.kl.sum() / lengths.sum()).item<double>(),
                   expected.at("metrics").at("kl").get<double>(), kPolicyTolerance);
     }
+  }
+}
+
+TEST(PolicyLosses, ThatAreCorrectedAreThoseOfTrl) {
+  const auto modes = config_names(ImportanceCorrection());
+  for (const nlohmann::json& expected : policy_golden().at("corrected")) {
+    const std::string mode = expected.at("mode");
+    SCOPED_TRACE(mode + " " + expected.at("clip_min").dump());
+    const auto correction =
+        std::ranges::find(modes, mode, &std::pair<std::string, ImportanceCorrection>::first)
+            ->second;
+    PolicyScores scores = given_scores();
+    const at::Tensor ratios = (scores.old - scores.reference) * scores.mask;
+    ImportanceBounds bounds{.clip_max = expected.at("clip_max").get<double>()};
+    if (!expected.at("clip_min").is_null()) bounds.clip_min = expected.at("clip_min").get<double>();
+    scores.importance = importance_weights(
+        is_of_sequences(correction) ? ratios.sum(1, /*keepdim=*/true) : ratios, correction, bounds);
+    const PolicyLoss found =
+        policy_loss(scores, {.epsilon_low = 0.2, .epsilon_high = 0.28, .beta = 0.3});
+    const at::Tensor loss = found.loss.sum() / scores.mask.sum();
+    EXPECT_NEAR(loss.item<double>(), expected.at("loss").get<double>(), kPolicyTolerance);
+    const at::Tensor gradient = torch::autograd::grad({loss}, {scores.log_probability}).front();
+    EXPECT_LE(largest_difference(gradient, matrix(expected.at("gradient"))), kPolicyTolerance);
   }
 }
 
@@ -126,10 +150,7 @@ TEST(PolicyLosses, OfDistillationAreThoseOfTrl) {
     SCOPED_TRACE(beta);
     const at::Tensor student = matrix(expected.at("student")[0]).set_requires_grad(true);
     const at::Tensor teacher = matrix(expected.at("teacher")[0]);
-    const auto normalized = [](const at::Tensor& logits) {
-      return at::log_softmax(logits / 0.9, -1);
-    };
-    const at::Tensor loss = distillation_loss(normalized(student), normalized(teacher), beta).sum();
+    const at::Tensor loss = ops::divergence(student / 0.9, teacher / 0.9, beta).sum();
     EXPECT_NEAR(loss.item<double>(), expected.at("loss").get<double>(), kPolicyTolerance);
     const at::Tensor gradient = torch::autograd::grad({loss}, {student}).front();
     EXPECT_LE(largest_difference(gradient, matrix(expected.at("gradient")[0])), kPolicyTolerance);

@@ -178,5 +178,22 @@ TEST(RewardSet, CountsWhatFails) {
   EXPECT_THAT(rewards.metric_names(), ElementsAre("accuracy", "exit"));
 }
 
+// No text of a line, nor what a library throws on it, ends a run.
+TEST(RewardSets, SurviveAnyException) {
+  RewardSet rewards({"accuracy", "length"}, {}, {.max_completion_length = 2});
+  const nlohmann::json no_utf8{{"solution", {"\xff"}}};
+  const auto scores = rewards.score({{&no_utf8, "a", 1}, {&no_utf8, "b", 2}});
+  EXPECT_TRUE(std::isnan(scores[0][0]));
+  EXPECT_EQ(scores[1][1], -1);
+  EXPECT_EQ(rewards.failures(), 1);
+}
+
+TEST(Rewards, NamesOfModelsAreThoseOfTheirFolders) {
+  EXPECT_EQ(reward_model_folder("model:/a/b"), "/a/b");
+  EXPECT_EQ(reward_model_folder("command:model:x"), std::nullopt);
+  EXPECT_EQ(metric_name("model:/a/b/"), "b");
+  EXPECT_EQ(metric_name("model:c"), "c");
+}
+
 }  // namespace
 }  // namespace colossal::tune

@@ -1,39 +1,40 @@
 #include "colossal/booster/control.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 namespace colossal {
 
+bool is_maximum(const std::string& metric) {
+  return metric.ends_with("/max");
+}
+
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group) {
-  constexpr int64_t kFields = 6;
-  const auto parameters = static_cast<int64_t>(mine.used.size());
-  const auto metrics = static_cast<int64_t>(mine.metrics.size());
-  const auto routers = static_cast<int64_t>(mine.routers.size());
-  at::Tensor message = at::empty({kFields + parameters + metrics + routers}, at::kDouble);
-  double* data = message.mutable_data_ptr<double>();
-  data[0] = mine.loss_sum;
-  data[1] = mine.token_count;
-  data[2] = mine.squared_norm;
-  data[3] = mine.non_finite;
-  data[4] = mine.stop_requested;
-  data[5] = mine.input_count;
-  std::copy(mine.used.begin(), mine.used.end(), data + kFields);
-  std::copy(mine.metrics.begin(), mine.metrics.end(), data + kFields + parameters);
-  std::copy(mine.routers.begin(), mine.routers.end(), data + kFields + parameters + metrics);
-  const at::Tensor sum = message.to(group.device());
+  std::vector<double> numbers{mine.loss_sum,     mine.token_count, mine.input_count,
+                              mine.squared_norm, mine.non_finite,  mine.stop_requested};
+  const auto fields = std::ssize(numbers);
+  for (const auto* part : {&mine.used, &mine.metrics, &mine.maxima, &mine.routers}) {
+    numbers.insert(numbers.end(), part->begin(), part->end());
+  }
+  const at::Tensor sum = at::tensor(numbers, at::kDouble).to(group.device());
   comm::all_reduce(sum, group, comm::Reason::control);
-  message = sum.cpu();
-  data = message.mutable_data_ptr<double>();
-  return {.loss_sum = data[0],
-          .token_count = data[1],
-          .input_count = data[5],
-          .squared_norm = data[2],
-          .non_finite = data[3],
-          .stop_requested = data[4],
-          .used = {data + kFields, data + kFields + parameters},
-          .metrics = {data + kFields + parameters, data + kFields + parameters + metrics},
-          .routers = {data + kFields + parameters + metrics,
-                      data + kFields + parameters + metrics + routers}};
+  const at::Tensor message = sum.cpu();
+  const double* data = message.const_data_ptr<double>();
+  ControlMessage all{.loss_sum = data[0],
+                     .token_count = data[1],
+                     .input_count = data[2],
+                     .squared_norm = data[3],
+                     .non_finite = data[4],
+                     .stop_requested = data[5]};
+  const double* next = data + fields;
+  const auto take = [&](size_t count) {
+    next += count;
+    return std::vector<double>(next - count, next);
+  };
+  all.used = take(mine.used.size());
+  all.metrics = take(mine.metrics.size());
+  all.maxima = take(mine.maxima.size());
+  all.routers = take(mine.routers.size());
+  return all;
 }
 
 }  // namespace colossal

@@ -2,6 +2,7 @@
 // ranks add up what they must agree on, and so decide alike.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "colossal/comm/group.h"
@@ -18,13 +19,19 @@ struct ControlMessage {
   std::vector<double> used;   // for each parameter: ranks that had a gradient for it
   // The sum and the count of each metric, in the order of EngineConfig::metrics.
   std::vector<double> metrics;
+  // Of each metric that is a maximum: for each rank of the group its largest number, 0 at others.
+  std::vector<double> maxima;
   // Of a model with experts: for each block and expert the rows that it was given, by block; then
   // the sum of LossSum::router_term.
   std::vector<double> routers;
 };
 
-// Sums over `group`; one all-reduce of 8 * (6 + parameters + 2 metrics + routers) bytes, booked as
-// `control`.
+// Whether a metric, by its name ("../max"), is the largest number of a step instead of the mean.
+// Its numbers are not negative.
+bool is_maximum(const std::string& metric);
+
+// Sums over `group`; one all-reduce of 8 * (6 + parameters + 2 metrics + ranks * maxima + routers)
+// bytes, booked as `control`.
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group);
 
 }  // namespace colossal

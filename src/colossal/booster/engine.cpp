@@ -68,15 +68,22 @@ Engine::Engine(nn::ParameterList parameters, StagedModel model, const ParallelCo
 ControlMessage Engine::empty_message() const {
   ControlMessage message;
   message.metrics.resize(2 * config_.metrics.size());
+  message.maxima.resize(std::ranges::count_if(config_.metrics, is_maximum) *
+                        context_.world_group().size());
   if (config_.experts > 0) message.routers.resize(config_.expert_layers * config_.experts + 1);
   return message;
 }
 
 std::map<std::string, double> Engine::means_of_metrics(const ControlMessage& all) const {
   std::map<std::string, double> means;
+  auto next_maximum = all.maxima.begin();
   for (size_t i = 0; i < config_.metrics.size(); ++i) {
     const double sum = all.metrics[2 * i], count = all.metrics[2 * i + 1];
     if (count > 0) means[config_.metrics[i]] = sum / count;
+    if (!is_maximum(config_.metrics[i])) continue;
+    const auto of_ranks = next_maximum;
+    next_maximum += context_.world_group().size();
+    if (count > 0) means[config_.metrics[i]] = *std::max_element(of_ranks, next_maximum);
   }
   return means;
 }

@@ -41,7 +41,7 @@ struct EngineConfig {
   // The order in which a micro-batch uses weights, by stage, if they are sharded or offloaded: see
   // record_order(). If it is unknown, the first micro-batch finds it, with all weights gathered.
   memory::OrderOfStages order;
-  std::vector<std::string> metrics;  // names of the metrics that the loss gives
+  std::vector<std::string> metrics;  // names of the metrics that the loss gives: see is_maximum()
   // The costs of a pipeline's stages, by which schedules that have a choice decide. Empty: all
   // stages cost the same.
   parallel::pipeline::Costs stage_costs;

@@ -1,6 +1,10 @@
 #include "colossal/booster/frozen_model.h"
 
+#include <fmt/ranges.h>
+
+#include "colossal/base/error.h"
 #include "colossal/booster/order_recording.h"
+#include "colossal/booster/saved_model.h"
 #include "colossal/booster/state_shapes.h"
 #include "colossal/checkpoint/model_weights.h"
 #include "colossal/parallel/builder.h"
@@ -21,20 +25,60 @@ Job without_new_adapter(Job job) {
   return job;
 }
 
+// The groups of the run's ranks are those of its model's stages and heads.
+std::unique_ptr<const ParallelContext> own_context(const Job& job, const ParallelContext& of_run) {
+  const Strategy& there = of_run.strategy();
+  if (job.strategy.stage_blocks == there.stage_blocks &&
+      job.strategy.key_value_replicas == there.key_value_replicas) {
+    return nullptr;
+  }
+  return std::make_unique<const ParallelContext>(of_run.world(), job.strategy, of_run.device());
+}
+
 }  // namespace
 
-FrozenModel::FrozenModel(const Job& of_run, const ParallelContext& context, HeadLoss head)
-    : FrozenModel(context, without_new_adapter(of_run), std::move(head)) {}
+Job job_of_folder(const Job& run, const std::string& folder, const std::string& setting) {
+  RunConfig config = run.config;
+  config.model = {.path = folder};
+  config.adapter = {};
+  config.experts = {};
+  config.train.dropout.reset();
+  config.parallel.pp_layers.reset();
+  config.data.sequence_length = run.sequence_length;
+  config.data.tokenizer.reset();
+  const int ranks = run.strategy.world_size();
+  try {
+    if (resolve_tokenizer(config) != folder) config.data.tokenizer = run.tokenizer;
+    Job job = resolve_job(config, {.ranks = ranks, .local_ranks = ranks});
+    if (job.model.weights.empty() || !job.model.without_weights.empty()) {
+      throw ConfigError(
+          fmt::format("the folder has no weights{}; give one that a run or transformers has saved",
+                      job.model.weights.empty()
+                          ? ""
+                          : fmt::format(" of {}", fmt::join(job.model.without_weights, ", "))));
+    }
+    job.precision = run.precision;
+    job.tiers = run.tiers;
+    return job;
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", setting, error.what()));
+  }
+}
 
-FrozenModel::FrozenModel(const ParallelContext& context, const Job& job, HeadLoss head)
-    : context_(context),
-      build_(parallel::make_builder(context, models::sharding(job.model))),
+FrozenModel::FrozenModel(const Job& job, const ParallelContext& context, HeadLoss head)
+    : FrozenModel(own_context(job, context), context, without_new_adapter(job), std::move(head)) {}
+
+FrozenModel::FrozenModel(std::unique_ptr<const ParallelContext> own, const ParallelContext& of_run,
+                         const Job& job, HeadLoss head)
+    : own_context_(std::move(own)),
+      context_(own_context_ ? *own_context_ : of_run),
+      build_(parallel::make_builder(context_, models::sharding(job.model))),
       model_(models::build_model(job.model, *build_)),
-      weights_(build_->parameters(), context, chunk_options(job),
-               ordered_engine_config(job, context.rank()).order),
+      weights_(build_->parameters(), context_, chunk_options(job),
+               ordered_engine_config(job, context_.rank()).order),
       activations_(weights_, {}, {}),
-      stages_(pipelined(*model_, source_of(job), context, std::move(head))),
-      executor_(context, stages_, weights_, activations_, {}) {
+      stages_(pipelined(*model_, source_of(job), context_, std::move(head))),
+      executor_(context_, stages_, weights_, activations_, {}) {
   if (job.model.weights.empty()) {
     weights_.initialise(static_cast<uint64_t>(job.config.train.seed));
   } else {

@@ -327,6 +327,11 @@ class PipelineExecutor::Run {
       COLOSSAL_CHECK(place < std::ssize(names), "the engine was not told of a metric \"{}\"", name);
       control_.metrics[2 * place] += metric.sum.item<double>();
       control_.metrics[2 * place + 1] += metric.count;
+      if (!is_maximum(name)) continue;
+      const auto maximum = std::count_if(names.begin(), names.begin() + place, is_maximum);
+      double& largest = control_.maxima.at(maximum * context_.world_group().size() +
+                                           context_.world_group().rank());
+      largest = std::max(largest, metric.sum.item<double>());
     }
   }
 

@@ -69,6 +69,15 @@ at::Tensor Decoder::head_log_probabilities(const at::Tensor& x, const at::Tensor
   return head_->log_probabilities(final_states(x, context), labels, context);
 }
 
+at::Tensor Decoder::head_logits_here(const at::Tensor& x, const nn::StepContext& context) {
+  return head_->logits_here(final_states(x, context), context);
+}
+
+at::Tensor Decoder::head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                                     const nn::StepContext& context) {
+  return head_->divergences(final_states(x, context), teacher, beta, context);
+}
+
 at::Tensor Decoder::head_scores(const at::Tensor& x, const nn::StepContext& context) {
   return head_->scores(final_states(x, context), context).squeeze(-1);
 }

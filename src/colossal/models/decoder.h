@@ -22,6 +22,9 @@ class Decoder : public LanguageModel {
                            const nn::StepContext& context) override;
   at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                     const nn::StepContext& context) override;
+  at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                              const nn::StepContext& context) override;
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,

@@ -31,6 +31,11 @@ class LanguageModel {
   // Returns the log-probability of each label, [batch, sequence], 0 where it is ignored.
   virtual at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                             const nn::StepContext& context) = 0;
+  // For distillation, as nn::VocabularyHead has them: this rank's part of the logits, and the
+  // divergence of each token's distribution, [batch, sequence], from a teacher's.
+  virtual at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) = 0;
+  virtual at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                                      const nn::StepContext& context) = 0;
   // For a model that scores texts instead of predicting tokens: returns a number for each position,
   // [batch, sequence], which follows from the tokens up to it.
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;

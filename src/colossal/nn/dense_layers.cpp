@@ -5,6 +5,7 @@
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/product.h"
 #include "colossal/ops/activation.h"
+#include "colossal/ops/divergence.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/ops/norm.h"
@@ -171,6 +172,11 @@ at::Tensor DenseVocabularyHead::log_probabilities(const at::Tensor& x, const at:
                                        labels.flatten(), table.vocabulary(), {}, nullptr,
                                        parts_.logit_options(scope, context.temperature))
       .view(labels.sizes());
+}
+
+at::Tensor DenseVocabularyHead::divergences(const at::Tensor& x, const at::Tensor& teacher,
+                                            double beta, const StepContext& context) {
+  return ops::divergence(logits_here(x, context), teacher, beta).view({x.size(0), x.size(1)});
 }
 
 at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext&,

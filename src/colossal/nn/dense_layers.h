@@ -143,6 +143,11 @@ class DenseVocabularyHead : public VocabularyHead {
                       const StepContext& context) override;
   at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                const StepContext& context) override;
+  at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
+    return parts_.logits_here(x.flatten(0, 1), context.temperature);
+  }
+  at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                         const StepContext& context) override;
   at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
     return logits(x, context, /*wanted=*/{});
   }

@@ -114,6 +114,15 @@ class VocabularyHead {
   // Differentiable token by token; the backward pass computes the logits once more.
   virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                        const StepContext& context) = 0;
+  // The logits [tokens here, rows here] of which this rank makes its part of all softmaxes, divided
+  // by context.temperature. Differentiable.
+  virtual at::Tensor logits_here(const at::Tensor& x, const StepContext& context) = 0;
+  // Divergence of each token's distribution from that of another model, [batch, sequence] in fp32
+  // (fp64 in an fp64 model), as ops::divergence() defines it. Differentiable. teacher:
+  // logits_here() of a model with the same vocabulary at the same layout, of the same batch and
+  // temperature.
+  virtual at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                                 const StepContext& context) = 0;
   // Differentiable logits [batch, sequence, vocabulary] of a head with few rows, such as a reward
   // model's. All ranks that share the sequences have the same logits and the same gradient.
   virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;

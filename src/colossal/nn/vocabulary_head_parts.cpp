@@ -10,18 +10,18 @@
 
 namespace colossal::nn {
 
-at::Tensor VocabularyHeadParts::logits_here(const at::Tensor& x) const {
+at::Tensor VocabularyHeadParts::logits_here(const at::Tensor& x, double temperature) const {
   LayerScope scope("vocabulary_head");
   if (table.quantized()) {
     return ops::finish_logits(ops::quantized_linear(x, {{table.whole()->quantized}, {}}),
-                              logit_options(scope));
+                              logit_options(scope, temperature));
   }
   std::vector<at::Tensor> parts;
   table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
     parts.push_back(ops::fused_linear(x, {{rows}, {}}));
   });
   return ops::finish_logits(parts.size() == 1 ? parts.front() : at::cat(parts, -1),
-                            logit_options(scope));
+                            logit_options(scope, temperature));
 }
 
 at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted) {

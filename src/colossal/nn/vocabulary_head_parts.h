@@ -23,8 +23,9 @@ struct VocabularyHeadParts {
             soft_cap / temperature};
   }
 
-  // x [.., features] -> [.., rows here]: logits of the rows of the table that are here.
-  at::Tensor logits_here(const at::Tensor& x) const;
+  // x [.., features] -> [.., rows here]: logits of the rows of the table that are here, divided by
+  // `temperature`. Differentiable, but for a quantized table.
+  at::Tensor logits_here(const at::Tensor& x, double temperature = 1) const;
 };
 
 // rows [tokens, features] -> [n, features], of `wanted` as VocabularyHead::logits takes it.

@@ -47,6 +47,7 @@ struct VocabularyShard {
   // over the whole vocabulary. Rows: the largest logit; the sum of exp(logit - largest); the
   // label's logit, 0 where it is not here. Called for a block of tokens after the other.
   std::function<void(const at::Tensor& statistics)> combine;
+  std::function<void(const at::Tensor& numbers)> sum;  // over the parts, in place
 };
 
 // The same where `weight`, and the bias, is a part of the vocabulary: labels are global, the sum of

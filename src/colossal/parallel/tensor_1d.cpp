@@ -8,6 +8,7 @@
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/product.h"
+#include "colossal/ops/divergence.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
@@ -290,6 +291,17 @@ class VocabularyHead : public nn::VocabularyHead {
                labels.flatten(), shard.vocabulary, shard.combine, nullptr,
                parts_.logit_options(scope, context.temperature), parts_.rows.begin)
         .view(labels.sizes());
+  }
+
+  at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
+    return parts_.logits_here(ranks_.begin_pair(x, context).flatten(0, 1), context.temperature);
+  }
+
+  at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                         const StepContext& context) override {
+    const ops::VocabularyShard shard = vocabulary_shard(parts_.table.vocabulary(), ranks_.group);
+    return ops::divergence(logits_here(x, context), teacher, beta, &shard)
+        .view({context.batch, context.sequence});
   }
 
   // Each rank has its columns, zeros for the others', and the sum has them all.

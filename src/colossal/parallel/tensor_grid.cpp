@@ -11,6 +11,7 @@
 #include "colossal/nn/key_value_store.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/product.h"
+#include "colossal/ops/divergence.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/shared_norm.h"
@@ -295,6 +296,20 @@ class GridHead : public nn::VocabularyHead {
                                       parts_.rows.begin)
             .view(labels_here.sizes());
     return all_sequences(found, context);
+  }
+
+  at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
+    nn::LayerScope scope("vocabulary_head");
+    return ops::finish_logits(logits_of_part(tokens_of(x, context)),
+                              parts_.logit_options(scope, context.temperature));
+  }
+
+  at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                         const StepContext& context) override {
+    const int64_t here = grid_.within.batch.here(context.batch).size();
+    const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
+    const at::Tensor found = ops::divergence(logits_here(x, context), teacher, beta, &shard);
+    return all_sequences(found.view({here, context.sequence}), context);
   }
 
   at::Tensor scores(const at::Tensor& x, const StepContext& context) override {

@@ -10,13 +10,18 @@ ops::VocabularyShard vocabulary_shard(int64_t vocabulary, const comm::Group& gro
   return {.begin = parts.range(group.rank()).begin,
           .largest = parts.range(0).size(),
           .vocabulary = vocabulary,
-          .combine = [&group](const at::Tensor& statistics) {
-            const at::Tensor largest = statistics[0].clone();
-            max_over_ranks(largest, group);
-            statistics[1].mul_((statistics[0] - largest).exp_());
-            statistics[0].copy_(largest);
-            comm::all_reduce(statistics.narrow(0, 1, 2).view(-1), group, comm::Reason::tensor);
-          }};
+          .combine =
+              [&group](const at::Tensor& statistics) {
+                const at::Tensor largest = statistics[0].clone();
+                max_over_ranks(largest, group);
+                statistics[1].mul_((statistics[0] - largest).exp_());
+                statistics[0].copy_(largest);
+                comm::all_reduce(statistics.narrow(0, 1, 2).view(-1), group, comm::Reason::tensor);
+              },
+          .sum =
+              [&group](const at::Tensor& numbers) {
+                comm::all_reduce(numbers.view(-1), group, comm::Reason::tensor);
+              }};
 }
 
 at::Tensor find_rows(const at::Tensor& table, const Range& here, const at::Tensor& tokens) {

@@ -68,17 +68,18 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan) {
 }
 
 void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
-  nn::StepContext context = plan.empty() ? nn::StepContext() : begin(plan);
+  const bool has_work = !plan.empty() || shares_experts();
+  nn::StepContext context = has_work ? begin(plan) : nn::StepContext();
   context.adapted_rows = adapted;
   const auto run = [&](int stage, const at::Tensor& before) {
     at::Tensor after;
     const auto work = [&] {
-      if (!plan.empty()) after = run_stage(stage, before, plan, context);
+      if (has_work) after = run_stage(stage, before, plan, context);
     };
     around_stage_ ? around_stage_(stage, work) : work();
     return after;
   };
-  if (!plan.empty()) return serve::run_stages(ranks_, run);
+  if (has_work) return serve::run_stages(ranks_, run);
   for (int stage = 0; stage < strategy_.num_stages(); ++stage) {
     if (!ranks_ || ranks_->holds_stage(stage)) run(stage, {});
   }
@@ -93,6 +94,7 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   }
   x = model_.run_blocks(strategy_.blocks_of_stage(stage, model_.num_blocks()), x, context);
   if (stage < strategy_.num_stages() - 1) return x;
+  if (plan.empty()) return {};
   const at::Tensor states = model_.final_states(x, context);
   results_.logits =
       model_.logits_of_states(states, context, at::tensor(plan.wanted_logits, at::kLong));

@@ -30,7 +30,9 @@ class ForwardPass {
               at::Device device, const ParallelContext* ranks,
               const AroundStage& around_stage = {});
 
-  // Collective over the ranks. An empty plan: around_stage() has nothing to run. Logits [wanted,
+  // Collective over the ranks. An empty plan: around_stage() has nothing to run, but where ranks
+  // share out experts: then the pass has no tokens, and those here work on other ranks' rows. All
+  // that share them out run their passes together. Logits [wanted,
   // vocabulary] on the host, at the first rank; undefined at others. Law: what the layers say; at
   // each border of the pipeline 32 bytes and the activation; and as much with the logits from the
   // last stage to the first rank, where these are two ranks.
@@ -38,6 +40,7 @@ class ForwardPass {
 
  private:
   nn::StepContext begin(const StepPlan& plan);
+  bool shares_experts() const { return strategy_.expert_ranks() > 1; }
   void run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
   // From what the stage before gives, or nothing, to what the next one takes; the last one gives
   // results_.

@@ -25,4 +25,16 @@ CompletionScores score_completions(models::LanguageModel& model, const at::Tenso
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context);
 
+// Of numbers of tokens [rows, tokens here], whose rows ranks of sp share: the sums of whole rows,
+// [rows], the same on all of them; the gradient passes to the tokens here. For a loss that each of
+// these ranks makes of whole rows. Law: an all-reduce of a number for each row over sp, in the
+// forward pass only.
+at::Tensor sum_of_rows(const at::Tensor& of_tokens, const ParallelContext& context);
+// The same for a loss that each rank makes of its own tokens: the gradient is summed over sp too.
+at::Tensor shared_sum_of_rows(const at::Tensor& of_tokens, const ParallelContext& context);
+// All tokens of the rows, [rows, tokens], of those here, without a gradient. Law: an all-reduce of
+// them all over sp.
+at::Tensor whole_rows(const at::Tensor& of_tokens, const nn::StepContext& step,
+                      const ParallelContext& context);
+
 }  // namespace colossal::tune

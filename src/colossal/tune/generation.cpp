@@ -37,35 +37,11 @@ struct Lengths {
   double mean() const { return count > 0 ? sum / count : 0; }
 };
 
-}  // namespace
-
-double ScoredCompletion::kl() const {
-  double sum = 0;
-  for (size_t i = 0; i < reference.size(); ++i) sum += old[i] - reference[i];
-  return sum;
-}
-
-nlohmann::json to_json(const ScoredCompletion& completion) {
-  return {{"position", completion.position},
-          {"tokens", completion.completion.tokens},
-          {"log_probabilities", completion.completion.log_probabilities},
-          {"entropy", completion.completion.entropy},
-          {"ended", completion.completion.ended},
-          {"rewards", numbers(completion.rewards)},
-          {"old", completion.old},
-          {"reference", completion.reference},
-          {"values", completion.values},
-          {"advantage", completion.advantage},
-          {"token_advantages", completion.token_advantages},
-          {"returns", completion.returns}};
-}
-
-ScoredCompletion completion_from_json(const nlohmann::json& json) {
+ScoredCompletion scored_completion_from_json(const nlohmann::json& json) {
   return {.position = json.at("position"),
-          .completion = {.tokens = json.at("tokens"),
-                         .log_probabilities = json.at("log_probabilities"),
-                         .entropy = json.at("entropy"),
-                         .ended = json.at("ended")},
+          .number = json.at("number"),
+          .completion = completion_from_json(json),
+          .versions = json.at("versions"),
           .rewards = numbers(json.at("rewards")),
           .old = json.at("old"),
           .reference = json.at("reference"),
@@ -75,20 +51,51 @@ ScoredCompletion completion_from_json(const nlohmann::json& json) {
           .returns = json.at("returns")};
 }
 
+}  // namespace
+
+double ScoredCompletion::kl() const {
+  double sum = 0;
+  for (size_t i = 0; i < reference.size(); ++i) sum += old[i] - reference[i];
+  return sum;
+}
+
+nlohmann::json to_json(const ScoredCompletion& completion) {
+  nlohmann::json json = to_json(completion.completion);
+  json.update({{"position", completion.position},
+               {"number", completion.number},
+               {"versions", completion.versions},
+               {"rewards", numbers(completion.rewards)},
+               {"old", completion.old},
+               {"reference", completion.reference},
+               {"values", completion.values},
+               {"advantage", completion.advantage},
+               {"token_advantages", completion.token_advantages},
+               {"returns", completion.returns}});
+  return json;
+}
+
+nlohmann::json to_json(const std::vector<ScoredCompletion>& completions) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ScoredCompletion& each : completions) list.push_back(to_json(each));
+  return list;
+}
+
+std::vector<ScoredCompletion> completions_from_json(const nlohmann::json& json) {
+  std::vector<ScoredCompletion> completions;
+  for (const nlohmann::json& each : json) completions.push_back(scored_completion_from_json(each));
+  return completions;
+}
+
 nlohmann::json to_json(const Generation& generation) {
-  nlohmann::json completions = nlohmann::json::array();
-  for (const ScoredCompletion& each : generation.completions) completions.push_back(to_json(each));
-  return {{"completions", completions},
+  return {{"completions", to_json(generation.completions)},
           {"mean_learned", generation.mean_learned},
           {"metrics", generation.metrics}};
 }
 
 Generation generation_from_json(const nlohmann::json& json) {
-  Generation generation{.mean_learned = json.at("mean_learned"), .metrics = json.at("metrics")};
-  for (const nlohmann::json& each : json.at("completions")) {
-    generation.completions.push_back(completion_from_json(each));
-  }
-  return generation;
+  return {.completions = completions_from_json(json.at("completions")),
+          .mean_learned = json.at("mean_learned"),
+          .metrics = json.at("metrics")};
 }
 
 std::map<std::string, double> length_metrics(const std::vector<ScoredCompletion>& completions) {

@@ -13,7 +13,10 @@ namespace colossal::tune {
 
 struct ScoredCompletion {
   int64_t position = 0;  // the prompt's position in the run's order of samples
+  int64_t number = 0;    // in the run
   Completion completion = {};
+  // Of each token: from how many generations the weights that sampled it had learned.
+  std::vector<int64_t> versions = {};
   std::vector<double> rewards = {};  // one for each reward of the run; NaN: it does not apply
   std::vector<double> old = {};      // log-probability of each token, by the model that sampled it
   std::vector<double> reference = {};  // the same by the reference; both may be empty
@@ -35,7 +38,8 @@ struct Generation {
 
 // JSON preserves numbers bit for bit.
 nlohmann::json to_json(const ScoredCompletion& completion);
-ScoredCompletion completion_from_json(const nlohmann::json& json);
+nlohmann::json to_json(const std::vector<ScoredCompletion>& completions);
+std::vector<ScoredCompletion> completions_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const Generation& generation);
 Generation generation_from_json(const nlohmann::json& json);
 

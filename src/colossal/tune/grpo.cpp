@@ -1,3 +1,4 @@
+#include "colossal/tune/completion_scores.h"
 #include "colossal/tune/online_task.h"
 #include "colossal/tune/tasks.h"
 
@@ -30,14 +31,20 @@ class Grpo final : public OnlineTask {
             .corrects_kl = config().use_bias_correction_kl};
   }
 
+  // Of whole completions; undefined if nothing depends on them.
+  at::Tensor log_ratio_means(const Scores& scores) const {
+    if (config().importance_sampling_level == ImportanceLevel::token) return {};
+    return shared_sum_of_rows(log_ratios(scores.policy), context()) / scores.lengths.clamp_min(1);
+  }
+
   LossSum loss_of(const Scores& scores) const override {
-    const PolicyLoss found = policy_loss(
-        scores.policy, options(), log_ratio_sums(scores.policy) / scores.lengths.clamp_min(1));
+    const PolicyLoss found = policy_loss(scores.policy, options(), log_ratio_means(scores));
     const at::Tensor weights =
         token_weights(options().loss_type, scores.lengths,
                       {.mean_length = scores.mean_length,
                        .max_length = static_cast<double>(config().max_completion_length)});
-    LossSum loss{.sum = (found.loss.sum(1) * weights).sum(), .count = scores.lengths.size(0)};
+    LossSum loss{.sum = (sum_of_rows(found.loss, context()) * weights).sum(),
+                 .count = scores.lengths.size(0)};
     const auto tell = [&](const char* name, const at::Tensor& of_tokens) {
       loss.metrics[name] = mean_of_tokens(of_tokens, scores);
     };

@@ -14,8 +14,10 @@
 #include "colossal/base/log.h"
 #include "colossal/base/random.h"
 #include "colossal/ops/linear_cross_entropy.h"
-#include "colossal/serve/model_folder.h"
 #include "colossal/serve/step_messages.h"
+#include "colossal/tune/completion_scores.h"
+#include "colossal/tune/gather_parts.h"
+#include "colossal/tune/pairs.h"
 
 namespace colossal::tune {
 namespace {
@@ -31,36 +33,16 @@ constexpr const char* kMeanLearned = "mean_learned";
 constexpr const char* kTold = "told/";  // metrics of the generation, by name
 
 constexpr const char* kDifference = "sampling/sampling_logp_difference/mean";
+constexpr const char* kLargestDifference = "sampling/sampling_logp_difference/max";
 constexpr const char* kAlike = "frac_reward_zero_std";
 constexpr const char* kFailures = "rewards/failures";
+constexpr const char* kImportance = "sampling/importance_sampling_ratio/mean";
+constexpr const char* kLargestImportance = "sampling/importance_sampling_ratio/max";
 
 RewardOptions reward_options(const TuneConfig& config) {
   return {.max_completion_length = config.max_completion_length,
           .overlong_tokens = config.overlong_tokens,
           .timeout = config.reward_timeout};
-}
-
-serve::SamplingOptions sampling_options(const TuneConfig& config) {
-  return {.temperature = config.temperature,
-          .top_k = config.top_k,
-          .top_p = config.top_p,
-          .min_p = config.min_p,
-          .repetition_penalty = config.repetition_penalty};
-}
-
-std::vector<int32_t> end_tokens(const Job& job, const text::Tokenizer& tokenizer) {
-  if (job.config.model.path.empty()) return {tokenizer.end_of_text()};
-  return serve::end_tokens(job.config.model.path, tokenizer);
-}
-
-uint64_t seed_of_completion(uint64_t seed, int64_t number) {
-  const RandomKey key = random_key(seed, static_cast<uint64_t>(number), "completion");
-  return uint64_t{key.high} << 32 | key.low;
-}
-
-// The part of `count` that is this rank's, of even parts.
-Range share_of(int64_t count, int rank, int ranks) {
-  return {count * rank / ranks, count * (rank + 1) / ranks};
 }
 
 // Numbers of the tokens of a completion at the places of their labels, [rows, tokens].
@@ -76,48 +58,52 @@ std::vector<double> numbers_of(const at::Tensor& row, int64_t prompt_tokens, int
   return {part.const_data_ptr<double>(), part.const_data_ptr<double>() + count};
 }
 
-// What some ranks have is put together at each.
-std::vector<nlohmann::json> gather(const nlohmann::json& mine, bool has_some,
-                                   const ParallelContext& context) {
-  std::string bytes;
-  if (has_some) {
-    const std::vector<uint8_t> packed = nlohmann::json::to_cbor(mine);
-    bytes.assign(packed.begin(), packed.end());
-  }
-  std::vector<nlohmann::json> all;
-  for (const std::string& part :
-       comm::gather_bytes(bytes, context.world_group(), comm::Reason::data)) {
-    if (!part.empty()) all.push_back(nlohmann::json::from_cbor(part));
-  }
-  return all;
-}
-
 }  // namespace
 
 OnlineTask::OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
                        const std::function<void()>& reading)
     : SampleTask(job, context, tuning, SampleKind::prompt, reading),
       rewards_(config().reward, config().reward_weights, reward_options(config())),
-      rollout_{.sampling = sampling_options(config()),
-               .max_completion_length = config().max_completion_length,
-               .end_tokens = end_tokens(job, tokenizer()),
-               .batch_invariant = config().batch_invariant} {}
+      rollout_(rollout_options(config(), job, tokenizer())),
+      begun_(config().max_staleness, config().max_completion_length) {
+  for (size_t i = 0; i < config().reward.size(); ++i) {
+    const auto folder = reward_model_folder(config().reward[i]);
+    if (!folder) continue;
+    const auto [model, is_new] =
+        model_rewards_.emplace(i, std::make_unique<ModelReward>(*folder, job, context));
+    if (!model->second->reads_messages() && has_conversations()) {
+      throw ConfigError(fmt::format(
+          "tune.reward = \"model:{}\": data.train has conversations, and the folder has no chat "
+          "template; put a chat_template.jinja into it, or use prompts that are texts",
+          *folder));
+    }
+  }
+}
+
+bool OnlineTask::has_conversations() const {
+  return std::ranges::any_of(
+      samples(), [](const Sample& sample) { return sample.columns.at("prompt").is_array(); });
+}
 
 std::vector<std::string> OnlineTask::metrics() const {
-  std::vector<std::string> names{"reward", "reward_std", kAlike, kDifference, kFailures};
+  std::vector<std::string> names{"reward",    "reward_std",       kAlike,
+                                 kDifference, kLargestDifference, kFailures};
   for (const std::string& name : rewards_.metric_names()) {
     names.push_back(fmt::format("rewards/{}/mean", name));
     names.push_back(fmt::format("rewards/{}/std", name));
   }
   for (const auto& [name, value] : length_metrics({})) names.push_back(name);
+  for (const auto& [name, value] : staleness_metrics({})) names.push_back(name);
+  if (config().correction() != ImportanceCorrection::none) {
+    names.insert(names.end(), {kImportance, kLargestImportance});
+  }
   for (const std::string& name : method_metrics()) names.push_back(name);
   return names;
 }
 
 // What a step learns from is made when it begins.
 data::BatchLoader OnlineTask::training_loader(int64_t steps_done) const {
-  return data::BatchLoader([](int64_t) { return std::vector<data::Batch>(); }, steps_done,
-                           job().config.train.steps);
+  return loader_of([](int64_t) { return std::vector<data::Batch>(); }, steps_done);
 }
 
 nlohmann::json OnlineTask::state() const {
@@ -125,6 +111,9 @@ nlohmann::json OnlineTask::state() const {
   nlohmann::json& rollout = state["rollout"];
   rollout = {{"next_position", next_position_},
              {"next_completion", next_completion_},
+             {"num_generations", config().num_generations},
+             {"generations", generations_},
+             {"begun", begun_.state()},
              {"updates", updates_}};
   if (generation_ && updates_ < config().updates_per_generation()) {
     rollout["generation"] = to_json(*generation_);
@@ -134,8 +123,18 @@ nlohmann::json OnlineTask::state() const {
 
 void OnlineTask::restore(const nlohmann::json& state) {
   const nlohmann::json& rollout = state.at("rollout");
+  const int64_t group = rollout.at("num_generations");
+  if (group != config().num_generations &&
+      (rollout.contains("generation") || !rollout.at("begun").empty())) {
+    throw ConfigError(fmt::format(
+        "tune.num_generations = {}: the checkpoint holds completions in groups of {}, which are "
+        "still to be learned from; go on with {}",
+        config().num_generations, group, group));
+  }
   next_position_ = rollout.at("next_position");
   next_completion_ = rollout.at("next_completion");
+  generations_ = rollout.at("generations");
+  begun_.restore(rollout.at("begun"));
   updates_ = rollout.at("updates");
   if (rollout.contains("generation")) {
     generation_ = generation_from_json(rollout.at("generation"));
@@ -145,6 +144,7 @@ void OnlineTask::restore(const nlohmann::json& state) {
 void OnlineTask::begin(models::LanguageModel& model, Engine&) {
   model_ = &model;
   scorer_.emplace(job(), context(), model, config().temperature, config().beta != 0);
+  for (auto& [reward, rewarding] : model_rewards_) rewarding->load();
 }
 
 int64_t OnlineTask::completions_per_generation() const {
@@ -173,6 +173,7 @@ void OnlineTask::generate(Engine& engine) {
   generation_ = std::move(generation);
   score_tokens(*generation_, engine);
   find_advantages(*generation_);
+  ++generations_;
   updates_ = 0;
   if (config().log_completions) log_completions(*generation_, engine.steps_done() + 1);
 }
@@ -200,41 +201,34 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
 }
 
 std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {
-  const Range mine = share_of(count, context().coordinate({"dp", "sp"}),
-                              static_cast<int>(context().data_group().size()));
-  std::vector<ScoredCompletion> found;
-  std::vector<Prompt> prompts;
-  const auto seed = static_cast<uint64_t>(job().config.train.seed);
-  for (int64_t i = mine.begin; i < mine.end; ++i) {
-    const int64_t position = next_position_ + i / config().num_generations;
-    found.push_back({.position = position});
-    prompts.push_back(
-        {sample_at(position).rows.front().tokens, seed_of_completion(seed, next_completion_ + i)});
-  }
-  const std::vector<Completion> completions =
-      roll_out(*model_, job().model.facts, engine, prompts, rollout_);
-  const bool sampled = serve::leads(context());
-  if (sampled) {
-    for (size_t i = 0; i < found.size(); ++i) found[i].completion = completions[i];
-    score(found);
-  }
-  nlohmann::json part{{"completions", nlohmann::json::array()}, {"failures", rewards_.failures()}};
-  for (const ScoredCompletion& each : found) part["completions"].push_back(to_json(each));
-  std::vector<ScoredCompletion> all;
-  failures_ = 0;
-  for (const nlohmann::json& of_rank : gather(part, sampled, context())) {
-    failures_ += of_rank.at("failures").get<int64_t>();
-    for (const nlohmann::json& each : of_rank.at("completions")) {
-      all.push_back(completion_from_json(each));
+  const int64_t group = config().num_generations;
+  for (int64_t more = begun_.missing(count); more > 0; more -= group, ++next_position_) {
+    for (int64_t i = 0; i < group; ++i) {
+      begun_.begin({.position = next_position_, .number = next_completion_++});
     }
   }
-  COLOSSAL_CHECK(std::ssize(all) == count, "{} completions of {}", all.size(), count);
-  next_position_ += count / config().num_generations;
-  next_completion_ += count;
-  return all;
+  const auto continued = begun_.continuations(count);
+  std::vector<Prompt> prompts;
+  const auto seed = static_cast<uint64_t>(job().config.train.seed);
+  for (const auto& [completion, max_new_tokens] : continued) {
+    std::vector<int32_t> tokens = sample_at(completion->position).rows.front().tokens;
+    const std::vector<int32_t>& so_far = completion->completion.tokens;
+    tokens.insert(tokens.end(), so_far.begin(), so_far.end());
+    prompts.push_back(
+        {std::move(tokens), seed_of_completion(seed, completion->number), max_new_tokens});
+  }
+  const std::vector<Completion> sampled =
+      roll_out_together(*model_, job().model.facts, engine, prompts, rollout_);
+  for (size_t i = 0; i < continued.size(); ++i) {
+    BegunCompletions::append(*continued[i].completion, sampled[i], generations_);
+  }
+  std::vector<ScoredCompletion> taken = begun_.take(count);
+  score(taken);
+  return taken;
 }
 
-void OnlineTask::score(std::vector<ScoredCompletion>& completions) {
+std::vector<ScoredText> OnlineTask::texts_of(
+    const std::vector<ScoredCompletion>& completions) const {
   std::vector<ScoredText> texts;
   for (const ScoredCompletion& each : completions) {
     std::vector<int32_t> tokens = each.completion.tokens;
@@ -243,8 +237,32 @@ void OnlineTask::score(std::vector<ScoredCompletion>& completions) {
                      .completion = tokenizer().decode_continuation(tokens),
                      .tokens = std::ssize(each.completion.tokens)});
   }
-  const std::vector<std::vector<double>> scores = rewards_.score(texts);
-  for (size_t i = 0; i < completions.size(); ++i) completions[i].rewards = scores[i];
+  return texts;
+}
+
+void OnlineTask::score(std::vector<ScoredCompletion>& completions) {
+  const std::vector<ScoredText> texts = texts_of(completions);
+  const Range here = share_of(std::ssize(texts), context().coordinate({"dp", "sp"}),
+                              static_cast<int>(context().data_group().size()));
+  const bool asks = serve::leads(context());
+  nlohmann::json mine;
+  if (asks) {
+    mine["rewards"] = rewards_.score({texts.begin() + here.begin, texts.begin() + here.end});
+    mine["failures"] = rewards_.failures();
+  }
+  failures_ = 0;
+  auto next = completions.begin();
+  for (const nlohmann::json& part : gather_parts(mine, asks, context())) {
+    failures_ += part.at("failures").get<int64_t>();
+    for (const nlohmann::json& rewards : part.at("rewards")) {
+      (next++)->rewards = rewards.get<std::vector<double>>();
+    }
+  }
+  for (auto& [reward, model] : model_rewards_) {
+    const std::vector<double> scores = model->score(texts);
+    failures_ += model->failures();
+    for (size_t i = 0; i < completions.size(); ++i) completions[i].rewards[reward] = scores[i];
+  }
 }
 
 at::Tensor OnlineTask::totals(const std::vector<ScoredCompletion>& completions) const {
@@ -267,8 +285,7 @@ void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
   std::vector<at::Tensor> reference;
   if (with_reference) reference = scorer_->of_reference(batches, engine);
   // One of the ranks that have the scores of the same rows.
-  const bool has_scores = context().coordinate(Axis::tp) == 0 &&
-                          context().holds_stage(context().strategy().num_stages() - 1);
+  const bool has_scores = has_results(context()) && context().coordinate(Axis::sp) == 0;
   nlohmann::json mine = nlohmann::json::array();
   for (size_t i = 0; has_scores && i < ranges.size(); ++i) {
     for (int64_t row = ranges[i].begin; row < ranges[i].end; ++row) {
@@ -283,7 +300,7 @@ void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
                       of(with_reference ? reference[i] : at::Tensor()), of(policy[i].values)});
     }
   }
-  for (const nlohmann::json& part : gather(mine, has_scores, context())) {
+  for (const nlohmann::json& part : gather_parts(mine, has_scores, context())) {
     for (const nlohmann::json& each : part) {
       ScoredCompletion& completion = generation.completions.at(each[0].get<size_t>());
       completion.old = each[1].get<std::vector<double>>();
@@ -309,12 +326,14 @@ void OnlineTask::take_advantages(const Advantages& found,
 }
 
 LossSum::Metric OnlineTask::mean_of_tokens(const at::Tensor& numbers, const Scores& scores) {
-  return {.sum = numbers.detach().sum(at::kDouble), .count = scores.lengths.sum().item<double>()};
+  return {.sum = numbers.detach().sum(at::kDouble),
+          .count = scores.policy.mask.sum().item<double>()};
 }
 
 std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredCompletion>& completions,
                                                   const at::Tensor& rewards) const {
   std::map<std::string, double> found = length_metrics(completions);
+  found.merge(staleness_metrics(completions));
   const auto add = [&](const std::string& mean, const std::string& deviation,
                        const at::Tensor& values) {
     const double average = values.nanmean().item<double>();
@@ -341,6 +360,27 @@ std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredComple
   return found;
 }
 
+std::map<std::string, double> OnlineTask::staleness_metrics(
+    const std::vector<ScoredCompletion>& completions) const {
+  const int64_t most = config().max_staleness;
+  if (most == 0) return {};
+  std::vector<double> tokens(most + 1, 0);
+  double sum = 0, all = 0;
+  for (const ScoredCompletion& each : completions) {
+    for (const int64_t version : each.versions) {
+      const int64_t staleness = generations_ - version;
+      COLOSSAL_CHECK(staleness >= 0 && staleness <= most, "a token of staleness {}", staleness);
+      ++tokens[staleness];
+      sum += static_cast<double>(staleness);
+      ++all;
+    }
+  }
+  all = std::max(1.0, all);
+  std::map<std::string, double> found{{"staleness/mean", sum / all}};
+  for (int64_t i = 0; i <= most; ++i) found[fmt::format("staleness/{}", i)] = tokens[i] / all;
+  return found;
+}
+
 std::vector<Range> OnlineTask::rows_of_step(int64_t part) const {
   return data::training_micro_batches(shape(), part);
 }
@@ -356,7 +396,7 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
     row.tokens.insert(row.tokens.end(), made.begin(), made.end());
     row.learned.resize(row.tokens.size(), learns_from(each) ? 1 : 0);
     rows.push_back(std::move(row));
-    ids.push_back(next_completion_ - std::ssize(generation.completions) + i);
+    ids.push_back(each.number);
   }
   for (const Row& row : rows) pointers.push_back(&row);
   data::Batch batch = collate_rows(pointers, std::move(ids));
@@ -406,15 +446,32 @@ HeadLoss OnlineTask::loss() const {
                              .reference = field(kReference),
                              .mask = mask,
                              .advantages = field(kAdvantages)},
-                  .lengths = mask.sum(1),
+                  .lengths = sum_of_rows(mask, context()),
                   .old_values = field(kOldValues),
                   .returns = field(kReturns),
                   .mean_length = batch.fields.at(kMeanLearned).values.item<double>()};
+    const ImportanceCorrection correction = config().correction();
+    if (correction != ImportanceCorrection::none) {
+      const at::Tensor ratios = (old - field(kSampler)) * mask;
+      const bool of_rows = is_of_sequences(correction);
+      scores.policy.importance = importance_weights(
+          of_rows ? sum_of_rows(ratios, context()).unsqueeze(1) : ratios, correction,
+          {config().importance_sampling_clip_min, config().importance_sampling_clip_max});
+    }
     if (scores.returns.defined()) {
       scores.values = model.head_values(x, step).to(found.scalar_type());
     }
     LossSum sum = loss_of(scores);
-    sum.metrics[kDifference] = mean_of_tokens((old - field(kSampler)).abs() * mask, scores);
+    sum.copies = context().strategy().sp;
+    if (const at::Tensor& weights = scores.policy.importance; weights.defined()) {
+      const bool of_rows = is_of_sequences(correction);
+      sum.metrics[kImportance] =
+          of_rows ? metric_of(weights.squeeze(1)) : mean_of_tokens(weights * mask, scores);
+      sum.metrics[kLargestImportance] = {(of_rows ? weights : weights * mask).max(), 1};
+    }
+    const at::Tensor differences = (old - field(kSampler)).abs() * mask;
+    sum.metrics[kDifference] = mean_of_tokens(differences, scores);
+    sum.metrics[kLargestDifference] = {.sum = differences.detach().max(), .count = 1};
     for (const auto& [name, value] : batch.fields) {
       if (!name.starts_with(kTold)) continue;
       sum.metrics.emplace(name.substr(std::string(kTold).size()),
@@ -426,19 +483,21 @@ HeadLoss OnlineTask::loss() const {
 
 void OnlineTask::log_completions(const Generation& generation, int64_t step) const {
   if (context().rank() != 0 || job().config.log.directory.empty()) return;
-  std::ofstream file(std::filesystem::path(job().config.log.directory) / "completions.jsonl",
-                     std::ios::app);
+  std::string lines;  // written at once, so that a kill leaves no part of a line
   for (const ScoredCompletion& each : generation.completions) {
     nlohmann::json line = to_json(each);
     for (const char* detail : {"tokens", "log_probabilities", "old", "reference", "values",
-                               "returns", "token_advantages"}) {
+                               "returns", "token_advantages", "versions"}) {
       line.erase(detail);
     }
     line["step"] = step;
     line["line"] = sample_at(each.position).columns;
     line["completion"] = tokenizer().decode_continuation(each.completion.tokens);
-    file << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
+  std::ofstream(std::filesystem::path(job().config.log.directory) / "completions.jsonl",
+                std::ios::app)
+      << lines;
 }
 
 }  // namespace colossal::tune

@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "colossal/tune/begun_completions.h"
 #include "colossal/tune/generation.h"
+#include "colossal/tune/model_reward.h"
 #include "colossal/tune/policy_losses.h"
 #include "colossal/tune/policy_scorer.h"
 #include "colossal/tune/reward_set.h"
@@ -39,17 +41,18 @@ class OnlineTask : public SampleTask {
   OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
              const std::function<void()>& reading);
 
-  // What a method's loss gets for a micro-batch. Tensors by token are [rows, tokens] in the type of
-  // log-probabilities, 0 where no token is learned.
+  // What a method's loss gets for a micro-batch. Tensors by token are [rows, tokens here] in the
+  // type of log-probabilities, 0 where no token is learned. Ranks of sp have some tokens each of
+  // the same rows.
   struct Scores {
     PolicyScores policy;
-    at::Tensor lengths;  // [rows]: tokens that are learned
+    at::Tensor lengths;  // [rows]: tokens that are learned, of all ranks
     // By token, if the model has a value head: its values now, differentiable, and its values and
     // the returns when the completions were sampled.
     at::Tensor values = {}, old_values = {}, returns = {};
     double mean_length = 1;  // mean of `lengths` over the generation
   };
-  // Returns the loss summed over the rows, and the method's metrics.
+  // Returns the loss summed over the rows, the same on ranks of sp, and the method's metrics.
   virtual LossSum loss_of(const Scores& scores) const = 0;
   // Sets the completions' advantages from their total rewards, [completions] in groups, and adds
   // metrics of the generation to `told`.
@@ -60,16 +63,21 @@ class OnlineTask : public SampleTask {
   static void take_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
                               std::map<std::string, double>& told);
   virtual std::vector<std::string> method_metrics() const = 0;
-  // Returns the mean over learned tokens of `numbers` [rows, tokens], which must be 0 elsewhere.
+  // Returns the mean over learned tokens of `numbers`, by token, which must be 0 elsewhere.
   static LossSum::Metric mean_of_tokens(const at::Tensor& numbers, const Scores& scores);
 
  private:
   int64_t completions_per_generation() const;
   bool learns_from(const ScoredCompletion& completion) const;
+  bool has_conversations() const;
 
   void generate(Engine& engine);
-  // Samples `count` completions, in groups, of the run's next prompts. Collective.
+  // Samples completions, and returns the `count` that are next, in groups, with their rewards.
+  // Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
+  std::vector<ScoredText> texts_of(const std::vector<ScoredCompletion>& completions) const;
+  // Rewards completions that all ranks have; functions are asked by each rank for its share.
+  // Collective.
   void score(std::vector<ScoredCompletion>& completions);
   // Samples until there are enough groups whose rewards differ. If there are too few after the last
   // round, other groups fill up.
@@ -79,6 +87,9 @@ class OnlineTask : public SampleTask {
   void find_advantages(Generation& generation) const;
   std::map<std::string, double> measure(const std::vector<ScoredCompletion>& completions,
                                         const at::Tensor& rewards) const;
+  // How stale the tokens of a generation are: the mean, and the share of each staleness.
+  std::map<std::string, double> staleness_metrics(
+      const std::vector<ScoredCompletion>& completions) const;
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
   // Returns, for the step that learns from part `part` of a generation, which completions are in
@@ -91,12 +102,15 @@ class OnlineTask : public SampleTask {
   void log_completions(const Generation& generation, int64_t step) const;
 
   RewardSet rewards_;
+  std::map<size_t, std::unique_ptr<ModelReward>> model_rewards_;  // by their place in tune.reward
   RolloutOptions rollout_;
   models::LanguageModel* model_ = nullptr;
   std::optional<PolicyScorer> scorer_;
   std::optional<Generation> generation_;
-  int64_t next_position_ = 0;    // of the prompt that is sampled next, in the run's order
-  int64_t next_completion_ = 0;  // the number of the completion that is sampled next
+  BegunCompletions begun_;
+  int64_t next_position_ = 0;    // of the prompt whose completions are begun next
+  int64_t next_completion_ = 0;  // the number of the completion that is begun next
+  int64_t generations_ = 0;      // that have been sampled
   int64_t updates_ = 0;          // that have learned from the generation
   int64_t failures_ = 0;         // of rewards on all ranks, in this generation
 };

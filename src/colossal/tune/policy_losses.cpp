@@ -4,7 +4,6 @@
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/full_like.h>
-#include <ATen/ops/logaddexp.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/sigmoid.h>
@@ -12,7 +11,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include "colossal/base/error.h"
 
@@ -45,19 +44,38 @@ at::Tensor divergence(const PolicyScores& scores) {
   return at::exp(difference) - difference - 1;
 }
 
-// KL(p || q) of log-probabilities [.., vocabulary].
-at::Tensor kullback_leibler(const at::Tensor& p, const at::Tensor& q) {
-  return (at::exp(p) * (p - q)).sum(-1);
-}
-
 }  // namespace
 
 std::vector<std::string> policy_loss_types() {
   return {"grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"};
 }
 
-at::Tensor log_ratio_sums(const PolicyScores& scores) {
-  return ((scores.log_probability - scores.old) * scores.mask).sum(1);
+std::vector<std::pair<std::string, ImportanceCorrection>> config_names(ImportanceCorrection) {
+  return {{"none", ImportanceCorrection::none},
+          {"token_truncate", ImportanceCorrection::token_truncate},
+          {"token_mask", ImportanceCorrection::token_mask},
+          {"sequence_truncate", ImportanceCorrection::sequence_truncate},
+          {"sequence_mask", ImportanceCorrection::sequence_mask}};
+}
+
+bool is_of_sequences(ImportanceCorrection correction) {
+  return correction == ImportanceCorrection::sequence_truncate ||
+         correction == ImportanceCorrection::sequence_mask;
+}
+
+at::Tensor importance_weights(const at::Tensor& log_ratios, ImportanceCorrection correction,
+                              const ImportanceBounds& bounds) {
+  const double least = bounds.clip_min.value_or(0);
+  const double most = bounds.clip_max.value_or(std::numeric_limits<double>::infinity());
+  const at::Tensor ratios = log_ratios.exp();
+  const bool truncates = correction == ImportanceCorrection::token_truncate ||
+                         correction == ImportanceCorrection::sequence_truncate;
+  if (truncates) return at::clamp(ratios, least, most);
+  return ratios.masked_fill(ratios.lt(least).logical_or(ratios.gt(most)), 0);
+}
+
+at::Tensor log_ratios(const PolicyScores& scores) {
+  return (scores.log_probability - scores.old) * scores.mask;
 }
 
 PolicyLoss policy_loss(const PolicyScores& scores, const PolicyOptions& options,
@@ -82,6 +100,7 @@ PolicyLoss policy_loss(const PolicyScores& scores, const PolicyOptions& options,
     result.clipped_high =
         ratio.gt(1 + options.epsilon_high).logical_and(advantages.gt(0)) * scores.mask;
   }
+  if (scores.importance.defined()) loss = loss * scores.importance;
   if (options.beta != 0) {
     result.kl = divergence(scores);
     if (options.corrects_kl) result.kl = result.kl * ratio;
@@ -110,14 +129,6 @@ at::Tensor value_loss(const at::Tensor& values, const at::Tensor& old_values,
   const at::Tensor clipped =
       at::maximum(at::minimum(values, old_values + clip_range), old_values - clip_range);
   return 0.5 * at::maximum((values - returns).square(), (clipped - returns).square());
-}
-
-at::Tensor distillation_loss(const at::Tensor& student, const at::Tensor& teacher, double beta) {
-  if (beta == 0) return kullback_leibler(teacher, student);
-  if (beta == 1) return kullback_leibler(student, teacher);
-  const at::Tensor mixture = at::logaddexp(student + std::log1p(-beta), teacher + std::log(beta));
-  return beta * kullback_leibler(teacher, mixture) +
-         (1 - beta) * kullback_leibler(student, mixture);
 }
 
 }  // namespace colossal::tune

@@ -20,12 +20,37 @@ inline std::vector<std::pair<std::string, ImportanceLevel>> config_names(Importa
   return {{"token", ImportanceLevel::token}, {"sequence", ImportanceLevel::sequence}};
 }
 
+// What corrects for completions that were sampled with other probabilities than the trainer's model
+// gives them: a staler model's, or those of other kernels. Each token's loss is multiplied by
+// old / sampler of the token, or of all tokens of its completion.
+enum class ImportanceCorrection {
+  none,
+  token_truncate,     // at most clip_max, at least clip_min
+  token_mask,         // 0 beyond these
+  sequence_truncate,  // the same of the whole completion
+  sequence_mask
+};
+std::vector<std::pair<std::string, ImportanceCorrection>> config_names(ImportanceCorrection);
+// Whether its ratios are of whole completions.
+bool is_of_sequences(ImportanceCorrection correction);
+
+struct ImportanceBounds {
+  std::optional<double> clip_min = {}, clip_max = {};
+};
+// Returns the weights of the losses: exp(log_ratios), bounded. log_ratios: log old_t - log
+// sampler_t [rows, tokens], or their sums over completions [rows, 1] (F. Yao et al. 2025, "Your
+// Efficient RL Framework Secretly Brings You Off-Policy RL Training").
+at::Tensor importance_weights(const at::Tensor& log_ratios, ImportanceCorrection correction,
+                              const ImportanceBounds& bounds);
+
 struct PolicyScores {
   at::Tensor log_probability;  // log pi_t, differentiable
   at::Tensor old;              // log old_t
   at::Tensor reference;        // log ref_t; undefined if beta is 0
   at::Tensor mask;             // 1: a token of the completion; 0: prompt or padding
   at::Tensor advantages;       // A, [rows]; or [rows, tokens] if tokens have their own
+  // The losses are multiplied by these, [rows, tokens] or [rows, 1]; undefined: by 1.
+  at::Tensor importance = {};
 };
 
 struct PolicyOptions {
@@ -57,14 +82,14 @@ struct PolicyLoss {
 //                               (MiniMax 2025, eq. 4)
 //   sapo                        -s(tau (r - 1)) 4 / tau A; tau by the sign of A; s: the sigmoid
 //                               (Gao et al. 2025, eq. 6)
-// To each of these beta (ref_t/pi_t - log(ref_t/pi_t) - 1) is added (Schulman's k3).
-// log_ratio_means: the means [rows] of log r over whole completions; used at the level of sequences
-// only.
+// Each of these is multiplied by its importance weight. To each beta (ref_t/pi_t - log(ref_t/pi_t)
+// - 1) is added (Schulman's k3). log_ratio_means: the means [rows] of log r over whole completions;
+// used at the level of sequences only.
 PolicyLoss policy_loss(const PolicyScores& scores, const PolicyOptions& options,
                        const at::Tensor& log_ratio_means = {});
 
-// Returns the sum of log r over the tokens of each completion, [rows].
-at::Tensor log_ratio_sums(const PolicyScores& scores);
+// Returns log r of each token, [rows, tokens]; 0 where the mask is 0.
+at::Tensor log_ratios(const PolicyScores& scores);
 
 // What weights of tokens depend on. The loss of a step is the mean over its completions of the
 // weighted sum over their tokens.
@@ -89,11 +114,5 @@ at::Tensor rloo_loss(const at::Tensor& log_probability, const at::Tensor& old,
 // (Schulman et al. 2017, and its first implementation).
 at::Tensor value_loss(const at::Tensor& values, const at::Tensor& old_values,
                       const at::Tensor& returns, double clip_range);
-
-// Returns the generalized Jensen-Shannon divergence of each token, for on-policy distillation (GKD,
-// Agarwal et al. 2024). student, teacher: log-probabilities [.., vocabulary]. beta = 0 is
-// KL(teacher || student), 1 is KL(student || teacher), else
-//   beta KL(teacher || m) + (1 - beta) KL(student || m), m = beta teacher + (1 - beta) student.
-at::Tensor distillation_loss(const at::Tensor& student, const at::Tensor& teacher, double beta);
 
 }  // namespace colossal::tune

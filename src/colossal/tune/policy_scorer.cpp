@@ -1,20 +1,23 @@
 #include "colossal/tune/policy_scorer.h"
 
 #include "colossal/booster/state_shapes.h"
+#include "colossal/tune/completion_scores.h"
 
 namespace colossal::tune {
 namespace {
 
-ScoreCollector::Score token_score(double temperature) {
-  return [temperature](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                       const nn::StepContext& step) {
-    return token_log_probabilities(model, x, batch, step, temperature);
+ScoreCollector::Score token_score(double temperature, const ParallelContext& context) {
+  return [temperature, &context](models::LanguageModel& model, const at::Tensor& x,
+                                 const data::Batch& batch, const nn::StepContext& step) {
+    return whole_rows(token_log_probabilities(model, x, batch, step, temperature), step, context);
   };
 }
 
-ScoreCollector::Score value_score() {
-  return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
-            const nn::StepContext& step) { return model.head_values(x, step); };
+ScoreCollector::Score value_score(const ParallelContext& context) {
+  return [&context](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
+                    const nn::StepContext& step) {
+    return whole_rows(model.head_values(x, step), step, context);
+  };
 }
 
 // Both of one pass.
@@ -49,7 +52,7 @@ at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tenso
 
 PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,
                            models::LanguageModel& model, double temperature, bool with_reference)
-    : collector_(token_score(temperature)), values_(value_score()) {
+    : collector_(token_score(temperature, context)), values_(value_score(context)) {
   const StagedModel alone = pipelined(model, source_of(job), context, collector_.head());
   policy_ = job.model.decoder.value_head ? pipelined(model, source_of(job), context,
                                                      joined(collector_.head(), values_.head()))
@@ -58,7 +61,7 @@ PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,
   if (job.model.adapter && job.model.adapter->changes_nothing_at_first()) {
     base_ = without_adapter(alone);
   } else {
-    reference_.emplace(job, context, token_score(temperature));
+    reference_.emplace(job, context, token_score(temperature, context));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "colossal/tune/completion_scores.h"
 #include "colossal/tune/online_task.h"
 #include "colossal/tune/pairs.h"
 #include "colossal/tune/tasks.h"
@@ -110,9 +111,9 @@ class Ppo final : public OnlineTask {
     const at::Tensor of_values =
         value_loss(scores.values, scores.old_values, scores.returns, range) * mask;
     const at::Tensor weights =
-        token_weights("dapo", scores.lengths, {.mean_length = scores.mean_length}).unsqueeze(1);
-    LossSum loss{.sum = ((policy.loss + config().vf_coef * of_values) * weights).sum(),
-                 .count = scores.lengths.size(0)};
+        token_weights("dapo", scores.lengths, {.mean_length = scores.mean_length});
+    const at::Tensor of_rows = sum_of_rows(policy.loss + config().vf_coef * of_values, context());
+    LossSum loss{.sum = (of_rows * weights).sum(), .count = scores.lengths.size(0)};
     const auto tell = [&](const char* name, const at::Tensor& of_tokens) {
       loss.metrics[name] = mean_of_tokens(of_tokens, scores);
     };

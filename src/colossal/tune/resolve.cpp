@@ -5,6 +5,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/booster/saved_model.h"
+#include "colossal/tune/rewards.h"
 
 namespace colossal::tune {
 namespace {
@@ -12,13 +13,46 @@ namespace {
 constexpr int64_t kDefaultLength = 1024;
 constexpr int64_t kDefaultPromptLength = 512;  // of methods that sample
 
+// Whether lines are prompts, and all completions the model's own.
+bool has_prompts_alone(const Tuning& tuning) {
+  return is_online(tuning.method) || (tuning.method == Method::distill && tuning.config.lmbda == 1);
+}
+
 bool has_reference(const Tuning& tuning) {
   if (is_online(tuning.method)) return tuning.config.beta != 0;
   return tuning.method == Method::dpo || tuning.method == Method::kto;
 }
 
+// Parameters of the models that a run holds beside the one that it trains.
+int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
+  int64_t parameters = has_reference(tuning) ? job.model.facts.parameters : 0;
+  for (const std::string& reward : tuning.config.reward) {
+    if (const auto folder = reward_model_folder(reward)) {
+      parameters += models::resolve_model({.path = *folder}).facts.parameters;
+    }
+  }
+  if (!tuning.config.teacher.empty()) {
+    parameters += models::resolve_model({.path = tuning.config.teacher}).facts.parameters;
+  }
+  return parameters;
+}
+
+// Bytes of a rank: its part of their weights, and of a teacher's logits of a step.
+int64_t bytes_of_frozen(const Tuning& tuning, const Job& job) {
+  const Strategy& strategy = job.strategy;
+  const int64_t parts =
+      int64_t{strategy.tp} * strategy.pp * (strategy.zero == 3 ? strategy.dp * strategy.sp : 1);
+  int64_t numbers = frozen_parameters(tuning, job) / parts;
+  if (tuning.method == Method::distill) {
+    numbers += job.share * job.sequence_length * job.model.facts.vocabulary /
+               (int64_t{strategy.sp} * strategy.tp);
+  }
+  return numbers * static_cast<int64_t>(c10::elementSize(job.precision.compute));
+}
+
 bool has_pairs(Method method) {
-  return method != Method::sft && method != Method::kto && !is_online(method);
+  return method != Method::sft && method != Method::kto && method != Method::distill &&
+         !is_online(method);
 }
 
 // Rows where they are packed, which takes their tokens to know; else lines.
@@ -34,12 +68,12 @@ int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   if (!run.data.sequence_length) {
     const int64_t positions = models::resolve_model(run.model).facts.positions;
-    const bool online = is_online(tuning.method);
-    const int64_t length =
-        online ? kDefaultPromptLength + tuning.config.max_completion_length : kDefaultLength;
+    const int64_t length = has_prompts_alone(tuning)
+                               ? kDefaultPromptLength + tuning.config.max_completion_length
+                               : kDefaultLength;
     run.data.sequence_length = std::min(length, positions);
   }
-  if (is_online(tuning.method) &&
+  if (has_prompts_alone(tuning) &&
       *run.data.sequence_length <= tuning.config.max_completion_length) {
     throw ConfigError(fmt::format(
         "tune.max_completion_length = {} with data.sequence_length = {}: there is no room for a "
@@ -63,14 +97,9 @@ Job job_of_rows(const Tuning& tuning, const Job& job) {
     rows.share *= 2;
     rows.micro_batch *= 2;
   }
-  if (has_reference(tuning)) {
-    const int64_t parts = int64_t{job.strategy.tp} * job.strategy.pp *
-                          (job.strategy.zero == 3 ? job.strategy.dp * job.strategy.sp : 1);
-    const auto bytes = job.model.facts.parameters *
-                       static_cast<int64_t>(c10::elementSize(job.precision.compute)) / parts;
-    for (int64_t* budget : {&rows.device_budget, &rows.memory_budget}) {
-      if (*budget > 0) *budget = std::max<int64_t>(1, *budget - bytes);
-    }
+  const int64_t bytes = bytes_of_frozen(tuning, job);
+  for (int64_t* budget : {&rows.device_budget, &rows.memory_budget}) {
+    if (*budget > 0) *budget = std::max<int64_t>(1, *budget - bytes);
   }
   return rows;
 }

@@ -13,7 +13,7 @@ namespace colossal::tune {
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 
 // Returns the job as dry runs must see it: with twice the rows if samples are pairs, and with
-// budgets reduced by the weights of a reference.
+// budgets reduced by what frozen models beside it take: weights, and a teacher's logits.
 Job job_of_rows(const Tuning& tuning, const Job& job);
 
 }  // namespace colossal::tune

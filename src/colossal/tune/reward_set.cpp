@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 
 #include "colossal/base/error.h"
@@ -16,7 +17,7 @@ RewardSet::RewardSet(const std::vector<std::string>& names, std::vector<double> 
   COLOSSAL_CHECK(weights_.size() == names.size(), "{} weights of {} rewards", weights_.size(),
                  names.size());
   for (const std::string& name : names) {
-    rewards_.push_back(make_reward_function(name, options));
+    rewards_.push_back(reward_model_folder(name) ? nullptr : make_reward_function(name, options));
     std::string told = metric_name(name);
     const auto others =
         std::ranges::count_if(names_.begin(), names_.begin() + std::ssize(metric_names_),
@@ -30,10 +31,11 @@ std::vector<std::vector<double>> RewardSet::score(const std::vector<ScoredText>&
       texts.size(), std::vector<double>(rewards_.size(), std::numeric_limits<double>::quiet_NaN()));
   if (texts.empty()) return scores;
   for (size_t i = 0; i < rewards_.size(); ++i) {
+    if (!rewards_[i]) continue;
     try {
       const std::vector<double> found = rewards_[i]->score(texts);
       for (size_t row = 0; row < texts.size(); ++row) scores[row][i] = found[row];
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       ++failures_;
       log::warn("the reward \"{}\" has failed for {} completions, which go without it: {}",
                 names_[i], texts.size(), error.what());

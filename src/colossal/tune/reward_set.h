@@ -17,7 +17,7 @@ class RewardSet {
             const RewardOptions& options);
 
   // Returns each reward of each text, NaN where it does not apply. A reward that fails is logged
-  // and counted, and does not apply.
+  // and counted, and does not apply. Rewards by models are left NaN, for whoever has the models.
   std::vector<std::vector<double>> score(const std::vector<ScoredText>& texts);
   // Returns the weighted sum of the rewards that apply; NaN if none does.
   double total(const std::vector<double>& rewards) const;
@@ -28,7 +28,7 @@ class RewardSet {
  private:
   std::vector<std::string> names_, metric_names_;
   std::vector<double> weights_;
-  std::vector<std::unique_ptr<Reward>> rewards_;
+  std::vector<std::unique_ptr<Reward>> rewards_;  // null: by a model
   int64_t failures_ = 0;
 };
 

@@ -22,6 +22,7 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kProgram = "command:";
 constexpr const char* kAddress = "http://";
+constexpr const char* kModel = "model:";
 
 std::string trimmed(const std::string& text) {
   const char* const blanks = " \t\r\n";
@@ -146,12 +147,21 @@ std::unique_ptr<Reward> make_reward_function(const std::string& name,
   }
   if (name.starts_with(kAddress)) return make_reward_address(name, options.timeout);
   throw ConfigError(
-      fmt::format("tune.reward = \"{}\": there is no such reward; use {}, \"command:PROGRAM\" or "
-                  "\"http://HOST:PORT/PATH\"",
+      fmt::format("tune.reward = \"{}\": there is no such reward; use {}, \"model:DIR\", "
+                  "\"command:PROGRAM\" or \"http://HOST:PORT/PATH\"",
                   name, fmt::join(built_in_rewards(), ", ")));
 }
 
+std::optional<std::string> reward_model_folder(const std::string& reward) {
+  if (!reward.starts_with(kModel)) return std::nullopt;
+  return reward.substr(std::string(kModel).size());
+}
+
 std::string metric_name(const std::string& reward) {
+  if (const auto folder = reward_model_folder(reward)) {
+    const std::filesystem::path path(*folder);
+    return (path.has_filename() ? path : path.parent_path()).filename().string();
+  }
   if (reward.starts_with(kAddress)) return reward.substr(std::string(kAddress).size());
   if (!reward.starts_with(kProgram)) return reward;
   const std::string program = reward.substr(std::string(kProgram).size());

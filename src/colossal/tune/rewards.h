@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,12 @@ std::vector<std::string> built_in_rewards();
 //               (Yu et al. 2025, eq. 13)
 std::unique_ptr<Reward> make_reward_function(const std::string& name, const RewardOptions& options);
 
-// Returns a reward's name in metrics: "judge.sh" for "command:bin/judge.sh --fast".
+// Returns the folder of a reward "model:DIR"; nothing for another reward. A model is no function of
+// a text alone: see model_reward.h.
+std::optional<std::string> reward_model_folder(const std::string& reward);
+
+// Returns a reward's name in metrics: "judge.sh" for "command:bin/judge.sh --fast", the last
+// part of a folder's path for a model.
 std::string metric_name(const std::string& reward);
 
 }  // namespace colossal::tune

@@ -1,6 +1,7 @@
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/tensor.h>
 
+#include "colossal/tune/completion_scores.h"
 #include "colossal/tune/online_task.h"
 #include "colossal/tune/pairs.h"
 #include "colossal/tune/tasks.h"
@@ -35,10 +36,11 @@ class Rloo final : public OnlineTask {
 
   LossSum loss_of(const Scores& scores) const override {
     const PolicyScores& policy = scores.policy;
-    const at::Tensor now = (policy.log_probability * policy.mask).sum(1);
-    const at::Tensor old = (policy.old * policy.mask).sum(1);
+    const at::Tensor now = sum_of_rows(policy.log_probability * policy.mask, context());
+    const at::Tensor old = sum_of_rows(policy.old * policy.mask, context());
     const double low = config().epsilon, high = config().highest_epsilon();
-    const at::Tensor losses = rloo_loss(now, old, policy.advantages, low, high);
+    at::Tensor losses = rloo_loss(now, old, policy.advantages, low, high);
+    if (policy.importance.defined()) losses = losses * policy.importance.squeeze(1);
     const at::Tensor ratio = (now - old).detach().exp();
     const at::Tensor below = ratio.lt(1 - low).logical_and(policy.advantages.lt(0));
     const at::Tensor above = ratio.gt(1 + high).logical_and(policy.advantages.gt(0));

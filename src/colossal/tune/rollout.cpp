@@ -9,15 +9,21 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/base/random.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/serve/engine_core.h"
+#include "colossal/serve/model_folder.h"
+#include "colossal/tune/gather_parts.h"
 
 namespace colossal::tune {
 namespace {
 
+// The most tokens of a prompt with its completion.
 int64_t longest(const std::vector<Prompt>& prompts) {
   int64_t tokens = 1;
-  for (const Prompt& prompt : prompts) tokens = std::max(tokens, std::ssize(prompt.tokens));
+  for (const Prompt& prompt : prompts) {
+    tokens = std::max(tokens, std::ssize(prompt.tokens) + prompt.max_new_tokens);
+  }
   return tokens;
 }
 
@@ -25,12 +31,11 @@ int64_t longest(const std::vector<Prompt>& prompts) {
 serve::EngineOptions engine_options(const models::ModelFacts& facts, const Engine& engine,
                                     const std::vector<Prompt>& prompts,
                                     const RolloutOptions& options) {
-  serve::EngineOptions made{
-      .max_num_seqs = options.max_num_seqs,
-      .max_model_len = std::min(facts.positions, longest(prompts) + options.max_completion_length),
-      .batch_invariant = options.batch_invariant,
-      .type = engine.config().precision.compute,
-      .device = engine.context().device()};
+  serve::EngineOptions made{.max_num_seqs = options.max_num_seqs,
+                            .max_model_len = std::min(facts.positions, longest(prompts)),
+                            .batch_invariant = options.batch_invariant,
+                            .type = engine.config().precision.compute,
+                            .device = engine.context().device()};
   made.max_num_seqs =
       std::clamp<int64_t>(std::ssize(prompts), 1, std::max<int64_t>(1, made.max_num_seqs));
   const int64_t pages = made.max_model_len / made.page_size + 2;
@@ -48,10 +53,16 @@ serve::AroundStage around_stage(Engine& engine) {
   };
 }
 
+// Ranks that hold a stage's weights together run each pass of a sampler together.
+bool passes_are_shared(const ParallelContext& context) {
+  const Strategy& strategy = context.strategy();
+  return context.data_group().size() > 1 && (strategy.zero == 3 || strategy.expert_ranks() > 1);
+}
+
 // The ranks that sample together; null: each by itself.
 const ParallelContext* ranks_of(const Engine& engine) {
   const Strategy& strategy = engine.context().strategy();
-  return strategy.pp * strategy.tp > 1 ? &engine.context() : nullptr;
+  return strategy.pp * strategy.tp * strategy.expert_ranks() > 1 ? &engine.context() : nullptr;
 }
 
 class Rollout {
@@ -84,7 +95,7 @@ class Rollout {
     request.prompt = prompt.tokens;
     request.sampling = options_.sampling;
     request.sampling.seed = prompt.seed;
-    request.max_new_tokens = options_.max_completion_length;
+    request.max_new_tokens = prompt.max_new_tokens;
     request.logprobs = 0;
     request.logprobs_temperature = options_.sampling.temperature;
     request.on_token = [this, index](const serve::GeneratedToken& token) {
@@ -103,11 +114,11 @@ class Rollout {
     core_.add(std::move(sequence));
   }
 
-  // Whether this rank has anything to sample, or one that gathers weights with it.
+  // Whether this rank has anything to sample, or one that runs its passes with it.
   bool any_busy() {
     const bool busy = !core_.idle();
     const ParallelContext& context = engine_.context();
-    if (context.strategy().zero != 3 || context.data_group().size() == 1) return busy;
+    if (!passes_are_shared(context)) return busy;
     const at::Tensor ranks = at::full({1}, busy ? 1.0 : 0.0, at::kDouble).to(context.device());
     comm::all_reduce(ranks, context.data_group(), comm::Reason::control);
     return ranks.item<double>() > 0;
@@ -131,6 +142,61 @@ std::vector<Completion> roll_out(models::LanguageModel& model, const models::Mod
     return {};
   }
   return Rollout(model, facts, engine, prompts, options).run();
+}
+
+RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
+                               const text::Tokenizer& tokenizer) {
+  const std::string& folder = job.config.model.path;
+  return {.sampling = {.temperature = config.temperature,
+                       .top_k = config.top_k,
+                       .top_p = config.top_p,
+                       .min_p = config.min_p,
+                       .repetition_penalty = config.repetition_penalty},
+          .end_tokens = folder.empty() ? std::vector<int32_t>{tokenizer.end_of_text()}
+                                       : serve::end_tokens(folder, tokenizer),
+          .batch_invariant = config.batch_invariant};
+}
+
+uint64_t seed_of_completion(uint64_t run_seed, int64_t number) {
+  const RandomKey key = random_key(run_seed, static_cast<uint64_t>(number), "completion");
+  return uint64_t{key.high} << 32 | key.low;
+}
+
+Range share_of(int64_t count, int rank, int ranks) {
+  return {count * rank / ranks, count * (rank + 1) / ranks};
+}
+
+std::vector<Completion> roll_out_together(models::LanguageModel& model,
+                                          const models::ModelFacts& facts, Engine& engine,
+                                          const std::vector<Prompt>& prompts,
+                                          const RolloutOptions& options) {
+  const ParallelContext& context = engine.context();
+  const Range here = share_of(std::ssize(prompts), context.coordinate({"dp", "sp"}),
+                              static_cast<int>(context.data_group().size()));
+  const std::vector<Completion> mine = roll_out(
+      model, facts, engine, {prompts.begin() + here.begin, prompts.begin() + here.end}, options);
+  nlohmann::json part = nlohmann::json::array();
+  for (const Completion& each : mine) part.push_back(to_json(each));
+  std::vector<Completion> all;
+  for (const nlohmann::json& of_rank : gather_parts(part, serve::leads(context), context)) {
+    for (const nlohmann::json& each : of_rank) all.push_back(completion_from_json(each));
+  }
+  COLOSSAL_CHECK(all.size() == prompts.size(), "{} completions of {}", all.size(), prompts.size());
+  return all;
+}
+
+nlohmann::json to_json(const Completion& completion) {
+  return {{"tokens", completion.tokens},
+          {"log_probabilities", completion.log_probabilities},
+          {"entropy", completion.entropy},
+          {"ended", completion.ended}};
+}
+
+Completion completion_from_json(const nlohmann::json& json) {
+  return {.tokens = json.at("tokens"),
+          .log_probabilities = json.at("log_probabilities"),
+          .entropy = json.at("entropy"),
+          .ended = json.at("ended")};
 }
 
 }  // namespace colossal::tune

@@ -3,18 +3,27 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "colossal/base/range.h"
 #include "colossal/booster/engine.h"
+#include "colossal/booster/job.h"
 #include "colossal/models/language_model.h"
 #include "colossal/serve/sampling.h"
+#include "colossal/text/tokenizer.h"
+#include "colossal/tune/tune_config.h"
 
 namespace colossal::tune {
 
 struct Prompt {
   std::vector<int32_t> tokens;
-  uint64_t seed = 0;  // of the completion's random draws
+  uint64_t seed = 0;           // of the completion's random draws
+  int64_t max_new_tokens = 1;  // of the completion
 };
+
+// Returns the seed of the completion that has this number in a run.
+uint64_t seed_of_completion(uint64_t run_seed, int64_t number);
 
 struct Completion {
   std::vector<int32_t> tokens;            // with the end token, if there is one
@@ -25,22 +34,40 @@ struct Completion {
 };
 
 struct RolloutOptions {
-  serve::SamplingOptions sampling;    // its seed is unused: prompts have their own
-  int64_t max_completion_length = 1;  // tokens
+  serve::SamplingOptions sampling;  // its seed is unused: prompts have their own
   std::vector<int32_t> end_tokens;
   int64_t max_num_seqs = 64;  // completions that are sampled at once
   // The bits of a completion do not depend on what is sampled beside it (see serve::EngineOptions).
   bool batch_invariant = false;
 };
 
+// Returns the options of a run that samples as `config` says.
+RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
+                               const text::Tokenizer& tokenizer);
+
 // Returns the completions of the prompts, in order. Ranks of pp and tp sample together, as they
 // hold the model together: collective over them; the first one (serve::leads) has the prompts and
-// gets the completions, the others get none. With ZeRO stage 3 the ranks of the data group run each
-// forward pass together: the call is then collective over them, also for a rank without prompts,
-// and each pass sends an all-reduce of 8 bytes and the weights that it gathers. Throws Error if
+// gets the completions, the others get none. With ZeRO stage 3 or shared experts the ranks of the
+// data group run each forward pass together: the call is then collective over them, also for a rank
+// without prompts, and each pass sends an all-reduce of 8 bytes and the weights that it gathers, or
+// the rows of experts. Throws Error if
 // logits are not finite.
 std::vector<Completion> roll_out(models::LanguageModel& model, const models::ModelFacts& facts,
                                  Engine& engine, const std::vector<Prompt>& prompts,
                                  const RolloutOptions& options);
+
+// A part of `count` things, as even as it goes: that of one of several ranks.
+Range share_of(int64_t count, int rank, int ranks);
+
+// roll_out() of prompts that all ranks have, shared out over the ranks of the data group; all ranks
+// get all completions. Law: that of gather_parts(). Collective over all ranks.
+std::vector<Completion> roll_out_together(models::LanguageModel& model,
+                                          const models::ModelFacts& facts, Engine& engine,
+                                          const std::vector<Prompt>& prompts,
+                                          const RolloutOptions& options);
+
+// JSON preserves numbers bit for bit.
+nlohmann::json to_json(const Completion& completion);
+Completion completion_from_json(const nlohmann::json& json);
 
 }  // namespace colossal::tune

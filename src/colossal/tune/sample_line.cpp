@@ -47,6 +47,8 @@ class LineReader {
       }
       case SampleKind::prompt:
         return prompt_alone();
+      case SampleKind::completion:
+        return prompt_with_completion();
       case SampleKind::language_modeling:
         break;
     }
@@ -56,6 +58,13 @@ class LineReader {
     if (has("prompt")) return prompt_and("completion");
     refuse_assistant_only();
     return {.prompt = "", .wholes = {{filled("text")}}};
+  }
+
+  SampleTexts with_completion(const std::string& completion) const {
+    if (!is_chat("prompt")) return {.prompt = "", .wholes = {{text("prompt") + completion}}};
+    ordered_json all = messages("prompt");
+    all.push_back({{"role", "assistant"}, {"content", completion}});
+    return whole_chat(all);
   }
 
  private:
@@ -171,6 +180,23 @@ class LineReader {
     return {.prompt = prompt, .wholes = {{prompt + filled(completion)}}};
   }
 
+  SampleTexts prompt_with_completion() const {
+    if (has("messages")) return last_of_chat(messages("messages"));
+    if (has("conversations")) return last_of_chat(messages("conversations"));
+    return has("instruction") ? instruction() : prompt_and("completion");
+  }
+
+  SampleTexts last_of_chat(ordered_json prompt) const {
+    const ordered_json last = prompt.back();
+    prompt.erase(prompt.size() - 1);
+    if (prompt.empty() || last["role"] != "assistant") {
+      throw InvalidLine(
+          "its messages are no prompt and an answer: the last one, and not the only one, must be "
+          "of role \"assistant\"");
+    }
+    return chat_of(prompt, {ordered_json::array({last})});
+  }
+
   SampleTexts prompt_alone() const {
     SampleTexts texts;
     texts.is_chat = is_chat("prompt");
@@ -264,6 +290,18 @@ class LineReader {
   const LineOptions& options_;
 };
 
+// read(); what a template or a wrong type throws becomes an InvalidLine.
+template <typename Read>
+SampleTexts checked(const Read& read) {
+  try {
+    return read();
+  } catch (const text::jinja::TemplateError& error) {
+    throw InvalidLine(fmt::format("the chat template fails on it: {}", error.what()));
+  } catch (const nlohmann::json::exception& error) {
+    throw InvalidLine(error.what());
+  }
+}
+
 }  // namespace
 
 const char* expected_fields(SampleKind kind) {
@@ -274,6 +312,8 @@ const char* expected_fields(SampleKind kind) {
       return R"({"prompt": "...", "completion": "...", "label": true})";
     case SampleKind::prompt:
       return R"({"prompt": "..."} and any further fields, for the rewards)";
+    case SampleKind::completion:
+      return R"({"prompt": "...", "completion": "..."} or {"messages": [...]})";
     case SampleKind::language_modeling:
       break;
   }
@@ -283,13 +323,14 @@ const char* expected_fields(SampleKind kind) {
 SampleTexts read_sample_line(std::string_view line, const LineOptions& options) {
   io::parse_json(line, "the line");  // which refuses more than the parser that keeps the order
   const ordered_json object = ordered_json::parse(line);
-  try {
-    return LineReader(object, options).read();
-  } catch (const text::jinja::TemplateError& error) {
-    throw InvalidLine(fmt::format("the chat template fails on it: {}", error.what()));
-  } catch (const nlohmann::json::exception& error) {
-    throw InvalidLine(error.what());
-  }
+  return checked([&] { return LineReader(object, options).read(); });
+}
+
+SampleTexts text_with_completion(const nlohmann::json& columns, const std::string& completion,
+                                 const text::ChatTemplate* chat_template) {
+  const ordered_json object = ordered_json::parse(columns.dump());
+  const LineOptions options{.kind = SampleKind::prompt, .chat_template = chat_template};
+  return checked([&] { return LineReader(object, options).with_completion(completion); });
 }
 
 }  // namespace colossal::tune

@@ -18,7 +18,9 @@ namespace colossal::tune {
 // "content"}, which a chat template turns into one text; "tools" and "chat_template_kwargs" go to
 // the template. Instructions {"instruction", "input", "output"} are a prompt and a completion;
 // {"conversations": [{"from", "value"}]} are messages.
-enum class SampleKind { language_modeling, preference, unpaired, prompt };
+// Completion: {"prompt", "completion"}, instructions, or messages of which the last one, by the
+// assistant, is the completion.
+enum class SampleKind { language_modeling, preference, unpaired, prompt, completion };
 
 struct LineOptions {
   SampleKind kind = SampleKind::language_modeling;
@@ -47,5 +49,10 @@ const char* expected_fields(SampleKind kind);
 // Throws data::InvalidLine saying what is wrong and what would work, IoError if the line is not
 // JSON.
 SampleTexts read_sample_line(std::string_view line, const LineOptions& options);
+
+// Returns the text of a prompt's line (SampleTexts::columns) with a completion of it, which is the
+// assistant's next message if the prompt is a list of messages. Throws as read_sample_line() does.
+SampleTexts text_with_completion(const nlohmann::json& columns, const std::string& completion,
+                                 const text::ChatTemplate* chat_template);
 
 }  // namespace colossal::tune

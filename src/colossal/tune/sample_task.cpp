@@ -125,8 +125,12 @@ std::vector<data::Batch> SampleTask::read_validation_step(int64_t step) const {
 }
 
 data::BatchLoader SampleTask::training_loader(int64_t steps_done) const {
-  return data::BatchLoader([this](int64_t step) { return read_training_step(step); }, steps_done,
-                           job_.config.train.steps);
+  return loader_of([this](int64_t step) { return read_training_step(step); }, steps_done);
+}
+
+data::BatchLoader SampleTask::loader_of(std::function<std::vector<data::Batch>(int64_t step)> read,
+                                        int64_t steps_done) const {
+  return data::BatchLoader(std::move(read), steps_done, job_.config.train.steps);
 }
 
 data::BatchLoader SampleTask::validation_loader() const {

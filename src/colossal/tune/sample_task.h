@@ -58,9 +58,16 @@ class SampleTask : public TrainingTask {
   // Makes the batches of this replica's micro-batches in a step. Called from other threads.
   virtual std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const = 0;
 
+  const std::vector<Sample>& samples() const { return train_.samples; }
   // Returns the sample at a position in the run's order, from 0, across epochs.
   const Sample& sample_at(int64_t position) const;
   const data::BatchShape& shape() const { return shape_; }
+
+  // Returns this replica's batches of a step of the run, from 0.
+  std::vector<data::Batch> read_training_step(int64_t step) const;
+  // Returns a loader that reads these steps from the first that is not done.
+  data::BatchLoader loader_of(std::function<std::vector<data::Batch>(int64_t step)> read,
+                              int64_t steps_done) const;
 
   data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
 
@@ -73,7 +80,6 @@ class SampleTask : public TrainingTask {
  private:
   Samples read(const std::vector<std::string>& files, const char* setting, SampleKind kind,
                const std::function<void()>& reading) const;
-  std::vector<data::Batch> read_training_step(int64_t step) const;
   std::vector<data::Batch> read_validation_step(int64_t step) const;
 
   const Job& job_;

@@ -23,6 +23,8 @@ Make maker_of(Method method) {
       return make_ppo;
     case Method::rloo:
       return make_rloo;
+    case Method::distill:
+      return make_distill;
     case Method::simpo:
     case Method::cpo:
       break;

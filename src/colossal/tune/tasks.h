@@ -41,6 +41,11 @@ std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& c
 std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
+// Distillation: a larger model's distribution over each next token, on given completions or on
+// those that the model samples itself.
+std::unique_ptr<TrainingTask> make_distill(const Job& job, const ParallelContext& context,
+                                           const Tuning& tuning, const Reading& reading);
+
 // Returns what makes a method's task.
 MakeTask make_task(const Tuning& tuning);
 

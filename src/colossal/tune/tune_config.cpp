@@ -100,15 +100,31 @@ void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.batch_invariant", &config.batch_invariant,
              "true: a completion has the same bits whatever is sampled beside it, and so at every "
              "layout. Sampling is slower.");
-  schema.add("tune.log_completions", &config.log_completions,
-             "true: append completions with their rewards to completions.jsonl in log.directory.");
+}
+
+void describe_distillation(ConfigSchema& schema, TuneConfig& config) {
+  schema.add("tune.teacher", &config.teacher,
+             "The folder of the model to learn from. It needs the same vocabulary, and may be of "
+             "another size or family.",
+             {.per_rank = true});
+  schema.add("tune.beta", &config.beta,
+             "Which divergence from the teacher the loss is. 0: KL(teacher || model). 1: "
+             "KL(model || teacher), the reverse. Between: the generalized Jensen-Shannon "
+             "divergence.",
+             {.minimum = 0, .maximum = 1});
+  schema.add("tune.lmbda", &config.lmbda,
+             "The share of steps that learn from completions which the model samples itself. The "
+             "others learn from those of data.train.",
+             {.minimum = 0, .maximum = 1});
+  describe_sampling(schema, config);
 }
 
 void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
-  schema.add("tune.reward", &config.reward,
-             "What completions are rewarded for. Built in: accuracy, format, length, repetition, "
-             "overlong. Of your own: \"command:PROGRAM\" (lines of JSON in, numbers out) or "
-             "\"http://HOST:PORT/PATH\". Several are added up.");
+  schema.add(
+      "tune.reward", &config.reward,
+      "What completions are rewarded for. Built in: accuracy, format, length, repetition, "
+      "overlong. A reward model: \"model:DIR\". Of your own: \"command:PROGRAM\" (lines of JSON "
+      "in, numbers out) or \"http://HOST:PORT/PATH\". Several are added up.");
   schema.add("tune.reward_weights", &config.reward_weights,
              "The weights of the rewards in tune.reward, one for each. Empty: all 1.");
   schema.add("tune.reward_timeout", &config.reward_timeout,
@@ -121,7 +137,28 @@ void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
       {.unit = "tokens", .minimum = 1});
 }
 
+void describe_staleness(ConfigSchema& schema, TuneConfig& config) {
+  schema.add("tune.max_staleness", &config.max_staleness,
+             "How many generations before they are learned from completions are begun. They go on "
+             "in each with the weights of then, so that no generation waits for its longest "
+             "completion. 0: all is sampled with the newest weights.",
+             {.unit = "generations", .minimum = 0});
+  schema.add(
+      "tune.importance_sampling_mode", &config.importance_sampling_mode,
+      "What corrects for tokens that were sampled with other weights or kernels. token_*: the "
+      "loss of a token is multiplied by its ratio of the trainer's to the sampler's "
+      "probability. sequence_*: by that of its whole completion. *_truncate: ratios beyond "
+      "the bounds count as these. *_mask: as 0.",
+      {.unset = "sequence_mask with tune.max_staleness, else none"});
+  schema.add("tune.importance_sampling_clip_max", &config.importance_sampling_clip_max,
+             "The largest ratio of tune.importance_sampling_mode.", {.minimum = 0});
+  schema.add("tune.importance_sampling_clip_min", &config.importance_sampling_clip_min,
+             "The smallest ratio of tune.importance_sampling_mode.",
+             {.minimum = 0, .unset = "none"});
+}
+
 void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
+  describe_staleness(schema, config);
   schema.add("tune.beta", &config.beta,
              method != Method::grpo
                  ? "How much divergence from the model at the start lowers the reward."
@@ -166,21 +203,26 @@ void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
              "true: multiply a token's divergence by its ratio of new to old probability.");
 }
 
-void validate_layout(const RunConfig& run, const char* method) {
-  if (run.parallel.sp > 1) {
+void validate_staleness(Method method, const TuneConfig& config) {
+  if (config.dynamic_sampling && config.max_staleness > 0) {
     throw ConfigError(fmt::format(
-        "parallel.sp = {}: tune {} samples with the model that it trains, one token of a sequence "
-        "at a time, of which there is nothing to cut; use 1, and parallel.tp, parallel.pp, "
-        "parallel.zero or memory.offload_* where memory is short",
-        run.parallel.sp, method));
+        "tune.dynamic_sampling with tune.max_staleness = {}: which prompts fill a generation is "
+        "known only when their completions have been rewarded, too late to begin them earlier; use "
+        "one of the two",
+        config.max_staleness));
   }
-  for (const auto& [key, size] :
-       {std::pair{"ep", run.parallel.ep}, {"expert_tp", run.parallel.expert_tp}}) {
-    if (size == 1) continue;
+  const ImportanceCorrection correction = config.correction();
+  if (method == Method::rloo && correction != ImportanceCorrection::none &&
+      !is_of_sequences(correction)) {
+    throw ConfigError(
+        "tune.importance_sampling_mode is one of tokens: rloo has one loss for a whole completion; "
+        "use sequence_truncate or sequence_mask");
+  }
+  if (config.importance_sampling_clip_min &&
+      *config.importance_sampling_clip_min > config.importance_sampling_clip_max) {
     throw ConfigError(fmt::format(
-        "parallel.{} = {}: tune {} samples with the model that it trains, and the sampler does not "
-        "share out experts; use 1, and parallel.zero or memory.offload_* where memory is short",
-        key, size, method));
+        "tune.importance_sampling_clip_min = {} is above tune.importance_sampling_clip_max = {}",
+        *config.importance_sampling_clip_min, config.importance_sampling_clip_max));
   }
 }
 
@@ -188,11 +230,13 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
   const char* const name = method_name(method);
   if (config.reward.empty()) {
     throw ConfigError(fmt::format(
-        "tune.reward is empty: {} learns from rewards; give one or more of {}, \"command:PROGRAM\" "
-        "and \"http://HOST:PORT/PATH\"",
+        "tune.reward is empty: {} learns from rewards; give one or more of {}, \"model:DIR\", "
+        "\"command:PROGRAM\" and \"http://HOST:PORT/PATH\"",
         name, fmt::join(built_in_rewards(), ", ")));
   }
-  for (const std::string& reward : config.reward) make_reward_function(reward, {});
+  for (const std::string& reward : config.reward) {
+    if (!reward_model_folder(reward)) make_reward_function(reward, {});
+  }
   if (!config.reward_weights.empty() && config.reward_weights.size() != config.reward.size()) {
     throw ConfigError(fmt::format(
         "tune.reward_weights has {} numbers for {} rewards in tune.reward; give one for each",
@@ -212,6 +256,7 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
         run.train.global_batch, config.steps_per_generation, config.num_generations,
         (run.train.global_batch / config.num_generations + 1) * config.num_generations));
   }
+  validate_staleness(method, config);
   if (config.overlong_tokens > config.max_completion_length &&
       std::ranges::find(config.reward, "overlong") != config.reward.end()) {
     throw ConfigError(fmt::format(
@@ -230,16 +275,28 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
         "the model makes itself; leave it out, and watch reward in metrics.jsonl",
         name));
   }
-  validate_layout(run, name);
+}
+
+void validate_distillation(const RunConfig& run, const TuneConfig& config) {
+  if (config.teacher.empty()) {
+    throw ConfigError(
+        "tune.teacher is empty: distill learns from another model; give the folder of one");
+  }
+  if (config.lmbda == 1 && !run.data.validation.empty()) {
+    throw ConfigError(
+        "data.validation with tune.lmbda = 1: lines are prompts without completions then, and "
+        "there "
+        "is nothing to compare; leave it out, or use a tune.lmbda below 1 and completions");
+  }
 }
 
 }  // namespace
 
 std::vector<std::pair<std::string, Method>> method_names() {
-  return {{"sft", Method::sft}, {"reward", Method::reward}, {"dpo", Method::dpo},
-          {"kto", Method::kto}, {"orpo", Method::orpo},     {"simpo", Method::simpo},
-          {"cpo", Method::cpo}, {"grpo", Method::grpo},     {"rloo", Method::rloo},
-          {"ppo", Method::ppo}};
+  return {{"sft", Method::sft}, {"reward", Method::reward},  {"dpo", Method::dpo},
+          {"kto", Method::kto}, {"orpo", Method::orpo},      {"simpo", Method::simpo},
+          {"cpo", Method::cpo}, {"grpo", Method::grpo},      {"rloo", Method::rloo},
+          {"ppo", Method::ppo}, {"distill", Method::distill}};
 }
 
 bool is_online(Method method) {
@@ -275,6 +332,9 @@ const char* describe_method(Method method) {
       return "Reinforcement learning: compare each sampled completion with the others' mean (RLOO)";
     case Method::ppo:
       return "Reinforcement learning from rewards of sampled completions, with a value head (PPO)";
+    case Method::distill:
+      return "Distillation: learn a larger model's probabilities, on completions of one's own "
+             "(GKD)";
     case Method::cpo:
       break;
   }
@@ -303,6 +363,7 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
     config.num_generations = 2;
     config.beta = 0.05;
   }
+  if (method == Method::distill) config.beta = 1;
   run.model.value_head = method == Method::ppo;
   if (method == Method::ppo) {
     config.num_generations = 1;
@@ -341,8 +402,12 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
                "false: learn the prompt too.");
     return;
   }
+  if (method == Method::distill) return describe_distillation(schema, config);
   if (is_online(method)) {
     describe_sampling(schema, config);
+    schema.add(
+        "tune.log_completions", &config.log_completions,
+        "true: append completions with their rewards to completions.jsonl in log.directory.");
     if (method != Method::ppo) describe_groups(schema, config);
     describe_rewards(schema, config);
     describe_updates(schema, method, config);
@@ -396,6 +461,7 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
 
 void validate(Method method, const RunConfig& run, const TuneConfig& config) {
   if (is_online(method)) validate_online(method, run, config);
+  if (method == Method::distill) validate_distillation(run, config);
   if (method != Method::dpo && config.loss_type.size() > 1) {
     throw ConfigError(
         fmt::format("tune.loss_type = [{}]: {} learns by one loss; dpo adds several up",

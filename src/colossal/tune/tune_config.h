@@ -16,8 +16,8 @@
 
 namespace colossal::tune {
 
-enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo };
-// Whether a method learns from completions that the model samples itself.
+enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo, distill };
+// Whether a method learns from rewards of completions that the model samples itself.
 bool is_online(Method method);
 std::vector<std::pair<std::string, Method>> method_names();
 const char* method_name(Method method);
@@ -42,6 +42,9 @@ struct TuneConfig {
   double alpha = 0;
   double desirable_weight = 1, undesirable_weight = 1;
   double center_rewards_coefficient = 0;
+  // For distillation.
+  std::string teacher;
+  double lmbda = 1;
   // For methods that sample completions.
   std::vector<std::string> reward;
   std::vector<double> reward_weights;  // empty: all 1
@@ -50,6 +53,10 @@ struct TuneConfig {
   int64_t max_completion_length = 512;
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   int64_t top_k = 0;
+  int64_t max_staleness = 0;
+  std::optional<ImportanceCorrection> importance_sampling_mode;  // unset: see correction()
+  double importance_sampling_clip_max = 3;
+  std::optional<double> importance_sampling_clip_min;  // unset: no bound
   double epsilon = 0.2;
   std::optional<double> epsilon_high;  // unset: epsilon
   std::optional<double> delta;         // unset: no bound
@@ -69,6 +76,10 @@ struct TuneConfig {
   bool log_completions = false;
   bool batch_invariant = false;
 
+  ImportanceCorrection correction() const {
+    return importance_sampling_mode.value_or(max_staleness > 0 ? ImportanceCorrection::sequence_mask
+                                                               : ImportanceCorrection::none);
+  }
   double highest_epsilon() const { return epsilon_high.value_or(epsilon); }
   int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };

@@ -144,11 +144,13 @@ class UlyssesAttention : public nn::Attention {
     // Queries and keys are turned by their positions before they travel.
     nn::AttentionOptions inside = options;
     inside.rotary = {};
+    alone_ = nn::make_dense_attention(stream, options, here, parameters);
     inner_ = nn::make_dense_attention(std::move(stream), inside,
                                       share_of(group.rank(), options, here, group), parameters);
   }
 
   at::Tensor forward(const at::Tensor& qkv, const nn::StepContext& context) override {
+    if (context.key_values) return alone_->forward(qkv, context);
     Exchange of_qkv = of_qkv_, of_results = of_results_;
     of_qkv.positions = of_results.positions = context.whole_sequence;
     nn::StepContext inside = context;
@@ -177,6 +179,7 @@ class UlyssesAttention : public nn::Attention {
   nn::AttentionHeads heads_;
   Exchange of_qkv_, of_results_;  // but for the positions
   std::unique_ptr<nn::Attention> inner_;
+  std::unique_ptr<nn::Attention> alone_;  // generating: each rank has whole sequences of its own
 };
 
 }  // namespace

@@ -1,0 +1,23 @@
+// How far apart two models' distributions over the next token are, for distillation.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "colossal/ops/linear_cross_entropy.h"
+
+namespace colossal::ops {
+
+// Returns the generalized Jensen-Shannon divergence of each token, [tokens] in fp32 (fp64 for fp64)
+// (Agarwal et al. 2024, "On-Policy Distillation of Language Models", eq. 1). p and q are the
+// softmaxes of student and teacher. beta = 0 is KL(q || p), 1 is KL(p || q), else
+//   beta KL(q || m) + (1 - beta) KL(p || m),  m = beta q + (1 - beta) p.
+//   student, teacher  logits [tokens, rows of the vocabulary that are here], of one type
+//   shard             where the other rows are; null: all are here. Each rank gets the divergences
+//                     over the whole vocabulary. Law, in the forward pass only: for each token an
+//                     all-reduce of 2 numbers (the largest logits), of 4 and of 2.
+// Differentiable in the student's logits, row by row. Kept for the backward pass are both logits
+// and four numbers a token.
+at::Tensor divergence(const at::Tensor& student, const at::Tensor& teacher, double beta,
+                      const VocabularyShard* shard = nullptr);
+
+}  // namespace colossal::ops

@@ -1,0 +1,48 @@
+#include "tests/tune/saved_model.h"
+
+#include <map>
+
+#include "colossal/booster/trainer.h"
+#include "colossal/tune/tasks.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::tune {
+namespace {
+
+std::string train_and_save(Method method, const test::TemporaryDirectory& directory) {
+  RunConfig config;
+  Tuning tuning{.method = method, .config = {}};
+  set_defaults(method, config, tuning.config);
+  config.model.preset = "gpt2-tiny";
+  config.model.overrides = {
+      {"n_layer", 4}, {"n_embd", 18}, {"n_head", 3}, {"vocab_size", 259}, {"n_positions", 40}};
+  const char* const line = method == Method::reward
+                               ? R"({"prompt": "p ", "chosen": "yes", "rejected": "nothing"})"
+                               : R"({"prompt": "p ", "completion": "yes, it is"})";
+  config.data.train = {directory.write("lines.jsonl", line + std::string("\n"))};
+  config.data.sequence_length = 40;
+  config.train.steps = 2;
+  config.train.global_batch = 1;
+  config.train.seed = 5;
+  config.optimizer.learning_rate = 1e-2;
+  config.precision.compute = "fp64";
+  config.checkpoint.directory = (directory / "saved").string();
+  const Job job = resolve_job(config, {.ranks = 1, .local_ranks = 1});
+  test::run_ranks(1, [&](comm::World& world) { train(job, world, {}, make_task(tuning)); });
+  return (directory / "saved" / "step-000002").string();
+}
+
+}  // namespace
+
+std::string saved_model(Method method) {
+  static const test::TemporaryDirectory directories[2] = {
+      test::TemporaryDirectory(test::Storage::memory),
+      test::TemporaryDirectory(test::Storage::memory)};
+  static std::map<Method, std::string> folders;
+  const auto [found, is_new] = folders.try_emplace(method);
+  if (is_new) found->second = train_and_save(method, directories[method == Method::reward ? 1 : 0]);
+  return found->second;
+}
+
+}  // namespace colossal::tune

@@ -1,10 +1,13 @@
 """Adapters by request: `colossal serve --adapter`, and loading and unloading while it runs."""
 import concurrent.futures
 import json
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 import unittest.mock
 import urllib.error
@@ -96,6 +99,29 @@ class ServeAdapters(EndToEndTest):
                     self.assertEqual(self.complete("tiny", prompt, server=server), expected[name, prompt])
         finally:
             server.stop()
+
+    def test_over_ranks_also_after_one_was_killed(self):
+        cases = [(name, prompt) for name in ("tiny", "a", "b") for prompt in ("The quick", "lazy dog.")]
+        expected = {case: self.expected(*case) for case in cases}
+        for layout in ("tp", "pp"):
+            server = Server(self.model, f"--adapter=a={self.root / 'a'}", f"--adapter=b={self.root / 'b'}", "--ranks=2",
+                            f"--parallel.{layout}=2", "--allow-adapter-loading")
+            self.addCleanup(server.stop)
+            with concurrent.futures.ThreadPoolExecutor(6) as pool:
+                for case, tokens in zip(cases, pool.map(lambda case: self.complete(*case, server=server), cases)):
+                    self.assertEqual(tokens, expected[case], (layout, case))
+            children = pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+            self.assertTrue(children)
+            os.kill(int(children[0]), signal.SIGKILL)
+            body = {"model": "a", "prompt": "The quick", "max_tokens": 24, "temperature": 0}
+            deadline = time.monotonic() + 30
+            while self.post("/v1/completions", body, server)[0] != 200:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            self.assertEqual(self.complete("b", "lazy dog.", server=server), expected["b", "lazy dog."])
+            self.assertEqual(self.post("/v1/load_lora_adapter",
+                                       {"lora_name": "c", "lora_path": str(self.root / "c")}, server)[0], 200)
+            self.assertEqual(self.complete("c", "naïve", server=server), self.expected("c", "naïve"))
 
     def test_a_gguf_file_with_an_adapter_in_it_is_served(self):
         file = self.directory / "merged.gguf"

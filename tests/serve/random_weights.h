@@ -22,6 +22,21 @@ namespace colossal::test {
 
 using ChangeWeight = std::function<at::Tensor(const nn::Parameter&, const at::Tensor& weight)>;
 
+// As one file, numbers in fp32.
+inline void write_tensors(const std::map<std::string, at::Tensor>& values,
+                          const std::map<std::string, std::vector<int64_t>>& shapes,
+                          const std::filesystem::path& path) {
+  std::vector<io::TensorSpec> tensors;
+  for (const auto& [name, shape] : shapes) tensors.push_back({name, io::ScalarType::f32, shape});
+  const io::SafetensorsPlan plan = io::plan_safetensors(tensors, {});
+  std::ofstream file(path, std::ios::binary);
+  file << plan.header;
+  for (const io::TensorEntry& entry : plan.entries) {
+    const auto bytes = checkpoint::bytes_of(values.at(entry.name));
+    file.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  }
+}
+
 // Random weights as a Hugging Face folder has them, and these tensors besides. `change` gives the
 // weights of products and the head's table, as they lie in files, other values.
 inline void write_random_weights(models::ModelSpecification& specification,
@@ -30,7 +45,7 @@ inline void write_random_weights(models::ModelSpecification& specification,
                                  const ChangeWeight& change = {}) {
   nn::DenseBuilder build;
   models::build_model(specification, build);
-  std::vector<io::TensorSpec> tensors;
+  std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, at::Tensor> values;
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     at::Tensor made = at::empty({parameter->numel()}, at::kFloat);
@@ -42,7 +57,7 @@ inline void write_random_weights(models::ModelSpecification& specification,
     const std::vector<int64_t> shape = slice.tensor_shape(parameter->shape);
     for (const std::string& name : slice.names()) {
       if (values.contains(name)) continue;
-      tensors.push_back({name, io::ScalarType::f32, shape});
+      shapes[name] = shape;
       values[name] = at::zeros({c10::multiply_integers(shape)}, at::kFloat);
     }
     slice.for_each_run(parameter->shape, {0, parameter->numel()}, [&](const TensorSlice::Run& run) {
@@ -52,16 +67,10 @@ inline void write_random_weights(models::ModelSpecification& specification,
     });
   }
   for (const auto& [name, tensor] : others) {
-    tensors.push_back({name, io::ScalarType::f32, tensor.sizes().vec()});
+    shapes[name] = tensor.sizes().vec();
     values[name] = tensor;
   }
-  const io::SafetensorsPlan plan = io::plan_safetensors(tensors, {});
-  std::ofstream file(folder / "model.safetensors", std::ios::binary);
-  file << plan.header;
-  for (const io::TensorEntry& entry : plan.entries) {
-    const auto bytes = checkpoint::bytes_of(values.at(entry.name));
-    file.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
-  }
+  write_tensors(values, shapes, folder / "model.safetensors");
   specification.weights = folder;
 }
 

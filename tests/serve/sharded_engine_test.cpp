@@ -312,10 +312,10 @@ TEST_F(ShardedEngine, SendsWhatTheLawsSay) {
     });
     const std::string axis = pipeline ? "pp" : "tp";
     const int64_t hidden = 36, vocabulary = 53, tokens = 17 + 8, steps = 9;
-    // begin and end; of each step 5 numbers, 5 of its chunk, its pages, its tokens and one wanted.
+    // begin and end; of each step 6 numbers, 5 of its chunk, its pages, its tokens and one wanted.
     const int64_t pages = 2 + 8 * 2;  // of 16 tokens
     EXPECT_EQ((first[{axis, comm::Reason::control}].law_bytes),
-              16 * (2 + steps) + 8 * (4 + steps * (5 + 5 + 1) + pages + tokens));
+              16 * (2 + steps) + 8 * (4 + steps * (6 + 5 + 1) + pages + tokens));
     if (pipeline) {
       EXPECT_EQ((first[{"pp", comm::Reason::stage}].law_bytes), 32 * steps + 8 * tokens * hidden);
       EXPECT_EQ((second[{"pp", comm::Reason::stage}].law_bytes), (32 + 8 * vocabulary) * steps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "colossal/base/error.h"
@@ -85,13 +86,19 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
   return adapters;
 }
 
-void load_adapters(server::ServedModel& served, serve::InferenceModel& model,
+// The model that is served, which is opened again where a rank is lost; what is loaded for it waits
+// until it is there.
+struct OpenedModel {
+  std::mutex opening;
+  std::unique_ptr<serve::InferenceModel> model;
+};
+
+void load_adapters(server::ServedModel& served, OpenedModel& opened,
                    const std::vector<NamedAdapter>& adapters, size_t most) {
-  const bool over_ranks = model.ranks() != nullptr;  // and opened again where one is lost
   served.set_adapters(std::make_unique<server::AdapterRegistry>(
-      [&model, over_ranks](const std::filesystem::path& folder) {
-        if (over_ranks) serve::refuse_adapter_over_ranks();
-        return model.load_adapter(folder);
+      [&opened](const std::filesystem::path& folder) {
+        const std::lock_guard lock(opened.opening);
+        return opened.model->load_adapter(folder);
       },
       most));
   for (const auto& [name, folder] : adapters) {
@@ -180,15 +187,16 @@ std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, Infer
 void run_server(Loading& loading, const ServeArguments& arguments, InferenceRanks& ranks,
                 Clock::time_point start) {
   const models::ModelFacts& facts = loading.specification.facts;
-  std::unique_ptr<serve::InferenceModel> model;  // outlives adapters and requests
-  std::optional<OpenedSpeculation> draft;        // outlives the engine
+  OpenedModel opened;  // outlives requests
+  const std::unique_ptr<serve::InferenceModel>& model = opened.model;
+  std::optional<OpenedSpeculation> draft;  // outlives the engine
   server::ServedModel served(loading.source->folder(), arguments.served_name, facts.positions,
                              facts.vocabulary);
   // Before other threads: it takes the stop signals. A port in use is told before weights are read.
   server::Server server(arguments.server);
-  model = loading.load(ranks);
+  opened.model = loading.load(ranks);
   if (!ranks.can_start_again()) loading.source.reset();  // all of it has been read
-  load_adapters(served, *model, loading.adapters, arguments.max_adapters);
+  load_adapters(served, opened, loading.adapters, arguments.max_adapters);
   serve::EngineOptions options = engine_options(*model, loading.config, arguments.engine);
   draft.emplace(open_speculation(arguments.speculation, loading.config, model->device(),
                                  loading.quantization));
@@ -200,8 +208,9 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   server.begin(served, std::move(engine));
   say_ready(server, served, serving, Clock::now() - start);
   while (server.wait() == server::Server::Event::lost) {
-    model.reset();
-    model = start_again(loading, ranks, server);
+    const std::lock_guard lock(opened.opening);
+    opened.model.reset();
+    opened.model = start_again(loading, ranks, server);
   }
   server.finish();
 }
@@ -211,7 +220,8 @@ void serve_model(ServeArguments& arguments, InferenceRanks& ranks) {
   Loading loading = resolve_loading(arguments, ranks);
   if (ranks.is_first()) return run_server(loading, arguments, ranks, start);
   const auto model = loading.load(ranks);
-  serve::follow(**model, loading.specification.facts, *model->ranks());
+  serve::follow(**model, loading.specification.facts, *model->ranks(), /*around_stage=*/{},
+                [&](const std::filesystem::path& folder) { return model->load_adapter(folder); });
 }
 
 void add_server_options(CLI::App& command, ServeArguments& arguments) {

@@ -21,6 +21,7 @@ struct AdapterWeights {
   };
 
   uint64_t number = 0;                      // unique in the process; above 0
+  std::string folder;                       // that it was read from
   std::map<std::string, Product> products;  // by full name: "blocks.3.query"
 };
 

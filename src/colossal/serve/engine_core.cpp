@@ -190,7 +190,31 @@ void EngineCore::add(std::unique_ptr<Sequence> sequence) {
     sequence->group = std::make_shared<BeamGroup>(BeamGroup{
         .search = BeamSearch(request.beams, request.end_tokens, most), .beams = {sequence.get()}});
   }
+  const uint64_t id = sequence->id;
+  const std::shared_ptr<const nn::AdapterWeights> adapter = request.adapter;
   scheduler_.add(std::move(sequence));
+  if (adapter && ranks_) guarded(id, [&] { share(adapter); });
+}
+
+void EngineCore::share(const std::shared_ptr<const nn::AdapterWeights>& adapter) {
+  if (shared_adapters_.contains(adapter->number)) return;
+  std::vector<int64_t> message{static_cast<int64_t>(adapter->number)};
+  for (const char byte : adapter->folder) message.push_back(byte);
+  tell(StepMessage::Kind::adapter, std::move(message));
+  const int64_t failures = in_step([&] { return count_failures(/*failed=*/false, *ranks_); });
+  if (failures > 0) {
+    throw Error(fmt::format("{} of the other ranks cannot load the adapter {}; see their log",
+                            failures, adapter->folder));
+  }
+  shared_adapters_[adapter->number] = adapter;
+}
+
+void EngineCore::drop_unused_adapters() {
+  std::erase_if(shared_adapters_, [&](const auto& shared) {
+    if (!shared.second.expired()) return false;
+    tell(StepMessage::Kind::drop_adapter, {static_cast<int64_t>(shared.first)});
+    return true;
+  });
 }
 
 void EngineCore::cancel(uint64_t id) {
@@ -232,6 +256,7 @@ void EngineCore::propose() {
 }
 
 void EngineCore::step() {
+  drop_unused_adapters();
   propose();
   const Works works = scheduler_.schedule();
   if (works.empty()) {
@@ -338,6 +363,9 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
                     .pages = sequence->pages,
                     .alone = drafts > 0},
          .prompt = sequence->prompt_size()});
+  }
+  for (const auto& [adapter, begin, count] : adapted_rows(works)) {
+    planned.adapted.push_back({static_cast<int64_t>(adapter->number), begin, count});
   }
   for (const WantedRow& row : wanted.logits) planned.wanted_logits.push_back(row.row);
   for (const WantedRow& row : wanted.states) planned.wanted_states.push_back(row.row);

@@ -1,6 +1,7 @@
 // What the engine does in a step, without its thread: one forward pass, and what follows from it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -90,6 +91,9 @@ class EngineCore {
   void guarded(uint64_t id, const Run& run);
   void end(uint64_t id, FinishReason reason, const std::string& error = "");
 
+  // Has the other ranks load the adapter, unless they have it. Throws Error where one cannot.
+  void share(const std::shared_ptr<const nn::AdapterWeights>& adapter);
+  void drop_unused_adapters();
   void tell(StepMessage::Kind kind, std::vector<int64_t> numbers = {});
   // run(); an error of one rank ends the work of all, as a CommError.
   template <typename Run>
@@ -102,6 +106,8 @@ class EngineCore {
   ForwardPass pass_;
   std::vector<std::pair<int64_t, int64_t>> copied_pages_;  // before the next pass
   std::unique_ptr<Drafter> drafter_;                       // null: nothing is guessed
+  // That the other ranks have, by number.
+  std::map<uint64_t, std::weak_ptr<const nn::AdapterWeights>> shared_adapters_;
   Scheduler scheduler_;
   EngineStatistics counts_;
 };

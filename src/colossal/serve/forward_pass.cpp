@@ -4,9 +4,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/comm/group.h"
 #include "colossal/nn/vocabulary_head_parts.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/serve/stages.h"
@@ -129,18 +134,70 @@ nn::PagedKeyValueOptions pages_of(const StepMessage& begin, const models::ModelF
           .each_token_alone = begin.numbers[3] != 0};
 }
 
+// The adapters of requests, by the numbers that the first rank has for them.
+class FollowedAdapters {
+ public:
+  FollowedAdapters(const ParallelContext& ranks, const LoadAdapter& load)
+      : ranks_(ranks), load_(load) {}
+
+  void load(const std::vector<int64_t>& message) {
+    COLOSSAL_CHECK(load_ && !message.empty(), "an adapter that this rank has no way to load");
+    std::string folder;
+    for (const int64_t byte : std::span(message).subspan(1)) {
+      folder.push_back(static_cast<char>(byte));
+    }
+    std::shared_ptr<const nn::AdapterWeights> loaded;
+    try {
+      loaded = load_(folder);
+    } catch (const Error& error) {
+      log::warn("the adapter {} cannot be loaded on this rank: {}", folder, error.what());
+    }
+    if (count_failures(!loaded, ranks_) == 0) adapters_[message.front()] = std::move(loaded);
+  }
+  void drop(const std::vector<int64_t>& message) { adapters_.erase(message.at(0)); }
+
+  std::vector<nn::AdaptedRows> rows(const StepPlan& plan) const {
+    std::vector<nn::AdaptedRows> rows;
+    for (const auto& [adapter, begin, count] : plan.adapted) {
+      rows.push_back({adapters_.at(adapter).get(), begin, count});
+    }
+    return rows;
+  }
+
+ private:
+  const ParallelContext& ranks_;
+  const LoadAdapter& load_;
+  std::map<int64_t, std::shared_ptr<const nn::AdapterWeights>> adapters_;
+};
+
 }  // namespace
 
+int64_t count_failures(bool failed, const ParallelContext& ranks) {
+  const at::Tensor count = at::full({1}, failed ? 1 : 0, at::kLong).to(ranks.device());
+  comm::all_reduce(count, ranks.world_group(), comm::Reason::control);
+  return count.item<int64_t>();
+}
+
 void follow(models::LanguageModel& model, const models::ModelFacts& facts,
-            const ParallelContext& ranks, const AroundStage& around_stage) {
+            const ParallelContext& ranks, const AroundStage& around_stage,
+            const LoadAdapter& load_adapter) {
   using Kind = StepMessage::Kind;
   const at::NoGradGuard no_grad;
   const nn::PagedKeyValueOptions pages = pages_of(hear(ranks), facts);
   std::optional<ops::BatchInvariantProducts> invariant;
   if (pages.each_token_alone) invariant.emplace();
+  FollowedAdapters adapters(ranks, load_adapter);
   ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage);
   for (StepMessage message = hear(ranks); message.kind != Kind::end; message = hear(ranks)) {
-    pass.run(message.kind == Kind::step ? plan_from_numbers(message.numbers) : StepPlan());
+    if (message.kind == Kind::adapter) {
+      adapters.load(message.numbers);
+    } else if (message.kind == Kind::drop_adapter) {
+      adapters.drop(message.numbers);
+    } else {
+      const StepPlan plan =
+          message.kind == Kind::step ? plan_from_numbers(message.numbers) : StepPlan();
+      pass.run(plan, adapters.rows(plan));
+    }
   }
 }
 

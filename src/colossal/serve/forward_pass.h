@@ -4,10 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <filesystem>
 #include <functional>
+#include <memory>
 
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/language_model.h"
+#include "colossal/nn/adapter_weights.h"
 #include "colossal/nn/paged_key_value_store.h"
 #include "colossal/serve/step_plan.h"
 
@@ -57,9 +60,18 @@ class ForwardPass {
   PassResults results_;  // of the pass under way, at the ranks of the last stage
 };
 
-// At the ranks other than the first: works on its plans until its engine ends. Throws CommError
-// where a rank is lost.
+// Reads this rank's part of an adapter of the model, as InferenceModel::load_adapter().
+using LoadAdapter =
+    std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
+
+// At the ranks other than the first: works on its plans until its engine ends. load_adapter: empty
+// where no request has an adapter. Throws CommError where a rank is lost.
 void follow(models::LanguageModel& model, const models::ModelFacts& facts,
-            const ParallelContext& ranks, const AroundStage& around_stage = {});
+            const ParallelContext& ranks, const AroundStage& around_stage = {},
+            const LoadAdapter& load_adapter = {});
+
+// At each rank, once it has loaded an adapter or could not: returns how many could not. Law: an
+// all-reduce of 8 bytes over all ranks.
+int64_t count_failures(bool failed, const ParallelContext& ranks);
 
 }  // namespace colossal::serve

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/adapters/peft_names.h"
@@ -189,6 +190,16 @@ void refuse_quantized_grid(const InferenceOptions& options) {
                   tensor_mode_name(strategy.tensor_mode)));
 }
 
+// Rows of a step's tokens are cut there, and cut otherwise between products.
+void refuse_adapter_on_grid(const Strategy& strategy) {
+  if (strategy.tp == 1 || strategy.tensor_mode == TensorMode::one_d) return;
+  throw ConfigError(fmt::format(
+      "adapters that requests choose, with parallel.tp_mode = \"{}\": each rank has some of a "
+      "step's tokens there, others in each product; use parallel.tp_mode = \"1d\" or pipelines, or "
+      "merge the adapter: colossal convert --merge-adapter",
+      tensor_mode_name(strategy.tensor_mode)));
+}
+
 void refuse_quantized_shards(const InferenceOptions& options) {
   if (!options.quantization || options.strategy.zero < 3) return;
   throw ConfigError(
@@ -228,25 +239,20 @@ at::Tensor activation_before(int stage, const models::ModelSpecification& specif
 
 }  // namespace
 
-// The parameters of an adapter on the device, and the adapter made of them.
-struct LoadedAdapter {
-  nn::ParameterList parameters;
-  std::unique_ptr<memory::ChunkEngine> chunks;
-  nn::AdapterWeights weights;
-};
-
-// Products that are parts of one module share the first one's A.
+// Copies, which need no model. Products that are parts of one module share the first one's A.
 std::map<std::string, nn::AdapterWeights::Product> products_of(
     const models::ModelAdapter& adapter, const nn::ParameterList& parameters) {
   std::map<std::string, at::Tensor> tensors;
   for (const nn::ParameterHandle& parameter : parameters) {
-    tensors[parameter->name] = parameter->tensor;
+    // Of other stages of the pipeline nothing is here.
+    if (parameter->tensor.defined()) tensors[parameter->name] = parameter->tensor.detach().clone();
   }
   std::map<std::string, at::Tensor> downs;  // of modules
   std::map<std::string, nn::AdapterWeights::Product> made;
   for (const adapters::Product& product : adapter.products) {
     const auto own = tensors.find(product.name + ".lora_A.weight");
     if (own != tensors.end()) downs[product.module] = own->second;
+    if (!downs.contains(product.module)) continue;
     made[product.name] = {.down = downs.at(product.module),
                           .up = tensors.at(product.name + ".lora_B.weight"),
                           .scale = adapter.settings.scale(product.module)};
@@ -254,13 +260,25 @@ std::map<std::string, nn::AdapterWeights::Product> products_of(
   return made;
 }
 
+// Those of `all` that a placement gives this rank along the first dim.
+at::Tensor rows_here(const at::Tensor& all, const nn::Placement& placement) {
+  if (placement.held.empty()) return all;
+  std::vector<at::Tensor> rows;
+  for (const Range& run : placement.held.front())
+    rows.push_back(all.narrow(0, run.begin, run.size()));
+  return at::cat(rows);
+}
+
 // Of DoRA, from the numbers of the model's folder, some rows of a module's for each product of it.
-void set_factors(const models::ModelSpecification& adapted, at::ScalarType type, at::Device device,
+void set_factors(const models::ModelSpecification& adapted, const nn::ParameterList& parameters,
+                 at::TensorOptions options,
                  std::map<std::string, nn::AdapterWeights::Product>& products) {
   const checkpoint::AdapterMerge merge(adapted);
   const io::TensorDirectory directory(adapted.weights);
   std::map<std::string, at::Tensor> of_modules;
   for (const adapters::Product& product : adapted.adapter->products) {
+    const auto found = products.find(product.name);
+    if (found == products.end()) continue;
     at::Tensor& factors = of_modules[product.module];
     if (!factors.defined()) {
       factors = merge.factors(product.module,
@@ -269,8 +287,10 @@ void set_factors(const models::ModelSpecification& adapted, at::ScalarType type,
     const TensorSlice slice = models::slice_in_files(adapted, product.name + ".weight");
     std::vector<at::Tensor> rows;
     for (const Range& run : slice.rows) rows.push_back(factors.narrow(0, run.begin, run.size()));
-    products[product.name].factors =
-        (slice.is_whole() ? factors : at::cat(rows)).to(at::TensorOptions(type).device(device));
+    const at::Tensor of_product = slice.is_whole() ? factors : at::cat(rows);
+    const auto up = std::ranges::find(parameters, product.name + ".lora_B.weight",
+                                      [](const auto& parameter) { return parameter->name; });
+    found->second.factors = rows_here(of_product, (*up)->placement).to(options);
   }
 }
 
@@ -290,7 +310,6 @@ struct InferenceModel::Parts {
   models::ModelSpecification base;  // of which adapters are read
   std::unique_ptr<models::LanguageModel> model;
   memory::ChunkEngine weights;
-  uint64_t last_adapter = 0;
 };
 
 InferenceModel::InferenceModel(const models::ModelSpecification& specification,
@@ -355,7 +374,7 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
 // The model is described once more, with the adapter's parameters, of which alone there is memory.
 std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
     const std::filesystem::path& folder) {
-  if (ranks()) refuse_adapter_over_ranks();
+  refuse_adapter_on_grid(parts_->context.strategy());
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
   if (adapted.facts.kept_features != parts_->base.facts.kept_features) {
     throw ConfigError(fmt::format(
@@ -365,28 +384,24 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
         "colossal convert --merge-adapter, or adapt other products",
         folder.string()));
   }
-  nn::DenseBuilder build;
-  models::build_model(adapted, build);
-  const auto loaded = std::make_shared<LoadedAdapter>();
-  loaded->parameters = adapters::split_parameters(build.parameters()).of_adapter;
-  loaded->chunks = std::make_unique<memory::ChunkEngine>(loaded->parameters, parts_->context,
-                                                         memory::ChunkOptions{.working = type()});
+  const ParallelContext& context = parts_->context;
+  const auto build = parallel::make_builder(context, models::sharding(adapted));
+  models::build_model(adapted, *build);
+  const nn::ParameterList parameters = adapters::split_parameters(build->parameters()).of_adapter;
+  memory::ChunkEngine chunks(parameters, context, memory::ChunkOptions{.working = type()});
   checkpoint::read_weights_of_file(
-      folder / adapters::kWeightsFile, loaded->parameters, *loaded->chunks,
+      folder / adapters::kWeightsFile, parameters, chunks,
       [&](const std::string& name) { return models::slice_in_files(adapted, name); });
-  loaded->chunks->begin_inference();
-  loaded->weights = {.number = ++parts_->last_adapter,
-                     .products = products_of(*adapted.adapter, loaded->parameters)};
+  chunks.begin_inference();
+  static std::atomic<uint64_t> last_number = 0;
+  const auto loaded = std::make_shared<nn::AdapterWeights>();
+  loaded->number = ++last_number;
+  loaded->folder = folder.string();
+  loaded->products = products_of(*adapted.adapter, parameters);
   if (adapted.adapter->settings.dora) {
-    set_factors(adapted, type(), device(), loaded->weights.products);
+    set_factors(adapted, parameters, at::TensorOptions(type()).device(device()), loaded->products);
   }
-  return {loaded, &loaded->weights};
-}
-
-void refuse_adapter_over_ranks() {
-  throw ConfigError(
-      "adapters that requests choose are held by one rank, and the model is on several; leave "
-      "--ranks out, or serve the adapter alone: colossal convert --merge-adapter");
+  return loaded;
 }
 
 models::LanguageModel& InferenceModel::operator*() const {

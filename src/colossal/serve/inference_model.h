@@ -55,10 +55,10 @@ class InferenceModel {
   // Forward passes, one at a time, any number of them.
   models::LanguageModel& operator*() const;
 
-  // Reads an adapter from a folder of peft, which stays on the device while it is used; its number
-  // is one more than that of the one before. The model must outlive it. Not thread-safe by itself,
-  // but forward passes may go on. Throws ConfigError for a folder that has none, or that of another
-  // model; IoError for what the disk refuses, and for numbers that are not finite.
+  // Reads this rank's part of an adapter from a folder of peft, to the device; it needs the model
+  // no more. Not thread-safe by itself, but forward passes may go on. Throws ConfigError for a
+  // folder that has none, or that of another model, and for the tensor modes 2d to 3d; IoError for
+  // what the disk refuses, and for numbers that are not finite.
   std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 
   at::ScalarType type() const;  // of weights and activations
@@ -81,8 +81,5 @@ class InferenceModel {
   std::unique_ptr<comm::World> alone_;  // where nobody gave a world
   std::unique_ptr<Parts> parts_;
 };
-
-// Throws ConfigError: there is no adapter by request for a model over several ranks.
-[[noreturn]] void refuse_adapter_over_ranks();
 
 }  // namespace colossal::serve

@@ -13,8 +13,10 @@ struct StepMessage {
     begin,  // an engine's pages: how many, of how many tokens, whether in int8, whether each token
             // attends alone
     step,   // a StepPlan
-    nothing,  // there is nothing to do for now
-    end       // the engine ends
+    adapter,       // to load: its number, and a number for each byte of its folder's path
+    drop_adapter,  // its number
+    nothing,       // there is nothing to do for now
+    end            // the engine ends
   };
   Kind kind = Kind::nothing;
   std::vector<int64_t> numbers{};

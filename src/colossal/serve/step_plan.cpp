@@ -31,9 +31,9 @@ class Reader {
 }  // namespace
 
 std::vector<int64_t> to_numbers(const StepPlan& plan) {
-  std::vector<int64_t> numbers{std::ssize(plan.copied_pages), std::ssize(plan.chunks),
-                               std::ssize(plan.tokens), std::ssize(plan.wanted_logits),
-                               std::ssize(plan.wanted_states)};
+  std::vector<int64_t> numbers{std::ssize(plan.copied_pages),  std::ssize(plan.chunks),
+                               std::ssize(plan.tokens),        std::ssize(plan.wanted_logits),
+                               std::ssize(plan.wanted_states), std::ssize(plan.adapted)};
   const auto append = [&](const std::vector<int64_t>& list) {
     numbers.insert(numbers.end(), list.begin(), list.end());
   };
@@ -43,6 +43,7 @@ std::vector<int64_t> to_numbers(const StepPlan& plan) {
             std::ssize(tokens.pages)});
     append(tokens.pages);
   }
+  for (const auto& [adapter, begin, count] : plan.adapted) append({adapter, begin, count});
   append(plan.tokens);
   append(plan.wanted_logits);
   append(plan.wanted_states);
@@ -53,7 +54,7 @@ StepPlan plan_from_numbers(std::span<const int64_t> numbers) {
   Reader reader(numbers);
   StepPlan plan;
   const int64_t copies = reader.next(), chunks = reader.next(), tokens = reader.next(),
-                logits = reader.next(), states = reader.next();
+                logits = reader.next(), states = reader.next(), adapted = reader.next();
   for (int64_t i = 0; i < copies; ++i) {
     const int64_t from = reader.next();
     plan.copied_pages.emplace_back(from, reader.next());
@@ -62,6 +63,10 @@ StepPlan plan_from_numbers(std::span<const int64_t> numbers) {
     const int64_t begin = reader.next(), end = reader.next(), prompt = reader.next(),
                   alone = reader.next();
     plan.chunks.push_back({{{begin, end}, reader.list(reader.next()), alone != 0}, prompt});
+  }
+  for (int64_t i = 0; i < adapted; ++i) {
+    const int64_t adapter = reader.next(), begin = reader.next();
+    plan.adapted.push_back({adapter, begin, reader.next()});
   }
   plan.tokens = reader.list(tokens);
   plan.wanted_logits = reader.list(logits);

@@ -25,6 +25,14 @@ struct StepPlan {
   std::vector<std::pair<int64_t, int64_t>> copied_pages{};  // from, to; before the pass
   std::vector<Chunk> chunks{};                              // those that attend alone come first
   std::vector<int64_t> tokens{};                            // of all chunks
+  // Tokens [begin, begin + count) have this adapter; ascending, disjoint.
+  struct Adapted {
+    int64_t adapter = 0;  // its number
+    int64_t begin = 0;
+    int64_t count = 0;
+    bool operator==(const Adapted&) const = default;
+  };
+  std::vector<Adapted> adapted{};
   // Of these, rising, those whose logits are wanted, at least one; and those whose final states
   // are.
   std::vector<int64_t> wanted_logits{}, wanted_states{};
@@ -33,8 +41,8 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
-// 5 numbers; 2 for each copied page; 5 for each chunk, and 1 for each page of it; 1 for each token
-// and each wanted one.
+// 6 numbers; 2 for each copied page; 5 for each chunk, and 1 for each page of it; 3 for each run of
+// tokens with an adapter; 1 for each token and each wanted one.
 std::vector<int64_t> to_numbers(const StepPlan& plan);
 StepPlan plan_from_numbers(std::span<const int64_t> numbers);
 

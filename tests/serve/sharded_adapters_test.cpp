@@ -1,0 +1,181 @@
+// Adapters chosen by request, over several ranks: the tokens and log-probabilities of one rank.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "colossal/base/error.h"
+#include "colossal/serve/engine.h"
+#include "colossal/serve/forward_pass.h"
+#include "colossal/serve/inference_model.h"
+#include "tests/serve/random_weights.h"
+#include "tests/serve/sharded_models.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/temporary_directory.h"
+
+namespace colossal::serve {
+namespace {
+
+using test::for_model;
+using test::tensor_strategy;
+
+struct Chosen {
+  std::vector<int32_t> tokens;
+  std::vector<double> logprobs;
+  std::string error;
+};
+
+class ShardedAdapters : public testing::Test {
+ protected:
+  ShardedAdapters() : specification_(test::grouped_llama(false)) {
+    at::set_num_threads(1);  // such small products only wait for each other
+    test::write_random_weights(specification_, folder_.path());
+    write_adapter("plain", {"q_proj", "k_proj", "v_proj", "o_proj", "down_proj"}, false);
+    write_adapter("magnitudes", {"q_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}, true);
+  }
+
+  // As peft saves it, of all layers.
+  void write_adapter(const std::string& name, const std::vector<std::string>& targets,
+                     bool magnitudes) {
+    constexpr int64_t kRank = 3;
+    const models::ModelFacts& facts = specification_.facts;
+    const int64_t inner = 96, queries = facts.heads * facts.head_size;
+    const int64_t keys = facts.kv_heads * facts.head_size;
+    const std::map<std::string, std::pair<int64_t, int64_t>> sizes{
+        {"q_proj", {facts.hidden, queries}},  {"k_proj", {facts.hidden, keys}},
+        {"v_proj", {facts.hidden, keys}},     {"o_proj", {queries, facts.hidden}},
+        {"gate_proj", {facts.hidden, inner}}, {"up_proj", {facts.hidden, inner}},
+        {"down_proj", {inner, facts.hidden}}};
+    std::map<std::string, at::Tensor> values;
+    std::map<std::string, std::vector<int64_t>> shapes;
+    const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, double mean) {
+      shapes[tensor] = shape;
+      values[tensor] = at::empty({c10::multiply_integers(shape)}, at::kFloat);
+      ops::fill_normal(values[tensor], mean, ops::parameter_stream(9, name + tensor), 0, 0.3);
+    };
+    for (int64_t layer = 0; layer < facts.layers; ++layer) {
+      for (const std::string& target : targets) {
+        const auto [in, out] = sizes.at(target);
+        const std::string module =
+            fmt::format("base_model.model.model.layers.{}.{}.{}.", layer,
+                        target.find("_proj") == 1 ? "self_attn" : "mlp", target);
+        add(module + "lora_A.weight", {kRank, in}, 0);
+        add(module + "lora_B.weight", {out, kRank}, 0);
+        if (magnitudes) add(module + "lora_magnitude_vector", {out}, 3);
+      }
+    }
+    const std::filesystem::path folder = folder_.path() / name;
+    std::filesystem::create_directory(folder);
+    test::write_tensors(values, shapes, folder / "adapter_model.safetensors");
+    const nlohmann::json config{{"peft_type", "LORA"},    {"r", kRank},
+                                {"lora_alpha", 4},        {"target_modules", targets},
+                                {"use_dora", magnitudes}, {"task_type", "CAUSAL_LM"}};
+    std::ofstream(folder / "adapter_config.json") << config.dump();
+  }
+
+  // Requests of both adapters and of none, many at once; then one more of an adapter that is loaded
+  // while the engine runs and after the first was let go.
+  std::vector<Chosen> ask(Engine& engine, const LoadAdapter& load) const {
+    std::vector<Chosen> all(8);
+    const auto submit = [&](size_t which, std::shared_ptr<const nn::AdapterWeights> adapter) {
+      Request request{.sampling = {.temperature = 0}, .max_new_tokens = 7, .logprobs = 0};
+      for (size_t i = 0; i < 5 + which; ++i) {
+        request.prompt.push_back(static_cast<int32_t>((i * i * 3 + i) % 50));
+      }
+      request.adapter = std::move(adapter);
+      request.on_token = [&chosen = all[which]](const GeneratedToken& token) {
+        chosen.tokens.push_back(token.token);
+        chosen.logprobs.push_back(token.logprob);
+        return true;
+      };
+      request.on_finish = [&chosen = all[which]](FinishReason, const Usage&,
+                                                 const std::string& error) {
+        chosen.error = error;
+      };
+      engine.submit(std::move(request));
+    };
+    {
+      const auto plain = load(folder_.path() / "plain");
+      const auto magnitudes = load(folder_.path() / "magnitudes");
+      for (size_t i = 0; i < 7; ++i) {
+        submit(i, i % 3 == 0 ? nullptr : (i % 3 == 1 ? plain : magnitudes));
+      }
+      engine.drain();
+    }
+    submit(7, load(folder_.path() / "plain"));
+    engine.drain();
+    return all;
+  }
+
+  std::vector<Chosen> over_ranks(const Strategy& strategy) const {
+    const InferenceOptions options{.type = at::kDouble,
+                                   .strategy = for_model(strategy, specification_.facts)};
+    std::vector<Chosen> chosen;
+    test::run_ranks(strategy.world_size(), [&](comm::World& world) {
+      at::set_num_threads(1);
+      InferenceModel model(specification_, options, world);
+      const LoadAdapter load = [&](const auto& folder) { return model.load_adapter(folder); };
+      if (world.rank() != 0) {
+        return follow(*model, specification_.facts, *model.ranks(), {}, load);
+      }
+      Engine engine(*model, specification_.facts, {.max_batch_tokens = 16, .type = at::kDouble},
+                    model.ranks());
+      chosen = ask(engine, load);
+    });
+    return chosen;
+  }
+
+  const test::TemporaryDirectory folder_;
+  models::ModelSpecification specification_;
+};
+
+TEST_F(ShardedAdapters, GiveTheNumbersOfOneRank) {
+  const std::vector<Chosen> expected = over_ranks({});
+  for (const Chosen& chosen : expected) EXPECT_EQ(chosen.error, "");
+  EXPECT_NE(expected[0].logprobs[0], expected[1].logprobs[0]);
+  for (const Strategy& strategy :
+       {tensor_strategy(TensorMode::one_d, 2), tensor_strategy(TensorMode::one_d, 3),
+        tensor_strategy(TensorMode::one_d, 1, 1, 2), tensor_strategy(TensorMode::one_d, 2, 1, 2)}) {
+    TRACED_CASE(testing::Message() << strategy.tp << ' ' << strategy.pp);
+    const std::vector<Chosen> found = over_ranks(strategy);
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].tokens, expected[i].tokens) << i << found[i].error;
+      ASSERT_EQ(found[i].logprobs.size(), 7);
+      for (size_t token = 0; token < 7; ++token) {
+        EXPECT_NEAR(found[i].logprobs[token], expected[i].logprobs[token], 1e-11);
+      }
+    }
+  }
+  EXPECT_THROW(over_ranks(tensor_strategy(TensorMode::two_d, 4)), ConfigError);
+}
+
+// The requests with it end, the others go on.
+TEST_F(ShardedAdapters, OneThatARankCannotLoadEndsItsRequests) {
+  const InferenceOptions options{
+      .type = at::kDouble,
+      .strategy = for_model(tensor_strategy(TensorMode::one_d, 2), specification_.facts)};
+  std::vector<Chosen> chosen;
+  test::run_ranks(2, [&](comm::World& world) {
+    at::set_num_threads(1);
+    InferenceModel model(specification_, options, world);
+    const LoadAdapter load = [&](const auto& folder) { return model.load_adapter(folder); };
+    if (world.rank() != 0) {
+      return follow(*model, specification_.facts, *model.ranks(), {},
+                    [](const auto&) -> std::shared_ptr<const nn::AdapterWeights> {
+                      throw IoError("the folder is on another host");
+                    });
+    }
+    Engine engine(*model, specification_.facts, {.type = at::kDouble}, model.ranks());
+    chosen = ask(engine, load);
+  });
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const bool has_adapter = i == 7 || i % 3 != 0;
+    EXPECT_EQ(chosen[i].tokens.size(), has_adapter ? 0 : 7);
+    const bool is_told = chosen[i].error.find("cannot load the adapter") != std::string::npos;
+    EXPECT_EQ(is_told, has_adapter) << chosen[i].error;
+  }
+}
+
+}  // namespace
+}  // namespace colossal::serve

@@ -8,9 +8,9 @@ import unittest
 import torch
 from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, decoders, models, normalizers, trainers
-from transformers import (AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, Phi3Config,
-                          Phi3ForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM)
+from transformers import (AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, MixtralConfig,
+                          MixtralForCausalLM, Phi3Config, Phi3ForCausalLM, PreTrainedTokenizerFast, Qwen2Config,
+                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 from harness import COLOSSAL, EndToEndTest
 
@@ -29,6 +29,11 @@ FAMILIES = {
     "gemma2": lambda v: Gemma2ForCausalLM(Gemma2Config(vocab_size=v, **SIZES, query_pre_attn_scalar=16,
                                                        sliding_window=8)),
     "phi3": lambda v: Phi3ForCausalLM(Phi3Config(vocab_size=v, **SIZES, sliding_window=9)),
+    "mixtral": lambda v: MixtralForCausalLM(MixtralConfig(vocab_size=v, **SIZES, num_local_experts=5,
+                                                          num_experts_per_tok=2, sliding_window=None)),
+    "qwen3_moe": lambda v: Qwen3MoeForCausalLM(Qwen3MoeConfig(vocab_size=v, **SIZES, num_experts=5,
+                                                              num_experts_per_tok=2, moe_intermediate_size=48,
+                                                              norm_topk_prob=True)),
 }
 
 

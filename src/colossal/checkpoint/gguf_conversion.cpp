@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "colossal/base/error.h"
@@ -124,44 +125,70 @@ uint32_t file_type(GgufType type) {
 
 GgufType type_of(const std::string& name, const std::vector<int64_t>& shape, GgufType wanted,
                  bool tied) {
-  if (shape.size() < 2) return GgufType::f32;
+  if (shape.size() < 2 || stays_whole(name)) return GgufType::f32;
   const bool head = name == (tied ? "token_embd.weight" : "output.weight");
   const GgufType type = wanted == GgufType::q4_k && head ? GgufType::q6_k : wanted;
   return shape.back() % io::block_numbers(type) == 0 ? type : GgufType::f16;
 }
 
-// A tensor of a folder, and what it becomes.
+// A tensor of GGUF, and those of a folder that it is made of: one, or one for each expert.
 struct Renamed {
-  io::TensorDirectory::Tensor from;
+  std::vector<io::TensorDirectory::Tensor> from;
   GgufTensor to;
 };
+
+// Of an expert's tensor in Hugging Face files the shape of all experts'.
+std::vector<int64_t> stacked_shape(int64_t experts, const std::vector<int64_t>& of_expert) {
+  std::vector<int64_t> shape{experts};
+  shape.insert(shape.end(), of_expert.begin(), of_expert.end());
+  return shape;
+}
 
 std::vector<Renamed> tensors_of(const io::TensorDirectory& directory, const GgufFamily& family,
                                 const models::ModelSpecification& specification, GgufType type) {
   std::vector<Renamed> renamed;
+  std::map<std::string, size_t> of_experts;  // indices in `renamed`
   const bool tied = specification.decoder.tied_head;
+  const int64_t experts = specification.decoder.router.experts;
   for (const std::string& name : directory.names()) {
     if (models::spare_tensor(specification, name)) continue;
     const auto to = gguf_name(family, name);
-    if (!to) {
+    if (!to || to->expert.value_or(0) >= std::max<int64_t>(1, experts)) {
       throw ConfigError(fmt::format("{}: tensor \"{}\" has no name in GGUF files of {}",
                                     directory.path().string(), name, family.name));
     }
     const io::TensorDirectory::Tensor from = directory.find(name);
-    renamed.push_back({from,
-                       {.name = *to,
-                        .type = type_of(*to, from.entry->shape, type, tied),
-                        .shape = from.entry->shape}});
+    const std::vector<int64_t>& shape = from.entry->shape;
+    if (!to->expert) {
+      renamed.push_back(
+          {{from},
+           {.name = to->name, .type = type_of(to->name, shape, type, tied), .shape = shape}});
+      continue;
+    }
+    const auto [place, is_new] = of_experts.try_emplace(to->name, renamed.size());
+    if (is_new) {
+      renamed.push_back({std::vector<io::TensorDirectory::Tensor>(experts),
+                         {.name = to->name,
+                          .type = type_of(to->name, shape, type, tied),
+                          .shape = stacked_shape(experts, shape)}});
+    }
+    renamed[place->second].from[*to->expert] = from;
   }
   return renamed;
 }
 
-void write_tensor(const Renamed& tensor, const GgufTensor& to, int64_t position,
-                  const GgufFamily& family, const models::DecoderConfig& config, io::File& file) {
-  const auto& [source, entry] = tensor.from;
+void write_tensor(const io::TensorDirectory::Tensor& from, int64_t part, const GgufTensor& to,
+                  int64_t position, const GgufFamily& family, const models::DecoderConfig& config,
+                  io::File& file) {
+  const auto& [source, entry] = from;
+  if (!entry) {
+    throw ConfigError(fmt::format("tensor \"{}\": expert {} is missing", to.name, part));
+  }
   const GgufType plain = plain_type(*entry, source->path());
+  int64_t numel = 1;
+  for (const int64_t size : entry->shape) numel *= size;
   convert_numbers(
-      family, config, to.name, to.shape, Direction::to_gguf,
+      family, config, to.name, entry->shape, Direction::to_gguf,
       [&](int64_t first, std::span<float> numbers) {
         const int64_t bytes = io::block_bytes(plain);
         std::vector<std::byte> read(numbers.size() * static_cast<size_t>(bytes));
@@ -169,7 +196,8 @@ void write_tensor(const Renamed& tensor, const GgufTensor& to, int64_t position,
         io::read_blocks(plain, read, numbers);
       },
       [&](int64_t first, std::span<const float> numbers) {
-        file.write_at(to_blocks(to.type, numbers, to.name), position + place_of(to.type, first));
+        file.write_at(to_blocks(to.type, numbers, to.name),
+                      position + place_of(to.type, part * numel + first));
       });
 }
 
@@ -181,7 +209,10 @@ void write_all(const io::GgufPlan& plan, const std::vector<Renamed>& tensors,
   file.write_at(std::as_bytes(std::span(plan.header)), 0);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const GgufTensor& to = plan.tensors[i];
-    write_tensor(tensors[i], to, plan.position(to), family, config, file);
+    for (size_t part = 0; part < tensors[i].from.size(); ++part) {
+      write_tensor(tensors[i].from[part], static_cast<int64_t>(part), to, plan.position(to), family,
+                   config, file);
+    }
   }
   if (!divisors.empty()) {
     file.write_at(std::as_bytes(std::span(divisors)), plan.position(plan.tensors.back()));
@@ -189,23 +220,36 @@ void write_all(const io::GgufPlan& plan, const std::vector<Renamed>& tensors,
   file.sync();
 }
 
+// A tensor of a folder, and the part of one of GGUF that it is.
 struct NewTensor {
   const GgufTensor* from;
+  int64_t part = 0;
   io::TensorSpec to;
 };
 
 std::vector<NewTensor> tensors_of(const io::GgufReader& file, const GgufFamily& family,
-                                  GgufType type) {
+                                  int64_t experts, GgufType type) {
   std::vector<NewTensor> tensors;
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.name == "rope_freqs.weight") continue;  // config.json says it
-    const auto name = hf_name(family, tensor.name);
-    if (!name) {
+    const std::vector<std::string> names = hf_names(family, tensor.name, experts);
+    if (names.empty()) {
       throw ConfigError(fmt::format("{}: tensor {} has no name in Hugging Face folders of {}",
                                     file.path().string(), io::quote_text(tensor.name),
                                     family.name));
     }
-    tensors.push_back({&tensor, {*name, scalar_type(type), tensor.shape}});
+    std::vector<int64_t> shape = tensor.shape;
+    if (names.size() > 1) {
+      if (shape.size() != 3 || shape.front() != experts) {
+        throw ConfigError(fmt::format("{}: tensor {} is not that of {} experts",
+                                      file.path().string(), io::quote_text(tensor.name), experts));
+      }
+      shape.erase(shape.begin());
+    }
+    for (size_t part = 0; part < names.size(); ++part) {
+      tensors.push_back(
+          {&tensor, static_cast<int64_t>(part), {names[part], scalar_type(type), shape}});
+    }
   }
   return tensors;
 }
@@ -213,20 +257,27 @@ std::vector<NewTensor> tensors_of(const io::GgufReader& file, const GgufFamily& 
 void write_safetensors(const io::GgufReader& file, const GgufFamily& family,
                        const models::DecoderConfig& config, GgufType type,
                        const std::filesystem::path& path) {
-  const std::vector<NewTensor> tensors = tensors_of(file, family, type);
+  const std::vector<NewTensor> tensors = tensors_of(file, family, config.router.experts, type);
   std::vector<io::TensorSpec> specs;
-  for (const NewTensor& tensor : tensors) specs.push_back(tensor.to);
+  std::map<std::string, const NewTensor*> by_name;
+  for (const NewTensor& tensor : tensors) {
+    specs.push_back(tensor.to);
+    by_name[tensor.to.name] = &tensor;
+  }
   const io::SafetensorsPlan plan = io::plan_safetensors(specs, {{"format", "pt"}});
   io::File to = io::File::create(path);
   to.reserve(plan.file_bytes);
   to.write_at(std::as_bytes(std::span(plan.header)), 0);
   for (const io::TensorEntry& entry : plan.entries) {
-    const auto found = std::ranges::find(tensors, entry.name,
-                                         [](const NewTensor& tensor) { return tensor.to.name; });
-    const GgufTensor& from = *found->from;
+    const NewTensor& tensor = *by_name.at(entry.name);
+    const GgufTensor& from = *tensor.from;
+    int64_t numel = 1;
+    for (const int64_t size : entry.shape) numel *= size;
     convert_numbers(
-        family, config, from.name, from.shape, Direction::to_hf,
-        [&](int64_t first, std::span<float> numbers) { file.read(from, first, numbers); },
+        family, config, from.name, entry.shape, Direction::to_hf,
+        [&](int64_t first, std::span<float> numbers) {
+          file.read(from, tensor.part * numel + first, numbers);
+        },
         [&](int64_t first, std::span<const float> numbers) {
           to.write_at(to_blocks(type, numbers, from.name),
                       plan.position(entry) + place_of(type, first));
@@ -249,11 +300,6 @@ GgufType type_in(const io::GgufReader& file) {
 const char* dtype_name(GgufType type) {
   if (type == GgufType::f16) return "float16";
   return type == GgufType::bf16 ? "bfloat16" : "float32";
-}
-
-std::string architecture_of(const io::GgufReader& file) {
-  if (const auto name = file.text("general.architecture")) return *name;
-  throw IoError(fmt::format("{}: no field \"general.architecture\"", file.path().string()));
 }
 
 }  // namespace
@@ -292,7 +338,7 @@ void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& 
                 std::optional<GgufType> type) {
   require_new(folder);
   const io::GgufReader reader(file);
-  const GgufFamily& family = find_gguf_family(architecture_of(reader), file.string());
+  const GgufFamily& family = find_gguf_family(reader);
   const GgufType as = type.value_or(type_in(reader));
   if (io::block_numbers(as) > 1) {
     throw ConfigError(fmt::format("--type={}: a Hugging Face folder has f32, f16 or bf16",

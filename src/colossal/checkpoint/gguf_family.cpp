@@ -40,22 +40,58 @@ const Layers kPhi3Layers{
     {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
     {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"}};
 
+// Those of Llama with experts in place of the MLP. router, gate, up, down: in Hugging Face files.
+Layers with_experts(std::string_view router, std::string_view gate, std::string_view up,
+                    std::string_view down) {
+  Layers layers = kLlamaLayers;
+  std::erase_if(layers, [](const auto& layer) { return layer.second.starts_with("mlp."); });
+  layers.insert(layers.end(), {{"ffn_gate_inp", router},
+                               {"ffn_gate_exps", gate},
+                               {"ffn_up_exps", up},
+                               {"ffn_down_exps", down}});
+  return layers;
+}
+
 const Layers kOtherLayers{
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
 
 const std::vector<GgufFamily>& families() {
   static const std::vector<GgufFamily> all{
       {.name = "llama",
+       .file_name = "llama",
        .architecture = "LlamaForCausalLM",
        .layers = kLlamaLayers,
        .turns_neighbours = true},
-      {.name = "qwen2", .architecture = "Qwen2ForCausalLM", .layers = kLlamaLayers},
-      {.name = "qwen3", .architecture = "Qwen3ForCausalLM", .layers = kLlamaLayers},
+      {.name = "mixtral",
+       .file_name = "llama",
+       .architecture = "MixtralForCausalLM",
+       .layers = with_experts("block_sparse_moe.gate", "block_sparse_moe.experts.*.w1",
+                              "block_sparse_moe.experts.*.w3", "block_sparse_moe.experts.*.w2"),
+       .turns_neighbours = true,
+       .has_experts = true},
+      {.name = "qwen2",
+       .file_name = "qwen2",
+       .architecture = "Qwen2ForCausalLM",
+       .layers = kLlamaLayers},
+      {.name = "qwen3",
+       .file_name = "qwen3",
+       .architecture = "Qwen3ForCausalLM",
+       .layers = kLlamaLayers},
+      {.name = "qwen3_moe",
+       .file_name = "qwen3moe",
+       .architecture = "Qwen3MoeForCausalLM",
+       .layers = with_experts("mlp.gate", "mlp.experts.*.gate_proj", "mlp.experts.*.up_proj",
+                              "mlp.experts.*.down_proj"),
+       .has_experts = true},
       {.name = "gemma2",
+       .file_name = "gemma2",
        .architecture = "Gemma2ForCausalLM",
        .layers = kGemma2Layers,
        .norms_add_one = true},
-      {.name = "phi3", .architecture = "Phi3ForCausalLM", .layers = kPhi3Layers}};
+      {.name = "phi3",
+       .file_name = "phi3",
+       .architecture = "Phi3ForCausalLM",
+       .layers = kPhi3Layers}};
   return all;
 }
 
@@ -104,7 +140,14 @@ std::optional<std::string> renamed(const GgufFamily& family, const std::string& 
 }
 
 std::string key(const GgufFamily& family, std::string_view name) {
-  return fmt::format("{}.{}", family.name, name);
+  return fmt::format("{}.{}", family.file_name, name);
+}
+
+[[noreturn]] void refuse_family(std::string_view name, const std::string& where) {
+  std::vector<std::string_view> names;
+  for (const GgufFamily& family : families()) names.push_back(family.name);
+  throw ConfigError(fmt::format("{}: a model of the family \"{}\"; converted are {}", where, name,
+                                fmt::join(names, ", ")));
 }
 
 [[noreturn]] void refuse(const GgufFamily& family, const std::string& what) {
@@ -129,6 +172,14 @@ double gemma2_scale(int64_t layers, int64_t hidden, int64_t heads, int64_t head_
   return 1 / std::sqrt(scalar);
 }
 
+// llama.cpp divides the weights of a token's experts by their sum, in every layer.
+void check_experts(const GgufFamily& family, const DecoderConfig& config) {
+  if (!config.router.normalized) refuse(family, "norm_topk_prob = false");
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    if (!config.has_experts(layer)) refuse(family, "layers without experts");
+  }
+}
+
 void check(const GgufFamily& family, const DecoderConfig& config) {
   const bool gemma = family.name == "gemma2";
   if (config.activation != (gemma ? ops::Activation::gelu_tanh : ops::Activation::silu)) {
@@ -137,9 +188,10 @@ void check(const GgufFamily& family, const DecoderConfig& config) {
   const models::LayerAttention& attention = config.attention_of(0);
   const ops::RotaryOptions& rotary = attention.rotary;
   const bool is_linear = rotary.scaling == Scaling::linear;
-  if (!is_linear && !(family.name == "llama" && rotary.scaling == Scaling::llama3)) {
+  if (!is_linear && !(family.file_name == "llama" && rotary.scaling == Scaling::llama3)) {
     refuse(family, "this scaling of rotary frequencies; \"linear\" works, and Llama's \"llama3\"");
   }
+  if (family.has_experts) check_experts(family, config);
   if (gemma) {
     const double scale = gemma2_scale(config.layers, config.hidden, config.heads, config.head_size);
     if (std::abs(attention.scale - scale) > 1e-9) refuse(family, "this query_pre_attn_scalar");
@@ -217,6 +269,18 @@ double shortest(double number) {
   return std::stod(fmt::format("{}", static_cast<float>(number)));
 }
 
+// The fields of a model with experts. Mixtral's have the size of its MLP.
+void add_experts(const io::GgufReader& file, const GgufFamily& family,
+                 nlohmann::ordered_json& config) {
+  const bool is_mixtral = family.name == "mixtral";
+  config[is_mixtral ? "num_local_experts" : "num_experts"] =
+      required(file, key(family, "expert_count"));
+  config["num_experts_per_tok"] = required(file, key(family, "expert_used_count"));
+  if (is_mixtral) return;
+  config["moe_intermediate_size"] = required(file, key(family, "expert_feed_forward_length"));
+  config["norm_topk_prob"] = true;
+}
+
 // The token of a field, or null.
 nlohmann::json token(const io::GgufReader& file, const char* name) {
   const auto found = file.integer(fmt::format("tokenizer.ggml.{}_token_id", name));
@@ -226,21 +290,57 @@ nlohmann::json token(const io::GgufReader& file, const char* name) {
 }  // namespace
 
 const GgufFamily& find_gguf_family(std::string_view name, const std::string& where) {
-  std::vector<std::string_view> names;
   for (const GgufFamily& family : families()) {
     if (family.name == name) return family;
-    names.push_back(family.name);
   }
-  throw ConfigError(fmt::format("{}: a model of the family \"{}\"; converted are {}", where, name,
-                                fmt::join(names, ", ")));
+  refuse_family(name, where);
 }
 
-std::optional<std::string> gguf_name(const GgufFamily& family, const std::string& hf_name) {
-  return renamed(family, hf_name, /*from_gguf=*/false);
+const GgufFamily& find_gguf_family(const io::GgufReader& file) {
+  const auto name = file.text("general.architecture");
+  if (!name) {
+    throw IoError(fmt::format("{}: no field \"general.architecture\"", file.path().string()));
+  }
+  const bool has_experts = file.integer(*name + ".expert_count").value_or(0) > 0;
+  for (const GgufFamily& family : families()) {
+    if (family.file_name == *name && family.has_experts == has_experts) return family;
+  }
+  refuse_family(has_experts ? *name + " with experts" : *name, file.path().string());
 }
 
-std::optional<std::string> hf_name(const GgufFamily& family, const std::string& gguf_name) {
-  return renamed(family, gguf_name, /*from_gguf=*/true);
+std::optional<GgufName> gguf_name(const GgufFamily& family, const std::string& hf_name) {
+  constexpr std::string_view kExperts = ".experts.";
+  const size_t experts = hf_name.find(kExperts);
+  if (experts == hf_name.npos) {
+    auto name = renamed(family, hf_name, /*from_gguf=*/false);
+    return name ? std::optional(GgufName{std::move(*name)}) : std::nullopt;
+  }
+  const size_t begin = experts + kExperts.size();
+  const size_t end = std::min(hf_name.find('.', begin), hf_name.size());
+  const std::string number = hf_name.substr(begin, end - begin);
+  if (!is_number(number)) return std::nullopt;
+  std::string of_all = hf_name;
+  of_all.replace(begin, number.size(), "*");
+  auto name = renamed(family, of_all, /*from_gguf=*/false);
+  return name ? std::optional(GgufName{std::move(*name), std::stoll(number)}) : std::nullopt;
+}
+
+std::vector<std::string> hf_names(const GgufFamily& family, const std::string& gguf_name,
+                                  int64_t experts) {
+  const auto name = renamed(family, gguf_name, /*from_gguf=*/true);
+  if (!name) return {};
+  const size_t star = name->find('*');
+  if (star == name->npos) return {*name};
+  std::vector<std::string> names;
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    names.push_back(*name);
+    names.back().replace(star, 1, std::to_string(expert));
+  }
+  return names;
+}
+
+bool stays_whole(std::string_view gguf_name) {
+  return parts_of(gguf_name, kGgufBlocks).layer == "ffn_gate_inp";
 }
 
 int64_t rows_of_turning_heads(const GgufFamily& family, std::string_view gguf_name,
@@ -281,7 +381,7 @@ std::vector<float> frequency_divisors(const DecoderConfig& config) {
 GgufFields model_fields(const GgufFamily& family, const DecoderConfig& config) {
   check(family, config);
   const ops::RotaryOptions& rotary = config.attention_of(0).rotary;
-  GgufFields fields{{"general.architecture", io::GgufValue::of(family.name)},
+  GgufFields fields{{"general.architecture", io::GgufValue::of(family.file_name)},
                     {"general.quantization_version", count(2)},
                     {key(family, "vocab_size"), count(config.vocabulary)},
                     {key(family, "context_length"), count(config.positions)},
@@ -299,6 +399,11 @@ GgufFields model_fields(const GgufFamily& family, const DecoderConfig& config) {
   if (rotary.scaling == Scaling::linear && rotary.factor != 1) {
     fields.emplace_back(key(family, "rope.scaling.type"), io::GgufValue::of("linear"));
     fields.emplace_back(key(family, "rope.scaling.factor"), real(rotary.factor));
+  }
+  if (family.has_experts) {
+    fields.emplace_back(key(family, "expert_count"), count(config.router.experts));
+    fields.emplace_back(key(family, "expert_used_count"), count(config.router.chosen));
+    fields.emplace_back(key(family, "expert_feed_forward_length"), count(config.expert_inner));
   }
   if (const int64_t window = window_of(config)) {
     fields.emplace_back(key(family, "attention.sliding_window"), count(window));
@@ -343,7 +448,8 @@ nlohmann::ordered_json config_of(const io::GgufReader& file, const GgufFamily& f
   const nlohmann::json scaling = rope_scaling(file, family, base, head_size);
   if (!scaling.is_null()) config["rope_scaling"] = scaling;
   const bool biased = file.find("blk.0.attn_q.bias") != nullptr;
-  if (family.name == "llama" || family.name == "qwen3") config["attention_bias"] = biased;
+  if (family.name == "llama" || family.name.starts_with("qwen3")) config["attention_bias"] = biased;
+  if (family.has_experts) add_experts(file, family, config);
   const auto window = file.integer(key(family, "attention.sliding_window"));
   if (family.name == "phi3") {
     config["sliding_window"] = window ? nlohmann::json(*window) : nlohmann::json();

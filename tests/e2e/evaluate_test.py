@@ -105,7 +105,7 @@ class Evaluate(EndToEndTest):
         (self.directory / "empty").touch()
         self.refuse("--data", "empty", text=self.directory / "empty")
         self.refuse("--sequence-length=33", "32 positions", flags=["--sequence-length=33"])
-        self.refuse("parallel.tp", flags=["--parallel.tp=2"])
+        self.refuse("tp 2", flags=["--parallel.tp=2"])
         self.refuse("parallel.zero = 1", flags=["--ranks=2", "--parallel.zero=1"])
         self.refuse("parallel.sp = 2", flags=["--ranks=2", "--parallel.sp=2", "--sequence-length=1"])
         self.refuse("parallel.ep = 2", "no experts", flags=["--ranks=2", "--parallel.ep=2"])

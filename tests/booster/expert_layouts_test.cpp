@@ -256,6 +256,41 @@ TEST(ExpertLayouts, OneExpertForAllAndOneTokenTrainAsOnOneRank) {
   }
 }
 
+// GPT-OSS's, whose second biases all parts of an expert have.
+TEST(ExpertLayouts, ExpertsWithBiasesTrainAsOnOneRank) {
+  const auto training_with_biases = [](const Layout& layout) {
+    TinyTraining training = training_of(layout);
+    training.model = decoder("gpt-oss-20b", {{"vocab_size", 61},
+                                             {"hidden_size", 28},
+                                             {"intermediate_size", 10},
+                                             {"num_hidden_layers", 3},
+                                             {"num_attention_heads", 6},
+                                             {"num_key_value_heads", 2},
+                                             {"head_dim", 4},
+                                             {"max_position_embeddings", 16},
+                                             {"sliding_window", 4},
+                                             {"num_local_experts", kExperts},
+                                             {"num_experts_per_tok", kChosen},
+                                             {"initializer_range", 0.3}});
+    return training;
+  };
+  const TinyResult serial = train_tiny(training_with_biases({}), 1);
+  for (const Layout& layout : std::vector<Layout>{
+           {.ranks = 2, .strategy = {.expert_tp = 2, .zero = 1}},
+           {.ranks = 3, .strategy = {.tp = 3, .expert_tp = 3}},
+           {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .expert_tp = 2, .zero = 3}},
+           {.ranks = 4, .strategy = {.sp = 2, .expert_tp = 2, .zero = 2}, .on_host = true},
+           {.ranks = 4, .strategy = {.tp = 4, .expert_tp = 4, .tensor_mode = TensorMode::two_d}},
+           {.ranks = 8,
+           .strategy = {.pp = 2, .tp = 2, .ep = 2, .expert_tp = 2, .zero = 1},
+           .micro_batch = 1,
+           .recompute = {.full_blocks = 9}}}) {
+    TRACED_CASE(describe(layout));
+    const TinyTraining training = training_with_biases(layout);
+    expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
+  }
+}
+
 // Some ranks have nothing to evaluate; their experts still serve the others.
 TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
   // A task's batch without sequences may have no fields that its loss needs.

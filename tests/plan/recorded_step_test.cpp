@@ -1,7 +1,7 @@
 // A dry step is the program itself: what it records is what the real step does, on every rank and
 // at every layout.
-#include "colossal/base/cpu_features.h"
 #include "colossal/plan/recorded_step.h"
+#include "colossal/base/cpu_features.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

@@ -179,10 +179,8 @@ TEST_F(ShardedEngine, ExpertsMayBeSharedOutAndInFewBits) {
     test::write_random_weights(specification, folder_.path());
     std::vector<Strategy> strategies{with_experts(two, 2), with_experts(four, 4),
                                      with_experts(tensor_strategy(TensorMode::one_d, 2, 1, 2), 2)};
-    if (!specification.facts.experts_have_biases) {
-      strategies.push_back(with_experts(two, 1, 2));
-      strategies.push_back(with_experts(four, 2, 2));
-    }
+    strategies.push_back(with_experts(two, 1, 2));
+    strategies.push_back(with_experts(four, 2, 2));
     for (const bool few_bits : {false, true}) {
       InferenceOptions options{.type = at::kDouble};
       if (few_bits) options.quantization = ops::Quantization{};

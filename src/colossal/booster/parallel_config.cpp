@@ -108,12 +108,6 @@ void require_experts(const Strategy& strategy, const models::ModelFacts& facts) 
     throw LayoutError(fmt::format("parallel.expert_tp = {}: an expert has {} inner features",
                                   strategy.expert_tp, facts.expert_inner));
   }
-  if (strategy.expert_tp > 1 && facts.experts_have_biases) {
-    throw LayoutError(fmt::format(
-        "parallel.expert_tp = {}: the experts of {} have biases, which each part of an expert "
-        "would add; use parallel.ep",
-        strategy.expert_tp, facts.family));
-  }
   if (facts.experts < strategy.ep) {
     throw LayoutError(fmt::format("parallel.ep = {}: the model has {} experts for {} ranks",
                                   strategy.ep, facts.experts, strategy.ep));

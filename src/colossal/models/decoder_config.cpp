@@ -117,7 +117,6 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.positions = config.positions;
   facts.experts = config.router.experts;
   facts.expert_inner = config.expert_inner;
-  facts.experts_have_biases = config.clamped_gate.has_value();
   const int64_t own_table = config.tied_head ? 0 : table;
   const int64_t head =
       config.score_head ? config.hidden : own_table + (config.head_bias ? config.vocabulary : 0);

@@ -88,7 +88,6 @@ struct ModelFacts {
   int64_t positions = 0;     // longest sequence
   int64_t experts = 0;       // of each layer with experts; 0: no layer has any
   int64_t expert_inner = 0;  // features between the products of an expert
-  bool experts_have_biases = false;
   // Rotary frequencies of sequences longer than this depend on their length; 0: none do.
   int64_t fixed_rotary_length = 0;
   int64_t parameters = 0;

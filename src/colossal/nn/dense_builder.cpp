@@ -360,7 +360,8 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
         weight(".down", kOrder, {{experts, inner, hidden}, 1}, options.down_initializer);
     const auto down_bias = of_all_experts(name + ".down", "bias", {{experts, hidden}}, zeros);
     return std::make_unique<PairedStacks>(
-        PairedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, *options.clamped_gate);
+        PairedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, *options.clamped_gate,
+        expert_parts());
   }
   const ExpertStack to_inner{{experts, inner, hidden}, 1};
   constexpr WeightOrder kOrder = WeightOrder::out_in;

@@ -90,6 +90,8 @@ class DenseBuilder : public Builder {
     int64_t inner_width = 1;
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
+  // How many ranks have a part each of the same expert; their results are summed.
+  virtual int expert_parts() const { return 1; }
   virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);
   // of_all_heads(): the placement of parameters that all heads of an attention share. of_heads():
   // of those that belong to query heads, or key heads; the caller sets `held`.

@@ -24,6 +24,14 @@ at::Tensor bias_of_rows(const at::Tensor& bias, const std::vector<int64_t>& coun
   return at::cat(rows);
 }
 
+// What one of `parts` ranks adds of a bias that all of them have: equal shares, whose gradients are
+// that of the whole bias on each, so that the copies stay equal.
+at::Tensor share_of_bias(const at::Tensor& bias, int parts) {
+  if (parts == 1) return bias;
+  const double share = 1.0 / parts;
+  return bias.detach() * share + (bias - bias.detach());
+}
+
 // The products of each expert's rows with its matrices of these stacks, [rows, sum of out].
 at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
                     const std::vector<ParameterHandle>& stacks, LayerScope& scope) {
@@ -52,7 +60,7 @@ at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64
   const at::Tensor gated = ops::clamped_gate(pairs, gate_);
   LayerScope scope = scope_of(parameters_.down);
   return products(gated, counts, {parameters_.down}, scope) +
-         bias_of_rows(parameters_.down_bias.use(scope), counts);
+         bias_of_rows(share_of_bias(parameters_.down_bias.use(scope), parts_), counts);
 }
 
 at::Tensor SeparateStacks::compute(const at::Tensor& rows,

@@ -51,13 +51,15 @@ class PairedStacks : public ExpertStacks {
   struct Parameters {
     ParameterHandle gate_up, gate_up_bias, down, down_bias;
   };
-  PairedStacks(Parameters parameters, const ops::ClampedGate& gate)
-      : parameters_(std::move(parameters)), gate_(gate) {}
+  // parts: how many ranks have a part each of an expert's inner features; their results are summed.
+  PairedStacks(Parameters parameters, const ops::ClampedGate& gate, int parts)
+      : parameters_(std::move(parameters)), gate_(gate), parts_(parts) {}
   at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const override;
 
  private:
   Parameters parameters_;
   ops::ClampedGate gate_;
+  int parts_;
 };
 
 struct ExpertsParts {

@@ -1,6 +1,5 @@
 #include "colossal/parallel/expert/sharded_experts.h"
 
-#include "colossal/base/error.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
 #include "colossal/parallel/expert/whole_rows.h"
@@ -50,6 +49,10 @@ nn::SumOverRanks ExpertBuilder::sum_over_ranks() const {
   };
 }
 
+int ExpertBuilder::expert_parts() const {
+  return context_.strategy().expert_tp;
+}
+
 nn::Placement ExpertBuilder::of_router() const {
   if (context_.strategy().tp == 1) return whole();
   return {.reduction = &context_.stage_group()};
@@ -58,9 +61,11 @@ nn::Placement ExpertBuilder::of_router() const {
 nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
   if (context_.strategy().expert_ranks() == 1) return of_router();
   const ExpertRanks ranks = expert_ranks();
-  COLOSSAL_CHECK(stack.inner_dim > 0 || ranks.parts.size() == 1,
-                 "{} parts of an expert, which would each add its bias", ranks.parts.size());
   nn::Placement placement{.reduction = &context_.same_experts_group()};
+  if (stack.inner_dim < 0) {  // a bias of the results, which all parts of an expert have
+    placement.num_replicas = ranks.parts.size();
+    placement.replica = ranks.parts.rank();
+  }
   for (int64_t dim = 0; dim < std::ssize(stack.shape); ++dim) {
     const int64_t size = stack.shape[dim];
     Range here{0, size};

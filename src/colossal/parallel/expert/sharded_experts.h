@@ -96,6 +96,7 @@ class ExpertBuilder : public nn::DenseBuilder {
   nn::SumOverRanks sum_over_ranks() const override;
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
+  int expert_parts() const override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;
   ExpertRanks expert_ranks() const {

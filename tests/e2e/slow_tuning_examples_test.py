@@ -49,7 +49,7 @@ class TuningExamples(unittest.TestCase):
             with self.subTest(method):
                 steps = self.tune(method, "rewarded", method)
                 self.assertLess(steps[0]["reward"], 0.8)
-                self.assertGreater(self.mean(steps[-5:], "reward"), 0.95)
+                self.assertGreater(self.mean(steps[-5:], "reward"), 0.9)
                 self.assertIn(POLITE, self.answer(method))
 
     def test_by_preferences_in_three_steps(self):

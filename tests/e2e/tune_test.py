@@ -247,12 +247,16 @@ class Tune(EndToEndTest):
 
     def test_distill_of_own_completions(self):
         folder = self.make_teacher()
-        done = self.tune("distill", "texts", f"--tune.teacher={folder}", "--tune.max_completion_length=12",
-                         "--optimizer.learning_rate=1e-2")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        lines = [json.loads(line) for line in (self.directory / "run" / "metrics.jsonl").read_text().splitlines()]
-        self.assertEqual({line["on_policy"] for line in lines}, {1})
-        self.assertLess(lines[-1]["loss"], lines[0]["loss"])
+        for ranks, flags in (1, []), (2, ["--parallel.tp=2", "--adapter.kind=lora", "--adapter.dropout=0"]):
+            with self.subTest(flags=flags):
+                done = self.tune("distill", "texts", f"--tune.teacher={folder}", "--tune.max_completion_length=12",
+                                 "--optimizer.learning_rate=1e-2", *flags, ranks=ranks)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                run = self.directory / "run"
+                lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+                self.assertEqual({line["on_policy"] for line in lines}, {1})
+                self.assertLess(lines[-1]["loss"], lines[0]["loss"])
+                subprocess.run(["rm", "-r", run], check=True)
 
     def test_a_reward_model_gives_the_scores_of_transformers(self):
         folder = self.directory / "rewarding"

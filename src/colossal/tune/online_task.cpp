@@ -8,13 +8,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
-#include <numeric>
 
 #include "colossal/base/log.h"
-#include "colossal/base/random.h"
 #include "colossal/ops/linear_cross_entropy.h"
-#include "colossal/serve/step_messages.h"
 #include "colossal/tune/completion_scores.h"
 #include "colossal/tune/gather_parts.h"
 #include "colossal/tune/pairs.h"
@@ -39,12 +35,6 @@ constexpr const char* kFailures = "rewards/failures";
 constexpr const char* kImportance = "sampling/importance_sampling_ratio/mean";
 constexpr const char* kLargestImportance = "sampling/importance_sampling_ratio/max";
 
-RewardOptions reward_options(const TuneConfig& config) {
-  return {.max_completion_length = config.max_completion_length,
-          .overlong_tokens = config.overlong_tokens,
-          .timeout = config.reward_timeout};
-}
-
 // Numbers of the tokens of a completion at the places of their labels, [rows, tokens].
 void fill(const at::Tensor& rows, int64_t row, int64_t prompt_tokens,
           const std::vector<double>& values) {
@@ -63,27 +53,10 @@ std::vector<double> numbers_of(const at::Tensor& row, int64_t prompt_tokens, int
 OnlineTask::OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
                        const std::function<void()>& reading)
     : SampleTask(job, context, tuning, SampleKind::prompt, reading),
-      rewards_(config().reward, config().reward_weights, reward_options(config())),
+      rewards_(job, context, config(), tokenizer(), samples(),
+               [this](int64_t position) -> const Sample& { return sample_at(position); }),
       rollout_(rollout_options(config(), job, tokenizer())),
-      begun_(config().max_staleness, config().max_completion_length) {
-  for (size_t i = 0; i < config().reward.size(); ++i) {
-    const auto folder = reward_model_folder(config().reward[i]);
-    if (!folder) continue;
-    const auto [model, is_new] =
-        model_rewards_.emplace(i, std::make_unique<ModelReward>(*folder, job, context));
-    if (!model->second->reads_messages() && has_conversations()) {
-      throw ConfigError(fmt::format(
-          "tune.reward = \"model:{}\": data.train has conversations, and the folder has no chat "
-          "template; put a chat_template.jinja into it, or use prompts that are texts",
-          *folder));
-    }
-  }
-}
-
-bool OnlineTask::has_conversations() const {
-  return std::ranges::any_of(
-      samples(), [](const Sample& sample) { return sample.columns.at("prompt").is_array(); });
-}
+      begun_(config().max_staleness, config().max_completion_length) {}
 
 std::vector<std::string> OnlineTask::metrics() const {
   std::vector<std::string> names{"reward",    "reward_std",       kAlike,
@@ -144,7 +117,7 @@ void OnlineTask::restore(const nlohmann::json& state) {
 void OnlineTask::begin(models::LanguageModel& model, Engine&) {
   model_ = &model;
   scorer_.emplace(job(), context(), model, config().temperature, config().beta != 0);
-  for (auto& [reward, rewarding] : model_rewards_) rewarding->load();
+  rewards_.load();
 }
 
 int64_t OnlineTask::completions_per_generation() const {
@@ -185,7 +158,8 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
   std::vector<ScoredCompletion> usable, alike;
   for (int64_t round = 0; round < config().max_sampling_rounds; ++round) {
     const std::vector<ScoredCompletion> found = sample(wanted - std::ssize(usable), engine);
-    const at::Tensor deviations = sample_deviation(totals(found).view({-1, group})).flatten();
+    const at::Tensor deviations =
+        sample_deviation(rewards_.totals(found).view({-1, group})).flatten();
     for (int64_t i = 0; i < deviations.numel(); ++i) {
       auto& kind = deviations[i].item<double>() > 0 ? usable : alike;
       kind.insert(kind.end(), found.begin() + i * group, found.begin() + (i + 1) * group);
@@ -223,52 +197,8 @@ std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) 
     BegunCompletions::append(*continued[i].completion, sampled[i], generations_);
   }
   std::vector<ScoredCompletion> taken = begun_.take(count);
-  score(taken);
+  rewards_.score(taken);
   return taken;
-}
-
-std::vector<ScoredText> OnlineTask::texts_of(
-    const std::vector<ScoredCompletion>& completions) const {
-  std::vector<ScoredText> texts;
-  for (const ScoredCompletion& each : completions) {
-    std::vector<int32_t> tokens = each.completion.tokens;
-    if (each.completion.ended) tokens.pop_back();
-    texts.push_back({.columns = &sample_at(each.position).columns,
-                     .completion = tokenizer().decode_continuation(tokens),
-                     .tokens = std::ssize(each.completion.tokens)});
-  }
-  return texts;
-}
-
-void OnlineTask::score(std::vector<ScoredCompletion>& completions) {
-  const std::vector<ScoredText> texts = texts_of(completions);
-  const Range here = share_of(std::ssize(texts), context().coordinate({"dp", "sp"}),
-                              static_cast<int>(context().data_group().size()));
-  const bool asks = serve::leads(context());
-  nlohmann::json mine;
-  if (asks) {
-    mine["rewards"] = rewards_.score({texts.begin() + here.begin, texts.begin() + here.end});
-    mine["failures"] = rewards_.failures();
-  }
-  failures_ = 0;
-  auto next = completions.begin();
-  for (const nlohmann::json& part : gather_parts(mine, asks, context())) {
-    failures_ += part.at("failures").get<int64_t>();
-    for (const nlohmann::json& rewards : part.at("rewards")) {
-      (next++)->rewards = rewards.get<std::vector<double>>();
-    }
-  }
-  for (auto& [reward, model] : model_rewards_) {
-    const std::vector<double> scores = model->score(texts);
-    failures_ += model->failures();
-    for (size_t i = 0; i < completions.size(); ++i) completions[i].rewards[reward] = scores[i];
-  }
-}
-
-at::Tensor OnlineTask::totals(const std::vector<ScoredCompletion>& completions) const {
-  std::vector<double> totals;
-  for (const ScoredCompletion& each : completions) totals.push_back(rewards_.total(each.rewards));
-  return at::tensor(totals, at::kDouble);
 }
 
 void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
@@ -311,7 +241,7 @@ void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
 }
 
 void OnlineTask::find_advantages(Generation& generation) const {
-  const at::Tensor rewards = totals(generation.completions);
+  const at::Tensor rewards = rewards_.totals(generation.completions);
   generation.metrics = measure(generation.completions, rewards);
   find_advantages(generation.completions, rewards, generation.metrics);
 }
@@ -342,7 +272,7 @@ std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredComple
     if (std::isfinite(spread)) found[deviation] = spread;
   };
   add("reward", "reward_std", rewards);
-  found[kFailures] = static_cast<double>(failures_);
+  found[kFailures] = static_cast<double>(rewards_.failures());
   if (!completions.front().reference.empty()) {
     double left = 0, tokens = 0;
     for (const ScoredCompletion& each : completions) {

@@ -14,11 +14,10 @@
 #include <vector>
 
 #include "colossal/tune/begun_completions.h"
+#include "colossal/tune/completion_rewards.h"
 #include "colossal/tune/generation.h"
-#include "colossal/tune/model_reward.h"
 #include "colossal/tune/policy_losses.h"
 #include "colossal/tune/policy_scorer.h"
-#include "colossal/tune/reward_set.h"
 #include "colossal/tune/sample_task.h"
 
 namespace colossal::tune {
@@ -69,16 +68,11 @@ class OnlineTask : public SampleTask {
  private:
   int64_t completions_per_generation() const;
   bool learns_from(const ScoredCompletion& completion) const;
-  bool has_conversations() const;
 
   void generate(Engine& engine);
   // Samples completions, and returns the `count` that are next, in groups, with their rewards.
   // Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
-  std::vector<ScoredText> texts_of(const std::vector<ScoredCompletion>& completions) const;
-  // Rewards completions that all ranks have; functions are asked by each rank for its share.
-  // Collective.
-  void score(std::vector<ScoredCompletion>& completions);
   // Samples until there are enough groups whose rewards differ. If there are too few after the last
   // round, other groups fill up.
   std::vector<ScoredCompletion> sample_usable(Engine& engine);
@@ -90,7 +84,6 @@ class OnlineTask : public SampleTask {
   // How stale the tokens of a generation are: the mean, and the share of each staleness.
   std::map<std::string, double> staleness_metrics(
       const std::vector<ScoredCompletion>& completions) const;
-  at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
   // Returns, for the step that learns from part `part` of a generation, which completions are in
   // each of this replica's micro-batches.
@@ -101,8 +94,7 @@ class OnlineTask : public SampleTask {
   }
   void log_completions(const Generation& generation, int64_t step) const;
 
-  RewardSet rewards_;
-  std::map<size_t, std::unique_ptr<ModelReward>> model_rewards_;  // by their place in tune.reward
+  CompletionRewards rewards_;
   RolloutOptions rollout_;
   models::LanguageModel* model_ = nullptr;
   std::optional<PolicyScorer> scorer_;
@@ -112,7 +104,6 @@ class OnlineTask : public SampleTask {
   int64_t next_completion_ = 0;  // the number of the completion that is begun next
   int64_t generations_ = 0;      // that have been sampled
   int64_t updates_ = 0;          // that have learned from the generation
-  int64_t failures_ = 0;         // of rewards on all ranks, in this generation
 };
 
 }  // namespace colossal::tune

@@ -1,0 +1,99 @@
+#include "colossal/tune/completion_rewards.h"
+
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "colossal/base/error.h"
+#include "colossal/serve/step_messages.h"
+#include "colossal/tune/gather_parts.h"
+
+namespace colossal::tune {
+namespace {
+
+RewardOptions reward_options(const TuneConfig& config) {
+  return {.max_completion_length = config.max_completion_length,
+          .overlong_tokens = config.overlong_tokens,
+          .timeout = config.reward_timeout};
+}
+
+bool has_conversations(const std::vector<Sample>& prompts) {
+  return std::ranges::any_of(
+      prompts, [](const Sample& prompt) { return prompt.columns.at("prompt").is_array(); });
+}
+
+}  // namespace
+
+CompletionRewards::CompletionRewards(const Job& job, const ParallelContext& context,
+                                     const TuneConfig& config, const text::Tokenizer& tokenizer,
+                                     const std::vector<Sample>& prompts, SampleAt sample_at)
+    : context_(context),
+      tokenizer_(tokenizer),
+      sample_at_(std::move(sample_at)),
+      functions_(config.reward, config.reward_weights, reward_options(config)) {
+  for (size_t i = 0; i < config.reward.size(); ++i) {
+    const auto folder = reward_model_folder(config.reward[i]);
+    if (!folder) continue;
+    const auto [model, is_new] =
+        models_.emplace(i, std::make_unique<ModelReward>(*folder, job, context));
+    if (!model->second->reads_messages() && has_conversations(prompts)) {
+      throw ConfigError(fmt::format(
+          "tune.reward = \"model:{}\": data.train has conversations, and the folder has no chat "
+          "template; put a chat_template.jinja into it, or use prompts that are texts",
+          *folder));
+    }
+  }
+}
+
+void CompletionRewards::load() {
+  for (auto& [place, model] : models_) model->load();
+}
+
+std::vector<ScoredText> CompletionRewards::texts_of(
+    const std::vector<ScoredCompletion>& completions) const {
+  std::vector<ScoredText> texts;
+  for (const ScoredCompletion& each : completions) {
+    std::vector<int32_t> tokens = each.completion.tokens;
+    if (each.completion.ended) tokens.pop_back();
+    texts.push_back({.columns = &sample_at_(each.position).columns,
+                     .completion = tokenizer_.decode_continuation(tokens),
+                     .tokens = std::ssize(each.completion.tokens)});
+  }
+  return texts;
+}
+
+void CompletionRewards::score(std::vector<ScoredCompletion>& completions) {
+  const std::vector<ScoredText> texts = texts_of(completions);
+  const Range here = share_of(std::ssize(texts), context_.coordinate({"dp", "sp"}),
+                              static_cast<int>(context_.data_group().size()));
+  const bool asks = serve::leads(context_);
+  nlohmann::json mine;
+  if (asks) {
+    mine["rewards"] = functions_.score({texts.begin() + here.begin, texts.begin() + here.end});
+    mine["failures"] = functions_.failures();
+  }
+  failures_ = 0;
+  auto next = completions.begin();
+  for (const nlohmann::json& part : gather_parts(mine, asks, context_)) {
+    failures_ += part.at("failures").get<int64_t>();
+    for (const nlohmann::json& rewards : part.at("rewards")) {
+      (next++)->rewards = rewards.get<std::vector<double>>();
+    }
+  }
+  for (auto& [place, model] : models_) {
+    const std::vector<double> scores = model->score(texts);
+    failures_ += model->failures();
+    for (size_t i = 0; i < completions.size(); ++i) completions[i].rewards[place] = scores[i];
+  }
+}
+
+at::Tensor CompletionRewards::totals(const std::vector<ScoredCompletion>& completions) const {
+  std::vector<double> totals;
+  for (const ScoredCompletion& each : completions) {
+    totals.push_back(functions_.total(each.rewards));
+  }
+  return at::tensor(totals, at::kDouble);
+}
+
+}  // namespace colossal::tune

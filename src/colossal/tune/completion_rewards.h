@@ -1,0 +1,54 @@
+// The rewards of a run's completions. Each rank asks functions for its share of the completions;
+// reward models run on all ranks together.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/text/tokenizer.h"
+#include "colossal/tune/generation.h"
+#include "colossal/tune/model_reward.h"
+#include "colossal/tune/reward_set.h"
+#include "colossal/tune/tune_config.h"
+
+namespace colossal::tune {
+
+class CompletionRewards {
+ public:
+  // Returns the sample at a position in the run's order.
+  using SampleAt = std::function<const Sample&(int64_t position)>;
+
+  // prompts: all of the run. All arguments must outlive this. Throws ConfigError for rewards that
+  // there are not, and what ModelReward throws.
+  CompletionRewards(const Job& job, const ParallelContext& context, const TuneConfig& config,
+                    const text::Tokenizer& tokenizer, const std::vector<Sample>& prompts,
+                    SampleAt sample_at);
+  void load();  // the weights of reward models. Collective.
+
+  // Fills in the rewards of completions, which all ranks have and get. Collective.
+  void score(std::vector<ScoredCompletion>& completions);
+  // Returns the weighted sums of their rewards, fp64 [completions].
+  at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
+
+  // Names for metrics, in the order of ScoredCompletion::rewards.
+  const std::vector<std::string>& metric_names() const { return functions_.metric_names(); }
+  int64_t failures() const { return failures_; }  // calls on all ranks that failed so far
+
+ private:
+  std::vector<ScoredText> texts_of(const std::vector<ScoredCompletion>& completions) const;
+
+  const ParallelContext& context_;
+  const text::Tokenizer& tokenizer_;
+  SampleAt sample_at_;
+  RewardSet functions_;
+  std::map<size_t, std::unique_ptr<ModelReward>> models_;  // by their place in tune.reward
+  int64_t failures_ = 0;
+};
+
+}  // namespace colossal::tune

@@ -256,6 +256,63 @@ TEST(ExpertLayouts, OneExpertForAllAndOneTokenTrainAsOnOneRank) {
   }
 }
 
+// Each expert takes at most 3 of a sequence's 7 tokens, or 2: which ones must not depend on who
+// routes them.
+TEST(ExpertLayouts, WhatIsBeyondTheCapacityIsDroppedAlike) {
+  const auto with_capacity = [](TinyTraining training, double factor) {
+    training.model.router.capacity_factor = factor;
+    return training;
+  };
+  const TinyResult dropless = train_tiny(training_of({}), 1);
+  for (const double factor : {1.0, 0.7}) {
+    const TinyResult serial = train_tiny(with_capacity(training_of({}), factor), 1);
+    EXPECT_GT(serial.metrics.back().at("router_dropped"), 0.01);
+    EXPECT_NE(serial.losses.front(), dropless.losses.front());
+    for (const Strategy& mode : tensor_modes()) {
+      for (Layout layout : std::vector<Layout>{
+               {.strategy = {.ep = 2}},
+               {.strategy = {.sp = 2, .ep = 2, .sequence_mode = SequenceMode::ring}},
+               {.strategy = {.sp = 3, .sequence_mode = SequenceMode::ulysses}},
+               {.strategy = {.pp = 2, .zero = 1}, .micro_batch = 2},
+               {.strategy = {.zero = 3}, .recompute = {.full_blocks = 9}}}) {
+        layout.strategy.tp = mode.tp;
+        layout.strategy.tensor_mode = mode.tensor_mode;
+        layout.strategy.tp_depth = mode.tp_depth;
+        layout.strategy.tp_sequence = mode.tp_sequence;
+        layout.ranks = layout.strategy.pp * layout.strategy.sp * mode.tp;
+        if (mode.tp == 1 && layout.strategy.sp == 1) layout.ranks *= 2;  // of dp
+        if (!is_possible(layout)) continue;
+        TRACED_CASE(describe(layout));
+        const TinyTraining training = with_capacity(training_of(layout), factor);
+        const TinyResult found = train_tiny(training, layout.ranks);
+        expect_same(found, serial, 1e-9, training);
+        EXPECT_NEAR(found.metrics.back().at("router_dropped"),
+                    serial.metrics.back().at("router_dropped"), 1e-12);
+      }
+    }
+  }
+}
+
+// Over the ranks that route tokens of the same sequences go, for each token, its sequence, its
+// position, its experts and their weights.
+TEST(ExpertLayouts, BytesOfChoicesEqualTheLaw) {
+  const Layout layout{.ranks = 4,
+                      .strategy = {.sp = 2, .tp = 2, .sequence_mode = SequenceMode::ulysses}};
+  TinyTraining training = training_of(layout);
+  training.model.router.capacity_factor = 1;
+  const TinyResult result = train_tiny(training, layout.ranks);
+  const int64_t layers = 2, token = 8 * (2 + 2 * kChosen);
+  for (int rank = 0; rank < layout.ranks; ++rank) {
+    const int64_t positions = rank < 2 ? 4 : 3;  // of 7, over sp
+    const int64_t tokens = training.global_batch * positions;
+    const auto sent = [&](const char* axis) {
+      return result.traffic[rank].at({axis, comm::Reason::expert}).law_bytes;
+    };
+    EXPECT_EQ(sent("tp"), training.steps * layers * (8 + tokens / 2 * token));
+    EXPECT_EQ(sent("sp"), training.steps * layers * (8 + tokens * token));
+  }
+}
+
 // GPT-OSS's, whose second biases all parts of an expert have.
 TEST(ExpertLayouts, ExpertsWithBiasesTrainAsOnOneRank) {
   const auto training_with_biases = [](const Layout& layout) {

@@ -21,8 +21,8 @@ struct ControlMessage {
   std::vector<double> metrics;
   // Of each metric that is a maximum: for each rank of the group its largest number, 0 at others.
   std::vector<double> maxima;
-  // Of a model with experts: for each block and expert the rows that it was given, by block; then
-  // the sum of LossSum::router_term.
+  // Of a model with experts: for each block and expert the rows that it was given, by block; where
+  // routers have a capacity, the choices that were dropped; then the sum of LossSum::router_term.
   std::vector<double> routers;
 };
 

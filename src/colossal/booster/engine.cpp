@@ -70,7 +70,10 @@ ControlMessage Engine::empty_message() const {
   message.metrics.resize(2 * config_.metrics.size());
   message.maxima.resize(std::ranges::count_if(config_.metrics, is_maximum) *
                         context_.world_group().size());
-  if (config_.experts > 0) message.routers.resize(config_.expert_layers * config_.experts + 1);
+  if (config_.experts > 0) {
+    message.routers.resize(config_.expert_layers * config_.experts +
+                           (config_.routers_drop ? 2 : 1));
+  }
   return message;
 }
 
@@ -91,15 +94,17 @@ std::map<std::string, double> Engine::means_of_metrics(const ControlMessage& all
 // The rows of the busiest expert of any layer, over those that it would have if all had as many.
 void Engine::add_router_metrics(const ControlMessage& all,
                                 std::map<std::string, double>& metrics) const {
-  double load = 0;
+  double load = 0, all_rows = 0;
   const double* counts = all.routers.data();
   for (int64_t layer = 0; layer < config_.expert_layers; ++layer, counts += config_.experts) {
     const double rows = std::accumulate(counts, counts + config_.experts, 0.0);
     if (rows == 0) continue;  // a layer without experts
+    all_rows += rows;
     const double most = *std::max_element(counts, counts + config_.experts);
     load = std::max(load, most * static_cast<double>(config_.experts) / rows);
   }
   metrics["router_load"] = load;
+  if (config_.routers_drop) metrics["router_dropped"] = *counts / (all_rows + *counts);
   if (all.routers.back() != 0) metrics["auxiliary_loss"] = all.routers.back() / all.token_count;
 }
 

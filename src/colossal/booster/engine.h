@@ -49,6 +49,7 @@ struct EngineConfig {
   // that do. 0: routers are not counted.
   int64_t expert_layers = 0;
   int64_t experts = 0;
+  bool routers_drop = false;  // they have a capacity: what is dropped is counted
   // By how much a step moves the correction biases of routers, in a model that has them, towards
   // experts that had fewer rows than the mean (L. Wang et al. 2024, "Auxiliary-Loss-Free Load
   // Balancing").

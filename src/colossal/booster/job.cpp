@@ -116,7 +116,7 @@ void resolve_experts(const ExpertConfig& config, models::ModelSpecification& mod
   const nn::RouterOptions& router = model.decoder.router;
   nn::RouterLosses& losses = model.decoder.router_losses;
   const bool any = config.balance_loss.value_or(0) > 0 || config.balance_over ||
-                   config.z_loss > 0 || config.bias_rate > 0;
+                   config.z_loss > 0 || config.bias_rate > 0 || config.capacity_factor > 0;
   if (any && router.experts == 0) {
     refuse_key_of_experts("experts.*",
                           fmt::format("the model ({}) has no experts", model.facts.family));
@@ -139,6 +139,7 @@ void resolve_experts(const ExpertConfig& config, models::ModelSpecification& mod
                                                      : Over::micro_batch;
   }
   losses.z = config.z_loss;
+  model.decoder.router.capacity_factor = config.capacity_factor;
 }
 
 models::ModelSpecification resolve_model_of(const RunConfig& config,
@@ -228,6 +229,7 @@ EngineConfig engine_config(const Job& job) {
                              : parallel::pipeline::Costs{},
           .expert_layers = job.model.facts.experts > 0 ? job.model.facts.layers : 0,
           .experts = job.model.facts.experts,
+          .routers_drop = job.config.experts.capacity_factor > 0,
           .router_bias_rate = job.config.experts.bias_rate};
 }
 

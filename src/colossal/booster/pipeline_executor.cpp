@@ -269,6 +269,9 @@ class PipelineExecutor::Run {
         control_.routers.at(record.layer * experts + expert) +=
             static_cast<double>(record.counts[expert]);
       }
+      if (record.dropped > 0) {
+        control_.routers.at(control_.routers.size() - 2) += static_cast<double>(record.dropped);
+      }
     }
   }
 

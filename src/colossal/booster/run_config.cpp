@@ -202,6 +202,12 @@ void describe_experts(ConfigSchema& schema, ExpertConfig& experts) {
       "mean, and lowers those of the others. The biases take part in choosing only. For models "
       "whose routers have them.",
       {.minimum = 0, .maximum = 1});
+  schema.add(
+      "experts.capacity_factor", &experts.capacity_factor,
+      "How many tokens of a sequence an expert takes in training, as a multiple of what each would "
+      "have if all had equally many; the others are dropped there, those of the smallest weights "
+      "first, and told as router_dropped. That bounds an expert's work. 0: it takes all.",
+      {.minimum = 0, .maximum = 1e6});
 }
 
 void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {

@@ -65,6 +65,7 @@ struct ExpertConfig {
   std::optional<std::string> balance_over;  // unset: the model's, else "micro_batch"
   double z_loss = 0;
   double bias_rate = 0;
+  double capacity_factor = 0;
 };
 
 struct AdapterConfig {

@@ -332,6 +332,7 @@ std::unique_ptr<Experts> DenseBuilder::experts(const std::string& name,
   Router of_layer = router(options);
   return make_experts({.layer = options.layer,
                        .router = std::move(of_layer),
+                       .share_rows = share_rows(),
                        .stacks = expert_stacks(name, options)},
                       options);
 }

@@ -90,6 +90,8 @@ class DenseBuilder : public Builder {
     int64_t inner_width = 1;
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
+  // See ExpertsParts.
+  virtual ShareRows share_rows() const { return nullptr; }
   // How many ranks have a part each of the same expert; their results are summed.
   virtual int expert_parts() const { return 1; }
   virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);

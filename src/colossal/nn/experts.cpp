@@ -5,6 +5,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <numeric>
+
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/router_records.h"
 #include "colossal/ops/expert_order.h"
@@ -78,9 +80,13 @@ at::Tensor SeparateStacks::compute(const at::Tensor& rows,
 at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context) {
   const at::Tensor tokens = tokens_of(x, context);
   const bool for_losses = context.router_records && context.router_records->for_losses;
+  const RouterOptions& options = parts_.router.options();
   const Routing routing = parts_.router.route(tokens, for_losses);
-  const ops::ExpertOrder order =
-      ops::order_by_expert(routing.experts, parts_.router.options().experts);
+  const bool has_capacity = options.capacity_factor > 0 && context.training;
+  const at::Tensor experts = has_capacity ? within_capacity(routing, options, context,
+                                                            first_token(context), parts_.share_rows)
+                                          : routing.experts;
+  const ops::ExpertOrder order = ops::order_by_expert(experts, options.experts);
   if (context.router_records) record(routing, order.counts, context);
   const at::Tensor rows = ops::rows_by_expert(tokens, order);
   const at::Tensor results = through_experts(rows, order.counts);
@@ -93,6 +99,8 @@ void DenseExperts::record(const Routing& routing, const std::vector<int64_t>& co
   RouterRecord& made = context.router_records->layers.emplace_back();
   made.layer = parts_.layer;
   made.counts = counts;
+  made.dropped =
+      routing.experts.numel() - std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (!context.router_records->for_losses) return;
   const int64_t tokens = routing.experts.size(0), first = first_token(context);
   const at::TensorOptions whole = routing.experts.options();

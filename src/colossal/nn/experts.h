@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/nn/expert_capacity.h"
 #include "colossal/nn/layers.h"
 #include "colossal/nn/parameter.h"
 #include "colossal/nn/router.h"
@@ -65,6 +66,7 @@ class PairedStacks : public ExpertStacks {
 struct ExpertsParts {
   int64_t layer = 0;  // index of the block
   Router router;
+  ShareRows share_rows;  // over the ranks that route tokens of the same sequences
   std::unique_ptr<ExpertStacks> stacks;
 };
 

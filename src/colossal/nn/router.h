@@ -32,6 +32,9 @@ struct RouterOptions {
   // A bias that is added to the scores for choosing only, and that no gradient trains (L. Wang et
   // al. 2024, "Auxiliary-Loss-Free Load Balancing").
   bool correction_bias = false;
+  // In training, how many tokens of a sequence an expert takes, as a multiple of what it would have
+  // if all experts had equally many; 0: all that choose it (nn/expert_capacity.h).
+  double capacity_factor = 0;
 
   bool operator==(const RouterOptions&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/bincount.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -15,13 +16,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// Rows with one more, of zeros, which choices that were dropped have.
+at::Tensor with_row_of_dropped(const at::Tensor& rows, bool has_dropped) {
+  return has_dropped ? at::constant_pad_nd(rows, {0, 0, 0, 1}) : rows;
+}
+
 // Selecting rows by their order has a gradient that is summed by place, and never by the order in
 // which threads add.
 struct SelectTokens : torch::autograd::Function<SelectTokens> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& order,
-                            const at::Tensor& place, int64_t chosen) {
+                            const at::Tensor& place, int64_t chosen, bool has_dropped) {
     context->save_for_backward({place});
     context->saved_data["chosen"] = chosen;
+    context->saved_data["has_dropped"] = has_dropped;
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     return x.index_select(0, at::div(order, chosen, "floor"));
   }
@@ -29,8 +36,10 @@ struct SelectTokens : torch::autograd::Function<SelectTokens> {
     const at::Tensor place = context->get_saved_variables()[0];
     const int64_t chosen = context->saved_data["chosen"].toInt();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const at::Tensor by_choice = gradients[0].index_select(0, place);
-    return {by_choice.view({-1, chosen, by_choice.size(1)}).sum(1), {}, {}, {}};
+    const bool has_dropped = context->saved_data["has_dropped"].toBool();
+    const at::Tensor by_choice =
+        with_row_of_dropped(gradients[0], has_dropped).index_select(0, place);
+    return {by_choice.view({-1, chosen, by_choice.size(1)}).sum(1), {}, {}, {}, {}};
   }
 };
 
@@ -69,10 +78,17 @@ ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts) {
     result.counts = even_counts(rows, num_experts);
     return result;
   }
-  const at::Tensor counts = at::bincount(choices, {}, num_experts).cpu();
-  COLOSSAL_CHECK(counts.size(0) == num_experts, "expert {} of {}", counts.size(0) - 1, num_experts);
-  result.counts.assign(counts.const_data_ptr<int64_t>(),
-                       counts.const_data_ptr<int64_t>() + num_experts);
+  const at::Tensor counts = at::bincount(choices, {}, num_experts + 1).cpu();
+  COLOSSAL_CHECK(counts.size(0) == num_experts + 1, "expert {} of {}", counts.size(0) - 1,
+                 num_experts);
+  const auto* of_experts = counts.const_data_ptr<int64_t>();
+  result.counts.assign(of_experts, of_experts + num_experts);
+  const int64_t kept = rows - of_experts[num_experts];
+  result.has_dropped = kept < rows;
+  if (result.has_dropped) {
+    result.order = result.order.narrow(0, 0, kept);
+    result.place.clamp_max_(kept);
+  }
   return result;
 }
 
@@ -82,12 +98,15 @@ at::Tensor permuted_rows(const at::Tensor& rows, const at::Tensor& order,
 }
 
 at::Tensor rows_by_expert(const at::Tensor& x, const ExpertOrder& order) {
-  return SelectTokens::apply(x, order.order, order.place, order.chosen);
+  return SelectTokens::apply(x, order.order, order.place, order.chosen, order.has_dropped);
 }
 
 at::Tensor sum_over_experts(const at::Tensor& rows, const at::Tensor& weights,
                             const ExpertOrder& order) {
-  const at::Tensor by_choice = permuted_rows(rows, order.place, order.order);
+  // Each row but the last, of those dropped, is selected once.
+  const at::Tensor by_choice = order.has_dropped
+                                   ? with_row_of_dropped(rows, true).index_select(0, order.place)
+                                   : permuted_rows(rows, order.place, order.order);
   const at::Tensor by_token = by_choice.view({-1, order.chosen, rows.size(1)});
   return (by_token * weights.to(rows.scalar_type()).unsqueeze(-1)).sum(1);
 }

@@ -12,13 +12,15 @@ namespace colossal::ops {
 // Sorted row i belongs to choice order[i] of the flattened [tokens, chosen]; choice j has sorted
 // row place[j]. Among the rows of an expert those of earlier tokens come first.
 struct ExpertOrder {
-  at::Tensor order;             // [tokens * chosen] int64
-  at::Tensor place;             // the same
+  at::Tensor order;             // [rows] int64, tokens * chosen less what was dropped
+  at::Tensor place;             // [tokens * chosen] int64; `rows` for a choice that was dropped
   std::vector<int64_t> counts;  // rows of each expert
   int64_t chosen = 0;           // experts of a token
+  bool has_dropped = false;
 };
 
-// experts: [tokens, chosen] int64, those of each token. Waits for the device that has them. On
+// experts: [tokens, chosen] int64, those of each token; num_experts for a choice that was dropped,
+// whose row does not exist, and counts as zeros in sums. Waits for the device that has them. On
 // meta, where the routing is unknown, rows are divided evenly among the experts.
 ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts);
 
@@ -27,10 +29,10 @@ ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts);
 at::Tensor permuted_rows(const at::Tensor& rows, const at::Tensor& order,
                          const at::Tensor& inverse);
 
-// x [tokens, features] -> [tokens * chosen, features], sorted by expert; differentiable.
+// x [tokens, features] -> [rows, features], sorted by expert; differentiable.
 at::Tensor rows_by_expert(const at::Tensor& x, const ExpertOrder& order);
 
-// rows: [tokens * chosen, features], sorted by expert; weights: [tokens, chosen]. Returns
+// rows: [rows, features], sorted by expert; weights: [tokens, chosen]. Returns
 // [tokens, features], the sum of each token's rows times their weights; differentiable in both.
 at::Tensor sum_over_experts(const at::Tensor& rows, const at::Tensor& weights,
                             const ExpertOrder& order);

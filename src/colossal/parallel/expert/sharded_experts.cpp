@@ -1,10 +1,45 @@
 #include "colossal/parallel/expert/sharded_experts.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include <numeric>
+
+#include "colossal/comm/group.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
 #include "colossal/parallel/expert/whole_rows.h"
 
 namespace colossal::parallel {
+
+namespace {
+
+// How many rows each rank has; on meta, where nobody knows, as many as this one.
+std::vector<int64_t> rows_of_ranks(const at::Tensor& rows, const comm::Group& group) {
+  const std::vector<int64_t> ones(group.size(), 1);
+  const at::Tensor counts =
+      at::full({group.size()}, rows.size(0), at::TensorOptions(at::kLong).device(group.device()));
+  comm::all_gather(counts, ones, group, comm::Reason::expert);
+  if (rows.is_meta()) return std::vector<int64_t>(group.size(), rows.size(0));
+  const at::Tensor here = counts.cpu();
+  const auto* numbers = here.const_data_ptr<int64_t>();
+  return {numbers, numbers + group.size()};
+}
+
+void gather_over(const comm::Group& group, nn::SharedRows& shared) {
+  if (group.size() == 1) return;
+  const int64_t width = shared.rows.size(1);
+  std::vector<int64_t> counts = rows_of_ranks(shared.rows, group);
+  const int64_t before = std::accumulate(counts.begin(), counts.begin() + group.rank(), int64_t{0});
+  const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  const at::Tensor gathered = at::empty({all, width}, shared.rows.options());
+  gathered.narrow(0, before, shared.rows.size(0)).copy_(shared.rows);
+  for (int64_t& count : counts) count *= width;
+  comm::all_gather(gathered.view(-1), counts, group, comm::Reason::expert);
+  shared = {gathered, before + shared.first};
+}
+
+}  // namespace
 
 at::Tensor ShardedExperts::through_experts(const at::Tensor& rows,
                                            const std::vector<int64_t>& counts) const {
@@ -51,6 +86,15 @@ nn::SumOverRanks ExpertBuilder::sum_over_ranks() const {
 
 int ExpertBuilder::expert_parts() const {
   return context_.strategy().expert_tp;
+}
+
+nn::ShareRows ExpertBuilder::share_rows() const {
+  if (context_.strategy().tp * context_.strategy().sp == 1) return nullptr;
+  return [&context = context_](const at::Tensor& rows) {
+    nn::SharedRows shared{rows};
+    for (const Axis axis : {Axis::tp, Axis::sp}) gather_over(context.group(axis), shared);
+    return shared;
+  };
 }
 
 nn::Placement ExpertBuilder::of_router() const {

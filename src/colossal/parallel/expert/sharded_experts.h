@@ -97,6 +97,7 @@ class ExpertBuilder : public nn::DenseBuilder {
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
   int expert_parts() const override;
+  nn::ShareRows share_rows() const override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;
   ExpertRanks expert_ranks() const {

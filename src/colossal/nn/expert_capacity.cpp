@@ -1,0 +1,71 @@
+#include "colossal/nn/expert_capacity.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace colossal::nn {
+namespace {
+
+// [tokens, 2 + 2 chosen] fp64: sequence, position, experts, weights in steps of 2^-16.
+at::Tensor rows_of(const Routing& routing, const StepContext& context, int64_t first_token) {
+  const at::Tensor token =
+      at::arange(first_token, first_token + routing.experts.size(0), routing.experts.options());
+  const at::Tensor sequence = token.div(context.sequence, "floor");
+  const at::Tensor column = token - sequence * context.sequence;
+  const at::Tensor position = context.positions.dim() == 1
+                                  ? context.positions.index_select(0, column)
+                                  : context.positions.flatten().index_select(0, token);
+  // Repeated tokens have weights that are equal but for rounding, which the layout decides.
+  constexpr double kSteps = 1 << 16;
+  const at::Tensor weights = (routing.weights.detach().to(at::kDouble) * kSteps).round();
+  return at::cat({sequence.unsqueeze(1).to(at::kDouble), position.unsqueeze(1).to(at::kDouble),
+                  routing.experts.to(at::kDouble), weights},
+                 1);
+}
+
+// Of all choices [choices], how many of the same expert and sequence come before each: those of
+// larger weights, and of equal ones those of earlier positions.
+at::Tensor ranks_of(const at::Tensor& groups, const at::Tensor& weights,
+                    const at::Tensor& positions) {
+  at::Tensor order = at::argsort(positions, /*stable=*/true, 0, /*descending=*/false);
+  order = order.index_select(
+      0, at::argsort(weights.index_select(0, order), /*stable=*/true, 0, /*descending=*/true));
+  order = order.index_select(
+      0, at::argsort(groups.index_select(0, order), /*stable=*/true, 0, /*descending=*/false));
+  const at::Tensor sorted = groups.index_select(0, order).contiguous();
+  const at::Tensor first = at::searchsorted(sorted, sorted);
+  const at::Tensor rank = at::arange(sorted.size(0), first.options()) - first;
+  return at::empty_like(rank).scatter_(0, order, rank);
+}
+
+}  // namespace
+
+int64_t capacity_of(const RouterOptions& options, int64_t positions) {
+  const double share =
+      static_cast<double>(positions * options.chosen) / static_cast<double>(options.experts);
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(options.capacity_factor * share)));
+}
+
+at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
+                           const StepContext& context, int64_t first_token,
+                           const ShareRows& share) {
+  const at::Tensor own = rows_of(routing, context, first_token);
+  const SharedRows shared = share ? share(own) : SharedRows{own};
+  if (own.is_meta()) return routing.experts;
+  const int64_t chosen = options.chosen;
+  const auto of_choices = [&](int64_t column) {
+    return shared.rows.narrow(1, column, 1).expand({-1, chosen}).flatten();
+  };
+  const at::Tensor experts = shared.rows.narrow(1, 2, chosen).flatten();
+  const at::Tensor groups = of_choices(0) * static_cast<double>(options.experts) + experts;
+  const at::Tensor ranks =
+      ranks_of(groups, shared.rows.narrow(1, 2 + chosen, chosen).flatten(), of_choices(1));
+  const at::Tensor is_dropped = ranks.ge(capacity_of(options, context.whole_sequence))
+                                    .view({-1, chosen})
+                                    .narrow(0, shared.first, own.size(0));
+  return routing.experts.masked_fill(is_dropped, options.experts);
+}
+
+}  // namespace colossal::nn

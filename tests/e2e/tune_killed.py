@@ -35,11 +35,16 @@ class KilledTuning(EndToEndTest):
         _, errors = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, errors)
 
+    def ranks_of(self, process):
+        """Not the launcher's other child, which ends ranks that are left."""
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        return [int(pid) for pid in children
+                if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/proc/self/exe")]
+
     def kill(self, process, one_rank, draw):
         """A rank, of which the launcher lets the others end, or the launcher, with which they die."""
-        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        ranks = children.read_text().split() if one_rank and children.exists() else []
-        os.kill(int(draw.choice(ranks)) if ranks else process.pid, signal.SIGKILL)
+        ranks = self.ranks_of(process) if one_rank else []
+        os.kill(draw.choice(ranks) if ranks else process.pid, signal.SIGKILL)
         process.communicate(timeout=60)
 
     def kill_and_compare(self, method, steps, kills, *flags, generations=2):

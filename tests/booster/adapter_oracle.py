@@ -28,6 +28,8 @@ VARIANTS = {
     "phi3_dora": ("phi3", dict(target_modules=["qkv_proj", "down_proj"], use_dora=True)),
     "llama_sizes": ("llama", dict(target_modules="all-linear", alpha_pattern={r".*1\.self_attn\.v_proj": 3},
                                   rank_pattern={"mlp.up_proj": 2, r"layers\.0\.self_attn\..*": 7})),
+    "llama_modules": ("llama", dict(target_modules=["q_proj", "up_proj"],
+                                    modules_to_save=["lm_head", "embed_tokens", "layers.0.mlp.down_proj"])),
     "gpt_neox": ("gpt_neox", dict(target_modules=["query_key_value", "dense"])),
 }
 
@@ -42,7 +44,7 @@ def write(directory, family, options):
     lora = LoraConfig(r=5, lora_alpha=9, init_lora_weights=False, task_type="CAUSAL_LM", **options)
     adapted = get_peft_model(model, lora, autocast_adapter_dtype=False).eval()
     for name, parameter in adapted.named_parameters():
-        if "magnitude" in name:
+        if "magnitude" in name or "modules_to_save" in name:
             parameter.data *= 1 + 0.3 * torch.rand_like(parameter)
     adapted.save_pretrained(directory / "adapter")
     tokens = torch.randint(2, VOCABULARY, (3, SEQUENCE + 1))
@@ -52,7 +54,7 @@ def write(directory, family, options):
     result = {"tokens": tokens.double(), "logits": logits.detach().contiguous(), "loss": loss.detach()}
     for name, parameter in adapted.named_parameters():
         if parameter.grad is not None:
-            name = name.replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
+            name = name.replace(".modules_to_save.default", "").replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
             result["gradient." + name] = parameter.grad
     save_file(result, directory / "result.safetensors")
 

@@ -6,7 +6,7 @@ import unittest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, GPT2Config, GPTNeoXConfig, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, GPT2Config, GPTNeoXConfig, LlamaConfig, LlamaForCausalLM
 
 from harness import COLOSSAL, CORPUS, EndToEndTest
 
@@ -181,6 +181,58 @@ class Adapter(EndToEndTest):
         log = self.train(*self.flags("bad"), "--adapter.rank_pattern=down_proj", expect=2)
         self.assertIn("an entry is MODULES=NUMBER", log)
 
+    def test_modules_are_trained_beside_adapters(self):
+        """... the whole head here, and a new one of a reward model, which peft opens."""
+        flags = ["--adapter.modules_to_save=lm_head", "--adapter.targets=q_proj,v_proj", "--adapter.dropout=0"]
+        log = self.train(*self.flags(), *flags, "--train.steps=6")
+        self.assertIn("beside 4 products", log)
+        whole, folder = self.losses(), self.newest()
+        head = load_file(folder / "adapter_model.safetensors")["base_model.model.lm_head.weight"]
+        self.assertFalse(torch.equal(head, load_file(self.model / "model.safetensors")["lm_head.weight"].double()))
+        loss = self.evaluate(f"--adapter={folder}")
+        adapted = PeftModel.from_pretrained(self.base(), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(loss, self.by_peft(adapted), delta=1e-5)
+        again, merged = self.directory / "again", self.directory / "merged"
+        adapted.save_pretrained(again)
+        self.assertAlmostEqual(loss, self.evaluate(f"--adapter={again}"), delta=1e-9)
+        for ranks, layout in [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
+                              (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"])]:
+            with self.subTest(layout):
+                name = "-".join(layout)
+                self.train(*self.flags(name), *flags, *layout, "--train.steps=3", ranks=ranks)
+                self.train(*self.flags(name), *flags, "--train.steps=6")
+                for step, loss in self.losses(name).items():
+                    self.assertAlmostEqual(loss, whole[step], delta=1e-8 * loss)
+        self.run_command("convert", merged, f"--merge-adapter={folder}")
+        loss = self.evaluate(f"--adapter={folder}")
+        self.model = merged
+        self.assertAlmostEqual(self.evaluate(), loss, delta=1e-5)
+        log = self.train(*self.flags("bad"), "--adapter.modules_to_save=lm_hed", expect=2)
+        self.assertIn("adapter.modules_to_save = \"lm_hed\": names no module", log)
+        log = self.train(*self.flags("bad"), "--adapter.modules_to_save=q_proj", expect=2)
+        self.assertIn("has an adapter, too", log)
+
+    def test_a_reward_model_learns_its_head_beside_adapters(self):
+        pairs = self.directory / "pairs.jsonl"
+        pairs.write_text("\n".join(json.dumps({"prompt": f"for {i}", "chosen": " in names", "rejected": " of x"})
+                                   for i in range(24)))
+        command = [str(COLOSSAL), "tune", "reward", str(self.toml), f"--data.train={pairs}",
+                   "--data.tokenizer=bytes", "--train.global_batch=4", "--train.steps=12", "--train.threads=1",
+                   f"--checkpoint.directory={self.directory / 'reward'}", *ADAPTER]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("has no score", refused.stderr)
+        done = subprocess.run([*command, "--adapter.modules_to_save=score"], capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder = max((self.directory / "reward").glob("step-*"))
+        base = AutoModelForSequenceClassification.from_pretrained(self.model, dtype=torch.float64, num_labels=1)
+        model = PeftModel.from_pretrained(base, folder, autocast_adapter_dtype=False).eval()
+        model.config.pad_token_id = 0
+        chosen, rejected = (model(torch.tensor([list(f"for 3{end}".encode()) + [256]])).logits.item()
+                            for end in (" in names", " of x"))
+        self.assertGreater(chosen, rejected)
+
     def test_begins_with_singular_vectors(self):
         """PiSSA: at first the model is as it was, what is saved fits it, and layouts and resuming change nothing."""
         flags = ["--adapter.initial=pissa", "--adapter.alpha=3", "--adapter.rank_pattern=q_proj=2"]
@@ -266,8 +318,8 @@ class Adapter(EndToEndTest):
         pairs.write_text("\n".join(json.dumps({"prompt": f"for {i}", "chosen": " in names", "rejected": " of x"})
                                    for i in range(24)))
         losses = []
-        for ranks, flags in [(1, []), (2, ["--parallel.tp=2"])]:
-            name = f"dpo-{ranks}"
+        for number, (ranks, flags) in enumerate([(1, []), (2, ["--parallel.tp=2"]), (1, ["--adapter.base=nf4"])]):
+            name = f"dpo-{number}"
             done = subprocess.run([
                 str(COLOSSAL), "tune", "dpo", str(self.toml), f"--ranks={ranks}", f"--data.train={pairs}",
                 "--data.tokenizer=bytes", "--train.global_batch=4", "--train.steps=3", "--train.threads=1",
@@ -279,6 +331,8 @@ class Adapter(EndToEndTest):
         self.assertLess(losses[0][3], 0.1)
         for step, loss in losses[0].items():
             self.assertAlmostEqual(losses[1][step], loss, delta=1e-9 * loss)
+        # The reference has the packed weights too.
+        self.assertAlmostEqual(losses[2][1], losses[0][1], delta=1e-12)
 
     def test_bad_settings_are_named(self):
         def log(*flags):
@@ -294,8 +348,8 @@ class Adapter(EndToEndTest):
         self.assertIn("adapter", log("--train.steps=2", *other))
         folder = self.newest()
         config = json.loads((folder / "adapter_config.json").read_text())
-        for field, value in [("peft_type", "IA3"), ("bias", "all"), ("r", -1), ("modules_to_save", ["lm_head"]),
-                             ("rank_pattern", {"q_proj": 0}), ("use_dora", True)]:
+        for field, value in [("peft_type", "IA3"), ("init_lora_weights", "pissa_niter_4"), ("bias", "all"), ("r", -1),
+                             ("modules_to_save", ["lm_hed"]), ("rank_pattern", {"q_proj": 0}), ("use_dora", True)]:
             (folder / "adapter_config.json").write_text(json.dumps({**config, field: value}))
             self.assertIn(field, self.run_command("evaluate", f"--data={self.text}", "--tokenizer=bytes",
                                                   f"--adapter={folder}", expect=2))

@@ -22,14 +22,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from harness import COLOSSAL, EndToEndTest
 from serve_test import Server, make_model
 
-TARGETS = {"a": (["q_proj", "v_proj", "down_proj"], 3), "b": ("all-linear", 8), "c": (["gate_proj"], 2)}
+TARGETS = {"a": (["q_proj", "v_proj", "down_proj"], 3), "b": ("all-linear", 8), "c": (["gate_proj", "k_proj"], 2)}
+WITH_MAGNITUDES = {"c"}  # DoRA
 
 
-def make_adapter(model, folder, targets, rank, seed):
+def make_adapter(model, folder, targets, rank, seed, dora=False):
     torch.manual_seed(seed)
     base = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    get_peft_model(base, LoraConfig(r=rank, lora_alpha=4 * rank, target_modules=targets, init_lora_weights=False,
-                                    task_type="CAUSAL_LM")).save_pretrained(folder)
+    adapted = get_peft_model(base, LoraConfig(r=rank, lora_alpha=4 * rank, target_modules=targets, use_dora=dora,
+                                              init_lora_weights=False, task_type="CAUSAL_LM"))
+    for name, parameter in adapted.named_parameters():
+        if "magnitude" in name:
+            parameter.data *= 1 + torch.rand_like(parameter)
+    adapted.save_pretrained(folder)
 
 
 class ServeAdapters(EndToEndTest):
@@ -41,7 +46,7 @@ class ServeAdapters(EndToEndTest):
         cls.model = cls.root / "model"
         make_model(cls.model)
         for seed, (name, (targets, rank)) in enumerate(TARGETS.items()):
-            make_adapter(cls.model, cls.root / name, targets, rank, seed)
+            make_adapter(cls.model, cls.root / name, targets, rank, seed, name in WITH_MAGNITUDES)
         cls.tokenizer = AutoTokenizer.from_pretrained(cls.model)
         cls.server = Server(cls.model, f"--adapter=a={cls.root / 'a'}", f"--adapter=b={cls.root / 'b'}",
                             "--allow-adapter-loading", "--max-adapters=4")
@@ -228,6 +233,9 @@ class ServeAdapters(EndToEndTest):
         self.assertIn("not finite", broken(lambda tensors: tensors[name].fill_(float("nan"))))
         self.assertIn("use_dora", broken(lambda tensors: None, {"use_dora": True}))
         self.assertIn("r", broken(lambda tensors: None, {"r": 5}))
+        self.assertIn("requests share these modules", broken(
+            lambda tensors: tensors.update({"base_model.model.model.norm.weight": torch.ones(48)}),
+            {"modules_to_save": ["norm"]}))
         self.assertIn("no adapter", self.load("broken", self.directory)[1])
         self.assertIn("name of the model", self.load("tiny", self.root / "a")[1])
         self.assertIn("lora_path is missing", self.load("broken", "")[1])

@@ -92,8 +92,13 @@ void require_adapted(const std::string& key, const std::string& target,
   if (std::ranges::none_of(adapted, named)) refuse_target(key, target, adapted);
 }
 
+bool names_module(const std::string& name, const std::string& module) {
+  return module == name || module.ends_with("." + name);
+}
+
 nn::AdapterOptions adapter_options(const LoraSettings& settings,
-                                   const std::vector<Product>& adapted) {
+                                   const std::vector<Product>& adapted,
+                                   const std::vector<std::string>& trained) {
   const auto modules = std::make_shared<std::map<std::string, std::string>>();
   std::map<std::string, nn::AdapterOptions::Size> sizes;
   for (const Product& product : adapted) {
@@ -103,6 +108,7 @@ nn::AdapterOptions adapter_options(const LoraSettings& settings,
   return {.dropout = settings.dropout,
           .magnitudes = settings.dora,
           .keeps_start = settings.pissa,
+          .trained = {trained.begin(), trained.end()},
           .base = settings.base,
           .adapted = [modules](const std::string& product) -> std::optional<std::string> {
             const auto found = modules->find(product);

@@ -27,6 +27,8 @@ struct LoraSettings {
   // that name a module the first counts.
   std::vector<std::pair<std::string, int64_t>> rank_pattern = {};
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
+  // Modules that are trained as they are, by their names or the ends of these after a dot.
+  std::vector<std::string> modules_to_save = {};
   // How the weights of the model's products are held; unset: as numbers. It is no part of what an
   // adapter's folder says.
   std::optional<ops::PackedType> base = std::nullopt;
@@ -58,7 +60,12 @@ std::vector<Product> choose_products(const std::vector<Product>& products,
 void require_adapted(const std::string& key, const std::string& target,
                      const std::vector<Product>& adapted);
 
+// Whether `name` is the module, or the end of its name after a dot.
+bool names_module(const std::string& name, const std::string& module);
+
+// trained: parameters of the model that are trained as they are.
 nn::AdapterOptions adapter_options(const LoraSettings& settings,
-                                   const std::vector<Product>& adapted);
+                                   const std::vector<Product>& adapted,
+                                   const std::vector<std::string>& trained);
 
 }  // namespace colossal::adapters

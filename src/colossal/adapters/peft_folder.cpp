@@ -76,6 +76,27 @@ class ConfigReader {
     return found.get<Number>();
   }
   bool flag(const char* field) const { return get(field) == true; }
+  // Whatever has taken a part out of the model's weights fits these no more.
+  void require_whole_weights() const {
+    constexpr const char* kField = "init_lora_weights";
+    const Json found = get(kField);
+    if (!found.is_string()) return;
+    for (const char* taken : {"pissa", "olora", "corda", "loftq"}) {
+      if (!found.get<std::string>().starts_with(taken)) continue;
+      refuse(kField,
+             "the adapter is beside what this has left of the model's weights; save it with "
+             "path_initial_model_for_weight_conversion, so that it fits the model as it is");
+    }
+  }
+  std::vector<std::string> strings(const char* field) const {
+    const Json found = get(field);
+    if (found.is_null()) return {};
+    const bool fits = found.is_array() && std::ranges::all_of(found, [](const Json& entry) {
+                        return entry.is_string();
+                      });
+    if (!fits) refuse(field, "a list of names is needed");
+    return found.get<std::vector<std::string>>();
+  }
   // An object of positive numbers, in the file's order.
   template <typename Number>
   std::vector<std::pair<std::string, Number>> pattern(const char* field) const {
@@ -108,9 +129,9 @@ LoraSettings read_config(const fs::path& file) {
   const ConfigReader config(file);
   config.require("peft_type", "LORA");
   config.require("bias", "none");
-  for (const char* field :
-       {"modules_to_save", "lora_bias", "layer_replication", "trainable_token_indices",
-        "target_parameters", "use_qalora", "use_bdlora", "arrow_config"}) {
+  config.require_whole_weights();
+  for (const char* field : {"lora_bias", "layer_replication", "trainable_token_indices",
+                            "target_parameters", "use_qalora", "use_bdlora", "arrow_config"}) {
     config.require_nothing(field);
   }
   return {.rank = config.positive<int64_t>("r", 8),
@@ -119,7 +140,15 @@ LoraSettings read_config(const fs::path& file) {
           .rslora = config.flag("use_rslora"),
           .dora = config.flag("use_dora"),
           .rank_pattern = config.pattern<int64_t>("rank_pattern"),
-          .alpha_pattern = config.pattern<double>("alpha_pattern")};
+          .alpha_pattern = config.pattern<double>("alpha_pattern"),
+          .modules_to_save = config.strings("modules_to_save")};
+}
+
+bool is_trained(const std::string& tensor, const LoraSettings& settings) {
+  const auto module = trained_module(tensor);
+  return module && std::ranges::any_of(settings.modules_to_save, [&](const std::string& name) {
+           return names_module(name, *module);
+         });
 }
 
 }  // namespace
@@ -130,6 +159,9 @@ nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Pr
           {"r", settings.rank_in_files(settings.rank)},
           {"lora_alpha", settings.alpha_in_files(settings.alpha)},
           {"use_rslora", settings.rslora},
+          {"modules_to_save", settings.modules_to_save.empty()
+                                  ? nlohmann::json()
+                                  : nlohmann::json(settings.modules_to_save)},
           {"use_dora", settings.dora},
           {"rank_pattern",
            pattern_of(
@@ -146,17 +178,15 @@ nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Pr
 }
 
 nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
-                           const std::vector<Product>& adapted, const std::string& base,
-                           bool stored_in_out) {
+                           const std::vector<Product>& adapted, const BaseModel& base) {
   nlohmann::json config = shaping_fields(settings, products, adapted);
-  config.update({{"task_type", "CAUSAL_LM"},
-                 {"base_model_name_or_path", base},
+  config.update({{"task_type", base.scores ? "SEQ_CLS" : "CAUSAL_LM"},
+                 {"base_model_name_or_path", base.folder},
                  {"lora_dropout", settings.dropout},
                  {"bias", "none"},
-                 {"fan_in_fan_out", stored_in_out},
+                 {"fan_in_fan_out", base.stored_in_out},
                  {"init_lora_weights", "gaussian"},
-                 {"inference_mode", true},
-                 {"modules_to_save", nullptr}});
+                 {"inference_mode", true}});
   return config;
 }
 
@@ -172,10 +202,12 @@ PeftFolder read_peft_folder(const fs::path& folder) {
   const io::SafetensorsReader file(folder / kWeightsFile);
   for (const io::TensorEntry& entry : file.entries()) {
     const auto module = adapted_module(entry.name);
+    if (!module && is_trained(entry.name, read.settings)) continue;
     if (!module) {
       throw ConfigError(
           fmt::format("{}: tensor \"{}\" is not one of a product's adapter, \"....lora_A.weight\", "
-                      "\"....lora_B.weight\" or \"....lora_magnitude_vector\"",
+                      "\"....lora_B.weight\" or \"....lora_magnitude_vector\", nor of a module in "
+                      "modules_to_save",
                       file.path().string(), entry.name));
     }
     modules.insert(*module);

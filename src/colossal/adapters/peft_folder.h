@@ -17,10 +17,15 @@ inline constexpr const char* kWeightsFile = "adapter_model.safetensors";
 nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Product>& products,
                               const std::vector<Product>& adapted);
 
-// Returns all fields of it. base: the model's folder. stored_in_out: its weights are [in, out].
+// The model that is adapted.
+struct BaseModel {
+  std::string folder;
+  bool stored_in_out = false;  // its weights are [in, out]
+  bool scores = false;         // it scores texts
+};
+// Returns all fields of it.
 nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
-                           const std::vector<Product>& adapted, const std::string& base,
-                           bool stored_in_out);
+                           const std::vector<Product>& adapted, const BaseModel& base);
 
 struct PeftFolder {
   LoraSettings settings;

@@ -34,8 +34,7 @@ std::optional<AdapterParameter> find_adapter_parameter(const std::string& parame
 ParametersApart split_parameters(const nn::ParameterList& parameters) {
   ParametersApart apart;
   for (const nn::ParameterHandle& parameter : parameters) {
-    const bool of_adapter = find_adapter_parameter(parameter->name).has_value();
-    (of_adapter ? apart.of_adapter : apart.of_model).push_back(parameter);
+    (parameter->of_adapter ? apart.of_adapter : apart.of_model).push_back(parameter);
   }
   return apart;
 }
@@ -43,6 +42,18 @@ ParametersApart split_parameters(const nn::ParameterList& parameters) {
 std::string module_of(const std::string& weight) {
   COLOSSAL_CHECK(weight.ends_with(kWeight), "{} is no weight", weight);
   return std::string(without_end(weight, kWeight));
+}
+
+TensorSlice slice_of_trained(TensorSlice slice) {
+  slice.name = kPrefix.data() + slice.name;
+  for (std::string& name : slice.stacked) name = kPrefix.data() + name;
+  return slice;
+}
+
+std::optional<std::string> trained_module(const std::string& tensor) {
+  const size_t end = tensor.rfind('.');
+  if (!tensor.starts_with(kPrefix) || end < kPrefix.size()) return std::nullopt;
+  return tensor.substr(kPrefix.size(), end - kPrefix.size());
 }
 
 TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,

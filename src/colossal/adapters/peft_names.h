@@ -22,6 +22,10 @@ struct ParametersApart {
 };
 ParametersApart split_parameters(const nn::ParameterList& parameters);
 
+// Returns where peft files hold a parameter that is trained as it is. slice: where the model's
+// files hold it.
+TensorSlice slice_of_trained(TensorSlice slice);
+
 // The module of a weight in a model's files: "lm_head" of "lm_head.weight".
 std::string module_of(const std::string& weight);
 
@@ -30,6 +34,10 @@ std::string module_of(const std::string& weight);
 // the rank of the start that is kept, which files have behind the adapter's own; 0: none is.
 TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,
                            int64_t start_rank = 0);
+
+// Returns the module of a tensor of a peft file that is of a module trained as it is; nothing for
+// one that no peft file has.
+std::optional<std::string> trained_module(const std::string& tensor);
 
 // Returns the module that a tensor of a peft file belongs to; nothing for a tensor of no adapter.
 std::optional<std::string> adapted_module(const std::string& tensor);

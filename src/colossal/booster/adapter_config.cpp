@@ -1,7 +1,9 @@
 #include "colossal/booster/adapter_config.h"
 
+#include <algorithm>
 #include <charconv>
 
+#include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
 
 namespace colossal {
@@ -62,7 +64,8 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
         "numbers; leave adapter.initial out",
         config.initial));
   }
-  for (const char* key : {"adapter.rank_pattern", "adapter.alpha_pattern"}) {
+  for (const char* key :
+       {"adapter.rank_pattern", "adapter.alpha_pattern", "adapter.modules_to_save"}) {
     if (!given_keys.contains(key)) continue;
     throw ConfigError(fmt::format(
         "{} with adapter.resume_from: the folder says what each product has; leave {} out", key,
@@ -78,6 +81,20 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
   return adapter;
 }
 
+// Of the parameters that a folder lacks, those that nothing would train, by their names in files.
+std::vector<std::string> without_training(const models::ModelSpecification& model,
+                                          const AdapterConfig& config) {
+  std::vector<std::string> names;
+  for (const std::string& parameter : model.without_weights) {
+    const std::string module = adapters::module_of(models::slice_in_model(model, parameter).name);
+    const auto named = [&](const std::string& name) {
+      return adapters::names_module(name, module);
+    };
+    if (std::ranges::none_of(config.modules_to_save, named)) names.push_back(module);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
@@ -89,11 +106,12 @@ std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
         "adapter.kind = \"lora\": there are no weights to adapt: model.path must be a folder with "
         "weights");
   }
-  if (!model.without_weights.empty()) {
-    throw ConfigError(fmt::format(
-        "adapter.kind = \"lora\": {} has no {}, which would keep its random initial values; train "
-        "all of the model (adapter.kind = \"none\"), or begin with one that has it",
-        model.weights.string(), fmt::join(model.without_weights, ", ")));
+  if (const auto random = without_training(model, config); !random.empty()) {
+    throw ConfigError(
+        fmt::format("adapter.kind = \"lora\": {} has no {}, which would keep its random initial "
+                    "values; train it "
+                    "too (adapter.modules_to_save), or begin with a folder that has it",
+                    model.weights.string(), fmt::join(random, ", ")));
   }
   if (!config.resume_from.empty()) return resumed_adapter(config, model, given_keys);
   if (config.dora && config.initial == "pissa") {
@@ -116,6 +134,9 @@ std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
                    .base = packed_type(config.base)},
       .products = adapters::choose_products(models::list_products(model), config.targets),
       .weights = {}};
+  adapter.settings.modules_to_save = config.modules_to_save;
+  adapter.trained = models::list_trained(model, config.modules_to_save, adapter.products,
+                                         "adapter.modules_to_save");
   check_names_adapted("adapter.rank_pattern", adapter.settings.rank_pattern, adapter.products);
   check_names_adapted("adapter.alpha_pattern", adapter.settings.alpha_pattern, adapter.products);
   return adapter;

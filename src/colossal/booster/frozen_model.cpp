@@ -21,7 +21,10 @@ memory::ChunkOptions chunk_options(const Job& job) {
 
 // A new adapter adds nothing; the weights stay as the run holds them.
 Job without_new_adapter(Job job) {
-  if (job.model.adapter && job.model.adapter->weights.empty()) job.model.adapter->products.clear();
+  if (job.model.adapter && job.model.adapter->weights.empty()) {
+    job.model.adapter->products.clear();
+    job.model.adapter->trained.clear();
+  }
   return job;
 }
 

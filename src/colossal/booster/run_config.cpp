@@ -247,6 +247,10 @@ void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
   schema.add("adapter.alpha_pattern", &adapter.alpha_pattern,
              "Other values of alpha for some products, in the same way.");
   schema.add(
+      "adapter.modules_to_save", &adapter.modules_to_save,
+      "Modules that are trained as they are beside the adapters, and saved with them: names as "
+      "in the model's files, such as \"lm_head\" or a new \"score\".");
+  schema.add(
       "adapter.base", &adapter.base,
       "How the frozen weights of the blocks' products are held. as_is: in precision.compute; int8: "
       "8.25 bits each; nf4: 4.13 bits each, as QLoRA has them. Products compute with the numbers "

@@ -78,6 +78,7 @@ struct AdapterConfig {
   std::string initial = "gaussian";
   bool dora = false;
   std::vector<std::string> rank_pattern, alpha_pattern;  // "MODULES=NUMBER" each
+  std::vector<std::string> modules_to_save;
   std::string base = "as_is";
   std::string resume_from;
 };

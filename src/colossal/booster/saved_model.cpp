@@ -87,9 +87,10 @@ SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokeniz
   const models::ModelAdapter& adapter = *job.model.adapter;
   const std::vector<adapters::Product> products = models::list_products(job.model);
   SavedModel saved{
-      .config = adapters::peft_config(adapter.settings, products, adapter.products,
-                                      fs::absolute(job.model.weights).lexically_normal().string(),
-                                      job.model.decoder.stored_in_out),
+      .config =
+          adapters::peft_config(adapter.settings, products, adapter.products,
+                                {fs::absolute(job.model.weights).lexically_normal().string(),
+                                 job.model.decoder.stored_in_out, job.model.decoder.score_head}),
       .shaping_fields = adapters::shaping_fields(adapter.settings, products, adapter.products),
       .files = source_files(job.model.weights, tokenizer),
       .weight_files = {

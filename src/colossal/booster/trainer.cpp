@@ -144,12 +144,12 @@ class Trainer {
       log::info("random initial weights of {}, which {} does not have",
                 fmt::join(job_.model.without_weights, ", "), job_.model.weights.string());
     }
+    if (job_.model.adapter) chunks.initialise(engine_.config().seed, /*also_frozen=*/false);
     checkpoint::read_model(job_.model, chunks, {}, {},
                            begin ? begin->rest() : checkpoint::ChangedWeights());
     log::info("weights from {}", job_.model.weights.string());
     if (job_.model.adapter) tell_adapter();
     if (job_.model.adapter && job_.model.adapter->weights.empty()) {
-      chunks.initialise(engine_.config().seed, /*also_frozen=*/false);
       set_magnitudes();
       if (begin) begin->load(chunks);
     }
@@ -175,12 +175,16 @@ class Trainer {
   void tell_adapter() const {
     const auto [of_model, of_adapter] = adapters::split_parameters(engine_.chunks().parameters());
     int64_t trained = 0;
-    for (const nn::ParameterHandle& parameter : of_adapter) trained += parameter->numel();
+    for (const nn::ParameterHandle& parameter : of_adapter) {
+      if (parameter->trainable) trained += parameter->numel();
+    }
     const models::ModelAdapter& adapter = *job_.model.adapter;
     log::info(
-        "adapters of rank {} beside {} products train {} parameters, the model's {} are frozen{}",
+        "adapters of rank {} beside {} products train {} parameters, the model's {} are frozen{}{}",
         adapter.settings.rank, adapter.products.size(), format_count(trained),
         format_count(job_.model.facts.parameters),
+        adapter.settings.base ? fmt::format(", weights of products in {}", job_.config.adapter.base)
+                              : "",
         adapter.weights.empty() ? ""
                                 : fmt::format("; they begin with {}", adapter.weights.string()));
   }

@@ -22,7 +22,15 @@ AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
 }
 
 at::Tensor AdapterMerge::read(const std::string& module, const char* name) const {
-  const std::string tensor = adapters::slice_in_files({"", name}, {module + ".weight"}).name;
+  return read(adapters::slice_in_files({"", name}, {module + ".weight"}).name);
+}
+
+at::Tensor AdapterMerge::replaced(const std::string& name) const {
+  const std::string tensor = adapters::slice_of_trained({name}).name;
+  return file_.find(tensor) ? read(tensor) : at::Tensor();
+}
+
+at::Tensor AdapterMerge::read(const std::string& tensor) const {
   const io::TensorEntry* entry = file_.find(tensor);
   if (!entry) {
     throw ConfigError(fmt::format("{}: no tensor \"{}\"", file_.path().string(), tensor));
@@ -33,6 +41,12 @@ at::Tensor AdapterMerge::read(const std::string& module, const char* name) const
 }
 
 at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weight) const {
+  if (const at::Tensor own = replaced(name); own.defined()) {
+    if (own.sizes() == weight.sizes()) return own.to(weight.scalar_type());
+    throw ConfigError(fmt::format("{}: {} is [{}], the model's is [{}]", file_.path().string(),
+                                  name, fmt::join(own.sizes(), ", "),
+                                  fmt::join(weight.sizes(), ", ")));
+  }
   const auto found = std::ranges::find_if(adapter_.products, [&](const adapters::Product& product) {
     return product.module + ".weight" == name;
   });

@@ -20,6 +20,9 @@ class AdapterMerge {
   // row of it at its magnitude, computed in fp64 and rounded once. Returns the tensor itself if it
   // has no adapter. Throws ConfigError if shapes do not fit.
   at::Tensor merged(const std::string& name, const at::Tensor& weight) const;
+  // Returns the tensor that the adapter has in place of one of the model's files, in fp64;
+  // undefined if it has none.
+  at::Tensor replaced(const std::string& name) const;
   // What DoRA multiplies the outputs of a module by, whose weight in files this is: [out], fp64.
   at::Tensor factors(const std::string& module, const at::Tensor& weight) const;
 
@@ -27,6 +30,7 @@ class AdapterMerge {
   // W + scale * B A, [out, in] in fp64.
   at::Tensor changed(const std::string& module, const at::Tensor& weight) const;
   at::Tensor factors_of(const std::string& module, const at::Tensor& changed) const;
+  at::Tensor read(const std::string& tensor) const;
   // [rank, in], [out, rank] or [out], in fp64.
   at::Tensor read(const std::string& module, const char* name) const;
 

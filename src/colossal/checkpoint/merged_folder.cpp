@@ -21,11 +21,16 @@ namespace {
 using AdaptedWeights = std::map<std::string, std::string>;
 
 AdaptedWeights find_adapted(const io::TensorDirectory& directory,
-                            const models::ModelAdapter& adapter) {
+                            const models::ModelSpecification& specification) {
   AdaptedWeights adapted;
-  for (const adapters::Product& product : adapter.products) {
+  for (const adapters::Product& product : specification.adapter->products) {
     const std::string weight = product.module + ".weight";
     adapted.emplace(find_weight(directory, weight).entry->name, weight);
+  }
+  for (const std::string& parameter : specification.adapter->trained) {
+    for (const std::string& tensor : models::slice_in_model(specification, parameter).names()) {
+      adapted.emplace(find_weight(directory, tensor).entry->name, tensor);
+    }
   }
   return adapted;
 }
@@ -74,7 +79,7 @@ void write_merged_folder(const models::ModelSpecification& specification,
                          const std::vector<std::pair<std::string, std::string>>& files) {
   require_new(folder);
   const io::TensorDirectory directory(specification.weights);
-  const AdaptedWeights adapted = find_adapted(directory, *specification.adapter);
+  const AdaptedWeights adapted = find_adapted(directory, specification);
   const AdapterMerge merge(specification);
   write_whole(folder, [&](const std::filesystem::path& temporary) {
     io::make_folders(temporary);

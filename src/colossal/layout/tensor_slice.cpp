@@ -4,8 +4,6 @@
 #include <functional>
 #include <numeric>
 
-#include "colossal/base/range.h"
-
 namespace colossal {
 
 std::vector<int64_t> TensorSlice::tensor_shape(std::vector<int64_t> parameter_shape) const {
@@ -36,9 +34,10 @@ void TensorSlice::for_each_run(const std::vector<int64_t>& parameter_shape, Rang
   for (const Range& run : all_rows ? std::vector<Range>{{0, parameter_shape.front()}} : rows) {
     const int64_t end = begin + run.size() * row_size;
     const Range common = intersect(elements, {begin, end});
-    if (!common.empty())
+    if (!common.empty()) {
       visit_rows({common.begin, run.begin * row_size + common.begin - begin, common.size()},
                  row_size, visit);
+    }
     begin = end;
   }
 }

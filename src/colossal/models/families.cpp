@@ -1,5 +1,8 @@
 #include "colossal/models/families.h"
 
+#include <algorithm>
+#include <set>
+
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
@@ -266,7 +269,7 @@ ModelSpecification resolve_model(const ModelRequest& request) {
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build) {
   if (const auto& adapter = specification.adapter) {
-    build.adapt(adapters::adapter_options(adapter->settings, adapter->products));
+    build.adapt(adapters::adapter_options(adapter->settings, adapter->products, adapter->trained));
   }
   return std::make_unique<Decoder>(build, specification.decoder);
 }
@@ -296,7 +299,56 @@ TensorSlice slice_in_files(const ModelSpecification& specification, const std::s
                                    : 0;
     return adapters::slice_in_files(*of_adapter, weight, start_rank);
   }
+  const auto& adapter = specification.adapter;
+  if (adapter && std::ranges::count(adapter->trained, parameter) > 0) {
+    return adapters::slice_of_trained(slice_of(names, parameter));
+  }
   return slice_of(names, parameter);
+}
+
+TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter) {
+  if (adapters::find_adapter_parameter(parameter)) return slice_in_files(specification, parameter);
+  return slice_of(names_of(specification), parameter);
+}
+
+std::vector<std::string> list_trained(const ModelSpecification& specification,
+                                      const std::vector<std::string>& modules,
+                                      const std::vector<adapters::Product>& adapted,
+                                      const std::string& key) {
+  if (modules.empty()) return {};
+  const WeightNames names = names_of(specification);
+  nn::DenseBuilder build;
+  const Decoder with_all(build, specification.decoder);
+  std::set<std::string> trained, found, others;
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    for (const std::string& tensor : slice_of(names, parameter->name).names()) {
+      const std::string module = tensor.substr(0, tensor.rfind('.'));
+      others.insert(module.substr(module.rfind('.') + 1));
+      for (const std::string& name : modules) {
+        if (!adapters::names_module(name, module)) continue;
+        found.insert(name);
+        trained.insert(parameter->name);
+        if (parameter->tied) {
+          throw ConfigError(fmt::format(
+              "{} = \"{}\": the head has the same weights (tie_word_embeddings = true), and peft "
+              "would train one of the two alone; a folder with weights of their own works",
+              key, name));
+        }
+        if (std::ranges::count(adapted, module, &adapters::Product::module) > 0) {
+          throw ConfigError(
+              fmt::format("{} = \"{}\": {} has an adapter, too; leave it out here, or "
+                          "in adapter.targets",
+                          key, name, module));
+        }
+      }
+    }
+  }
+  for (const std::string& name : modules) {
+    if (found.contains(name)) continue;
+    throw ConfigError(fmt::format("{} = \"{}\": names no module of the model; there are {}", key,
+                                  name, fmt::join(others, ", ")));
+  }
+  return {trained.begin(), trained.end()};
 }
 
 std::vector<adapters::Product> list_products(const ModelSpecification& specification) {
@@ -326,10 +378,16 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder) {
   const adapters::PeftFolder read = adapters::read_peft_folder(folder);
-  set_adapter(specification, ModelAdapter{.settings = read.settings,
-                                          .products = adapters::adapted_products(
-                                              folder, read, list_products(specification)),
-                                          .weights = folder});
+  ModelAdapter adapter{
+      .settings = read.settings,
+      .products = adapters::adapted_products(folder, read, list_products(specification)),
+      .weights = folder};
+  adapter.trained = list_trained(specification, read.settings.modules_to_save, adapter.products,
+                                 (folder / adapters::kConfigFile).string() + ": modules_to_save");
+  std::erase_if(specification.without_weights, [&](const std::string& parameter) {
+    return std::ranges::count(adapter.trained, parameter) > 0;
+  });
+  set_adapter(specification, std::move(adapter));
   return specification;
 }
 

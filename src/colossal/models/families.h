@@ -21,10 +21,13 @@ namespace colossal::models {
 struct ModelAdapter {
   adapters::LoraSettings settings;
   std::vector<adapters::Product> products;  // that have one
+  std::vector<std::string> trained = {};    // parameters of the model that are trained as they are
   std::filesystem::path weights;            // a peft folder; empty: new ones
 
   // Whether the model without them is that with which a run begins.
-  bool changes_nothing_at_first() const { return weights.empty() && !settings.pissa; }
+  bool changes_nothing_at_first() const {
+    return weights.empty() && !settings.pissa && trained.empty();
+  }
 };
 
 // All that says what a model is.
@@ -66,6 +69,14 @@ std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specificati
 // Returns all products that can be adapted: those of the blocks.
 std::vector<adapters::Product> list_products(const ModelSpecification& specification);
 
+// Returns the parameters of these modules of its files. Throws ConfigError, naming `key`, for a
+// module that is none, that is divided among products with adapters, or whose table the head
+// shares.
+std::vector<std::string> list_trained(const ModelSpecification& specification,
+                                      const std::vector<std::string>& modules,
+                                      const std::vector<adapters::Product>& adapted,
+                                      const std::string& key);
+
 // Gives it this adapter, or none, and what its facts say then.
 void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter);
 
@@ -77,8 +88,11 @@ ModelSpecification with_adapter(ModelSpecification specification,
 // Returns how the model's layers are cut among the ranks of a tensor-parallel group.
 parallel::Sharding sharding(const ModelSpecification& specification);
 
-// Returns where a parameter lies in Hugging Face files; an adapter's, in peft files.
+// Returns where a parameter lies in Hugging Face files; an adapter's, in peft files, and so does
+// what is trained with it.
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter);
+// The same where the model's own files are read.
+TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter);
 
 // What a tensor of a Hugging Face file is that is no parameter's: nothing where the model does not
 // know it, the empty string where the model computes it or has no use for it, or the name of the

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -164,6 +165,8 @@ struct AdapterOptions {
   // Whether the A and B with which the adapter begins are kept beside it, as frozen parameters
   // "lora_A_start.weight" and "lora_B_start.weight", which products do not use; the latter is -B.
   bool keeps_start = false;
+  // Parameters of the model that are trained with the adapters, by full name.
+  std::set<std::string> trained = {};
   // How the weights of the blocks' products are held; unset: as numbers.
   std::optional<ops::PackedType> base = std::nullopt;
   // Takes a product's full name ("blocks.3.query") and returns the name of the product in the

@@ -45,7 +45,8 @@ ParameterHandle DenseBuilder::parameter(const std::string& layer, const std::str
   made->initializer = initializer;
   made->placement = std::move(placement);
   made->placement.stage = stage_;
-  made->trainable = !adapters_;
+  made->of_adapter = adapters_ && adapters_->trained.contains(made->name);
+  made->trainable = !adapters_ || made->of_adapter;
   for (const ParameterHandle& other : parameters_) {
     COLOSSAL_CHECK(other->name != made->name, "parameter {} registered twice", made->name);
   }
@@ -114,7 +115,7 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
   auto weight =
       parameter(name, "weight", std::move(shape), options.initializer, std::move(of_weight));
   weight->product = options.order;
-  if (adapters_ && adapters_->base) {
+  if (adapters_ && adapters_->base && !weight->trainable) {
     weight->packed = std::make_shared<const ops::PackedLayout>(
         packed_layout(*adapters_->base, weight->shape, weight->placement.held, options.order));
   }

@@ -87,7 +87,7 @@ struct Parameter {
   Initializer initializer;
   Placement placement;
   bool trainable = true;
-  bool of_adapter = false;  // checkpoints of an adapter hold it, also where it is frozen
+  bool of_adapter = false;  // an adapter's files hold it, also where it is frozen
   // Set for the weight of a product; of a stack [experts, .., ..] for each expert's.
   std::optional<WeightOrder> product;
   bool head = false;              // a vocabulary head multiplies by this table

@@ -376,6 +376,13 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
     const std::filesystem::path& folder) {
   refuse_adapter_on_grid(parts_->context.strategy());
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
+  if (!adapted.adapter->trained.empty()) {
+    throw ConfigError(
+        fmt::format("{}: modules_to_save = {}: requests share these modules, with or without the "
+                    "adapter; merge it "
+                    "into the model's weights with colossal convert --merge-adapter",
+                    folder.string(), fmt::join(adapted.adapter->settings.modules_to_save, ", ")));
+  }
   if (adapted.facts.kept_features != parts_->base.facts.kept_features) {
     throw ConfigError(fmt::format(
         "{}: the adapter changes kv_b_proj, which makes keys and values of latents, and latents "

@@ -26,6 +26,7 @@ RETIRED = {
     r"\b[Cc]heap_?[Rr]esult": "recomputable result",
     r"\bany_device": "aten_fallback",
     r"\bHeadShare\b": "LocalHeads",
+    r"[Qq]uanti[s]": "quantiz...",
 }
 FOLDERS = ("src", "docs", "tests", "bench", "examples", "tools")
 SUFFIXES = {".cpp", ".h", ".md", ".py", ".toml", ".txt", ".cmake"}

@@ -120,7 +120,7 @@ class Evaluate(EndToEndTest):
         (self.model / "tokenizer.json").unlink()
         self.refuse("tokenizer.json", "\"bytes\"", code=1)
 
-    def test_quantised_weights_cost_little_and_what_is_not_there_is_named(self):
+    def test_quantized_weights_cost_little_and_what_is_not_there_is_named(self):
         plain = self.evaluate("--precision.compute=fp32")["loss"]
         for flags, most in ((["--quantize=int8"], 0.01), (["--quantize=int8-dynamic"], 0.02),
                             (["--quantize=int4", "--quantize-group=32"], 0.1)):

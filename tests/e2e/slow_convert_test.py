@@ -108,7 +108,7 @@ class Convert(EndToEndTest):
                 subprocess.run(["rm", "-r", path], check=True)
             file.unlink()
 
-    def test_quantised_files_cost_what_their_bits_say(self):
+    def test_quantized_files_cost_what_their_bits_say(self):
         folder = self.folder("llama")
         plain, last = self.loss(folder), 0
         for kind, most in (("q8_0", 0.02), ("q4_0", 0.3)):

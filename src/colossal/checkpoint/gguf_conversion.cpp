@@ -286,7 +286,7 @@ void write_safetensors(const io::GgufReader& file, const GgufFamily& family,
   to.sync();
 }
 
-// Of the first matrix that is not quantised; f32 where there is none.
+// Of the first matrix that is not quantized; f32 where there is none.
 GgufType type_in(const io::GgufReader& file) {
   GgufType type = GgufType::f32;
   for (const GgufTensor& tensor : file.tensors()) {

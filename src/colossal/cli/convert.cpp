@@ -107,7 +107,7 @@ void add_convert(CLI::App& app, int&) {
                       "hf or gguf [gguf if the destination's name ends so, else hf]");
   command->add_option("--type", arguments->type,
                       "The type of matrices: " + io::gguf_type_names() +
-                          " [gguf: bf16; hf: the file's, or f32 if that is quantised]");
+                          " [gguf: bf16; hf: the file's, or f32 if that is quantized]");
   command
       ->add_option(
           "--merge-adapter", arguments->adapter,

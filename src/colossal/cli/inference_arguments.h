@@ -118,7 +118,7 @@ std::string tokenizer_folder(const std::string& model, const std::string& adapte
 void add_adapter_option(CLI::App& command, std::string& adapter);
 
 // Reads the weights, and says on stderr where they rest if that is not on the device, and how many
-// bytes they are if they are quantised.
+// bytes they are if they are quantized.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
     at::Device device, const std::optional<ops::Quantization>& quantization = std::nullopt,

@@ -1,5 +1,5 @@
 // Reads and writes the blocks in which GGUF files lay out a tensor: plain numbers, and some of
-// ggml's quantised forms. A row is a whole number of blocks. Layouts and rounding are those of
+// ggml's quantized forms. A row is a whole number of blocks. Layouts and rounding are those of
 // ggml's reference (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
 #pragma once
 

@@ -80,7 +80,7 @@ class Rows {
  private:
   const Parameter& weight_;
   bool in_out_;
-  at::Tensor tensor_;  // undefined if quantised
+  at::Tensor tensor_;  // undefined if quantized
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The products of one input with the weights of a layer, however these are held: as numbers, packed
-// (frozen bases of adapters), or quantised (serving).
+// (frozen bases of adapters), or quantized (serving).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -174,7 +174,7 @@ QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
   COLOSSAL_CHECK(!extremes.defined() || how.group == 0, "extremes of groups of {}", how.group);
   if (how.group < 0 || how.group % Quantization::kGroupStep != 0) {
     throw ConfigError(
-        fmt::format("a quantisation group of {}: must be 0 (a whole row) or a "
+        fmt::format("a quantization group of {}: must be 0 (a whole row) or a "
                     "multiple of {}",
                     how.group, Quantization::kGroupStep));
   }

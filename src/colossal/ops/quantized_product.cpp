@@ -136,7 +136,7 @@ at::Tensor group_sums(const at::Tensor& codes, const kernels::QuantizedWeight& w
 void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
   const Int8Rows rows = to_int8(x);
   const std::vector<at::Tensor> biases = biases_in(given, at::kFloat);
-  // Weights of one input are quantised alike.
+  // Weights of one input are quantized alike.
   const at::Tensor sums = group_sums(rows.codes, kernel_weight(*given.weights.front()));
   for_outputs(given, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
     kernels::quantized_kernels().int8_int8(

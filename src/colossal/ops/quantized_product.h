@@ -11,7 +11,7 @@
 
 namespace colossal::ops {
 
-// Weights of one input, quantised alike; biases: as many, or none.
+// Weights of one input, quantized alike; biases: as many, or none.
 struct QuantizedWeights {
   std::vector<std::shared_ptr<const QuantizedMatrix>> weights;
   std::vector<at::Tensor> biases;
@@ -25,7 +25,7 @@ struct QuantizedWeights {
 // without it in every one of few rows.
 at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeights& given);
 
-// A matrix [out, in] of each group, quantised alike.
+// A matrix [out, in] of each group, quantized alike.
 using QuantizedStack = std::vector<std::shared_ptr<const QuantizedMatrix>>;
 
 // grouped_product() of such weights: rows [rows, in], those of the first group first; counts: how

@@ -174,7 +174,7 @@ void quantize_all(nn::Parameter& parameter, const at::Tensor& weights,
 void refuse_tiers(const InferenceOptions& options) {
   if (!options.quantization || options.tiers.parameters.all_on_device()) return;
   throw ConfigError(
-      "--quantize with memory.offload_parameters: quantised weights rest on the device only; use "
+      "--quantize with memory.offload_parameters: quantized weights rest on the device only; use "
       "one of the two");
 }
 
@@ -203,7 +203,7 @@ void refuse_adapter_on_grid(const Strategy& strategy) {
 void refuse_quantized_shards(const InferenceOptions& options) {
   if (!options.quantization || options.strategy.zero < 3) return;
   throw ConfigError(
-      "--quantize with parallel.zero = 3: quantised weights are not divided among ranks of dp x "
+      "--quantize with parallel.zero = 3: quantized weights are not divided among ranks of dp x "
       "sp; "
       "leave parallel.zero out, or divide them with parallel.tp or parallel.pp");
 }

@@ -40,11 +40,11 @@ struct InferenceOptions {
 class InferenceModel {
  public:
   // Reads the weights buffer by buffer; no more of them is in memory than rests there. Throws
-  // ConfigError where they are of another model, or are to be quantised and rest elsewhere than on
+  // ConfigError where they are of another model, or are to be quantized and rest elsewhere than on
   // the device; IoError for what the disk refuses.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);
   // One rank's part of the model of `world`'s ranks. Collective. Throws ConfigError, too, where
-  // weights are to be quantised in groups that the strategy would cut.
+  // weights are to be quantized in groups that the strategy would cut.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options,
                  comm::World& world);
   ~InferenceModel();

@@ -1,4 +1,4 @@
-// Products of few rows with a quantised weight, whose numbers are made in registers as they are
+// Products of few rows with a quantized weight, whose numbers are made in registers as they are
 // multiplied. Each row's numbers are sums in one fixed order, as those of few_rows.h.
 #pragma once
 
@@ -40,7 +40,7 @@ template <typename Real>
 using MultiplyQuantized = void (*)(const QuantizedProduct<Real>& product, int64_t begin,
                                    int64_t end);
 
-// x quantised too: x = code * row_scale, codes of -127 .. 127.
+// x quantized too: x = code * row_scale, codes of -127 .. 127.
 struct Int8Product {
   int64_t rows;
   const int8_t* x;          // [rows, blocks * kCodeBlock]

@@ -19,7 +19,11 @@ struct Weights {
     for (const int64_t rows : outputs) {
       const auto layout =
           std::make_shared<const PackedLayout>(PackedLayout::whole(type, rows, inputs));
-      const at::Tensor weight = normal({rows, inputs}, at::kFloat, static_cast<uint64_t>(rows));
+      const at::Tensor weight = at::arange(rows * inputs, at::kDouble)
+                                    .mul_(0.37)
+                                    .sin_()
+                                    .to(at::kFloat)
+                                    .view({rows, inputs});
       const at::Tensor bytes = pack(weight, block_maxima(weight, *layout), *layout);
       const at::Tensor bias = normal({rows}, compute, 1 + static_cast<uint64_t>(rows));
       numbers.weights.push_back(unpack(bytes, *layout, compute));
@@ -38,7 +42,7 @@ TEST(PackedProduct, IsThatOfTheNumbersForwardAndBackward) {
     int64_t inputs, tokens;
   };
   for (const Sizes& sizes :
-       std::vector<Sizes>{{{5, 37}, 150, 3}, {{64}, 64, 40}, {{1100, 3, 900}, 1030, 40}}) {
+       std::vector<Sizes>{{{5, 37}, 150, 3}, {{64}, 64, 40}, {{2100, 3, 900}, 4110, 40}}) {
     for (const PackedType type : {PackedType::int8, PackedType::nf4}) {
       for (const at::ScalarType compute : all_types()) {
         const Weights weights(type, sizes.outputs, sizes.inputs, compute);

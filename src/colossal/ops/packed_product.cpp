@@ -11,6 +11,7 @@
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/fused_linear.h"
+#include "colossal/ops/optimizer_kernels.h"
 #include "colossal/ops/product.h"
 
 namespace colossal::ops {
@@ -19,8 +20,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Numbers that are made at a time, so that they stay near the CPU between making and use.
-constexpr int64_t kPanelNumbers = int64_t{1} << 20;
+// Numbers that are made at a time: most matrices of models of some billions of parameters whole.
+constexpr int64_t kPanelNumbers = int64_t{1} << 23;
 
 // Calls visit(panel [outputs, in], columns of y that are its outputs', weight, its first output).
 template <typename Visit>
@@ -57,16 +58,27 @@ at::Tensor packed_product(const at::Tensor& x, const PackedWeights& given) {
   return y;
 }
 
-// [rows, out] -> [rows, in], summed over panels in a type that holds sums.
+// [rows, out] -> [rows, in], summed over panels in a type that holds sums. bf16 panels are
+// multiplied by the fastest way there, which rounds each once.
 at::Tensor packed_input_gradient(const at::Tensor& y_gradient, const PackedWeights& given) {
   const at::ScalarType type = y_gradient.scalar_type();
-  const at::Tensor sum = at::zeros({y_gradient.size(0), given.layouts.front()->columns()},
-                                   y_gradient.options().dtype(compute_type(type)));
+  at::Tensor sum;
   for_panels(y_gradient, given, type,
              [&](const at::Tensor& panel, const at::Tensor& columns, size_t, int64_t) {
-               add_matrix_product(sum, columns, panel);
+               if (sum.defined() && sum.scalar_type() == type) {
+                 sum.addmm_(columns, panel);
+                 return;
+               }
+               const at::Tensor part = product(columns, panel);
+               if (sum.defined()) {
+                 accumulate(sum.view(-1), part.view(-1));
+               } else {
+                 const bool is_all = panel.size(0) == y_gradient.size(1);
+                 sum = is_all ? part : part.to(compute_type(type));
+               }
              });
-  return sum.to(type);
+  if (sum.defined()) return sum.to(type);
+  return at::zeros({y_gradient.size(0), given.layouts.front()->columns()}, y_gradient.options());
 }
 
 at::Tensor shaped_packed_product(const at::Tensor& x, const PackedWeights& given) {

@@ -10,7 +10,7 @@ import time
 
 from harness import COLOSSAL, EndToEndTest
 
-PROMPTS, BATCH = 12, 8
+PROMPTS, BATCH, ENDLESS = 12, 8, 10**6
 SAME = ("loss", "grad_norm", "reward", "reward_std", "tokens", "completions/mean_length")
 
 
@@ -47,25 +47,37 @@ class KilledTuning(EndToEndTest):
         os.kill(draw.choice(ranks) if ranks else process.pid, signal.SIGKILL)
         process.communicate(timeout=60)
 
-    def kill_and_compare(self, method, steps, kills, *flags, generations=2):
+    def newest_step(self, name):
+        found = (self.directory / name / "checkpoints").glob("step-*")
+        return max((int(step.name.removeprefix("step-")) for step in found), default=0)
+
+    def wait_for_a_step(self, process, name, before):
+        while self.newest_step(name) == before:
+            self.assertIsNone(process.poll(), "the job has ended")
+            time.sleep(0.01)
+
+    def kill_and_compare(self, method, kills, *flags, generations=2):
         """The metrics of a run that was killed `kills` times are those of one that was not, bit for bit."""
         if generations > 1:
             flags = (*flags, f"--tune.num_generations={generations}")
-        self.finish(self.tune("whole", method, steps, *flags))
         draw = random.Random(kills)
-        killed = 0
-        while killed < kills:
-            process = self.tune("killed", method, steps, *flags)
-            time.sleep(draw.uniform(0.3, 1.3))
-            self.assertIsNone(process.poll(), f"the job ended before kill {killed}: give it more steps")
+        for killed in range(kills):
+            before = self.newest_step("killed")
+            process = self.tune("killed", method, ENDLESS, *flags)
+            if killed % 4 < 3:  # else it may not have begun
+                self.wait_for_a_step(process, "killed", before)
+            time.sleep(draw.uniform(0, 0.3))
             self.kill(process, killed % 3 == 1, draw)
-            killed += 1
-        self.finish(self.tune("killed", method, steps, *flags))
+        steps = self.newest_step("killed") + 5
+        self.assertGreater(steps, kills // 2)
+        for name in "killed", "whole":
+            self.finish(self.tune(name, method, steps, *flags))
         whole, found = self.metrics("whole"), self.metrics("killed")
         self.assertEqual(sorted(found), list(range(1, steps + 1)))
         for step, line in whole.items():
             self.assertEqual({name: found[step].get(name) for name in SAME}, {name: line.get(name) for name in SAME})
         self.assert_each_prompt_once("killed", generations)
+        print(f"{kills} kills of {method} in {steps} steps")
 
     def assert_each_prompt_once(self, name, generations):
         """A generation of a step that is repeated is written again: its last lines count."""

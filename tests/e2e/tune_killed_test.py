@@ -6,10 +6,10 @@ from tune_killed import KilledTuning
 
 class KilledThreeTimes(KilledTuning):
     def test_grpo(self):
-        self.kill_and_compare("grpo", 60, 3)
+        self.kill_and_compare("grpo", 3)
 
     def test_completions_that_have_been_begun(self):
-        self.kill_and_compare("grpo", 60, 3, "--tune.max_staleness=2")
+        self.kill_and_compare("grpo", 3, "--tune.max_staleness=2")
 
 
 if __name__ == "__main__":

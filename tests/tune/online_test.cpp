@@ -385,20 +385,31 @@ TEST_P(OnlineResume, GoesOnAsIfUndisturbed) {
 }
 INSTANTIATE_TEST_SUITE_P(Settings, OnlineResume, testing::Values(reuse_completions, begin_earlier));
 
-TEST(OnlineRefusals, OfOtherGroupsThanThoseOfACheckpoint) {
+TEST(OnlineRefusals, OfOtherSettingsThanThoseOfTheCompletionsOfACheckpoint) {
+  using Change = std::function<void(RunConfig&, TuneConfig&)>;
   const test::TemporaryDirectory directory(test::Storage::memory);
-  const auto begun = [&](int64_t num_generations) {
-    return [&, num_generations](RunConfig& run, TuneConfig& tune) {
+  const auto begun = [&](const Change& change) {
+    return [&, change](RunConfig& run, TuneConfig& tune) {
       begin_earlier(run, tune);
       run.checkpoint.directory = (directory.path() / "checkpoints").string();
-      tune.num_generations = num_generations;
+      tune.num_generations = 6;
+      change(run, tune);
     };
   };
   int asked = 0;
-  run_online({.change = begun(6), .stop_requested = [&] { return ++asked == 2; }},
+  run_online({.change = begun([](RunConfig&, TuneConfig&) {}),
+              .stop_requested = [&] { return ++asked == 2; }},
              directory.path());
-  EXPECT_THAT([&] { run_online({.change = begun(4)}, directory.path()); },
-              testing::ThrowsMessage<ConfigError>(HasSubstr("in groups of 6")));
+  const std::vector<std::pair<const char*, Change>> changes{
+      {"tune.num_generations = 4", [](RunConfig&, TuneConfig& t) { t.num_generations = 4; }},
+      {"tune.max_staleness = 0", [](RunConfig&, TuneConfig& t) { t.max_staleness = 0; }},
+      {"tune.max_completion_length = 5",
+       [](RunConfig&, TuneConfig& t) { t.max_completion_length = 5; }},
+      {"train.global_batch = 6", [](RunConfig& r, TuneConfig&) { r.train.global_batch = 6; }}};
+  for (const auto& [message, change] : changes) {
+    EXPECT_THAT([&] { run_online({.change = begun(change)}, directory.path()); },
+                testing::ThrowsMessage<ConfigError>(HasSubstr(message)));
+  }
 }
 
 TEST(OnlineStaleness, IsToldAndCorrected) {
@@ -575,8 +586,15 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
       refusal([](R&, T& t) { t.importance_sampling_mode = ImportanceCorrection::token_mask; },
               Method::rloo),
       HasSubstr("use sequence_truncate or sequence_mask"));
-  EXPECT_THAT(refusal([](R&, T& t) { t.importance_sampling_clip_min = 4; }),
+  EXPECT_THAT(refusal([](R&, T& t) {
+                t.importance_sampling_mode = ImportanceCorrection::token_truncate;
+                t.importance_sampling_clip_min = 4;
+              }),
               HasSubstr("is above tune.importance_sampling_clip_max = 3"));
+  EXPECT_THAT(refusal([](R&, T& t) { t.importance_sampling_clip_min = 0.5; }),
+              HasSubstr("tune.importance_sampling_mode, and that is none"));
+  EXPECT_THAT(refusal([](R& r, T&) { r.experts.capacity_factor = 1; }),
+              HasSubstr("experts.capacity_factor with tune"));
   EXPECT_THAT(refusal([](R& r, T&) { r.data.validation = {"x"}; }),
               HasSubstr("data.validation with tune grpo"));
   EXPECT_THAT(refusal(

@@ -81,44 +81,40 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
   return adapter;
 }
 
-// Of the parameters that a folder lacks, those that nothing would train, by their names in files.
-std::vector<std::string> without_training(const models::ModelSpecification& model,
-                                          const AdapterConfig& config) {
-  std::vector<std::string> names;
+// What a folder lacks must be trained, or it would keep its random initial values.
+void require_trained(const models::ModelSpecification& model, const models::ModelAdapter& adapter) {
+  std::vector<std::string> random;
   for (const std::string& parameter : model.without_weights) {
-    const std::string module = adapters::module_of(models::slice_in_model(model, parameter).name);
-    const auto named = [&](const std::string& name) {
-      return adapters::names_module(name, module);
-    };
-    if (std::ranges::none_of(config.modules_to_save, named)) names.push_back(module);
+    if (std::ranges::count(adapter.trained, parameter) > 0) continue;
+    random.push_back(adapters::module_of(models::slice_in_model(model, parameter).name));
   }
-  return names;
+  if (random.empty()) return;
+  throw ConfigError(fmt::format(
+      "adapter.kind = \"lora\": {} has no {}, which would keep its random initial values; train it "
+      "too (adapter.modules_to_save), or begin with a folder that has it",
+      model.weights.string(), fmt::join(random, ", ")));
 }
 
-}  // namespace
+// Products of one input are made together, all of packed weights or all of numbers.
+void refuse_trained_beside_packed(const models::ModelSpecification& model,
+                                  const models::ModelAdapter& adapter, const std::string& base) {
+  if (!adapter.settings.base) return;
+  for (const adapters::Product& product : models::list_products(model)) {
+    if (std::ranges::count(adapter.trained, product.name + ".weight") == 0) continue;
+    throw ConfigError(fmt::format(
+        "adapter.modules_to_save with adapter.base = \"{}\": {} is a product of the blocks, whose "
+        "weights are frozen in few bits; give it an adapter (adapter.targets), or leave "
+        "adapter.base out",
+        base, product.module));
+  }
+}
 
-std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
-                                                    const models::ModelSpecification& model,
-                                                    const std::set<std::string>& given_keys) {
-  if (config.kind == "none") return std::nullopt;
-  if (model.weights.empty()) {
-    throw ConfigError(
-        "adapter.kind = \"lora\": there are no weights to adapt: model.path must be a folder with "
-        "weights");
-  }
-  if (const auto random = without_training(model, config); !random.empty()) {
-    throw ConfigError(
-        fmt::format("adapter.kind = \"lora\": {} has no {}, which would keep its random initial "
-                    "values; train it "
-                    "too (adapter.modules_to_save), or begin with a folder that has it",
-                    model.weights.string(), fmt::join(random, ", ")));
-  }
-  if (!config.resume_from.empty()) return resumed_adapter(config, model, given_keys);
+models::ModelAdapter new_adapter(const AdapterConfig& config,
+                                 const models::ModelSpecification& model) {
   if (config.dora && config.initial == "pissa") {
     throw ConfigError(
         "adapter.dora with adapter.initial = \"pissa\": magnitudes are those of the whole weight, "
-        "and "
-        "pissa leaves a part of it; leave one of them out");
+        "and pissa leaves a part of it; leave one of them out");
   }
   models::ModelAdapter adapter{
       .settings = {.rank = config.rank,
@@ -139,6 +135,25 @@ std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
                                          "adapter.modules_to_save");
   check_names_adapted("adapter.rank_pattern", adapter.settings.rank_pattern, adapter.products);
   check_names_adapted("adapter.alpha_pattern", adapter.settings.alpha_pattern, adapter.products);
+  return adapter;
+}
+
+}  // namespace
+
+std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
+                                                    const models::ModelSpecification& model,
+                                                    const std::set<std::string>& given_keys) {
+  if (config.kind == "none") return std::nullopt;
+  if (model.weights.empty()) {
+    throw ConfigError(
+        "adapter.kind = \"lora\": there are no weights to adapt: model.path must be a folder with "
+        "weights");
+  }
+  models::ModelAdapter adapter = config.resume_from.empty()
+                                     ? new_adapter(config, model)
+                                     : resumed_adapter(config, model, given_keys);
+  require_trained(model, adapter);
+  refuse_trained_beside_packed(model, adapter, config.base);
   return adapter;
 }
 

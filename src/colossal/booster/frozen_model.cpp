@@ -32,7 +32,8 @@ Job without_new_adapter(Job job) {
 std::unique_ptr<const ParallelContext> own_context(const Job& job, const ParallelContext& of_run) {
   const Strategy& there = of_run.strategy();
   if (job.strategy.stage_blocks == there.stage_blocks &&
-      job.strategy.key_value_replicas == there.key_value_replicas) {
+      job.strategy.key_value_replicas == there.key_value_replicas && job.strategy.ep == there.ep &&
+      job.strategy.expert_tp == there.expert_tp) {
     return nullptr;
   }
   return std::make_unique<const ParallelContext>(of_run.world(), job.strategy, of_run.device());
@@ -51,6 +52,9 @@ Job job_of_folder(const Job& run, const std::string& folder, const std::string& 
   config.data.tokenizer.reset();
   const int ranks = run.strategy.world_size();
   try {
+    if (models::resolve_model(config.model).facts.experts == 0) {
+      config.parallel.ep = config.parallel.expert_tp = 1;  // which regroup ranks for experts only
+    }
     if (resolve_tokenizer(config) != folder) config.data.tokenizer = run.tokenizer;
     Job job = resolve_job(config, {.ranks = ranks, .local_ranks = ranks});
     if (job.model.weights.empty() || !job.model.without_weights.empty()) {

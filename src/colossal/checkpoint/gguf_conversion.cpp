@@ -172,7 +172,13 @@ std::vector<Renamed> tensors_of(const io::TensorDirectory& directory, const Gguf
                           .type = type_of(to->name, shape, type, tied),
                           .shape = stacked_shape(experts, shape)}});
     }
-    renamed[place->second].from[*to->expert] = from;
+    Renamed& of_all = renamed[place->second];
+    if (of_all.to.shape != stacked_shape(experts, shape)) {
+      throw ConfigError(
+          fmt::format("{}: tensor \"{}\" has another shape than those of other experts",
+                      directory.path().string(), name));
+    }
+    of_all.from[*to->expert] = from;
   }
   return renamed;
 }

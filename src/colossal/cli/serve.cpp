@@ -195,7 +195,9 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   // Before other threads: it takes the stop signals. A port in use is told before weights are read.
   server::Server server(arguments.server);
   opened.model = loading.load(ranks);
-  if (!ranks.can_start_again()) loading.source.reset();  // all of it has been read
+  // All of it has been read, but for what adapters with magnitudes need of it.
+  const bool takes_adapters = !loading.adapters.empty() || arguments.server.api.adapter_loading;
+  if (!ranks.can_start_again() && !takes_adapters) loading.source.reset();
   load_adapters(served, opened, loading.adapters, arguments.max_adapters);
   serve::EngineOptions options = engine_options(*model, loading.config, arguments.engine);
   draft.emplace(open_speculation(arguments.speculation, loading.config, model->device(),

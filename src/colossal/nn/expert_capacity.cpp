@@ -8,19 +8,16 @@
 namespace colossal::nn {
 namespace {
 
-// [tokens, 2 + 2 chosen] fp64: sequence, position, experts, weights in steps of 2^-16.
+// [tokens, 2 + 2 chosen] fp64: row, its column, experts, weights in steps of 2^-16.
 at::Tensor rows_of(const Routing& routing, const StepContext& context, int64_t first_token) {
   const at::Tensor token =
       at::arange(first_token, first_token + routing.experts.size(0), routing.experts.options());
   const at::Tensor sequence = token.div(context.sequence, "floor");
   const at::Tensor column = token - sequence * context.sequence;
-  const at::Tensor position = context.positions.dim() == 1
-                                  ? context.positions.index_select(0, column)
-                                  : context.positions.flatten().index_select(0, token);
   // Repeated tokens have weights that are equal but for rounding, which the layout decides.
   constexpr double kSteps = 1 << 16;
   const at::Tensor weights = (routing.weights.detach().to(at::kDouble) * kSteps).round();
-  return at::cat({sequence.unsqueeze(1).to(at::kDouble), position.unsqueeze(1).to(at::kDouble),
+  return at::cat({sequence.unsqueeze(1).to(at::kDouble), column.unsqueeze(1).to(at::kDouble),
                   routing.experts.to(at::kDouble), weights},
                  1);
 }
@@ -52,7 +49,7 @@ at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
                            const StepContext& context, int64_t first_token,
                            const ShareRows& share) {
   const at::Tensor own = rows_of(routing, context, first_token);
-  const SharedRows shared = share ? share(own) : SharedRows{own};
+  const SharedRows shared = share ? share(own, context.whole_sequence) : SharedRows{own};
   if (own.is_meta()) return routing.experts;
   const int64_t chosen = options.chosen;
   const auto of_choices = [&](int64_t column) {
@@ -60,8 +57,8 @@ at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
   };
   const at::Tensor experts = shared.rows.narrow(1, 2, chosen).flatten();
   const at::Tensor groups = of_choices(0) * static_cast<double>(options.experts) + experts;
-  const at::Tensor ranks =
-      ranks_of(groups, shared.rows.narrow(1, 2 + chosen, chosen).flatten(), of_choices(1));
+  const at::Tensor ranks = ranks_of(groups, shared.rows.narrow(1, 2 + chosen, chosen).flatten(),
+                                    of_choices(kColumnOfRow));
   const at::Tensor is_dropped = ranks.ge(capacity_of(options, context.whole_sequence))
                                     .view({-1, chosen})
                                     .narrow(0, shared.first, own.size(0));

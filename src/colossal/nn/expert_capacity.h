@@ -17,8 +17,11 @@ struct SharedRows {
   at::Tensor rows;
   int64_t first = 0;
 };
-// Gathers rows [rows here, width] in fp64 over these ranks; null: this rank alone routes them.
-using ShareRows = std::function<SharedRows(const at::Tensor& rows)>;
+// Gathers rows [rows here, width] in fp64 over these ranks. Column kColumnOfRow is that of a
+// token's row, of those here, and becomes the one of the whole row, of `positions`. Null: this rank
+// alone routes them.
+using ShareRows = std::function<SharedRows(const at::Tensor& rows, int64_t positions)>;
+constexpr int64_t kColumnOfRow = 1;
 
 // ceil(factor * positions * chosen / experts), 1 at least, of a sequence of so many positions.
 int64_t capacity_of(const RouterOptions& options, int64_t positions);

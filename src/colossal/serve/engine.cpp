@@ -218,12 +218,13 @@ struct Engine::Parts {
 
   // A rank is lost: nothing can be computed any more.
   void lose(const std::string& error) {
+    std::vector<std::unique_ptr<Sequence>> sequences;
     {
       const std::lock_guard lock(mutex);
       lost = error;
-      for (std::unique_ptr<Sequence>& sequence : submitted) core->add(std::move(sequence));
-      submitted.clear();
+      sequences.swap(submitted);
     }
+    for (std::unique_ptr<Sequence>& sequence : sequences) core->add(std::move(sequence));
     core->end_all(FinishReason::failed, error);
     publish();
     if (options.on_lost) options.on_lost(error);

@@ -193,7 +193,8 @@ void EngineCore::add(std::unique_ptr<Sequence> sequence) {
   const uint64_t id = sequence->id;
   const std::shared_ptr<const nn::AdapterWeights> adapter = request.adapter;
   scheduler_.add(std::move(sequence));
-  if (adapter && ranks_) guarded(id, [&] { share(adapter); });
+  // Nobody hears of it where a rank is lost.
+  if (adapter && ranks_ && !lost_) guarded(id, [&] { share(adapter); });
 }
 
 void EngineCore::share(const std::shared_ptr<const nn::AdapterWeights>& adapter) {

@@ -149,7 +149,7 @@ class FollowedAdapters {
     std::shared_ptr<const nn::AdapterWeights> loaded;
     try {
       loaded = load_(folder);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       log::warn("the adapter {} cannot be loaded on this rank: {}", folder, error.what());
     }
     if (count_failures(!loaded, ranks_) == 0) adapters_[message.front()] = std::move(loaded);

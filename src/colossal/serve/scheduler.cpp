@@ -1,6 +1,7 @@
 #include "colossal/serve/scheduler.h"
 
 #include <algorithm>
+#include <set>
 
 #include "colossal/base/error.h"
 #include "colossal/serve/beam_group.h"
@@ -67,16 +68,17 @@ void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& wor
   works[sequence.order()] = {&sequence, count, std::ssize(sequence.drafts)};
 }
 
-int64_t Scheduler::slots_of(const Sequence& sequence) {
-  const BeamGroup* const group = sequence.group.get();
-  return group && group->num_forks == 0 ? sequence.request.beams.width : 1;
-}
-
 int64_t Scheduler::slots_in_use() const {
   int64_t slots = 0;
-  for (const auto& [order, sequence] : running_) slots += slots_of(*sequence);
-  for (const auto& [order, sequence] : waiting_) {
-    if (sequence->group && sequence->has_started) slots += slots_of(*sequence);
+  std::set<const BeamGroup*> groups;
+  for (const Sequences* sequences : {&running_, &waiting_}) {
+    for (const auto& [order, sequence] : *sequences) {
+      if (!sequence->group) {
+        slots += sequences == &running_ ? 1 : 0;
+      } else if (sequence->has_started && groups.insert(sequence->group.get()).second) {
+        slots += sequence->request.beams.width;
+      }
+    }
   }
   return slots;
 }
@@ -87,7 +89,7 @@ auto Scheduler::next_to_admit() -> Sequences::iterator {
     const Sequence& sequence = *entry.second;
     if (sequence.waits) return false;
     if (sequence.group && sequence.has_started) return true;
-    if (slots_of(sequence) <= slots) return true;
+    if ((sequence.group ? sequence.request.beams.width : 1) <= slots) return true;
     slots = 0;  // nor for those that come after it
     return false;
   });

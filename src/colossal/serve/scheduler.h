@@ -92,8 +92,7 @@ class Scheduler {
   Sequences::iterator next_to_admit();
   // Whether it runs from now on.
   bool admit(Sequences::iterator next, int64_t& budget, Works& works);
-  // Of max_num_seqs, how many a sequence counts as, and those that have started.
-  static int64_t slots_of(const Sequence& sequence);
+  // How many of max_num_seqs those count as that have started.
   int64_t slots_in_use() const;
   void keep_full_pages(Sequence& sequence);
   void find_prefix(Sequence& sequence);

@@ -1,5 +1,7 @@
 #include "colossal/tune/model_reward.h"
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <limits>
 
@@ -86,6 +88,14 @@ std::vector<double> ModelReward::score(const std::vector<ScoredText>& texts) {
     }
   }
   const std::vector<double> found = score_rows(rows);
+  const auto is_finite = [](double score) { return std::isfinite(score); };
+  if (const auto bad = std::ssize(found) - std::ranges::count_if(found, is_finite); bad > 0) {
+    ++failures_;
+    if (context_.rank() == 0) {
+      log::warn("the reward \"model:{}\" gave {} of {} completions a score that is not finite",
+                folder_, bad, texts.size());
+    }
+  }
   std::vector<double> scores(texts.size(), std::numeric_limits<double>::quiet_NaN());
   for (size_t i = 0; i < rows.size(); ++i) scores[places[i]] = found[i];
   return scores;

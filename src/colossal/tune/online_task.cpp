@@ -84,7 +84,7 @@ nlohmann::json OnlineTask::state() const {
   nlohmann::json& rollout = state["rollout"];
   rollout = {{"next_position", next_position_},
              {"next_completion", next_completion_},
-             {"num_generations", config().num_generations},
+             {"settings", settings_of_completions()},
              {"generations", generations_},
              {"begun", begun_.state()},
              {"updates", updates_}};
@@ -94,16 +94,35 @@ nlohmann::json OnlineTask::state() const {
   return state;
 }
 
+// What completions that are there depend on, until they have been learned from.
+nlohmann::json OnlineTask::settings_of_completions() const {
+  return {{"tune.num_generations", config().num_generations},
+          {"tune.max_staleness", config().max_staleness},
+          {"tune.max_completion_length", config().max_completion_length},
+          {"tune.steps_per_generation", config().steps_per_generation},
+          {"train.global_batch", shape().global_batch}};
+}
+
+void OnlineTask::require_same(const nlohmann::json& state) const {
+  const nlohmann::json settings = settings_of_completions();
+  for (const auto& [key, here] : settings.items()) {
+    const nlohmann::json& there = state.at("rollout").at("settings").at(key);
+    if (there == here) continue;
+    throw ConfigError(fmt::format(
+        "{} = {}: the checkpoint holds completions that were begun with {}, which are still to be "
+        "learned from; go on with {}",
+        key, here.dump(), there.dump(), there.dump()));
+  }
+  if (state.at("contents") != SampleTask::state().at("contents")) {
+    throw ConfigError(
+        "data.train: its lines have changed, and the checkpoint holds completions of the old ones, "
+        "which are still to be learned from; go on with the old lines");
+  }
+}
+
 void OnlineTask::restore(const nlohmann::json& state) {
   const nlohmann::json& rollout = state.at("rollout");
-  const int64_t group = rollout.at("num_generations");
-  if (group != config().num_generations &&
-      (rollout.contains("generation") || !rollout.at("begun").empty())) {
-    throw ConfigError(fmt::format(
-        "tune.num_generations = {}: the checkpoint holds completions in groups of {}, which are "
-        "still to be learned from; go on with {}",
-        config().num_generations, group, group));
-  }
+  if (rollout.contains("generation") || !rollout.at("begun").empty()) require_same(state);
   next_position_ = rollout.at("next_position");
   next_completion_ = rollout.at("next_completion");
   generations_ = rollout.at("generations");

@@ -66,6 +66,9 @@ class OnlineTask : public SampleTask {
   static LossSum::Metric mean_of_tokens(const at::Tensor& numbers, const Scores& scores);
 
  private:
+  nlohmann::json settings_of_completions() const;
+  // Throws ConfigError where the completions of a checkpoint do not fit this run.
+  void require_same(const nlohmann::json& state) const;
   int64_t completions_per_generation() const;
   bool learns_from(const ScoredCompletion& completion) const;
 

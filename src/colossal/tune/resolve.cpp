@@ -23,16 +23,24 @@ bool has_reference(const Tuning& tuning) {
   return tuning.method == Method::dpo || tuning.method == Method::kto;
 }
 
+int64_t parameters_in(const std::string& folder, const std::string& setting) {
+  try {
+    return models::resolve_model({.path = folder}).facts.parameters;
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", setting, error.what()));
+  }
+}
+
 // Parameters of the models that a run holds beside the one that it trains.
 int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
   int64_t parameters = has_reference(tuning) ? job.model.facts.parameters : 0;
   for (const std::string& reward : tuning.config.reward) {
     if (const auto folder = reward_model_folder(reward)) {
-      parameters += models::resolve_model({.path = *folder}).facts.parameters;
+      parameters += parameters_in(*folder, fmt::format("tune.reward = \"{}\"", reward));
     }
   }
   if (!tuning.config.teacher.empty()) {
-    parameters += models::resolve_model({.path = tuning.config.teacher}).facts.parameters;
+    parameters += parameters_in(tuning.config.teacher, "tune.teacher");
   }
   return parameters;
 }

@@ -39,6 +39,7 @@ SampleOptions sample_options(const Tuning& tuning, const RunConfig& run) {
   SampleOptions options{.setting = "data.train",
                         .max_length = run.data.sequence_length.value_or(SampleOptions{}.max_length),
                         .completion_only = tuning.config.completion_only_loss,
+                        .needs_prompt = tuning.method == Method::distill && tuning.config.lmbda > 0,
                         .assistant_only = tuning.config.assistant_only_loss,
                         .invalid = run.data.invalid};
   const std::string& chosen = tuning.config.chat_template;

@@ -85,6 +85,12 @@ class SampleMaker {
       tokens.resize(options_.max_length);
       row.learned.resize(options_.max_length);
     }
+    if (options_.needs_prompt && row.prompt_tokens == 0) {
+      throw InvalidLine(
+          "its prompt has no tokens of its own, and a completion is sampled after it: give a "
+          "longer "
+          "prompt, or use tune.lmbda = 0");
+    }
     if (row.prompt_tokens >= std::ssize(tokens)) {
       throw InvalidLine(fmt::format(
           "its prompt has {} tokens, a row at most {}: nothing of the completion is left; raise "

@@ -40,6 +40,7 @@ struct SampleOptions {
   // The most tokens of a row. A longer row loses its end; a line with a longer prompt is invalid.
   int64_t max_length = 1024;
   bool completion_only = true;
+  bool needs_prompt = false;    // a line whose prompt has no tokens is invalid
   bool assistant_only = false;  // learn only what a chat template marks with {% generation %}
   std::shared_ptr<const text::ChatTemplate> chat_template = {};  // null: conversations are refused
   data::InvalidFiles invalid = data::InvalidFiles::error;

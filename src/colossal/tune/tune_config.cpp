@@ -212,6 +212,15 @@ void validate_staleness(Method method, const TuneConfig& config) {
         config.max_staleness));
   }
   const ImportanceCorrection correction = config.correction();
+  const bool has_bounds =
+      config.importance_sampling_clip_min ||
+      config.importance_sampling_clip_max != TuneConfig().importance_sampling_clip_max;
+  if (has_bounds && correction == ImportanceCorrection::none) {
+    throw ConfigError(
+        "tune.importance_sampling_clip_min and tune.importance_sampling_clip_max bound the ratios "
+        "of "
+        "a tune.importance_sampling_mode, and that is none; choose one, or leave them out");
+  }
   if (method == Method::rloo && correction != ImportanceCorrection::none &&
       !is_of_sequences(correction)) {
     throw ConfigError(
@@ -462,6 +471,12 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
 void validate(Method method, const RunConfig& run, const TuneConfig& config) {
   if (is_online(method)) validate_online(method, run, config);
   if (method == Method::distill) validate_distillation(run, config);
+  if (run.experts.capacity_factor > 0) {
+    throw ConfigError(
+        "experts.capacity_factor with tune: rows are padded, and what an expert takes of a row "
+        "would "
+        "depend on those beside it; leave it out");
+  }
   if (method != Method::dpo && config.loss_type.size() > 1) {
     throw ConfigError(
         fmt::format("tune.loss_type = [{}]: {} learns by one loss; dpo adds several up",

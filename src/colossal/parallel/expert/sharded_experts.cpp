@@ -9,6 +9,7 @@
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
 #include "colossal/parallel/expert/whole_rows.h"
+#include "colossal/parallel/sequence/positions.h"
 
 namespace colossal::parallel {
 
@@ -90,8 +91,14 @@ int ExpertBuilder::expert_parts() const {
 
 nn::ShareRows ExpertBuilder::share_rows() const {
   if (context_.strategy().tp * context_.strategy().sp == 1) return nullptr;
-  return [&context = context_](const at::Tensor& rows) {
+  return [&context = context_](const at::Tensor& rows, int64_t positions) {
     nn::SharedRows shared{rows};
+    if (context.strategy().sp > 1) {
+      const at::Tensor of_row = positions_here(positions, context).to(rows.options());
+      shared.rows = rows.clone();
+      const at::Tensor column = shared.rows.select(1, nn::kColumnOfRow);
+      column.copy_(of_row.index_select(0, column.to(at::kLong)));
+    }
     for (const Axis axis : {Axis::tp, Axis::sp}) gather_over(context.group(axis), shared);
     return shared;
   };

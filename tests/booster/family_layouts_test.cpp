@@ -4,12 +4,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include "colossal/io/json.h"
 #include "colossal/models/families.h"
 #include "colossal/models/family.h"
+#include "tests/support/pairwise.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
@@ -111,6 +113,86 @@ TEST(FamilyLayouts, EveryFamilySomewhere) {
 TEST(SlowFamilyLayouts, EveryFamilyWithEveryFeature) {
   for (const std::string& family : family_names()) {
     for (const Feature& feature : features()) expect_parity(family, feature);
+  }
+}
+
+struct Combination {
+  size_t family = 0;
+  int mode = 0;  // of tensor_modes()
+  int ranks = 1;
+  Strategy layout{};
+};
+
+std::vector<Strategy> tensor_modes() {
+  return {{},
+          {.tp = 2},
+          {.tp = 3, .tp_sequence = false},
+          {.tp = 4, .tensor_mode = TensorMode::two_d},
+          {.tp = 4, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 4},
+          {.tp = 8, .tensor_mode = TensorMode::three_d}};
+}
+
+// Every family with everything else, on at most 8 ranks.
+std::vector<Combination> combinations() {
+  std::vector<Combination> all;
+  const std::vector<Strategy> modes = tensor_modes();
+  const std::vector<std::string> families = family_names();
+  for (size_t family = 0; family < families.size(); ++family) {
+    const int64_t heads = small(families[family]).heads;
+    for (int mode = 0; mode < std::ssize(modes); ++mode) {
+      for (const auto& [sp, sequence] : {std::pair{1, SequenceMode::ring},
+                                         {2, SequenceMode::ring},
+                                         {2, SequenceMode::ulysses}}) {
+        for (const int pp : {1, 2}) {
+          for (const int dp : {1, 2}) {
+            for (const int zero : {0, 1, 2, 3}) {
+              Combination made{.family = family, .mode = mode, .layout = modes[mode]};
+              made.layout.sp = sp;
+              made.layout.sequence_mode = sequence;
+              made.layout.zero = zero;
+              if (pp > 1) {
+                made.layout.pp = pp;
+                made.layout.stage_ranks = {0, 1};
+              }
+              made.ranks = pp * dp * sp * made.layout.tp;
+              const bool cuts_heads = sequence == SequenceMode::ulysses;
+              const int parts = made.layout.head_ranks() * (cuts_heads ? sp : 1);
+              if (made.ranks <= 8 && parts <= heads) all.push_back(made);
+            }
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<double> settings_of(const Combination& made) {
+  const Strategy& layout = made.layout;
+  return {static_cast<double>(made.family),
+          static_cast<double>(made.mode),
+          layout.sequence_mode == SequenceMode::ulysses ? 3.0 : layout.sp,
+          static_cast<double>(layout.pp),
+          static_cast<double>(made.ranks / (layout.pp * layout.sp * layout.tp)),
+          static_cast<double>(layout.zero)};
+}
+
+TEST(SlowFamilyLayouts, EveryPairOfSettings) {
+  const std::vector<std::string> families = family_names();
+  std::map<size_t, TinyResult> serial;
+  for (const Combination& made : pairwise(combinations(), settings_of)) {
+    TinyTraining training = training_of(families[made.family], {});
+    if (!serial.contains(made.family)) serial[made.family] = train_tiny(training, 1);
+    training.layout = made.layout;
+    if (made.layout.pp > 1) {
+      training.layout.stage_blocks = {1, training.model.layers - 1};
+      training.micro_batch = 1;
+    }
+    TRACED_CASE(fmt::format("{}: {} ranks, tp {} ({}), sp {}, pp {}, ZeRO {}",
+                            families[made.family], made.ranks, made.layout.tp,
+                            tensor_mode_name(made.layout.tensor_mode), made.layout.sp,
+                            made.layout.pp, made.layout.zero));
+    expect_same(train_tiny(training, made.ranks), serial.at(made.family), 1e-9, training);
   }
 }
 

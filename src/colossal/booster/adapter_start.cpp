@@ -9,22 +9,10 @@
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/io/tensor_directory.h"
+#include "colossal/nn/held_runs.h"
 
 namespace colossal {
 namespace {
-
-using Runs = std::vector<Range>;
-
-at::Tensor those_of(const at::Tensor& whole, int64_t dim, const Runs& runs) {
-  std::vector<at::Tensor> parts{whole.narrow(dim, 0, 0)};
-  for (const Range& run : runs) parts.push_back(whole.narrow(dim, run.begin, run.size()));
-  return at::cat(parts, dim);
-}
-
-Runs runs_here(const nn::Parameter& parameter, size_t dim) {
-  const auto& held = parameter.placement.held;
-  return held.empty() ? Runs{{0, parameter.shape[dim]}} : held[dim];
-}
 
 // Each once, in the order of their first products.
 std::vector<std::string> modules_of(const models::ModelAdapter& adapter) {
@@ -131,7 +119,7 @@ const adapters::Product* AdapterStart::product_of(const nn::Parameter& weight) c
 
 at::Tensor AdapterStart::rows_of(const adapters::Product& product, const at::Tensor& up) const {
   const TensorSlice slice = models::slice_in_files(*specification_, product.name + ".weight");
-  return slice.is_whole() ? up : those_of(up, 0, slice.rows);
+  return slice.is_whole() ? up : nn::select_runs(up, 0, slice.rows);
 }
 
 checkpoint::ChangedWeights AdapterStart::rest() const {
@@ -145,8 +133,10 @@ at::Tensor AdapterStart::rest_of(const nn::Parameter& weight, const at::Tensor& 
   const Pair& pair = of_modules_.at(product.module);
   const bool in_out = weight.product == nn::WeightOrder::in_out;
   const at::Tensor up =
-      those_of(rows_of(product, pair.up), 0, runs_here(weight, in_out ? 1 : 0)).to(at::kDouble);
-  const at::Tensor down = those_of(pair.down, 1, runs_here(weight, in_out ? 0 : 1)).to(at::kDouble);
+      nn::select_runs(rows_of(product, pair.up), 0, nn::runs_here(weight, in_out ? 1 : 0))
+          .to(at::kDouble);
+  const at::Tensor down =
+      nn::select_runs(pair.down, 1, nn::runs_here(weight, in_out ? 0 : 1)).to(at::kDouble);
   const at::Tensor taken =
       at::mm(up, down).mul_(specification_->adapter->settings.scale(product.module));
   return here.to(at::kDouble) - (in_out ? taken.t() : taken);

@@ -191,6 +191,18 @@ void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel) {
              {.minimum = 0.001, .maximum = kMostSeconds});
 }
 
+namespace {
+
+// Of a model that is not trained.
+void describe_pipeline_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.pp", &parallel.pp,
+             "How many ranks form a pipeline, each with some of the model's layers.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  describe_pipeline_layers(schema, parallel);
+}
+
+}  // namespace
+
 void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.tp", &parallel.tp,
              "How many ranks share each weight and the products with it.",
@@ -208,10 +220,7 @@ void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
              "For models with experts: how many of the ranks of tp hold a part each of the same "
              "expert. ep x expert_tp must divide tp.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
-  schema.add("parallel.pp", &parallel.pp,
-             "How many ranks form a pipeline, each with some of the model's layers.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
-  describe_pipeline_layers(schema, parallel);
+  describe_pipeline_ranks(schema, parallel);
   describe_backend(schema, parallel);
   describe_timeout(schema, parallel);
 }
@@ -223,10 +232,7 @@ void describe_evaluation_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
               .minimum = 1,
               .maximum = kMostRanksOfAxis,
               .unset = "all ranks / (pp x sp x tp)"});
-  schema.add("parallel.pp", &parallel.pp,
-             "How many ranks form a pipeline, each with some of the model's layers.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
-  describe_pipeline_layers(schema, parallel);
+  describe_pipeline_ranks(schema, parallel);
   describe_sequence_ranks(schema, parallel);
   describe_tensor_ranks(schema, parallel);
   describe_expert_ranks(schema, parallel);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "colossal/nn/held_runs.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/packed_weight.h"
 #include "colossal/ops/quantized_matrix.h"
@@ -14,12 +15,6 @@ namespace colossal::nn {
 namespace {
 
 using Runs = std::vector<Range>;
-
-// Of which indices a dim of a parameter has elements here.
-Runs runs_here(const Parameter& parameter, size_t dim) {
-  const auto& held = parameter.placement.held;
-  return held.empty() ? Runs{{0, parameter.shape[dim]}} : held[dim];
-}
 
 // `size` indices of which `part` has those of `runs`; zeros elsewhere.
 at::Tensor spread(const at::Tensor& part, int64_t dim, const Runs& runs, int64_t size) {
@@ -32,12 +27,6 @@ at::Tensor spread(const at::Tensor& part, int64_t dim, const Runs& runs, int64_t
     begin += run.size();
   }
   return whole;
-}
-
-at::Tensor those_of(const at::Tensor& whole, int64_t dim, const Runs& runs) {
-  std::vector<at::Tensor> parts{whole.narrow(dim, 0, 0)};
-  for (const Range& run : runs) parts.push_back(whole.narrow(dim, run.begin, run.size()));
-  return at::cat(parts, dim);
 }
 
 at::Tensor ones_like_dim(const at::Tensor& part, int64_t dim) {
@@ -104,8 +93,8 @@ at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, L
                sum);
     const Runs rows_here = runs_here(*adapted.weight, output_dim),
                columns_here = runs_here(*adapted.weight, 1 - output_dim);
-    down = those_of(sums[0] / sums[2], 1, columns_here);
-    up = those_of(sums[1] / sums[3].unsqueeze(1), 0, rows_here);
+    down = select_runs(sums[0] / sums[2], 1, columns_here);
+    up = select_runs(sums[1] / sums[3].unsqueeze(1), 0, rows_here);
   }
   const at::Tensor squares = at::zeros({up.size(0)}, up.options());
   constexpr int64_t kRowsAtOnce = 256;
@@ -122,7 +111,7 @@ at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, L
               spread(at::full_like(squares, down.size(1)), 0, rows_here, outputs)},
              sum);
   const at::Tensor norms = (sums[0] * static_cast<double>(inputs) / sums[1]).sqrt();
-  return those_of(norms, 0, runs_here(*adapted.up, 0));
+  return select_runs(norms, 0, runs_here(*adapted.up, 0));
 }
 
 }  // namespace colossal::nn

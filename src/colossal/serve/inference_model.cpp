@@ -17,6 +17,7 @@
 #include "colossal/comm/world.h"
 #include "colossal/io/huge_pages.h"
 #include "colossal/nn/dense_builder.h"
+#include "colossal/nn/held_runs.h"
 #include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "colossal/parallel/collectives.h"
@@ -260,15 +261,6 @@ std::map<std::string, nn::AdapterWeights::Product> products_of(
   return made;
 }
 
-// Those of `all` that a placement gives this rank along the first dim.
-at::Tensor rows_here(const at::Tensor& all, const nn::Placement& placement) {
-  if (placement.held.empty()) return all;
-  std::vector<at::Tensor> rows;
-  for (const Range& run : placement.held.front())
-    rows.push_back(all.narrow(0, run.begin, run.size()));
-  return at::cat(rows);
-}
-
 // Of DoRA, from the numbers of the model's folder, some rows of a module's for each product of it.
 void set_factors(const models::ModelSpecification& adapted, const nn::ParameterList& parameters,
                  at::TensorOptions options,
@@ -285,12 +277,11 @@ void set_factors(const models::ModelSpecification& adapted, const nn::ParameterL
                               checkpoint::read_weight(directory, product.module + ".weight"));
     }
     const TensorSlice slice = models::slice_in_files(adapted, product.name + ".weight");
-    std::vector<at::Tensor> rows;
-    for (const Range& run : slice.rows) rows.push_back(factors.narrow(0, run.begin, run.size()));
-    const at::Tensor of_product = slice.is_whole() ? factors : at::cat(rows);
+    const at::Tensor of_product =
+        slice.is_whole() ? factors : nn::select_runs(factors, 0, slice.rows);
     const auto up = std::ranges::find(parameters, product.name + ".lora_B.weight",
                                       [](const auto& parameter) { return parameter->name; });
-    found->second.factors = rows_here(of_product, (*up)->placement).to(options);
+    found->second.factors = nn::select_runs(of_product, 0, nn::runs_here(**up, 0)).to(options);
   }
 }
 

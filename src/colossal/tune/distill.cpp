@@ -183,17 +183,7 @@ class Distill final : public SampleTask {
   }
 
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override {
-    std::vector<data::Batch> batches;
-    for (const MicroBatch& micro_batch : drawn) {
-      std::vector<const Row*> rows;
-      std::vector<int64_t> ids;
-      for (const Drawn& each : micro_batch) {
-        rows.push_back(&each.sample->rows.front());
-        ids.push_back(each.id);
-      }
-      batches.push_back(collate_rows(rows, std::move(ids)));
-    }
-    return batches;
+    return collate_samples(drawn);
   }
 
   Job teacher_job_;

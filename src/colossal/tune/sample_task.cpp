@@ -143,6 +143,20 @@ int64_t SampleTask::num_validation_steps() const {
   return data::num_evaluation_steps(shape_, std::ssize(validation_->samples));
 }
 
+std::vector<data::Batch> SampleTask::collate_samples(const std::vector<MicroBatch>& drawn) const {
+  std::vector<data::Batch> batches;
+  for (const MicroBatch& micro_batch : drawn) {
+    std::vector<const Row*> rows;
+    std::vector<int64_t> ids;
+    for (const Drawn& each : micro_batch) {
+      rows.push_back(&each.sample->rows.front());
+      ids.push_back(each.id);
+    }
+    batches.push_back(collate_rows(rows, std::move(ids)));
+  }
+  return batches;
+}
+
 data::Batch SampleTask::collate_rows(const std::vector<const Row*>& rows,
                                      std::vector<int64_t> ids) const {
   return collate(rows, std::move(ids), tokenizer_->end_of_text(), job_.strategy.sp);

@@ -69,6 +69,8 @@ class SampleTask : public TrainingTask {
   data::BatchLoader loader_of(std::function<std::vector<data::Batch>(int64_t step)> read,
                               int64_t steps_done) const;
 
+  // Batches of samples of one row each.
+  std::vector<data::Batch> collate_samples(const std::vector<MicroBatch>& drawn) const;
   data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
 
   const Job& job() const { return job_; }

@@ -39,6 +39,10 @@ models::DecoderConfig model_of_experts() {
   return model;
 }
 
+// Of an earlier run: experts 1 and 3 were hot. The first block has no experts.
+const std::vector<std::vector<int64_t>> kObservedRows{
+    {}, {5, 90, 3, 80, 10, 20}, {7, 60, 8, 50, 40, 9}};
+
 struct Layout {
   int ranks = 1;
   Strategy strategy{};
@@ -50,10 +54,13 @@ struct Layout {
 std::string describe(const Layout& layout) {
   const Strategy& s = layout.strategy;
   return fmt::format(
-      "{} ranks, ep {} expert_tp {}, tp {} ({}, depth {}, tokens {}), sp {} ({}), pp {} ({}), ZeRO "
+      "{} ranks, ep {} expert_tp {} copies {} {}, tp {} ({}, depth {}, tokens {}), sp {} ({}), pp "
+      "{} "
+      "({}), ZeRO "
       "{} in groups of {}, micro-batch {}, recompute {}{}, on host {}",
-      layout.ranks, s.ep, s.expert_tp, s.tp, tensor_mode_name(s.tensor_mode), s.tp_depth,
-      s.tp_sequence ? "shared" : "copied", s.sp,
+      layout.ranks, s.ep, s.expert_tp, s.expert_copies,
+      s.expert_rows.empty() ? "as numbered" : "placed by load", s.tp,
+      tensor_mode_name(s.tensor_mode), s.tp_depth, s.tp_sequence ? "shared" : "copied", s.sp,
       s.sequence_mode == SequenceMode::ring ? "ring" : "ulysses", s.pp, s.pp_schedule, s.zero,
       s.zero_group, layout.micro_batch, layout.recompute.selective ? "selective " : "",
       layout.recompute.full_blocks, layout.on_host);
@@ -141,6 +148,13 @@ std::vector<Layout> layouts_of(const Strategy& tensor_mode) {
                   layout.strategy.zero = zero;
                   layout.strategy.zero_group = group;
                   add(layout);
+                  if (ep == 1) continue;
+                  layout.strategy.expert_copies = 2;
+                  add(layout);
+                  layout.strategy.expert_rows = kObservedRows;
+                  add(layout);
+                  layout.strategy.expert_copies = 0;
+                  add(layout);
                 }
               }
             }
@@ -172,6 +186,8 @@ std::vector<double> settings_of(const Layout& layout) {
           10.0 * s.pp + (s.pp_schedule == "1f1b" ? 0 : 1),
           static_cast<double>(s.zero),
           static_cast<double>(s.zero_group),
+          static_cast<double>(s.expert_copies),
+          s.expert_rows.empty() ? 0.0 : 1.0,
           static_cast<double>(layout.micro_batch),
           layout.recompute.selective ? 1.0 : static_cast<double>(layout.recompute.full_blocks),
           layout.on_host ? 1.0 : 0.0};
@@ -199,6 +215,9 @@ TinyTraining with_biases(TinyTraining training, const std::vector<double>& biase
 
 std::vector<Layout> layouts_for_uneven_routing() {
   return {{.ranks = 4, .strategy = {.ep = 4, .zero = 1}},
+          {.ranks = 4, .strategy = {.ep = 4, .expert_copies = 6, .zero = 3}},
+          {.ranks = 4, .strategy = {.tp = 2, .ep = 4, .expert_rows = kObservedRows, .zero = 1}},
+          {.ranks = 6, .strategy = {.tp = 3, .ep = 3, .expert_tp = 2, .expert_copies = 1}},
           {.ranks = 4, .strategy = {.ep = 2, .zero = 3}, .recompute = {.full_blocks = 9}},
           {.ranks = 4, .strategy = {.tp = 2, .ep = 4, .tp_sequence = false}},
           {.ranks = 4, .strategy = {.sp = 2, .ep = 2, .expert_tp = 2, .zero = 2}},
@@ -334,6 +353,7 @@ TEST(ExpertLayouts, ExpertsWithBiasesTrainAsOnOneRank) {
   const TinyResult serial = train_tiny(training_with_biases({}), 1);
   for (const Layout& layout : std::vector<Layout>{
            {.ranks = 2, .strategy = {.expert_tp = 2, .zero = 1}},
+           {.ranks = 4, .strategy = {.ep = 2, .expert_tp = 2, .expert_copies = 2, .zero = 1}},
            {.ranks = 3, .strategy = {.tp = 3, .expert_tp = 3}},
            {.ranks = 4, .strategy = {.tp = 2, .ep = 2, .expert_tp = 2, .zero = 3}},
            {.ranks = 4, .strategy = {.sp = 2, .expert_tp = 2, .zero = 2}, .on_host = true},
@@ -451,6 +471,39 @@ TEST(ExpertLayouts, BytesEqualTheLawsForTheRoutedCounts) {
     const int64_t weights = 2 * 3 * kExperts * training.model.expert_inner * training.model.hidden;
     EXPECT_EQ(gradients,
               training.steps * (layout.strategy.zero == 0 ? 2 : 1) * (same - 1) * 8 * weights);
+  }
+}
+
+// Of the same routing both experts are copied to all ranks: rows stay, weights and their gradients
+// travel.
+TEST(ExpertLayouts, BytesOfCopiesEqualTheLaws) {
+  const std::vector<double> biases{-1e6, 50, -1e6, -1e6, 50, -1e6};
+  for (Layout layout :
+       std::vector<Layout>{{.ranks = 4, .strategy = {.ep = 4}},
+                           {.ranks = 4, .strategy = {.tp = 2, .ep = 4, .tp_sequence = false}},
+                           {.ranks = 4, .strategy = {.ep = 4}, .recompute = {.full_blocks = 9}}}) {
+    layout.strategy.expert_copies = 3;
+    TRACED_CASE(describe(layout));
+    const TinyTraining training = with_biases(training_of(layout), biases);
+    const TinyResult serial = train_tiny(with_biases(training_of({}), biases), 1);
+    const TinyResult result = train_tiny(training, layout.ranks);
+    expect_same(result, serial, 1e-9, training);
+    const int ep = layout.strategy.ep;
+    const Partition experts(kExperts, ep);
+    const int forwards = layout.recompute.full_blocks > 0 ? 2 : 1;
+    const int64_t expert = 8 * 3 * training.model.expert_inner * training.model.hidden;
+    constexpr int64_t kLayers = 2;
+    for (int rank = 0; rank < layout.ranks; ++rank) {
+      int64_t own = 0;
+      for (const int64_t copied : {1, 4}) {
+        own += intersect(experts.range(rank % ep), {copied, copied + 1}).empty() ? 0 : expert;
+      }
+      const int64_t forward = 8 * (ep - 1) * kExperts + (ep - 1) * own;
+      EXPECT_EQ(result.traffic[rank].at({"ep", comm::Reason::expert}).law_bytes,
+                training.steps * kLayers * (forwards * forward + 2 * expert - own))
+          << rank;
+    }
+    EXPECT_EQ(result.metrics.back().at("expert_copies"), 2 * kLayers);
   }
 }
 

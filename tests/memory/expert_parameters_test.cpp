@@ -11,6 +11,7 @@
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/nn/layer_scope.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/temporary_directory.h"
 
 namespace colossal::memory {
 namespace {
@@ -215,6 +216,57 @@ TEST(ExpertParameters, LoadAtAnotherLayout) {
                               here_of(written.weights.at(parameter->name), *parameter)))
             << parameter->name;
       }
+    });
+  }
+}
+
+// An evaluation brings to the device only those experts of a stack that have rows, once each.
+TEST(ExpertParameters, OnlyExpertsWithRowsLeaveTheirTier) {
+  constexpr int64_t kExpertBytes = 8 * kInner * kHidden;
+  constexpr int64_t kSpanBytes = kExperts * kExpertBytes;  // all of them, which NVMe reads at once
+  const test::TemporaryDirectory folder;
+  for (const Tier tier : {Tier::host, Tier::nvme}) {
+    SCOPED_TRACE(tier_name(tier));
+    test::run_ranks(1, [&](comm::World& world) {
+      const ParallelContext context(world, Strategy{});
+      nn::ParameterHandle stack = layer_of_experts(context).back();
+      stack->of_experts = true;
+      ChunkOptions options = options_of({});
+      options.tiers.parameters = {.host = tier == Tier::host ? 1.0 : 0,
+                                  .nvme = tier == Tier::nvme ? 1.0 : 0};
+      options.tiers.nvme_path = folder.path();
+      ChunkEngine engine({stack}, context, options);
+      engine.initialise(7);
+      const auto brought = [&] {
+        const auto found = engine.tier_traffic().find({tier, MemoryKind::parameters});
+        return found == engine.tier_traffic().end() ? 0 : found->second.from;
+      };
+      engine.begin_evaluation();
+      const at::Tensor expected = [&] {
+        nn::LayerScope scope("layer");
+        return stack.use(scope).clone();
+      }();
+      engine.end_evaluation();
+      const int64_t before = brought();
+
+      engine.begin_evaluation();
+      const auto use = [&](const std::vector<int64_t>& counts) {
+        nn::LayerScope scope("layer");
+        const at::Tensor weight = stack.use_of(scope, counts);
+        for (int64_t expert = 0; expert < kExperts; ++expert) {
+          if (counts[expert] == 0) continue;
+          EXPECT_TRUE(weight[expert].equal(expected[expert])) << expert;
+        }
+      };
+      use({0, 3, 0, 0, 1, 0});
+      const int64_t of_expert = tier == Tier::host ? kExpertBytes : kSpanBytes;
+      EXPECT_EQ(brought() - before, 2 * of_expert);
+      const int64_t after_two = brought();
+      use({0, 2, 0, 0, 0, 0});
+      EXPECT_EQ(brought(), after_two);
+      use({1, 1, 0, 0, 0, 0});
+      EXPECT_EQ(brought() - before, 3 * of_expert);
+      engine.end_evaluation();
     });
   }
 }

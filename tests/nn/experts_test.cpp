@@ -115,7 +115,7 @@ struct Layer {
     const auto found = tensors.find(name);
     return found == tensors.end() ? at::Tensor() : found->second;
   }
-  at::Tensor forward(const at::Tensor& x) const { return experts->forward(x, {}); }
+  at::Tensor forward(const at::Tensor& x) const { return experts->forward(x, {}, nullptr); }
 
   at::Tensor by_formula(const at::Tensor& x, const RouterOptions& options) const {
     std::vector<at::Tensor> results;

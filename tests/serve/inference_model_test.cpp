@@ -72,7 +72,9 @@ class WeightsInTiers : public testing::Test {
 };
 
 TEST_F(WeightsInTiers, GiveTheSameTokens) {
-  for (models::ModelSpecification specification : {gpt2(), llama(false), llama(true)}) {
+  for (models::ModelSpecification specification :
+       {gpt2(), llama(false), llama(true), test::gpt_oss_of_few_experts(),
+        test::qwen_of_few_experts()}) {
     SCOPED_TRACE(specification.config.dump());
     test::write_random_weights(specification, folder_.path());
     const std::vector<int32_t> expected = tokens_of(specification, options({}));

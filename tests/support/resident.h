@@ -8,6 +8,7 @@ namespace colossal::test {
 class Resident : public nn::Residency {
  public:
   void before_use(nn::Parameter&) override {}
+  void before_use_of(nn::Parameter&, const std::vector<int64_t>&) override {}
   void after_use(nn::Parameter&) override {}
 };
 

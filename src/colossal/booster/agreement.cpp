@@ -1,6 +1,7 @@
 #include "colossal/booster/agreement.h"
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "colossal/base/build_id.h"
@@ -60,6 +61,11 @@ comm::Settings common_settings(const Job& job) {
     settings.emplace_back("model." + field, value.dump());
   }
   settings.emplace_back("weights", describe_weights(job.model.weights));
+  if (!job.strategy.expert_rows.empty()) {
+    const std::string rows = nlohmann::json(job.strategy.expert_rows).dump();
+    settings.emplace_back("hash of experts.observed",
+                          std::to_string(std::hash<std::string>()(rows)));
+  }
   return settings;
 }
 

@@ -9,6 +9,14 @@
 
 namespace colossal {
 
+// What routers did in a step, beside counting rows.
+enum RouterSum : size_t {
+  kDropped,     // choices that no expert took, where routers have a capacity
+  kCopies,      // experts that were copied, counted by each rank
+  kRouterTerm,  // LossSum::router_term
+  kRouterSums
+};
+
 struct ControlMessage {
   double loss_sum = 0;
   double token_count = 0;     // labels that counted
@@ -21,10 +29,18 @@ struct ControlMessage {
   std::vector<double> metrics;
   // Of each metric that is a maximum: for each rank of the group its largest number, 0 at others.
   std::vector<double> maxima;
-  // Of a model with experts: for each block and expert the rows that it was given, by block; where
-  // routers have a capacity, the choices that were dropped; then the sum of LossSum::router_term.
+  // Of a model with experts: for each block and expert the rows that it was given, by block; then
+  // each RouterSum.
   std::vector<double> routers;
 };
+
+// Of a model with experts: one of ControlMessage::routers.
+inline double& router_sum(ControlMessage& message, RouterSum sum) {
+  return message.routers[message.routers.size() - kRouterSums + sum];
+}
+inline double router_sum(const ControlMessage& message, RouterSum sum) {
+  return message.routers[message.routers.size() - kRouterSums + sum];
+}
 
 // Whether a metric, by its name ("../max"), is the largest number of a step instead of the mean.
 // Its numbers are not negative.

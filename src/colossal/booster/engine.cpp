@@ -71,8 +71,7 @@ ControlMessage Engine::empty_message() const {
   message.maxima.resize(std::ranges::count_if(config_.metrics, is_maximum) *
                         context_.world_group().size());
   if (config_.experts > 0) {
-    message.routers.resize(config_.expert_layers * config_.experts +
-                           (config_.routers_drop ? 2 : 1));
+    message.routers.resize(config_.expert_layers * config_.experts + kRouterSums);
   }
   return message;
 }
@@ -91,6 +90,16 @@ std::map<std::string, double> Engine::means_of_metrics(const ControlMessage& all
   return means;
 }
 
+RowsOfExperts Engine::rows_of_experts(const ControlMessage& all) const {
+  RowsOfExperts rows;
+  auto counts = all.routers.begin();
+  for (int64_t layer = 0; layer < config_.expert_layers; ++layer, counts += config_.experts) {
+    std::vector<int64_t>& of_layer = rows.emplace_back(counts, counts + config_.experts);
+    if (std::ranges::count(of_layer, 0) == config_.experts) of_layer.clear();
+  }
+  return rows;
+}
+
 // The rows of the busiest expert of any layer, over those that it would have if all had as many.
 void Engine::add_router_metrics(const ControlMessage& all,
                                 std::map<std::string, double>& metrics) const {
@@ -104,8 +113,16 @@ void Engine::add_router_metrics(const ControlMessage& all,
     load = std::max(load, most * static_cast<double>(config_.experts) / rows);
   }
   metrics["router_load"] = load;
-  if (config_.routers_drop) metrics["router_dropped"] = *counts / (all_rows + *counts);
-  if (all.routers.back() != 0) metrics["auxiliary_loss"] = all.routers.back() / all.token_count;
+  if (config_.routers_drop) {
+    const double dropped = router_sum(all, kDropped);
+    metrics["router_dropped"] = dropped / (all_rows + dropped);
+  }
+  if (context_.strategy().expert_copies > 0) {
+    metrics["expert_copies"] = router_sum(all, kCopies) / context_.world_group().size();
+  }
+  if (const double term = router_sum(all, kRouterTerm); term != 0) {
+    metrics["auxiliary_loss"] = term / all.token_count;
+  }
 }
 
 template <typename Part>
@@ -173,7 +190,10 @@ StepResult Engine::run_update(const UpdateRequest& request) {
     result.skipped = true;
     return result;
   }
-  if (config_.experts > 0) add_router_metrics(all, result.metrics);
+  if (config_.experts > 0) {
+    add_router_metrics(all, result.metrics);
+    result.expert_rows = rows_of_experts(all);
+  }
   const double correction = 1 / (gradient_scale() * all.token_count);
   result.loss = all.loss_sum / all.token_count;
   result.grad_norm = std::sqrt(all.squared_norm) * correction;

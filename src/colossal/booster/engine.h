@@ -13,6 +13,7 @@
 #include "colossal/booster/control.h"
 #include "colossal/booster/pipeline_executor.h"
 #include "colossal/booster/precision.h"
+#include "colossal/booster/routing_file.h"
 #include "colossal/booster/staged_model.h"
 #include "colossal/data/batch.h"
 #include "colossal/memory/activations.h"
@@ -65,6 +66,7 @@ struct StepResult {
   bool skipped = false;                        // no label counted: nothing moved
   bool stop_requested = false;                 // by any rank
   std::map<std::string, double> metrics = {};  // means of the loss's metrics; none given: left out
+  RowsOfExperts expert_rows = {};              // of a model with experts
 };
 
 // A loss or gradient that is not finite. No rank has updated: the state is that before the step.
@@ -141,6 +143,7 @@ class Engine {
   double gradient_scale() const;
   ControlMessage empty_message() const;
   std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
+  RowsOfExperts rows_of_experts(const ControlMessage& all) const;
   void add_router_metrics(const ControlMessage& all, std::map<std::string, double>& metrics) const;
   void move_router_biases(const std::vector<double>& counts);
   void refuse_non_finite(const ControlMessage& control);

@@ -8,6 +8,7 @@
 #include "colossal/booster/nearest_layout.h"
 #include "colossal/booster/parallel_config.h"
 #include "colossal/booster/pipeline_config.h"
+#include "colossal/booster/routing_file.h"
 #include "colossal/booster/saved_model.h"
 #include "colossal/booster/setting_effects.h"
 
@@ -116,7 +117,8 @@ void resolve_experts(const ExpertConfig& config, models::ModelSpecification& mod
   const nn::RouterOptions& router = model.decoder.router;
   nn::RouterLosses& losses = model.decoder.router_losses;
   const bool any = config.balance_loss.value_or(0) > 0 || config.balance_over ||
-                   config.z_loss > 0 || config.bias_rate > 0 || config.capacity_factor > 0;
+                   config.z_loss > 0 || config.bias_rate > 0 || config.capacity_factor > 0 ||
+                   !config.observed.empty();
   if (any && router.experts == 0) {
     refuse_key_of_experts("experts.*",
                           fmt::format("the model ({}) has no experts", model.facts.family));
@@ -163,6 +165,9 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
   job.tokenizer = resolve_tokenizer(config);
   resolve_heads(job.model.facts, job.strategy);
   require_experts(job.strategy, job.model.facts);
+  if (!config.experts.observed.empty()) {
+    job.strategy.expert_rows = read_routing(config.experts.observed, job.model.facts);
+  }
   job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(

@@ -75,8 +75,8 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
     scalars.push_back({"memory_by_kind/" + kind, bytes});
   }
   for (const auto& [name, value] : metrics.of_task) {
-    const bool of_experts =
-        name == "router_load" || name == "router_dropped" || name == "auxiliary_loss";
+    const bool of_experts = name == "router_load" || name == "router_dropped" ||
+                            name == "expert_copies" || name == "auxiliary_loss";
     scalars.push_back({(of_experts ? "experts/" : "tune/") + name, value});
   }
   if (!std::isnan(metrics.validation_loss)) {

@@ -59,6 +59,8 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   strategy.tp = size_of("tp", config.tp);
   strategy.ep = size_of("ep", config.ep);
   strategy.expert_tp = size_of("expert_tp", config.expert_tp);
+  strategy.expert_copies = config.expert_copies;
+  strategy.expert_copy_rows = config.expert_copy_rows;
   resolve_tensor_mode(config, strategy);
   strategy.sequence_mode = config.sp_mode == "ulysses" ? SequenceMode::ulysses : SequenceMode::ring;
   if (config.dp) strategy.dp = size_of("dp", *config.dp);
@@ -97,6 +99,11 @@ void resolve_heads(const models::ModelFacts& facts, Strategy& strategy) {
 }
 
 void require_experts(const Strategy& strategy, const models::ModelFacts& facts) {
+  if (strategy.expert_copies > 0 && strategy.ep == 1) {
+    throw LayoutError(fmt::format(
+        "parallel.expert_copies = {}: each rank has all experts; copies need parallel.ep above 1",
+        strategy.expert_copies));
+  }
   if (strategy.expert_ranks() == 1) return;
   if (facts.experts == 0) {
     const bool ep = strategy.ep > 1;
@@ -159,6 +166,19 @@ void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
       "to all of them: use it where one expert is too large for a rank. ep x expert_tp must divide "
       "dp x sp x tp.",
       {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+}
+
+void describe_expert_copies(ConfigSchema& schema, ParallelConfig& parallel) {
+  constexpr int64_t kMostCopies = 1024, kMostRows = int64_t{1} << 40;
+  schema.add("parallel.expert_copies", &parallel.expert_copies,
+             "With ep, in training: how many experts of a layer may be copied to all ranks of ep "
+             "for a micro-batch, where routing gives a rank more rows than others. Each rank then "
+             "computes its own rows for them. The copies' memory is added to each rank. 0: none.",
+             {.unit = "experts", .minimum = 0, .maximum = kMostCopies});
+  schema.add("parallel.expert_copy_rows", &parallel.expert_copy_rows,
+             "How many rows each copy must take from the busiest rank to be made. docs/experts.md "
+             "says from how many it pays.",
+             {.unit = "rows", .minimum = 1, .maximum = kMostRows});
 }
 
 void describe_zero_group(ConfigSchema& schema, ParallelConfig& parallel) {

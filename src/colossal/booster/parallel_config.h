@@ -23,6 +23,7 @@ void require_experts(const Strategy& strategy, const models::ModelFacts& facts);
 void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_tensor_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel);
+void describe_expert_copies(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_zero_group(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_backend(ConfigSchema& schema, ParallelConfig& parallel);

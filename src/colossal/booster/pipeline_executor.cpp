@@ -269,9 +269,8 @@ class PipelineExecutor::Run {
         control_.routers.at(record.layer * experts + expert) +=
             static_cast<double>(record.counts[expert]);
       }
-      if (record.dropped > 0) {
-        control_.routers.at(control_.routers.size() - 2) += static_cast<double>(record.dropped);
-      }
+      router_sum(control_, kDropped) += static_cast<double>(record.dropped);
+      router_sum(control_, kCopies) += static_cast<double>(record.copies);
     }
   }
 
@@ -322,7 +321,7 @@ class PipelineExecutor::Run {
     if (loss.sum.is_meta()) return;
     control_.loss_sum += loss.sum.item<double>() / loss.copies;
     if (loss.router_term.defined() && !control_.routers.empty()) {
-      control_.routers.back() += loss.router_term.item<double>();
+      router_sum(control_, kRouterTerm) += loss.router_term.item<double>();
     }
     for (const auto& [name, metric] : loss.metrics) {
       const std::vector<std::string>& names = executor_.options_.metrics;

@@ -85,6 +85,7 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
   describe_sequence_ranks(schema, parallel);
   describe_tensor_ranks(schema, parallel);
   describe_expert_ranks(schema, parallel);
+  describe_expert_copies(schema, parallel);
   schema.add(
       "parallel.zero", &parallel.zero,
       "ZeRO stage: what the ranks with the same parameters (dp x sp) divide among themselves. 0: "
@@ -208,6 +209,11 @@ void describe_experts(ConfigSchema& schema, ExpertConfig& experts) {
       "have if all had equally many; the others are dropped there, those of the smallest weights "
       "first, and told as router_dropped. That bounds an expert's work. 0: it takes all.",
       {.minimum = 0, .maximum = 1e6});
+  schema.add("experts.observed", &experts.observed,
+             "The routing.json that an earlier run of the model wrote into its log.directory: how "
+             "many rows each expert had. With ep, ranks then get experts that had about equally "
+             "many in all, and plans count with these rows. Empty: experts are divided as they are "
+             "numbered, and plans take each to have as many rows as the others.");
 }
 
 void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {

@@ -37,6 +37,7 @@ struct DataConfig {
 struct ParallelConfig {
   std::optional<int64_t> dp;  // unset: what the ranks leave
   int64_t pp = 1, sp = 1, tp = 1, ep = 1, expert_tp = 1;
+  int64_t expert_copies = 0, expert_copy_rows = 64;
   std::string tp_mode = "1d";
   std::optional<int64_t> tp_depth;  // unset: the least that fits 2.5d
   std::optional<bool> tp_sequence;  // unset: true if the mode has it
@@ -66,6 +67,7 @@ struct ExpertConfig {
   double z_loss = 0;
   double bias_rate = 0;
   double capacity_factor = 0;
+  std::string observed;  // a routing.json; empty: none
 };
 
 struct AdapterConfig {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
@@ -158,6 +159,7 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   pending_->memory_peak_bytes = 0;
   pending_->skipped = result.skipped;
   pending_->of_task = result.metrics;
+  count_rows(result.expert_rows);
   if (validation_loss) pending_->validation_loss = *validation_loss;
   exchange();
   if (!writes_) return;
@@ -299,8 +301,32 @@ void RunMonitor::keep_report() {
   next_report_ = end + std::max(pause, 50 * (end - begin));
 }
 
+void RunMonitor::count_rows(const RowsOfExperts& of_step) {
+  if (of_step.empty()) return;
+  ++steps_of_expert_rows_;
+  expert_rows_.resize(of_step.size());
+  for (size_t block = 0; block < of_step.size(); ++block) {
+    expert_rows_[block].resize(std::max(expert_rows_[block].size(), of_step[block].size()));
+    for (size_t expert = 0; expert < of_step[block].size(); ++expert) {
+      expert_rows_[block][expert] += of_step[block][expert];
+    }
+  }
+}
+
+void RunMonitor::keep_routing() const {
+  if (!writes_ || expert_rows_.empty() || job_.config.log.directory.empty()) return;
+  write_routing(std::filesystem::path(job_.config.log.directory) / "routing.json", expert_rows_,
+                steps_of_expert_rows_);
+}
+
+void RunMonitor::prepare_checkpoint() {
+  flush();
+  keep_routing();
+}
+
 void RunMonitor::finish() {
   flush();
+  keep_routing();
   end_profile(steps_begun_ - kStepsBeforeProfile);
   if (!writes_) return;
   if (progress_) progress_->finish();

@@ -15,6 +15,7 @@
 #include "colossal/booster/job.h"
 #include "colossal/booster/metrics.h"
 #include "colossal/booster/profiler.h"
+#include "colossal/booster/routing_file.h"
 #include "colossal/booster/run_timeline.h"
 #include "colossal/booster/step_memory.h"
 
@@ -34,20 +35,22 @@ class RunMonitor {
   void start(int64_t steps_done);
   void begin_step();
   void end_step(const StepResult& result, std::optional<double> validation_loss);
-  // Writes what is known so far; before a checkpoint, so that no checkpoint is ahead of the
-  // metrics.
-  void flush();
+  // Writes what is known so far, so that no checkpoint is ahead of the metrics.
+  void prepare_checkpoint();
   void finish();  // writes report.html, as end_step() does now and then
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  void flush();
   void measure_gemm_rate();
   void exchange();
   void profile();
   void end_profile(int64_t steps);
   std::vector<RankTimes> gather_timeline();
   void keep_report();
+  void count_rows(const RowsOfExperts& of_step);
+  void keep_routing() const;
   int64_t device_peak_bytes() const;  // 0 on a CPU
   int64_t* pack_tier_metrics(int64_t* figure);
   const int64_t* unpack_tier_metrics(const int64_t* figure);
@@ -77,6 +80,8 @@ class RunMonitor {
   comm::Work figures_gathered_;
   std::unique_ptr<MetricsLog> log_;
   std::unique_ptr<ProgressLine> progress_;
+  RowsOfExperts expert_rows_;  // of the steps that this run made
+  int64_t steps_of_expert_rows_ = 0;
 };
 
 }  // namespace colossal

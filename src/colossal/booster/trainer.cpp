@@ -276,7 +276,7 @@ class Trainer {
 
   void start_save() {
     finish_save();
-    monitor_.flush();
+    monitor_.prepare_checkpoint();
     save_.emplace(*checkpoints_, engine_.steps_done(), engine_.chunks(), context_, description());
     saved_step_ = engine_.steps_done();
   }

@@ -145,6 +145,7 @@ int64_t Chunk::loading_bytes() const {
 
 void Chunk::fetch(const std::function<void()>& arrived) {
   wanted_ = true;
+  brought_.clear();
   // Already here, and waited for, where a node of autograd has kept it while a block ran again: the
   // other ranks may not have it, so that all gather once more, the same bits.
   whole_weights_->take();
@@ -166,6 +167,60 @@ void Chunk::fetch(const std::function<void()>& arrived) {
     memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
   }
   if (weights_sharded_) begin_weight_gather();
+}
+
+bool Chunk::can_bring_experts() const {
+  return !weights_sharded_ && tiers_.parameters != Tier::device &&
+         std::ranges::all_of(plan.slots,
+                             [](const Slot& slot) { return slot.parameter->of_experts; });
+}
+
+void Chunk::fetch_when_used() {
+  const bool is_here = std::exchange(wanted_, true) || uses_ > 0;
+  whole_weights_->take();
+  if (is_here) return;
+  brought_.clear();
+  for (const Slot& slot : plan.slots) brought_.emplace_back(slot.parameter->local_shape()[0]);
+}
+
+void Chunk::bring_experts(size_t slot, const std::vector<int64_t>& counts) {
+  if (brought_.empty()) return;
+  std::vector<bool>& here = brought_[slot];
+  const int64_t of_expert = plan.slots[slot].numel / std::ssize(here);
+  for (size_t expert = 0; expert < here.size(); ++expert) {
+    if (counts[expert] == 0 || here[expert]) continue;
+    here[expert] = true;
+    const int64_t begin = plan.slots[slot].offset + static_cast<int64_t>(expert) * of_expert;
+    bring({begin, begin + of_expert});
+  }
+}
+
+void Chunk::bring_all() {
+  for (size_t slot = 0; slot < brought_.size(); ++slot) {
+    bring_experts(slot, std::vector<int64_t>(brought_[slot].size(), 1));
+  }
+}
+
+// From NVMe in whole spans, whose ends may belong to others that are read again for these.
+void Chunk::bring(const Range& elements) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor place = weights_here_.narrow(0, elements.begin, elements.size());
+  int64_t moved = elements.size();
+  if (tiers_.parameters == Tier::nvme) {
+    moved = 0;
+    for (const Range& span : spans_of(weights_->covers(), weights_->covers().begin)) {
+      const Range wanted = intersect(span, elements);
+      if (wanted.empty()) continue;
+      TierTransfer load(*weights_, span, Tier::host, Access::read, Counted::no);
+      moved += span.size();
+      weights_here_.narrow(0, wanted.begin, wanted.size())
+          .copy_(load.tensor().narrow(0, wanted.begin - span.begin, wanted.size()));
+    }
+  } else {
+    place.copy_(weights_->memory(elements));
+  }
+  memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters,
+                           moved * weights_->element_bytes());
 }
 
 void Chunk::take_weights() {

@@ -123,6 +123,14 @@ class Chunk {
   int64_t loading_bytes() const;  // begun, and not fetched
   void fetch(const std::function<void()>& arrived);
   void wait_for_weights() { gather_.wait(); }
+  // Whether the chunk has nothing but stacks of experts, whole and off the device: then
+  // fetch_when_used() may take the place of fetch(). It brings nothing; bring_experts() brings
+  // those experts of a slot with counts[expert] > 0 that are not here yet, and bring_all() all of
+  // the chunk. After a fetch() both do nothing.
+  bool can_bring_experts() const;
+  void fetch_when_used();
+  void bring_experts(size_t slot, const std::vector<int64_t>& counts);
+  void bring_all();
   // Gives them memory, without values, until release_weights().
   void take_weights();
   void release_weights();
@@ -165,6 +173,7 @@ class Chunk {
   void wait_for_collectives();
 
  private:
+  void bring(const Range& elements);
   at::Tensor shard_of_gradients() const {
     return gradients_here_.narrow(0, shard.begin, shard.size());
   }
@@ -190,8 +199,10 @@ class Chunk {
 
   std::deque<TierTransfer> loads_;  // of the fetch that is to come, or goes on, in order
   int64_t load_begun_ = 0;          // elements of weights() whose load of it has begun
-  comm::Work gather_;               // of weights
-  int uses_ = 0;                    // how many uses keep the whole weights here
+  // For each slot the experts that fetch_when_used() has brought; none after a fetch().
+  std::vector<std::vector<bool>> brought_;
+  comm::Work gather_;  // of weights
+  int uses_ = 0;       // how many uses keep the whole weights here
   bool wanted_ = false;
 
   comm::Work reduction_;

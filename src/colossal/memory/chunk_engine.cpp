@@ -204,6 +204,11 @@ void ChunkEngine::before_use(nn::Parameter& parameter) {
   fetcher_->before_use(places_.at(&parameter).index);
 }
 
+void ChunkEngine::before_use_of(nn::Parameter& parameter, const std::vector<int64_t>& counts) {
+  const Place& place = places_.at(&parameter);
+  fetcher_->before_use_of(place.index, place.slot, counts);
+}
+
 void ChunkEngine::after_use(nn::Parameter& parameter) {
   fetcher_->after_use(places_.at(&parameter).index);
 }

@@ -202,6 +202,7 @@ class ChunkEngine : private nn::Residency {
               const optim::Optimizer* optimizer, const ChunkOptions& options,
               const OrderOfStages& order);
   void before_use(nn::Parameter& parameter) override;
+  void before_use_of(nn::Parameter& parameter, const std::vector<int64_t>& counts) override;
   void after_use(nn::Parameter& parameter) override;
   int chunk_of(const at::Tensor& weight) const {
     return storages_.at(weight.storage().unsafeGetStorageImpl());

@@ -126,7 +126,12 @@ void ChunkFetcher::enter_next_step() {
   for (int chunk : step.release) chunks_[chunk]->release_weights();
   load_ahead(number, 0);
   for (size_t i = 0; i < step.fetch.size(); ++i) {
-    chunks_[step.fetch[i]]->fetch([&] { load_ahead(number, i); });
+    Chunk& chunk = *chunks_[step.fetch[i]];
+    if (brings_experts_when_used(chunk)) {
+      chunk.fetch_when_used();
+    } else {
+      chunk.fetch([&] { load_ahead(number, i); });
+    }
   }
 }
 
@@ -142,6 +147,7 @@ void ChunkFetcher::load_ahead(size_t number, size_t fetch) {
     if (!step) return;
     for (; fetch < step->fetch.size(); ++fetch) {
       Chunk& chunk = *chunks_[step->fetch[fetch]];
+      if (brings_experts_when_used(chunk)) continue;
       ahead += chunk.loading_bytes();
       while (ahead < allowed) {
         const int64_t begun = chunk.begin_load();
@@ -153,7 +159,23 @@ void ChunkFetcher::load_ahead(size_t number, size_t fetch) {
   }
 }
 
+bool ChunkFetcher::brings_experts_when_used(const Chunk& chunk) const {
+  return chunk.can_bring_experts() && (pass_ == Pass::evaluation || pass_ == Pass::inference);
+}
+
 void ChunkFetcher::before_use(int index) {
+  prepare_use(index);
+  chunks_[index]->bring_all();
+  chunks_[index]->begin_use();
+}
+
+void ChunkFetcher::before_use_of(int index, size_t slot, const std::vector<int64_t>& counts) {
+  prepare_use(index);
+  chunks_[index]->bring_experts(slot, counts);
+  chunks_[index]->begin_use();
+}
+
+void ChunkFetcher::prepare_use(int index) {
   Chunk& chunk = *chunks_[index];
   if (chunk.weights_are_transient()) {
     COLOSSAL_CHECK(running_, "weights of chunk {} are used outside of a micro-batch", index);
@@ -164,7 +186,6 @@ void ChunkFetcher::before_use(int index) {
     if (!again && !running_->repeat_from) record.push_back(index);
   }
   chunk.wait_for_weights();
-  chunk.begin_use();
 }
 
 void ChunkFetcher::advance_to(int chunk) {

@@ -38,6 +38,10 @@ class ChunkFetcher {
 
   // The chunk's weights are whole from before_use() to after_use().
   void before_use(int chunk);
+  // The same of one slot, a stack of experts of which those with counts[expert] > 0 are needed.
+  // Evaluation and inference bring no others to the device, if the chunk has nothing but stacks and
+  // is not sharded; training brings all, as most have rows in a micro-batch.
+  void before_use_of(int chunk, size_t slot, const std::vector<int64_t>& counts);
   void after_use(int chunk) { chunks_[chunk]->end_use(); }
   // The same until the running autograd node has ended.
   void use_in_node(int chunk);
@@ -59,7 +63,9 @@ class ChunkFetcher {
   enum class Pass { training, forward, backward, evaluation, inference };
 
   void begin(int stage, Pass pass, const FetchPlan& plan);
+  void prepare_use(int chunk);
   void advance_to(int chunk);
+  bool brings_experts_when_used(const Chunk& chunk) const;
   void enter_next_step();
   void load_ahead(size_t step, size_t fetch);
   void end_node_uses();

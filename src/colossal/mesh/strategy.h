@@ -46,6 +46,13 @@ struct Strategy {
   // expert. Together they divide dp * sp * tp, and do not multiply it: experts regroup these ranks.
   int ep = 1;
   int expert_tp = 1;
+  // How many experts of a layer may be copied to all ranks of ep for a micro-batch, and how many
+  // rows each copy must take from the busiest rank.
+  int64_t expert_copies = 0;
+  int64_t expert_copy_rows = 1;
+  // How many rows each expert of each block of the model had in an earlier run. Experts are placed
+  // by it, and dry runs count with it. Empty: unknown.
+  std::vector<std::vector<int64_t>> expert_rows;
 
   // How many stages each rank of the pipeline holds, and the rank of each stage along pp. Empty:
   // stage s is on rank s.

@@ -213,11 +213,13 @@ class ManyMlps : public Mlp {
   }
 
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const override {
-    const at::Tensor routed = experts_->forward(x, context);
-    if (!shared_) return routed;
-    const at::Tensor shared = shared_->forward(x, context);
-    if (!shared_gate_) return routed + shared;
-    return routed + at::sigmoid(shared_gate_->forward(x, context)) * shared;
+    if (!shared_) return experts_->forward(x, context, nullptr);
+    at::Tensor shared;
+    const at::Tensor routed = experts_->forward(x, context, [&] {
+      shared = shared_->forward(x, context);
+      if (shared_gate_) shared = at::sigmoid(shared_gate_->forward(x, context)) * shared;
+    });
+    return routed + shared;
   }
 
  private:

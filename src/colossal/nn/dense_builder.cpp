@@ -334,21 +334,25 @@ std::unique_ptr<Experts> DenseBuilder::experts(const std::string& name,
   return make_experts({.layer = options.layer,
                        .router = std::move(of_layer),
                        .share_rows = share_rows(),
-                       .stacks = expert_stacks(name, options)},
+                       .stacks = expert_stacks(name, options),
+                       .places = expert_places(options)},
                       options);
 }
 
 ParameterHandle DenseBuilder::of_all_experts(const std::string& layer, const char* name,
                                              const ExpertStack& stack, Initializer initializer) {
-  return parameter(layer, name, stack.shape, initializer, of_experts(stack));
+  const ParameterHandle made = parameter(layer, name, stack.shape, initializer, of_experts(stack));
+  made->of_experts = true;
+  return made;
 }
 
 std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& name,
                                                           const ExpertsOptions& options) {
   const int64_t experts = options.router.experts, hidden = options.hidden, inner = options.inner;
   const Initializer first = options.initializer, zeros = Initializer::zeros();
-  const auto weight = [&](const char* matrix, WeightOrder order, const ExpertStack& stack,
+  const auto weight = [&](const char* matrix, WeightOrder order, ExpertStack stack,
                           Initializer initializer) {
+    stack.layer = options.layer;
     const auto made = of_all_experts(name + matrix, "weight", stack, initializer);
     made->product = order;
     return made;
@@ -356,11 +360,12 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
   if (options.clamped_gate) {
     constexpr WeightOrder kOrder = WeightOrder::in_out;
     const auto gate_up = weight(".gate_up", kOrder, {{experts, hidden, 2 * inner}, 2, 2}, first);
-    const auto gate_up_bias =
-        of_all_experts(name + ".gate_up", "bias", {{experts, 2 * inner}, 1, 2}, zeros);
+    const auto gate_up_bias = of_all_experts(name + ".gate_up", "bias",
+                                             {{experts, 2 * inner}, 1, 2, options.layer}, zeros);
     const auto down =
         weight(".down", kOrder, {{experts, inner, hidden}, 1}, options.down_initializer);
-    const auto down_bias = of_all_experts(name + ".down", "bias", {{experts, hidden}}, zeros);
+    const auto down_bias =
+        of_all_experts(name + ".down", "bias", {{experts, hidden}, -1, 1, options.layer}, zeros);
     return std::make_unique<PairedStacks>(
         PairedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, *options.clamped_gate,
         expert_parts());

@@ -88,8 +88,10 @@ class DenseBuilder : public Builder {
     std::vector<int64_t> shape;
     int64_t inner_dim = -1;
     int64_t inner_width = 1;
+    int64_t layer = 0;  // index of the block
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
+  virtual ExpertPlaces expert_places(const ExpertsOptions& /*options*/) const { return {}; }
   // See ExpertsParts.
   virtual ShareRows share_rows() const { return nullptr; }
   // How many ranks have a part each of the same expert; their results are summed.

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <numeric>
@@ -34,9 +35,16 @@ at::Tensor share_of_bias(const at::Tensor& bias, int parts) {
   return bias.detach() * share + (bias - bias.detach());
 }
 
+// What `on_use` takes of a weight may be other experts than those with rows.
+at::Tensor used_weight(const ParameterHandle& stack, const std::vector<int64_t>& counts,
+                       LayerScope& scope, const OnUse& on_use) {
+  return on_use ? on_use(stack.use(scope)) : stack.use_of(scope, counts);
+}
+
 // The products of each expert's rows with its matrices of these stacks, [rows, sum of out].
 at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                    const std::vector<ParameterHandle>& stacks, LayerScope& scope) {
+                    const std::vector<ParameterHandle>& stacks, LayerScope& scope,
+                    const OnUse& on_use) {
   if (!stacks.front()->quantized_stack.empty()) {
     std::vector<ops::QuantizedStack> quantized;
     for (const ParameterHandle& stack : stacks) quantized.push_back(stack->quantized_stack);
@@ -44,7 +52,7 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
   }
   std::vector<at::Tensor> weights;
   for (const ParameterHandle& stack : stacks) {
-    const at::Tensor weight = stack.use(scope);
+    const at::Tensor weight = used_weight(stack, counts, scope, on_use);
     weights.push_back(stack->product == WeightOrder::in_out ? weight.transpose(1, 2) : weight);
   }
   return ops::grouped_product(rows, counts, weights);
@@ -52,32 +60,80 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
 
 }  // namespace
 
-at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const {
+at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                 const OnUse& on_use) const {
   at::Tensor pairs;
   {
     LayerScope scope = scope_of(parameters_.gate_up);
-    pairs = products(rows, counts, {parameters_.gate_up}, scope) +
-            bias_of_rows(parameters_.gate_up_bias.use(scope), counts);
+    pairs = products(rows, counts, {parameters_.gate_up}, scope, on_use);
+    pairs =
+        pairs + bias_of_rows(used_weight(parameters_.gate_up_bias, counts, scope, on_use), counts);
   }
   const at::Tensor gated = ops::clamped_gate(pairs, gate_);
   LayerScope scope = scope_of(parameters_.down);
-  return products(gated, counts, {parameters_.down}, scope) +
-         bias_of_rows(share_of_bias(parameters_.down_bias.use(scope), parts_), counts);
+  const at::Tensor results = products(gated, counts, {parameters_.down}, scope, on_use);
+  const at::Tensor bias = used_weight(parameters_.down_bias, counts, scope, on_use);
+  return results + bias_of_rows(share_of_bias(bias, parts_), counts);
 }
 
-at::Tensor SeparateStacks::compute(const at::Tensor& rows,
-                                   const std::vector<int64_t>& counts) const {
+at::Tensor PairedStacks::compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                      const std::vector<at::Tensor>& weights) const {
+  const at::Tensor pairs = ops::grouped_product(rows, counts, {weights[0].transpose(1, 2)}) +
+                           bias_of_rows(weights[1], counts);
+  const at::Tensor gated = ops::clamped_gate(pairs, gate_);
+  return ops::grouped_product(gated, counts, {weights[2].transpose(1, 2)}) +
+         bias_of_rows(share_of_bias(weights[3], parts_), counts);
+}
+
+at::Tensor SeparateStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                   const OnUse& on_use) const {
   at::Tensor gate_up;
   {
     LayerScope scope = scope_of(gate_);
-    gate_up = products(rows, counts, {gate_, up_}, scope);
+    gate_up = products(rows, counts, {gate_, up_}, scope, on_use);
   }
   const at::Tensor activated = ops::activate_gate(gate_up, activation_);
   LayerScope scope = scope_of(down_);
-  return products(activated, counts, {down_}, scope);
+  return products(activated, counts, {down_}, scope, on_use);
 }
 
-at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context) {
+at::Tensor SeparateStacks::compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                        const std::vector<at::Tensor>& weights) const {
+  const at::Tensor gate_up = ops::grouped_product(rows, counts, {weights[0], weights[1]});
+  return ops::grouped_product(ops::activate_gate(gate_up, activation_), counts, {weights[2]});
+}
+
+DenseExperts::DenseExperts(ExpertsParts parts) : parts_(std::move(parts)) {
+  const std::vector<int64_t>& order = parts_.places.order;
+  expected_ = parts_.places.expected;
+  if (order.empty()) return;
+  const auto experts = std::ssize(order);
+  place_of_expert_ = at::empty({experts + 1}, at::kLong);
+  auto* const places = place_of_expert_.mutable_data_ptr<int64_t>();
+  for (int64_t place = 0; place < experts; ++place) places[order[place]] = place;
+  places[experts] = experts;
+  for (size_t place = 0; place < expected_.size(); ++place) {
+    expected_[place] = parts_.places.expected[order[place]];
+  }
+}
+
+at::Tensor DenseExperts::places_of(const at::Tensor& experts) {
+  if (!place_of_expert_.defined()) return experts;
+  if (experts.is_meta()) return experts;
+  place_of_expert_ = place_of_expert_.to(experts.device());
+  return place_of_expert_.index_select(0, experts.flatten()).view_as(experts);
+}
+
+std::vector<int64_t> DenseExperts::by_expert(const std::vector<int64_t>& of_places) const {
+  const std::vector<int64_t>& order = parts_.places.order;
+  if (order.empty()) return of_places;
+  std::vector<int64_t> counts(of_places.size());
+  for (size_t place = 0; place < order.size(); ++place) counts[order[place]] = of_places[place];
+  return counts;
+}
+
+at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context,
+                                 const std::function<void()>& meanwhile) {
   const at::Tensor tokens = tokens_of(x, context);
   const bool for_losses = context.router_records && context.router_records->for_losses;
   const RouterOptions& options = parts_.router.options();
@@ -86,10 +142,11 @@ at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context
   const at::Tensor experts = has_capacity ? within_capacity(routing, options, context,
                                                             first_token(context), parts_.share_rows)
                                           : routing.experts;
-  const ops::ExpertOrder order = ops::order_by_expert(experts, options.experts);
-  if (context.router_records) record(routing, order.counts, context);
+  const ops::ExpertOrder order =
+      ops::order_by_expert(places_of(experts), options.experts, expected_);
+  if (context.router_records) record(routing, by_expert(order.counts), context);
   const at::Tensor rows = ops::rows_by_expert(tokens, order);
-  const at::Tensor results = through_experts(rows, order.counts);
+  const at::Tensor results = through_experts(rows, order.counts, context, meanwhile);
   return activation_of(ops::sum_over_experts(results, routing.weights, order), x, context);
 }
 

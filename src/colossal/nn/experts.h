@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,13 +19,21 @@
 
 namespace colossal::nn {
 
+// Called with each weight of a stack as it is used, [experts here, ..]; what it returns is computed
+// with. Null: the weight itself.
+using OnUse = std::function<at::Tensor(const at::Tensor& weight)>;
+
 // MLPs with a gate, all of one size.
 class ExpertStacks {
  public:
   virtual ~ExpertStacks() = default;
   // rows [rows, hidden], those of the first expert that is here first; counts: how many each of
   // these has. Returns [rows, hidden], also of no rows by operators that autograd sees.
-  virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const = 0;
+  virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                             const OnUse& on_use) const = 0;
+  // The same with other experts' weights, in the order in which compute() uses its own.
+  virtual at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                  const std::vector<at::Tensor>& weights) const = 0;
 };
 
 // Each matrix of all experts is one parameter: gate and up [experts, inner, hidden], down [experts,
@@ -37,7 +46,10 @@ class SeparateStacks : public ExpertStacks {
         up_(std::move(up)),
         down_(std::move(down)),
         activation_(activation) {}
-  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const override;
+  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                     const OnUse& on_use) const override;
+  at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                          const std::vector<at::Tensor>& weights) const override;
 
  private:
   ParameterHandle gate_, up_, down_;
@@ -55,7 +67,10 @@ class PairedStacks : public ExpertStacks {
   // parts: how many ranks have a part each of an expert's inner features; their results are summed.
   PairedStacks(Parameters parameters, const ops::ClampedGate& gate, int parts)
       : parameters_(std::move(parameters)), gate_(gate), parts_(parts) {}
-  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const override;
+  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                     const OnUse& on_use) const override;
+  at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                          const std::vector<at::Tensor>& weights) const override;
 
  private:
   Parameters parameters_;
@@ -63,18 +78,26 @@ class PairedStacks : public ExpertStacks {
   int parts_;
 };
 
+// In what order the experts of a layer lie over ranks.
+struct ExpertPlaces {
+  std::vector<int64_t> order;     // the expert at each place; empty: as they are numbered
+  std::vector<int64_t> expected;  // rows of each expert that dry runs go by; empty: equally many
+};
+
 struct ExpertsParts {
   int64_t layer = 0;  // index of the block
   Router router;
   ShareRows share_rows;  // over the ranks that route tokens of the same sequences
   std::unique_ptr<ExpertStacks> stacks;
+  ExpertPlaces places;
 };
 
 // Experts that are all on this rank.
 class DenseExperts : public Experts {
  public:
-  explicit DenseExperts(ExpertsParts parts) : parts_(std::move(parts)) {}
-  at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
+  explicit DenseExperts(ExpertsParts parts);
+  at::Tensor forward(const at::Tensor& x, const StepContext& context,
+                     const std::function<void()>& meanwhile) override;
 
  protected:
   // tokens_of() returns the tokens of an activation that this rank routes, [tokens, hidden];
@@ -89,19 +112,26 @@ class DenseExperts : public Experts {
   // Of the tokens of the micro-batch here, [batch * sequence], the index of the first that is
   // routed here; the others follow it.
   virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
-  // rows: [rows, hidden] in the order of all experts; counts: rows of each. Returns the experts'
-  // results in that order.
-  virtual at::Tensor through_experts(const at::Tensor& rows,
-                                     const std::vector<int64_t>& counts) const {
-    return parts_.stacks->compute(rows, counts);
+  // rows: [rows, hidden] in the order of the experts' places; counts: rows of each place. Returns
+  // the experts' results in that order.
+  virtual at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                     const StepContext& /*context*/,
+                                     const std::function<void()>& meanwhile) const {
+    if (meanwhile) meanwhile();
+    return parts_.stacks->compute(rows, counts, nullptr);
   }
   const ExpertStacks& stacks() const { return *parts_.stacks; }
 
  private:
+  at::Tensor places_of(const at::Tensor& experts);
+  std::vector<int64_t> by_expert(const std::vector<int64_t>& of_places) const;
   void record(const Routing& routing, const std::vector<int64_t>& counts,
               const StepContext& context) const;
 
   ExpertsParts parts_;
+  // Place of each expert, and `experts` for a choice that was dropped; undefined: as numbered.
+  at::Tensor place_of_expert_;
+  std::vector<int64_t> expected_;  // ExpertPlaces::expected by place
 };
 
 }  // namespace colossal::nn

@@ -29,10 +29,14 @@ class LayerScope {
     for (const ParameterHandle& parameter : held_) parameter->residency->after_use(*parameter);
   }
 
-  // Brings the parameter's bytes here and keeps them until the scope ends. The parameter's
-  // residency must be set.
-  void hold(const ParameterHandle& parameter) {
-    parameter->residency->before_use(*parameter);
+  // Brings the parameter's bytes here and keeps them until the scope ends. counts: of a stack of
+  // experts, only those with rows; null: all. The parameter's residency must be set.
+  void hold(const ParameterHandle& parameter, const std::vector<int64_t>* counts = nullptr) {
+    if (counts) {
+      parameter->residency->before_use_of(*parameter, *counts);
+    } else {
+      parameter->residency->before_use(*parameter);
+    }
     held_.push_back(parameter);
   }
 

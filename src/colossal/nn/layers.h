@@ -8,6 +8,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 #include <memory>
 #include <utility>
 
@@ -55,8 +57,10 @@ class Dropout {
 class Experts {
  public:
   virtual ~Experts() = default;
-  // [.., hidden] -> [.., hidden]
-  virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
+  // [.., hidden] -> [.., hidden]. meanwhile: what else this rank has to compute; it runs while rows
+  // are under way to experts on other ranks. Null: nothing.
+  virtual at::Tensor forward(const at::Tensor& x, const StepContext& context,
+                             const std::function<void()>& meanwhile) = 0;
 };
 
 // The start of a model.

@@ -104,6 +104,12 @@ at::Tensor ParameterHandle::use(LayerScope& scope) const {
   return reads_tied_ && tied.defined() ? tied : parameter_->tensor;
 }
 
+at::Tensor ParameterHandle::use_of(LayerScope& scope, const std::vector<int64_t>& counts) const {
+  if (parameter_->residency) scope.hold(*this, &counts);
+  COLOSSAL_CHECK(parameter_->tensor.defined(), "parameter {} has no storage", parameter_->name);
+  return parameter_->tensor;
+}
+
 ParameterHandle ParameterHandle::tie() const {
   COLOSSAL_CHECK(!parameter_->tied, "parameter {} is tied twice", parameter_->name);
   parameter_->tied = true;

@@ -51,6 +51,9 @@ class Residency {
   virtual ~Residency() = default;
   // Called before operators read the parameter: waits for, or fetches, its bytes.
   virtual void before_use(Parameter& parameter) = 0;
+  // The same where operators read only some experts of a stack of their weights: those that are
+  // here with counts[expert] > 0.
+  virtual void before_use_of(Parameter& parameter, const std::vector<int64_t>& counts) = 0;
   // Called when those have run, once for each before_use().
   virtual void after_use(Parameter& parameter) = 0;
 };
@@ -88,6 +91,7 @@ struct Parameter {
   Placement placement;
   bool trainable = true;
   bool of_adapter = false;  // an adapter's files hold it, also where it is frozen
+  bool of_experts = false;  // dim 0 counts the experts of a layer
   // Set for the weight of a product; of a stack [experts, .., ..] for each expert's.
   std::optional<WeightOrder> product;
   bool head = false;              // a vocabulary head multiplies by this table
@@ -141,6 +145,9 @@ class ParameterHandle {
   // Returns the weight, which stays here until the layer's scope ends. Call it at each use; never
   // keep the tensor.
   at::Tensor use(LayerScope& scope) const;
+
+  // The same of a stack of experts, of which only those with counts[expert] > 0 need be here.
+  at::Tensor use_of(LayerScope& scope, const std::vector<int64_t>& counts) const;
 
   // Returns the handle of the second layer that reads the parameter; there is no third.
   ParameterHandle tie() const;

@@ -13,6 +13,7 @@ struct RouterRecord {
   int64_t layer = 0;            // index of the block
   std::vector<int64_t> counts;  // rows that each expert was given
   int64_t dropped = 0;          // choices of tokens that no expert took
+  int64_t copies = 0;           // experts that all ranks had for this pass
   // With a graph, in the router's type; undefined unless asked for. Sums over the tokens here of
   // each sequence of the micro-batch, [sequences, experts]: of the experts' probabilities, and of
   // how often each was chosen. And over all tokens here: of squared logarithms of the sums of

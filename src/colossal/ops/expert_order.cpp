@@ -8,6 +8,9 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "colossal/base/error.h"
 
 namespace colossal::ops {
@@ -57,15 +60,36 @@ struct PermuteRows : torch::autograd::Function<PermuteRows> {
   }
 };
 
+// Adds up to `rows`: each expert's begins where those before it, rounded down together, end.
+std::vector<int64_t> divided_counts(int64_t rows, const std::vector<int64_t>& ratio) {
+  const double total = std::accumulate(ratio.begin(), ratio.end(), 0.0);
+  std::vector<int64_t> counts;
+  double sum = 0;
+  int64_t begin = 0;
+  for (size_t expert = 0; expert < ratio.size(); ++expert) {
+    sum += static_cast<double>(ratio[expert]);
+    const auto share = static_cast<int64_t>(sum / total * static_cast<double>(rows));
+    const int64_t end = expert + 1 == ratio.size() ? rows : share;
+    counts.push_back(end - begin);
+    begin = end;
+  }
+  return counts;
+}
+
 std::vector<int64_t> even_counts(int64_t rows, int64_t num_experts) {
   std::vector<int64_t> counts(num_experts, rows / num_experts);
   for (int64_t expert = 0; expert < rows % num_experts; ++expert) ++counts[expert];
   return counts;
 }
 
+bool has_rows(const std::vector<int64_t>& counts) {
+  return std::ranges::any_of(counts, [](int64_t count) { return count > 0; });
+}
+
 }  // namespace
 
-ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts) {
+ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts,
+                            const std::vector<int64_t>& expected) {
   COLOSSAL_CHECK(experts.dim() == 2, "experts of {} dims", experts.dim());
   const at::Tensor choices = experts.flatten();
   const int64_t rows = choices.size(0);
@@ -75,7 +99,8 @@ ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts) {
                      .chosen = experts.size(1)};
   result.place.scatter_(0, result.order, at::arange(rows, choices.options()));
   if (choices.is_meta()) {
-    result.counts = even_counts(rows, num_experts);
+    result.counts =
+        has_rows(expected) ? divided_counts(rows, expected) : even_counts(rows, num_experts);
     return result;
   }
   const at::Tensor counts = at::bincount(choices, {}, num_experts + 1).cpu();

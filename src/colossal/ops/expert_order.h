@@ -21,8 +21,9 @@ struct ExpertOrder {
 
 // experts: [tokens, chosen] int64, those of each token; num_experts for a choice that was dropped,
 // whose row does not exist, and counts as zeros in sums. Waits for the device that has them. On
-// meta, where the routing is unknown, rows are divided evenly among the experts.
-ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts);
+// meta, where the routing is unknown, rows are divided in the ratio of `expected`; empty: evenly.
+ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts,
+                            const std::vector<int64_t>& expected = {});
 
 // Returns rows in another order: row i of the result is row order[i]. inverse: the inverse
 // permutation, for the gradient.

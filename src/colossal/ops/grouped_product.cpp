@@ -66,7 +66,7 @@ at::Tensor gradient_of_rows(const at::Tensor& y_gradient, const std::vector<int6
       if (column == 0) {
         product_out(of_group, columns, weight.select(0, group));
       } else {
-        of_group.addmm_(columns, weight.select(0, group));
+        add_matrix_product(of_group, columns, weight.select(0, group));
       }
       column += weight.size(1);
     }

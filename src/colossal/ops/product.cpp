@@ -7,6 +7,7 @@
 #include "colossal/base/cpu_features.h"
 #include "colossal/ops/bf16_block.h"
 #include "colossal/ops/bf16_product.h"
+#include "colossal/ops/tile_product.h"
 
 namespace colossal::ops {
 namespace {
@@ -29,7 +30,9 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 }
 
 void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  if (is_faster_in_blocks(a)) {
+  if (!bias.defined() && is_faster_in_tiles(a, b, to)) {
+    tile_product(a, b, to, /*add=*/false);
+  } else if (is_faster_in_blocks(a)) {
     rounded_product(a, b, to, bias);
   } else if (bias.defined()) {
     at::addmm_out(to, bias, a, b);
@@ -41,7 +44,9 @@ void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const 
 // The conversion is written out: LibTorch's sum of two types makes it too, but on the CPU only, so
 // that a dry run would know of less memory.
 void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
-  if (sum.scalar_type() == a.scalar_type()) {
+  if (is_faster_in_tiles(a, b, sum)) {
+    tile_product(a, b, sum, /*add=*/true);
+  } else if (sum.scalar_type() == a.scalar_type()) {
     sum.addmm_(a, b);
   } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {
     summed_product(a, b, sum, /*add=*/true);

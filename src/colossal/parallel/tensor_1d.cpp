@@ -493,9 +493,10 @@ std::unique_ptr<nn::Norm> Tensor1dBuilder::make_norm_over_heads(nn::NormParts pa
 std::unique_ptr<nn::Experts> Tensor1dBuilder::make_experts(nn::ExpertsParts parts,
                                                            const nn::ExpertsOptions& /*options*/) {
   if (ranks_.share_tokens) {
-    return std::make_unique<ExpertsOfSharedTokens>(std::move(parts), expert_ranks(), ranks_.group);
+    return std::make_unique<ExpertsOfSharedTokens>(std::move(parts), expert_sharding(),
+                                                   ranks_.group);
   }
-  return std::make_unique<ExpertsOfCopiedTokens>(std::move(parts), expert_ranks(), ranks_.group);
+  return std::make_unique<ExpertsOfCopiedTokens>(std::move(parts), expert_sharding(), ranks_.group);
 }
 
 std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) const {

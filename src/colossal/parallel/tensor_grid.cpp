@@ -597,7 +597,7 @@ nn::Placement TensorGridBuilder::of_head_outputs(const std::string& name) const 
 
 std::unique_ptr<nn::Experts> TensorGridBuilder::make_experts(nn::ExpertsParts parts,
                                                              const nn::ExpertsOptions& options) {
-  return std::make_unique<ExpertsOfCutFeatures>(std::move(parts), expert_ranks(),
+  return std::make_unique<ExpertsOfCutFeatures>(std::move(parts), expert_sharding(),
                                                 grid_.between.features, grid_.between.batch,
                                                 options.hidden);
 }

@@ -142,6 +142,7 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"colossal::few_rows_product", few_rows_product},
       {"colossal::summed_product", product<0>},
       {"colossal::rounded_product", product<0>},
+      {"colossal::tile_product", product<0>},
       {"colossal::linear_cross_entropy", linear_cross_entropy},
       {"colossal::attention", attention<false>},
       {"colossal::attention_backward", attention<true>},

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <numeric>
+#include <utility>
 
 #include "colossal/comm/law.h"
 #include "colossal/ops/expert_order.h"
@@ -111,30 +112,38 @@ at::Tensor compute_here(const at::Tensor& rows, const RowsByRank& came, int64_t 
 
 }  // namespace
 
+at::Tensor compute_over_parts(const at::Tensor& mine, const RowsByRank& came,
+                              const comm::Group& parts, const ComputeExperts& compute) {
+  const auto num_experts = std::ssize(came[0]);
+  if (parts.size() == 1) return compute_here(mine, came, num_experts, compute);
+  const size_t lists = came.size() / parts.size();
+  Shares shares{&parts, std::vector<int64_t>(parts.size(), 0)};
+  for (size_t i = 0; i < came.size(); ++i) shares.sizes[i / lists] += comm::total(came[i]);
+  return reduce_scatter_rows(compute_here(gather_rows(mine, shares), came, num_experts, compute),
+                             shares);
+}
+
 RoutedRows::RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts,
                        const ExpertRanks& ranks)
+    : RoutedRows(rows, counts,
+                 exchange_counts(counts, ranks.share_out(std::ssize(counts)), ranks.experts,
+                                 rows.device()),
+                 ranks) {}
+
+RoutedRows::RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                       RowsByRank received, const ExpertRanks& ranks)
     : ranks_(ranks),
-      received_(exchange_counts(counts, ranks.share_out(std::ssize(counts)), ranks.experts,
-                                rows.device())),
+      received_(std::move(received)),
       counts_(counts_of(counts, ranks.share_out(std::ssize(counts)), received_)),
       to_experts_(rows, counts_, ranks.experts) {}
 
-at::Tensor RoutedRows::through(const ComputeExperts& compute) {
-  const auto num_experts = std::ssize(received_[0]);
+RowExchange RoutedRows::start_through(const ComputeExperts& compute) {
   const at::Tensor mine = to_experts_.wait();
-  at::Tensor results;
-  if (ranks_.parts.size() == 1) {
-    results = compute_here(mine, received_, num_experts, compute);
-  } else {
-    const RowsByRank came = gather_counts(received_, ranks_.parts, mine.device());
-    Shares shares{&ranks_.parts, std::vector<int64_t>(ranks_.parts.size(), 0)};
-    for (size_t i = 0; i < came.size(); ++i) {
-      shares.sizes[i / received_.size()] += comm::total(came[i]);
-    }
-    results = reduce_scatter_rows(
-        compute_here(gather_rows(mine, shares), came, num_experts, compute), shares);
-  }
-  return RowExchange(results, {counts_.receive, counts_.send}, ranks_.experts).wait();
+  const bool has_parts = ranks_.parts.size() > 1;
+  const RowsByRank came =
+      has_parts ? gather_counts(received_, ranks_.parts, mine.device()) : received_;
+  return RowExchange(compute_over_parts(mine, came, ranks_.parts, compute),
+                     {counts_.receive, counts_.send}, ranks_.experts);
 }
 
 }  // namespace colossal::parallel

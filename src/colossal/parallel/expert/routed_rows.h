@@ -30,6 +30,12 @@ struct ExpertRanks {
 using ComputeExperts =
     std::function<at::Tensor(const at::Tensor& rows, const std::vector<int64_t>& counts)>;
 
+// Computes experts of which each rank of `parts` has a part. mine: [rows here, hidden]; came: how
+// many rows of each expert came together, for each rank of `parts` one after the other, equally
+// many lists each. Returns [rows here, hidden], in the order of `mine`.
+at::Tensor compute_over_parts(const at::Tensor& mine, const RowsByRank& came,
+                              const comm::Group& parts, const ComputeExperts& compute);
+
 // Rows on their way through experts on other ranks.
 //
 //   RoutedRows routed(rows, counts, ranks);           // under way to the experts
@@ -42,9 +48,14 @@ class RoutedRows {
  public:
   // rows: [rows, hidden], those of the first expert first; counts: of each expert of the layer.
   RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, const ExpertRanks& ranks);
+  // The same where it is known how many rows each rank of `experts` has for the experts here.
+  RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, RowsByRank received,
+             const ExpertRanks& ranks);
 
   // Called once.
-  at::Tensor through(const ComputeExperts& compute);
+  at::Tensor through(const ComputeExperts& compute) { return start_through(compute).wait(); }
+  // The same, with the results still on their way back.
+  RowExchange start_through(const ComputeExperts& compute);
 
  private:
   ExpertRanks ranks_;

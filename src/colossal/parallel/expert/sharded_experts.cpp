@@ -1,13 +1,23 @@
 #include "colossal/parallel/expert/sharded_experts.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/split_with_sizes.h>
+#include <ATen/ops/tensor.h>
 
+#include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "colossal/comm/group.h"
+#include "colossal/layout/expert_places.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/runs.h"
+#include "colossal/nn/router_records.h"
+#include "colossal/ops/expert_order.h"
 #include "colossal/parallel/expert/whole_rows.h"
 #include "colossal/parallel/sequence/positions.h"
 
@@ -40,14 +50,126 @@ void gather_over(const comm::Group& group, nn::SharedRows& shared) {
   shared = {gathered, before + shared.first};
 }
 
+// The rows of the ranks with parts of the same experts together.
+RowsByRank over_parts(const RowsByRank& all, const ExpertRanks& ranks) {
+  RowsByRank sums(all.begin(), all.begin() + ranks.experts.size());
+  for (size_t i = sums.size(); i < all.size(); ++i) {
+    std::vector<int64_t>& sum = sums[i % sums.size()];
+    std::ranges::transform(sum, all[i], sum.begin(), std::plus());
+  }
+  return sums;
+}
+
+// Of the ranks of ranks.experts with the same part as this one, the rows for the experts here.
+RowsByRank for_experts_here(const RowsByRank& all, const ExpertRanks& ranks) {
+  const int size = ranks.experts.size();
+  const Range here = ranks.share_out(std::ssize(all[0])).range(ranks.experts.rank());
+  RowsByRank received;
+  for (int rank = 0; rank < size; ++rank) {
+    const auto begin = all[ranks.parts.rank() * size + rank].begin();
+    received.emplace_back(begin + here.begin, begin + here.end);
+  }
+  return received;
+}
+
+// The rows of copied experts that this rank and those with its experts' other parts have.
+RowsByRank of_copied(const RowsByRank& all, const std::vector<int64_t>& copied,
+                     const ExpertRanks& ranks) {
+  RowsByRank rows;
+  for (int part = 0; part < ranks.parts.size(); ++part) {
+    std::vector<int64_t>& of_part = rows.emplace_back();
+    const std::vector<int64_t>& counts = all[part * ranks.experts.size() + ranks.experts.rank()];
+    for (const int64_t expert : copied) of_part.push_back(counts[expert]);
+  }
+  return rows;
+}
+
+// Rows in the order of all experts: those of copied experts apart from the others, and back.
+class SplitOrder {
+ public:
+  SplitOrder(const std::vector<int64_t>& counts, const std::vector<int64_t>& copied,
+             at::Device device) {
+    std::vector<int64_t> travelling, staying;
+    int64_t row = 0;
+    for (int64_t expert = 0; expert < std::ssize(counts); ++expert) {
+      std::vector<int64_t>& rows =
+          std::ranges::binary_search(copied, expert) ? staying : travelling;
+      for (int64_t i = 0; i < counts[expert]; ++i) rows.push_back(row++);
+    }
+    sizes_ = {std::ssize(travelling), std::ssize(staying)};
+    travelling.insert(travelling.end(), staying.begin(), staying.end());
+    order_ = at::tensor(travelling, at::kLong);
+    inverse_ = at::empty_like(order_);
+    inverse_.index_put_({order_}, at::arange(row, at::kLong));
+    order_ = order_.to(device);
+    inverse_ = inverse_.to(device);
+  }
+
+  std::pair<at::Tensor, at::Tensor> split(const at::Tensor& rows) const {
+    const std::vector<at::Tensor> parts =
+        at::split_with_sizes(ops::permuted_rows(rows, order_, inverse_), sizes_);
+    return {parts[0], parts[1]};
+  }
+  at::Tensor join(const at::Tensor& travelling, const at::Tensor& staying) const {
+    return ops::permuted_rows(at::cat({travelling, staying}), inverse_, order_);
+  }
+
+ private:
+  std::vector<int64_t> sizes_;
+  at::Tensor order_, inverse_;
+};
+
 }  // namespace
 
 at::Tensor ShardedExperts::through_experts(const at::Tensor& rows,
-                                           const std::vector<int64_t>& counts) const {
-  return RoutedRows(rows, counts, ranks_)
-      .through([this](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
-        return stacks().compute(received, counts_here);
+                                           const std::vector<int64_t>& counts,
+                                           const nn::StepContext& context,
+                                           const std::function<void()>& meanwhile) const {
+  RowsByRank all;
+  if (rule_.most > 0 && context.training && ranks_.experts.size() > 1) {
+    all = gather_rows_of_experts(counts, ranks_, rows.device());
+    const std::vector<int64_t> copied =
+        choose_copies(over_parts(all, ranks_), ranks_.share_out(std::ssize(counts)), rule_);
+    if (context.router_records) context.router_records->layers.back().copies = std::ssize(copied);
+    if (!copied.empty()) return through_copies(rows, counts, all, copied, meanwhile);
+  }
+  RoutedRows routed = all.empty() ? RoutedRows(rows, counts, ranks_)
+                                  : RoutedRows(rows, counts, for_experts_here(all, ranks_), ranks_);
+  if (meanwhile) meanwhile();
+  return routed.through(
+      [this](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
+        return stacks().compute(received, counts_here, nullptr);
       });
+}
+
+// Rows of copied experts stay; the others travel.
+at::Tensor ShardedExperts::through_copies(const at::Tensor& rows,
+                                          const std::vector<int64_t>& counts, const RowsByRank& all,
+                                          const std::vector<int64_t>& copied,
+                                          const std::function<void()>& meanwhile) const {
+  const SplitOrder order(counts, copied, rows.device());
+  const auto [travelling, staying] = order.split(rows);
+  RowsByRank all_travelling = all;
+  for (std::vector<int64_t>& of_rank : all_travelling) {
+    for (const int64_t expert : copied) of_rank[expert] = 0;
+  }
+  const int rank = ranks_.parts.rank() * ranks_.experts.size() + ranks_.experts.rank();
+  RoutedRows routed(travelling, all_travelling[rank], for_experts_here(all_travelling, ranks_),
+                    ranks_);
+  if (meanwhile) meanwhile();
+  ExpertCopies copies(copied, ranks_.share_out(std::ssize(counts)), ranks_.experts);
+  RowExchange results = routed.start_through(
+      [&](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
+        return stacks().compute(received, counts_here,
+                                [&](const at::Tensor& weight) { return copies.send(weight); });
+      });
+  const std::vector<at::Tensor> weights = copies.wait();
+  const at::Tensor of_staying = compute_over_parts(
+      staying, of_copied(all, copied, ranks_), ranks_.parts,
+      [&](const at::Tensor& gathered, const std::vector<int64_t>& counts_of_copied) {
+        return stacks().compute_with(gathered, counts_of_copied, weights);
+      });
+  return order.join(results.wait(), of_staying);
 }
 
 at::Tensor ExpertsOfCopiedTokens::tokens_of(const at::Tensor& x,
@@ -89,6 +211,18 @@ int ExpertBuilder::expert_parts() const {
   return context_.strategy().expert_tp;
 }
 
+std::vector<int64_t> ExpertBuilder::observed_rows(int64_t layer) const {
+  const auto& of_layers = context_.strategy().expert_rows;
+  return of_layers.empty() ? std::vector<int64_t>() : of_layers.at(layer);
+}
+
+nn::ExpertPlaces ExpertBuilder::expert_places(const nn::ExpertsOptions& options) const {
+  const std::vector<int64_t> rows = observed_rows(options.layer);
+  if (rows.empty()) return {};
+  return {.order = place_by_load(rows, expert_ranks().share_out(options.router.experts)),
+          .expected = rows};
+}
+
 nn::ShareRows ExpertBuilder::share_rows() const {
   if (context_.strategy().tp * context_.strategy().sp == 1) return nullptr;
   return [&context = context_](const at::Tensor& rows, int64_t positions) {
@@ -120,7 +254,18 @@ nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
   for (int64_t dim = 0; dim < std::ssize(stack.shape); ++dim) {
     const int64_t size = stack.shape[dim];
     Range here{0, size};
-    if (dim == 0) here = ranks.share_out(size).range(ranks.experts.rank());
+    if (dim == 0) {
+      here = ranks.share_out(size).range(ranks.experts.rank());
+      const std::vector<int64_t> rows = observed_rows(stack.layer);
+      if (!rows.empty()) {
+        Runs& experts = placement.held.emplace_back();
+        const std::vector<int64_t> order = place_by_load(rows, ranks.share_out(size));
+        for (int64_t place = here.begin; place < here.end; ++place) {
+          append(experts, {order[place], order[place] + 1});
+        }
+        continue;
+      }
+    }
     if (dim == stack.inner_dim) {
       const Range inner =
           Partition(size / stack.inner_width, ranks.parts.size()).range(ranks.parts.rank());
@@ -133,7 +278,7 @@ nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
 
 std::unique_ptr<nn::Experts> ExpertBuilder::make_experts(nn::ExpertsParts parts,
                                                          const nn::ExpertsOptions& /*options*/) {
-  return std::make_unique<ShardedExperts>(std::move(parts), expert_ranks());
+  return std::make_unique<ShardedExperts>(std::move(parts), expert_sharding());
 }
 
 }  // namespace colossal::parallel

@@ -12,28 +12,41 @@
 #include "colossal/nn/experts.h"
 #include "colossal/parallel/batch_cut.h"
 #include "colossal/parallel/collectives.h"
+#include "colossal/parallel/expert/expert_copies.h"
 #include "colossal/parallel/expert/routed_rows.h"
 
 namespace colossal::parallel {
 
+// Experts over these ranks, and which of them are copied in training.
+struct ExpertSharding {
+  ExpertRanks ranks;
+  CopyRule copies;
+};
+
 class ShardedExperts : public nn::DenseExperts {
  public:
-  ShardedExperts(nn::ExpertsParts parts, ExpertRanks ranks)
-      : DenseExperts(std::move(parts)), ranks_(ranks) {}
+  ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding)
+      : DenseExperts(std::move(parts)), ranks_(sharding.ranks), rule_(sharding.copies) {}
 
  protected:
-  at::Tensor through_experts(const at::Tensor& rows,
-                             const std::vector<int64_t>& counts) const override;
+  at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                             const nn::StepContext& context,
+                             const std::function<void()>& meanwhile) const override;
 
  private:
+  at::Tensor through_copies(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                            const RowsByRank& all, const std::vector<int64_t>& copied,
+                            const std::function<void()>& meanwhile) const;
+
   ExpertRanks ranks_;
+  CopyRule rule_;
 };
 
 // Each rank of `group` has its share of the tokens, as even as they go.
 class ExpertsOfSharedTokens : public ShardedExperts {
  public:
-  ExpertsOfSharedTokens(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group)
-      : ShardedExperts(std::move(parts), ranks), group_(group) {}
+  ExpertsOfSharedTokens(nn::ExpertsParts parts, ExpertSharding sharding, const comm::Group& group)
+      : ShardedExperts(std::move(parts), sharding), group_(group) {}
 
  protected:
   int64_t first_token(const nn::StepContext& context) const override {
@@ -63,9 +76,9 @@ class ExpertsOfCopiedTokens : public ExpertsOfSharedTokens {
 class ExpertsOfCutFeatures : public ShardedExperts {
  public:
   // batch: which sequences these ranks have.
-  ExpertsOfCutFeatures(nn::ExpertsParts parts, ExpertRanks ranks, const comm::Group& group,
+  ExpertsOfCutFeatures(nn::ExpertsParts parts, ExpertSharding sharding, const comm::Group& group,
                        BatchCut batch, int64_t hidden)
-      : ShardedExperts(std::move(parts), ranks),
+      : ShardedExperts(std::move(parts), sharding),
         group_(group),
         batch_(std::move(batch)),
         hidden_(hidden) {}
@@ -97,15 +110,22 @@ class ExpertBuilder : public nn::DenseBuilder {
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
   int expert_parts() const override;
+  nn::ExpertPlaces expert_places(const nn::ExpertsOptions& options) const override;
   nn::ShareRows share_rows() const override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;
   ExpertRanks expert_ranks() const {
     return {context_.expert_group(), context_.expert_parts_group()};
   }
+  ExpertSharding expert_sharding() const {
+    return {
+        expert_ranks(),
+        {.most = context_.strategy().expert_copies, .rows = context_.strategy().expert_copy_rows}};
+  }
   const ParallelContext& context() const { return context_; }
 
  private:
+  std::vector<int64_t> observed_rows(int64_t layer) const;  // empty: unknown
   const ParallelContext& context_;
 };
 

@@ -26,6 +26,12 @@ nlohmann::json model_fields(const Layout& layout) {
     return {
         {"vocab_size", 101}, {"n_embd", 72}, {"n_layer", layers}, {"n_head", 6}, {"n_inner", 100}};
   }
+  if (layout.family == "mixtral") {
+    return {{"vocab_size", 500},        {"hidden_size", 128},
+            {"intermediate_size", 256}, {"num_hidden_layers", 4},
+            {"num_attention_heads", 4}, {"num_key_value_heads", 4},
+            {"num_local_experts", 6},   {"num_experts_per_tok", layout.experts_chosen}};
+  }
   if (layout.large) {
     return {{"vocab_size", 500},
             {"hidden_size", 128},
@@ -45,6 +51,10 @@ nlohmann::json model_fields(const Layout& layout) {
 
 std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   if (layout.pp > 1) out << fmt::format("pp {} {}, ", layout.pp, layout.pp_schedule);
+  if (layout.ep * layout.expert_tp > 1) {
+    out << fmt::format("ep {} expert_tp {} copies {}, ", layout.ep, layout.expert_tp,
+                       layout.expert_copies);
+  }
   return out << fmt::format(
              "{} dp {} sp {} {} tp {} {}{} zero {} ({}), recompute {}, {} micro-batches, dropout "
              "{}, {}, gradients {}, table rows {}{}",
@@ -57,7 +67,7 @@ std::ostream& operator<<(std::ostream& out, const Layout& layout) {
 
 Job job_of(const Layout& layout) {
   RunConfig config;
-  config.model.preset = layout.family + "-tiny";
+  config.model.preset = layout.family == "mixtral" ? "mixtral-8x7b" : layout.family + "-tiny";
   config.model.overrides = model_fields(layout);
   config.data.sequence_length = layout.large ? 128 : 22;
   config.data.separate_documents = layout.separate_documents;
@@ -70,6 +80,10 @@ Job job_of(const Layout& layout) {
   config.parallel.tp_mode = layout.tp_mode;
   if (layout.tp_mode == "1d") config.parallel.tp_sequence = layout.tp_sequence;
   config.parallel.zero = layout.zero;
+  config.parallel.ep = layout.ep;
+  config.parallel.expert_tp = layout.expert_tp;
+  config.parallel.expert_copies = layout.expert_copies;
+  config.parallel.expert_copy_rows = 1;
   config.parallel.accumulate = layout.accumulate;
   config.memory.recompute = layout.recompute;
   config.memory.table_rows = layout.table_rows;
@@ -83,6 +97,9 @@ Job job_of(const Layout& layout) {
       layout.dp * (micro_batch * layout.num_micro_batches - (layout.num_micro_batches > 1 ? 1 : 0));
   Job job = resolve_job(config, {.ranks = layout.ranks(), .local_ranks = layout.ranks()});
   job.tiers = layout.tiers;
+  if (!layout.expert_rows.empty()) {
+    job.strategy.expert_rows.assign(job.model.facts.layers, layout.expert_rows);
+  }
   return job;
 }
 

@@ -24,7 +24,10 @@ struct Layout {
   memory::Tiers tiers = {};
   int64_t table_rows = 0;
   bool separate_documents = false;
-  int64_t hidden = 0;  // of GPT-2; 0: as `large` says
+  int64_t ep = 1, expert_tp = 1, expert_copies = 0;  // of a family with experts
+  int64_t experts_chosen = 2;                        // by a token
+  std::vector<int64_t> expert_rows = {};             // of each block; empty: unknown
+  int64_t hidden = 0;                                // of GPT-2; 0: as `large` says
   bool large = false;  // several MiB of activations; else sizes that divide by nothing convenient
 
   int ranks() const { return pp * dp * sp * tp; }

@@ -289,6 +289,33 @@ TEST(RecordedStep, PeaksWithinOnePercent) {
   expect_same_step({.dp = 2, .zero = 3, .compute = "bf16", .table_rows = 100, .large = true});
 }
 
+// Routers of zeros send all tokens to the first experts, as the observed rows say: then a plan
+// knows what each rank has.
+TEST(RecordedStep, CountsWithTheRowsThatWereObserved) {
+  const Layout two{.family = "mixtral", .ep = 2, .expert_rows = {1, 1, 0, 0, 0, 0}, .large = true};
+  Layout one = two;
+  one.experts_chosen = 1;
+  one.expert_rows = {1, 0, 0, 0, 0, 0};
+  for (Layout layout : {two, one}) {
+    layout.dp = 2;
+    expect_same_step(layout);
+    layout.compute = "bf16";
+    layout.zero = 3;
+    layout.recompute = "full";
+    expect_same_step(layout);
+    layout.dp = 1;
+    layout.zero = 0;
+    layout.tp = 4;
+    layout.expert_tp = 2;
+    layout.recompute = "none";
+    layout.num_micro_batches = 2;
+    expect_same_step(layout);
+  }
+  one.dp = one.ep = 3;
+  one.expert_copies = 1;
+  expect_same_step(one);
+}
+
 // All micro-batches of a schedule, on each rank of it.
 TEST(RecordedStep, OfAPipelineIsTheRealOne) {
   for (const int pp : {2, 3}) {

@@ -57,6 +57,23 @@ std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
   return std::make_unique<models::Decoder>(build, training.model);
 }
 
+std::unique_ptr<nn::Builder> make_builder(const TinyTraining& training,
+                                          const ParallelContext& context) {
+  if (training.make_builder) return training.make_builder(context);
+  return parallel::make_builder(context, models::sharding(training.model));
+}
+
+void multiply_gradients(const std::map<std::string, double>& factors,
+                        const nn::ParameterList& parameters) {
+  for (const auto& [part, factor] : factors) {
+    for (const nn::ParameterHandle& parameter : parameters) {
+      if (parameter->name.find(part) == std::string::npos) continue;
+      parameter->tensor.register_hook(
+          [factor](const at::Tensor& gradient) { return gradient * factor; });
+    }
+  }
+}
+
 ModelSource source_of(const TinyTraining& training) {
   return {.sharding = models::sharding(training.model),
           .make = [training](nn::Builder& build) { return make_model(training, build); },
@@ -108,8 +125,9 @@ std::vector<data::Batch> micro_batches(const TinyTraining& training, int64_t ste
 void run_rank(const TinyTraining& training, comm::World& world, TinyResult& result,
               std::mutex& mutex) {
   const ParallelContext context(world, strategy_of(training, world.size()));
-  const auto build = parallel::make_builder(context, models::sharding(training.model));
+  const auto build = make_builder(training, context);
   const auto model = make_model(training, *build);
+  if (training.misplace) training.misplace(build->parameters(), context);
   EngineConfig config = engine_config(training);
   if (training.order_known) config.order = order_of(training, world.rank(), world.size());
   Engine engine(build->parameters(),
@@ -123,6 +141,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
       engine.chunks().load(*parameter, 0, found->second.contiguous().view(-1));
     }
   }
+  multiply_gradients(training.gradient_factors, engine.chunks().parameters());
   world.ledger().reset();
   const int64_t share = training.global_batch / context.strategy().dp;
   const int64_t begin = context.coordinate(Axis::dp) * share;

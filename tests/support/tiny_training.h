@@ -34,6 +34,11 @@ struct TinyTraining {
   models::DecoderConfig model = tiny_gpt2();
   // Makes another model of those sizes than the decoder that all families share.
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder& build)> make_model;
+  // Errors that a test puts in: another builder than that of the layout, other placements before
+  // the parameters get their storage, factors of gradients by a part of the parameter's name.
+  std::function<std::unique_ptr<nn::Builder>(const ParallelContext&)> make_builder;
+  std::function<void(const nn::ParameterList&, const ParallelContext&)> misplace;
+  std::map<std::string, double> gradient_factors;
   std::optional<nn::AdapterOptions> adapter;  // then these are trained, and the model is frozen
   Strategy layout;                            // dp is what sp and tp leave of the ranks
   bool reduce_once_per_step = false;

@@ -74,17 +74,16 @@ class ExpertLaws(unittest.TestCase):
 
     def test_a_copy_pays_from_the_rows_that_the_page_names(self):
         """Counted in seconds, by bisection, rather than by the law in its short form."""
-        hidden, inner, copies, rate = 7168, 2048, 2, 4e14
+        hidden, inner = 7168, 2048
         weights = 3 * hidden * inner
-        for bandwidth, micro_batches in ((5e10, 1), (5e10, 8), (3e11, 1)):
-            # An all-reduce of fp32 gradients.
-            cost = 2 * reduce_scatter(copies, 4 * weights) / bandwidth
+        for ranks, rate, bandwidth in ((8, 4e14, 5e10), (8, 4e14, 3e11), (2, 2e11, 5e9)):
+            cost = ((ranks - 1) + 1) * WIDTH * weights / bandwidth
             row = 6 * weights / rate + 2 * hidden * WIDTH / bandwidth
             few, many = 0, 10**6
             while few + 1 < many:
                 rows = (few + many) // 2
-                few, many = (few, rows) if micro_batches * rows * row > cost else (rows, many)
-            self.assertRegex(PAGE, rf"\b{many:,}\b", (bandwidth, micro_batches))
+                few, many = (few, rows) if rows * row > cost else (rows, many)
+            self.assertRegex(PAGE, rf"\b{many:,}\b", (ranks, bandwidth))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "colossal/base/machine.h"
+#include "colossal/layout/expert_places.h"
 #include "colossal/mesh/rank_grid.h"
 
 namespace colossal::plan {
@@ -143,6 +144,33 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
   return plan;
 }
 
+namespace {
+
+// Of each place of the pipeline a rank whose experts had most rows, where that is known.
+std::set<int> ranks_with_most_rows(const Strategy& strategy, int64_t layers) {
+  std::set<int> ranks;
+  if (strategy.expert_rows.empty() || strategy.ep == 1) return ranks;
+  const int of_place = strategy.world_size() / strategy.pp;
+  for (int place = 0; place < strategy.pp; ++place) {
+    std::vector<int64_t> loads(strategy.ep, 0);
+    for (int64_t block = 0; block < layers; ++block) {
+      const std::vector<int64_t>& rows = strategy.expert_rows.at(block);
+      if (rows.empty() || strategy.stage_rank(strategy.stage_of_block(block)) != place) continue;
+      const Partition experts(std::ssize(rows), strategy.ep);
+      const std::vector<int64_t> order = place_by_load(rows, experts);
+      for (int rank = 0; rank < strategy.ep; ++rank) {
+        const Range here = experts.range(rank);
+        for (int64_t i = here.begin; i < here.end; ++i) loads[rank] += rows[order[i]];
+      }
+    }
+    const auto busiest = std::ranges::max_element(loads) - loads.begin();
+    ranks.insert(place * of_place + static_cast<int>(busiest) * strategy.expert_tp);
+  }
+  return ranks;
+}
+
+}  // namespace
+
 std::vector<int> ranks_to_record(const Job& job) {
   const RankGrid mesh(job.strategy);
   const bool even = shares_evenly(job);
@@ -157,11 +185,12 @@ std::vector<int> ranks_to_record(const Job& job) {
     if (name.starts_with("tp") && !one_d) return coordinate == 1;
     return name == "pp" || !even;
   };
+  const std::set<int> busiest = ranks_with_most_rows(job.strategy, job.model.facts.layers);
   std::vector<int> ranks;
   for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
     bool recorded = true;
     for (int axis = 0; axis < mesh.num_axes(); ++axis) recorded &= is_recorded(rank, axis);
-    if (recorded) ranks.push_back(rank);
+    if (recorded || busiest.contains(rank)) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -217,6 +246,8 @@ RankPlan fullest_rank(const Job& job) {
   std::vector<int> firsts;
   const int apart = strategy.world_size() / strategy.pp;
   for (int rank = 0; rank < strategy.world_size(); rank += apart) firsts.push_back(rank);
+  const std::set<int> busiest = ranks_with_most_rows(strategy, job.model.facts.layers);
+  firsts.insert(firsts.end(), busiest.begin(), busiest.end());
   return Plan{record_ranks(job, firsts)}.fullest_rank();
 }
 

@@ -310,9 +310,11 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
     text += "memory.host_budget is not given: no limit is set to what rests on the host\n\n";
   }
   if (facts.experts > 0) {
-    text +=
-        "experts: each is taken to have as many rows as the others, so that each rank of ep has "
-        "its experts' part of them\n\n";
+    text += job.strategy.expert_rows.empty()
+                ? "experts: each is taken to have as many rows as the others, so that each rank of "
+                  "ep has its experts' part of them; a run's routing.json as experts.observed "
+                  "gives other rows\n\n"
+                : "experts: rows are divided as in " + job.config.experts.observed + "\n\n";
   }
   text += memory_table(plan);
   text += tier_table(plan);
@@ -369,7 +371,9 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                {"flops", cost.flops},
                                {"bytes_sent", cost.bytes_sent()}};
   }
-  if (job.model.facts.experts > 0) json["expert_counts"] = "uniform";
+  if (job.model.facts.experts > 0) {
+    json["expert_counts"] = job.strategy.expert_rows.empty() ? "uniform" : "observed";
+  }
   add_tiers(plan, json);
   add_pipeline(job, plan, json);
   for (const RankPlan& rank : plan.ranks) json["recorded_ranks"].push_back(to_json(rank));

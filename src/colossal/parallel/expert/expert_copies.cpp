@@ -174,7 +174,9 @@ struct ExpertCopies::State : torch::CustomClassHolder {
       if (gradients[1].defined()) state.of_copies = state.finish();
       if (!state.of_own_rows.defined() || !state.of_copies.defined()) return {{}, {}};
       const at::Tensor of_copies = std::exchange(state.of_copies, {});
-      return {std::exchange(state.of_own_rows, {}).index_add_(0, state.here, of_copies), {}};
+      const at::Tensor gradient = std::exchange(state.of_own_rows, {});
+      if (of_copies.size(0) > 0) gradient.index_add_(0, state.here, of_copies);
+      return {gradient, {}};
     }
   };
 

@@ -75,7 +75,8 @@ class OrderOfExperts {
       total += comm::total(of_rank);
     }
     if (device.is_meta()) {
-      order_ = inverse_ = at::empty({total}, at::TensorOptions(at::kLong).device(device));
+      order_ = at::empty({total}, at::TensorOptions(at::kLong).device(device));
+      inverse_ = at::empty_like(order_);
       return;
     }
     std::vector<int64_t> order;

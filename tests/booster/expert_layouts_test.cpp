@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <tuple>
 
 #include "colossal/booster/state_shapes.h"
 #include "colossal/layout/partition.h"
 #include "colossal/models/decoder.h"
 #include "colossal/models/decoder_sharding.h"
 #include "colossal/parallel/builder.h"
+#include "tests/support/covering.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
@@ -114,65 +116,52 @@ bool is_possible(const Layout& layout) {
   return s.zero > 0 && data > s.zero_group && fits && divides;
 }
 
-// visit() of each setting of everything else, for one tensor mode.
-std::vector<Layout> layouts_of(const Strategy& tensor_mode) {
-  std::vector<Layout> all;
-  const auto add = [&](Layout layout) {
-    for (const int ranks : {2, 3, 4, 6, 8}) {
-      layout.ranks = ranks;
-      if (is_possible(layout)) all.push_back(layout);
-    }
-  };
-  for (const auto& [ep, expert_tp] :
-       std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {3, 1}, {4, 1}, {6, 1}, {2, 2}, {1, 2}}) {
-    for (const auto& [sp, mode] : std::vector<std::pair<int, SequenceMode>>{
-             {1, SequenceMode::ring}, {2, SequenceMode::ring}, {2, SequenceMode::ulysses}}) {
-      for (const auto& [pp, schedule] :
-           std::vector<std::pair<int, const char*>>{{1, "1f1b"}, {2, "1f1b"}, {2, "zb-h1"}}) {
-        for (const int zero : {0, 1, 2, 3}) {
-          for (const int group : {0, 2}) {
-            for (const int64_t micro_batch : {0, 1}) {
-              for (const int recompute : {0, 1, 2}) {
-                for (const bool on_host : {false, true}) {
-                  Layout layout{.strategy = tensor_mode,
-                                .micro_batch = micro_batch,
-                                .recompute = {.selective = recompute == 1,
-                                              .full_blocks = recompute == 2 ? 9 : 0},
-                                .on_host = on_host};
-                  layout.strategy.ep = ep;
-                  layout.strategy.expert_tp = expert_tp;
-                  layout.strategy.sp = sp;
-                  layout.strategy.sequence_mode = mode;
-                  layout.strategy.pp = pp;
-                  layout.strategy.pp_schedule = schedule;
-                  layout.strategy.zero = zero;
-                  layout.strategy.zero_group = group;
-                  add(layout);
-                  if (ep == 1) continue;
-                  layout.strategy.expert_copies = 2;
-                  add(layout);
-                  layout.strategy.expert_rows = kObservedRows;
-                  add(layout);
-                  layout.strategy.expert_copies = 0;
-                  add(layout);
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-  return all;
+// How many options each setting has, in the order of layout_of().
+const std::vector<int> kOptions{8, 7, 3, 3, 4, 2, 2, 3, 2, 4, 5};
+
+Layout layout_of(const Choice& choice) {
+  static const std::vector<Strategy> modes = tensor_modes();
+  static constexpr std::pair<int, int> kExpertRanks[] = {{1, 1}, {2, 1}, {3, 1}, {4, 1},
+                                                         {6, 1}, {2, 2}, {1, 2}};
+  static constexpr std::pair<int, SequenceMode> kSequences[] = {
+      {1, SequenceMode::ring}, {2, SequenceMode::ring}, {2, SequenceMode::ulysses}};
+  static constexpr std::pair<int, const char*> kPipelines[] = {
+      {1, "1f1b"}, {2, "1f1b"}, {2, "zb-h1"}};
+  static constexpr std::pair<int, bool> kBusyExperts[] = {
+      {0, false}, {2, false}, {2, true}, {0, true}};
+  static constexpr int kRanks[] = {2, 3, 4, 6, 8};
+  Layout layout{.strategy = modes[choice[0]]};
+  Strategy& s = layout.strategy;
+  std::tie(s.ep, s.expert_tp) = kExpertRanks[choice[1]];
+  std::tie(s.sp, s.sequence_mode) = kSequences[choice[2]];
+  std::tie(s.pp, s.pp_schedule) = kPipelines[choice[3]];
+  s.zero = choice[4];
+  s.zero_group = 2 * choice[5];
+  layout.micro_batch = choice[6];
+  layout.recompute = {.selective = choice[7] == 1, .full_blocks = choice[7] == 2 ? 9 : 0};
+  layout.on_host = choice[8] == 1;
+  const auto [copies, placed] = kBusyExperts[choice[9]];
+  s.expert_copies = copies;
+  if (placed) s.expert_rows = kObservedRows;
+  layout.ranks = kRanks[choice[10]];
+  return layout;
+}
+
+bool is_possible_choice(const Choice& choice) {
+  const Layout layout = layout_of(choice);
+  const Strategy& s = layout.strategy;
+  return is_possible(layout) && (s.ep > 1 || (s.expert_copies == 0 && s.expert_rows.empty()));
 }
 
 std::vector<Layout> all_layouts() {
   std::vector<Layout> all;
-  for (const Strategy& mode : tensor_modes()) {
-    const std::vector<Layout> of_mode = layouts_of(mode);
-    all.insert(all.end(), of_mode.begin(), of_mode.end());
+  Choice choice(kOptions.size(), 0);
+  while (true) {
+    if (is_possible_choice(choice)) all.push_back(layout_of(choice));
+    size_t setting = 0;
+    while (setting < choice.size() && ++choice[setting] == kOptions[setting]) choice[setting++] = 0;
+    if (setting == choice.size()) return all;
   }
-  return all;
 }
 
 std::vector<double> settings_of(const Layout& layout) {
@@ -202,6 +191,14 @@ void expect_serial(const Layout& layout, const TinyResult& serial) {
 TEST(ExpertLayouts, EveryPairOfSettingsTrainsAsOneRankDoes) {
   const TinyResult serial = train_tiny(training_of({}), 1);
   for (const Layout& layout : pairwise(all_layouts(), settings_of)) expect_serial(layout, serial);
+}
+
+TEST(SlowExpertLayouts, EveryThreeSettingsTrainAsOneRankDoes) {
+  const TinyResult serial = train_tiny(training_of({}), 1);
+  for (const Choice& choice : ThreeWiseCovering(kOptions, is_possible_choice).make()) {
+    expect_serial(layout_of(choice), serial);
+    if (testing::Test::HasFailure()) return;
+  }
 }
 
 // Biases of the routers' logits, which no family of these has: they decide whatever a token is.

@@ -1,4 +1,5 @@
 """The same binary under every launcher, and what becomes of a job when a rank dies."""
+import json
 import os
 import pathlib
 import re
@@ -8,6 +9,10 @@ import subprocess
 import sys
 import time
 import unittest
+
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from harness import COLOSSAL, ROOT, EndToEndTest
 
@@ -65,7 +70,7 @@ class TwoHosts(EndToEndTest):
         tag = os.getpid() % 100000
         self.hosts = [f"colossal-{tag}-{i}" for i in range(2)]
         self.addresses = ["10.99.7.1", "10.99.7.2"]
-        cable = [f"col{tag}a", f"col{tag}b"]
+        cable = self.cable = [f"col{tag}a", f"col{tag}b"]
         for host in self.hosts:
             self.ip("netns", "add", host)
             self.addCleanup(subprocess.run, ["ip", "netns", "delete", host])
@@ -95,6 +100,42 @@ class TwoHosts(EndToEndTest):
         self.assertEqual(losses.keys(), expected.keys())
         for step, loss in expected.items():  # sums are made host by host: not the same bits
             self.assertAlmostEqual(losses[step], loss, delta=1e-4 * loss)
+
+    def bytes_between_hosts(self, *flags):
+        """On the cable, both ways, without headers: Ethernet 14, IP 20, TCP with time stamps 32."""
+        def counted():
+            path = f"/sys/class/net/{self.cable[0]}/statistics/"
+            names = [path + name for name in ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets")]
+            sent, received, *packets = map(int, subprocess.run(
+                ["ip", "netns", "exec", self.hosts[0], "cat", *names], check=True, capture_output=True,
+                text=True).stdout.split())
+            return sent + received - 66 * sum(packets)
+        before = counted()
+        launchers = [self.start(host, *flags) for host in self.hosts]
+        for launcher in launchers:
+            error = launcher.communicate(timeout=100)[1]
+            self.assertEqual(launcher.returncode, 0, error)
+        return counted() - before
+
+    def test_rows_of_experts_between_hosts_are_those_of_the_law(self):
+        """All tokens choose the experts of the first host's two ranks. So the rows of the other host's tokens cross
+        four times: there and back, forward and backward. Gradients of what all ranks hold cross twice."""
+        fields = dict(json.loads((ROOT / "tests/support/families.json").read_text())["gpt_oss"], vocab_size=257,
+                      hidden_size=64, head_dim=8, num_hidden_layers=2, num_local_experts=4)
+        model = AutoModelForCausalLM.from_config(CONFIG_MAPPING["gpt_oss"](**fields))
+        with torch.no_grad():
+            for layer in model.model.layers:
+                layer.mlp.router.bias.copy_(torch.tensor([60.0, 50.0, 0.0, 0.0]))
+        model.save_pretrained(self.directory / "model")
+        self.use_folder(self.directory / "model")
+        flags = [*self.flags("hosts", checkpoints=False), "--data.sequence_length=64", "--train.global_batch=32",
+                 "--precision.compute=fp32", "--parallel.ep=4", "--parallel.zero=0"]
+        short, long = (self.bytes_between_hosts(*flags, f"--train.steps={steps}") for steps in (2, 7))
+        held_by_all = sum(weight.numel() for name, weight in model.state_dict().items() if "experts." not in name)
+        tokens = 32 * 64 // 2  # of the other host
+        rows = 4 * tokens * fields["num_experts_per_tok"] * fields["num_hidden_layers"]
+        law = 4 * (rows * fields["hidden_size"] + 2 * held_by_all)
+        self.assertAlmostEqual((long - short) / 5 / law, 1, delta=0.01)
 
     def test_a_host_that_differs_is_named_on_both(self):
         """Another setting, and a copy of the corpus that was not renewed."""

@@ -118,6 +118,21 @@ TEST(RunReport, HoldsWhatTheRunWas) {
   EXPECT_LT(page.html.size(), 300'000u);
 }
 
+// The second of three blocks has no experts.
+TEST(RunReport, ShowsHowBusyExpertsWere) {
+  RunReport report = plausible_report();
+  EXPECT_THAT(written(report).text, Not(HasSubstr("Rows of experts")));
+  report.expert_rows = {{100, 300, 0, 0}, {}, {50, 50, 50, 50}};
+  const WrittenPage page = written(report);
+  for (const char* expected :
+       {"Rows of experts", "from block 0 down, a column for each of 4 experts",
+        "block 0, expert 1: 300 rows, 3.00 of the mean", "block 2, expert 3: 50 rows, 1.00 of"}) {
+    EXPECT_THAT(page.text, HasSubstr(expected));
+  }
+  report.expert_rows.assign(61, std::vector<int64_t>(256, 7));
+  EXPECT_LT(written(report).html.size(), 600'000u);
+}
+
 TEST(RunReport, FetchesNothing) {
   const std::string html = written(plausible_report()).html;
   EXPECT_THAT(html, Not(HasSubstr("http://")));

@@ -290,7 +290,7 @@ void RunMonitor::keep_report() {
   const Clock::time_point begin = Clock::now();
   if (begin < next_report_) return;
   try {
-    write_report(job_, context_, gemm_flops_, memory_.second_step());
+    write_report(job_, context_, gemm_flops_, memory_.second_step(), expert_rows_);
   } catch (const IoError& error) {
     if (!report_failed_) log::warn("training goes on, without a report: {}", error.what());
     report_failed_ = true;
@@ -331,7 +331,7 @@ void RunMonitor::finish() {
   if (!writes_) return;
   if (progress_) progress_->finish();
   if (job_.config.log.report && !job_.config.log.directory.empty()) {
-    write_report(job_, context_, gemm_flops_, memory_.second_step());
+    write_report(job_, context_, gemm_flops_, memory_.second_step(), expert_rows_);
   }
 }
 

@@ -120,13 +120,15 @@ std::string describe_run(const Job& job, const ParallelContext& context, const E
 }
 
 void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
-                  const std::vector<report::ChartSeries>& step_memory) {
+                  const std::vector<report::ChartSeries>& step_memory,
+                  const RowsOfExperts& expert_rows) {
   const std::filesystem::path directory = job.config.log.directory;
   const models::ModelFacts& facts = job.model.facts;
   report::RunReport page;
   page.title = directory.filename().string();
   page.metrics = report::read_metrics(directory / "metrics.jsonl");
   page.step_memory = step_memory;
+  page.expert_rows = expert_rows;
   page.configuration = settings(job);
   page.machine = {{"host", machine::host_name()},
                   {"CPU", machine::cpu_model_name()},

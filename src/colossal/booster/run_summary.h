@@ -6,6 +6,7 @@
 
 #include "colossal/booster/engine.h"
 #include "colossal/booster/job.h"
+#include "colossal/booster/routing_file.h"
 #include "colossal/report/chart.h"
 
 namespace colossal {
@@ -22,9 +23,10 @@ std::string describe_precision(const Precision& precision);
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops);
 
-// LOG_DIR/report.html, from LOG_DIR/metrics.jsonl; step_memory: as RunReport has it. Throws
-// IoError.
+// LOG_DIR/report.html, from LOG_DIR/metrics.jsonl; step_memory, expert_rows: as RunReport has them.
+// Throws IoError.
 void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
-                  const std::vector<report::ChartSeries>& step_memory);
+                  const std::vector<report::ChartSeries>& step_memory,
+                  const RowsOfExperts& expert_rows);
 
 }  // namespace colossal

@@ -71,7 +71,14 @@ path { vector-effect: non-scaling-stroke; stroke-linejoin: round; stroke-linecap
 .active .pointer { visibility: visible; }
 .cursor { stroke: var(--muted); stroke-dasharray: 3 3; }
 circle { fill: var(--color); stroke: var(--card); stroke-width: 1.5px; }
-.timeline { padding: 1rem 1.4rem; }
+.timeline, .load-map { padding: 1rem 1.4rem; }
+.load-map { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+  margin: 1.25rem 0 0; }
+.load-map figcaption { margin-left: 0; }
+.load-map svg { display: block; width: 100%; height: 16rem; }
+.load-map path { stroke: none; fill: var(--color); }
+.shade { display: inline-block; width: 1.1em; height: .8em; background: var(--color);
+  margin-right: .4em; }
 .timeline figcaption { margin-left: 0; }
 .wide { overflow-x: auto; }
 .wide svg { display: block; width: 100%; min-width: 760px; }

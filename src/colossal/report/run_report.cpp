@@ -12,6 +12,7 @@
 #include "colossal/report/chart.h"
 #include "colossal/report/headline.h"
 #include "colossal/report/html.h"
+#include "colossal/report/load_map.h"
 #include "colossal/report/output_file.h"
 #include "colossal/report/page.h"
 
@@ -276,6 +277,7 @@ void write_run_report(const std::filesystem::path& html, const RunReport& report
                                  escape_html(report.title), summary(report.metrics));
   body += headline_section(report.metrics);
   body += charts_section(report);
+  body += load_map_figure(report.expert_rows);
   body += sample_section(report);
   const std::string facts = facts_section("Model", report.model) +
                             facts_section("Machine", report.machine) +

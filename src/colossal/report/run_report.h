@@ -1,6 +1,7 @@
 // The page that a run leaves behind: report.html, one file to open, send or keep.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct RunReport {
   // Bytes of tensors by kind over a step, from the lowest to the highest in the stack; x in
   // milliseconds.
   std::vector<ChartSeries> step_memory;
+  // Of a model with experts, by block: how many rows each had.
+  std::vector<std::vector<int64_t>> expert_rows;
   std::vector<Setting> configuration;  // sections in the order in which they first occur
   std::vector<Fact> machine;
   std::vector<Fact> model;

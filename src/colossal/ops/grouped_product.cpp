@@ -8,9 +8,12 @@
 #include <numeric>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/bf16_block.h"
+#include "colossal/ops/bf16_product.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
 #include "colossal/ops/put_off_gradients.h"
+#include "colossal/ops/tile_product.h"
 
 namespace colossal::ops {
 namespace {
@@ -34,6 +37,26 @@ void visit_groups(const std::vector<int64_t>& counts, const Visit& visit) {
   }
 }
 
+bool fits_blocks(const at::Tensor& a) {
+  return (a.is_cpu() || a.is_meta()) && a.scalar_type() == at::kBFloat16 && bf16_block_product();
+}
+
+// to <- a b, or with `add` to + a b. Groups have other numbers of rows each time, and LibTorch's
+// product in bf16 would compile a kernel for each, and keep a thousand of them.
+void group_product(at::Tensor to, const at::Tensor& a, const at::Tensor& b, bool add = false) {
+  if (fits_tiles(a, b, to)) {
+    tile_product(a, b, to, add);
+  } else if (fits_blocks(a)) {
+    const at::Tensor part = add ? at::empty(to.sizes(), to.options()) : to;
+    rounded_product(a, b, part);
+    if (add) to.add_(part);
+  } else if (add) {
+    add_matrix_product(to, a, b);
+  } else {
+    product_out(to, a, b);
+  }
+}
+
 at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
                     at::TensorList weights) {
   at::Tensor result = at::empty({rows.size(0), total_out(weights)}, rows.options());
@@ -47,7 +70,7 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
     }
     int64_t column = 0;
     for (const at::Tensor& weight : weights) {
-      product_out(y.narrow(1, column, weight.size(1)), x, weight.select(0, group).t());
+      group_product(y.narrow(1, column, weight.size(1)), x, weight.select(0, group).t());
       column += weight.size(1);
     }
   });
@@ -63,11 +86,7 @@ at::Tensor gradient_of_rows(const at::Tensor& y_gradient, const std::vector<int6
     int64_t column = 0;
     for (const at::Tensor& weight : weights) {
       const at::Tensor columns = y.narrow(1, column, weight.size(1));
-      if (column == 0) {
-        product_out(of_group, columns, weight.select(0, group));
-      } else {
-        add_matrix_product(of_group, columns, weight.select(0, group));
-      }
+      group_product(of_group, columns, weight.select(0, group), /*add=*/column > 0);
       column += weight.size(1);
     }
   });
@@ -84,7 +103,7 @@ at::Tensor gradient_of_weight(const at::Tensor& y_gradient, const at::Tensor& ro
   }
   visit_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
     const at::Tensor y = y_gradient.narrow(0, begin, count).narrow(1, column, out);
-    product_out(result.select(0, group), y.t(), rows.narrow(0, begin, count));
+    group_product(result.select(0, group), y.t(), rows.narrow(0, begin, count));
   });
   return result;
 }

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
 #include "colossal/base/range.h"
@@ -18,7 +20,8 @@ using kernels::TileProduct;
 
 constexpr int64_t kMostTileRows = 128;
 constexpr int64_t kMostTileDepth = 256;  // of weight gradients
-constexpr int64_t kLineNumbers = 16;     // of 32 bits in a cache line
+constexpr int64_t kRowsAtOnce = 128;
+constexpr int64_t kLineNumbers = 16;  // of 32 bits in a cache line
 
 enum class Form { none, by_rows, by_columns, outer };
 
@@ -38,18 +41,18 @@ bool has_tiles() {
 Form form_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
   const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
   if (m == 0 || n % kTileSide != 0 || !is_dense_along(to, 1)) return Form::none;
-  if (is_dense_along(a, 1) && m <= kMostTileRows && k % kTileSide == 0) {
+  if (is_dense_along(a, 1) && k % kTileSide == 0) {
     if (is_dense_along(b, 1)) return Form::by_columns;
     if (is_dense_along(b, 0)) return Form::by_rows;
   }
-  const bool is_outer = is_dense_along(a, 0) && is_dense_along(b, 1) && k <= kMostTileDepth;
+  const bool is_outer = is_dense_along(a, 0) && is_dense_along(b, 1);
   return is_outer && m % kTileSide == 0 ? Form::outer : Form::none;
 }
 
 int64_t packed_of(Form form, int64_t m, int64_t n, int64_t k) {
   switch (form) {
     case Form::by_rows:
-      return kernels::packed_by_rows(m, k);
+      return kernels::packed_by_rows(std::min(m, kRowsAtOnce), k);
     case Form::by_columns:
       return kernels::packed_by_columns(k);
     case Form::outer:
@@ -66,11 +69,25 @@ at::Tensor packed_memory(Form form, const at::Tensor& a, const at::Tensor& b, in
   return at::empty({threads, of_thread + kLineNumbers}, a.options().dtype(at::kInt));
 }
 
+#if defined(__x86_64__)
+// Of rows by rows so many at a time as stay in the second-level cache, packed.
+void multiply_by_rows(TileProduct product) {
+  const int64_t rows = product.m;
+  for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
+    product.m = std::min(kRowsAtOnce, rows - row);
+    kernels::tile_product_by_rows(product);
+    product.a += product.m * product.a_stride;
+    product.to += product.m * product.to_stride;
+  }
+}
+
+#endif
+
 void multiply(Form form, const TileProduct& product) {
 #if defined(__x86_64__)
   switch (form) {
     case Form::by_rows:
-      return kernels::tile_product_by_rows(product);
+      return multiply_by_rows(product);
     case Form::by_columns:
       return kernels::tile_product_by_columns(product);
     case Form::outer:
@@ -143,10 +160,16 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
 
 }  // namespace
 
-bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
+bool fits_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
   return (a.is_cpu() || a.is_meta()) && a.scalar_type() == at::kBFloat16 &&
          b.scalar_type() == at::kBFloat16 && to.scalar_type() == at::kBFloat16 && has_tiles() &&
          form_of(a, b, to) != Form::none;
+}
+
+bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
+  if (!fits_tiles(a, b, to)) return false;
+  return form_of(a, b, to) == Form::outer ? a.size(1) <= kMostTileDepth
+                                          : a.size(0) <= kMostTileRows;
 }
 
 void tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to, bool add) {

@@ -77,6 +77,28 @@ TEST_F(TileProduct, LeavesTheTilesOfOthersAlone) {
   EXPECT_TRUE(a.mm(b).equal(before));
 }
 
+TEST_F(TileProduct, LeavesWholeBlocksOfChangingRowsToLibTorch) {
+  for (const int64_t rows : {7, 128, 300, 2500}) {
+    SCOPED_TRACE(rows);
+    const at::Tensor x = bf16({rows, 96}, 1), w = bf16({64, 96}, 2), y = bf16({rows, 64}, 3);
+    const at::Tensor bias = bf16({64}, 4);
+    const auto expect = [](const at::Tensor& found, const at::Tensor& expected) {
+      EXPECT_LE((found.to(at::kDouble) - expected).norm().item<double>(),
+                6e-3 * expected.norm().item<double>());
+    };
+    const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
+    const at::Tensor to = at::empty({rows, 64}, x.options());
+    product_of_changing_rows(x, w.t(), to, bias, /*add=*/false);
+    expect(to, wide(x).mm(wide(w).t()) + wide(bias));
+    const at::Tensor sum = x.clone();
+    product_of_changing_rows(y, w, sum, /*bias=*/{}, /*add=*/true);
+    expect(sum, wide(x) + wide(y).mm(wide(w)));
+    const at::Tensor gradient = at::empty({64, 96}, x.options());
+    product_of_changing_rows(y.t(), x, gradient, /*bias=*/{}, /*add=*/false);
+    expect(gradient, wide(y).t().mm(wide(x)));
+  }
+}
+
 TEST_F(TileProduct, IsNotForOtherShapesOrTypes) {
   const auto fits = [](const at::Tensor& a, const at::Tensor& b) {
     return is_faster_in_tiles(a, b, at::empty({a.size(0), b.size(1)}, a.options()));

@@ -119,7 +119,7 @@ at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
   at::Tensor result;
   visit_columns(y_gradient, out_features_of(weights), [&](size_t i, const at::Tensor& columns) {
     if (result.defined()) {
-      result.addmm_(columns, weights[i]);
+      add_matrix_product(result, columns, weights[i]);
     } else {
       result = product(columns, weights[i]);
     }

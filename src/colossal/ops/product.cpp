@@ -30,8 +30,8 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 }
 
 void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  if (!bias.defined() && is_faster_in_tiles(a, b, to)) {
-    tile_product(a, b, to, /*add=*/false);
+  if (fits_tiles(a, b, to)) {
+    product_of_changing_rows(a, b, to, bias, /*add=*/false);
   } else if (is_faster_in_blocks(a)) {
     rounded_product(a, b, to, bias);
   } else if (bias.defined()) {
@@ -44,8 +44,8 @@ void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const 
 // The conversion is written out: LibTorch's sum of two types makes it too, but on the CPU only, so
 // that a dry run would know of less memory.
 void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
-  if (is_faster_in_tiles(a, b, sum)) {
-    tile_product(a, b, sum, /*add=*/true);
+  if (fits_tiles(a, b, sum)) {
+    product_of_changing_rows(a, b, sum, /*bias=*/{}, /*add=*/true);
   } else if (sum.scalar_type() == a.scalar_type()) {
     sum.addmm_(a, b);
   } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {

@@ -1,7 +1,10 @@
 #include "colossal/ops/tile_product.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -19,7 +22,8 @@ using kernels::kTileSide;
 using kernels::TileProduct;
 
 constexpr int64_t kMostTileRows = 128;
-constexpr int64_t kMostTileDepth = 256;  // of weight gradients
+constexpr int64_t kMostTileDepth = 2048;  // of weight gradients
+constexpr int64_t kRowsOfOthers = 128;    // LibTorch's products have multiples of it
 constexpr int64_t kRowsAtOnce = 128;
 constexpr int64_t kLineNumbers = 16;  // of 32 bits in a cache line
 
@@ -170,6 +174,41 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
   if (!fits_tiles(a, b, to)) return false;
   return form_of(a, b, to) == Form::outer ? a.size(1) <= kMostTileDepth
                                           : a.size(0) <= kMostTileRows;
+}
+
+void product_of_changing_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
+                              const at::Tensor& bias, bool add) {
+  const auto in_tiles = [&](const at::Tensor& left, const at::Tensor& right, at::Tensor result,
+                            bool added) {
+    tile_product(left, right, result, added);
+    if (bias.defined()) result.add_(bias);
+  };
+  if (is_faster_in_tiles(a, b, to)) return in_tiles(a, b, to, add);
+  const bool outer = form_of(a, b, to) == Form::outer;
+  const int64_t all = a.size(outer ? 1 : 0), whole = all / kRowsOfOthers * kRowsOfOthers;
+  const auto part = [&](const at::Tensor& x, int64_t dim, int64_t begin, int64_t end) {
+    return x.narrow(dim, begin, end - begin);
+  };
+  const auto multiply_part = [&](int64_t begin, int64_t end, const auto& how) {
+    if (begin == end) return;
+    if (outer) {
+      how(part(a, 1, begin, end), part(b, 0, begin, end), to, add || begin > 0);
+    } else {
+      how(part(a, 0, begin, end), b, part(to, 0, begin, end), add);
+    }
+  };
+  multiply_part(
+      0, whole,
+      [&](const at::Tensor& left, const at::Tensor& right, at::Tensor result, bool added) {
+        if (added) {
+          result.addmm_(left, right);
+        } else if (bias.defined()) {
+          at::addmm_out(result, bias, left, right);
+        } else {
+          at::mm_out(result, left, right);
+        }
+      });
+  multiply_part(whole, all, in_tiles);
 }
 
 void tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to, bool add) {

@@ -78,6 +78,9 @@ TEST(SettingEffects, WhatCannotBeIsRefused) {
 
 TEST(SettingEffects, WhatDoesNothingIsTold) {
   const std::vector<Case> cases{
+      {[](RunConfig& c) { c.parallel.expert_copy_rows = 5; },
+       {"parallel.expert_copy_rows = 5", "expert_copies is 0"},
+       {"parallel.expert_copy_rows"}},
       {[](RunConfig& c) { c.parallel.tp_mode = "2d"; }, {"parallel.tp_mode", "parallel.tp is 1"}},
       {[](RunConfig& c) { c.parallel.tp_sequence = true; }, {"tp_sequence", "parallel.tp is 1"}},
       {[](RunConfig& c) { c.parallel.sp_mode = "ulysses"; }, {"sp_mode", "parallel.sp is 1"}},

@@ -144,6 +144,9 @@ std::vector<std::string> settings_without_effect(const Job& job) {
   add_if(job.strategy.world_size() == 1 && parallel.zero.value_or(0) > 0,
          fmt::format("parallel.zero = {}", parallel.zero.value_or(0)),
          "there is one rank, which shards nothing");
+  add_if(parallel.expert_copies == 0 && given("parallel.expert_copy_rows"),
+         fmt::format("parallel.expert_copy_rows = {}", parallel.expert_copy_rows),
+         "parallel.expert_copies is 0");
   const bool whole = parallel.accumulate == "full";
   add_if(whole && job.strategy.zero < 2, "parallel.accumulate = \"full\"",
          fmt::format("parallel.zero is {}, and gradients are summed whole as it is",

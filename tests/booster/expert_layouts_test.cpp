@@ -576,6 +576,23 @@ TEST(ExpertLayouts, BiasesOfRoutersMoveAlikeAtEveryLayout) {
   }
 }
 
+// In bf16 a step of 0.001 would be lost beside a bias of 0.5.
+TEST(ExpertLayouts, BiasesOfRoutersAreHeldInFp32) {
+  constexpr double kRate = 1e-3;
+  TinyTraining training = training_of({.strategy = {.ep = 2}});
+  training.model.router.scores = nn::RouterOptions::Scores::sigmoid;
+  training.model.router.correction_bias = true;
+  training.router_bias_rate = kRate;
+  training.compute = training.gradient = at::kBFloat16;
+  training.steps = 6;
+  const at::Tensor start = at::full({kExperts}, 0.5, at::kDouble);
+  training.initial["blocks.1.router.correction_bias"] = start;
+  const at::Tensor moved = train_tiny(training, 2).weights.at("blocks.1.router.correction_bias");
+  const at::Tensor steps = (moved - start) / kRate;
+  EXPECT_LE((steps - steps.round()).abs().max().item<double>(), 1e-3);
+  EXPECT_GE(steps.abs().sum().item<double>(), 6);
+}
+
 // An MLP beside the experts, which all tokens go through while some travel.
 TEST(ExpertLayouts, SharedExpertsTrainAsOnOneRank) {
   for (const bool gate : {false, true}) {

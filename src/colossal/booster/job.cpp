@@ -176,13 +176,6 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
                    job.strategy);
   job.precision =
       resolve_precision(config.precision, machine.bf16_instructions, job.num_micro_batches());
-  if (config.experts.bias_rate > 0 && at::isReducedFloatingType(job.precision.compute)) {
-    throw ConfigError(
-        fmt::format("experts.bias_rate = {}: biases are kept in precision.compute, and {} would "
-                    "round such steps "
-                    "away; use precision.compute = \"fp32\"",
-                    config.experts.bias_rate, type_name(job.precision.compute)));
-  }
   job.strategy.table_rows = config.memory.table_rows;
   job.recompute = resolve_recompute(config.memory, job.model.facts);
   job.tiers = resolve_tiers(config.memory);

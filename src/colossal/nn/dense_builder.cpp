@@ -324,7 +324,7 @@ Router DenseBuilder::router(const ExpertsOptions& options) {
   };
   const ParameterHandle bias = bias_if(router.bias, "bias");
   const ParameterHandle correction = bias_if(router.correction_bias, "correction_bias");
-  if (correction) correction->trainable = false;
+  if (correction) correction->trainable = false, correction->in_fp32 = true;
   return Router(router, weight, bias, correction);
 }
 

@@ -50,7 +50,8 @@ int64_t Parameter::stored_numel_over_ranks() const {
 }
 
 at::ScalarType Parameter::stored_type(at::ScalarType working) const {
-  return packed ? at::kByte : working;
+  if (packed) return at::kByte;
+  return in_fp32 && at::isReducedFloatingType(working) ? at::kFloat : working;
 }
 
 bool Parameter::is_contiguous_here() const {

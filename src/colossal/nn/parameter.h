@@ -92,6 +92,7 @@ struct Parameter {
   bool trainable = true;
   bool of_adapter = false;  // an adapter's files hold it, also where it is frozen
   bool of_experts = false;  // dim 0 counts the experts of a layer
+  bool in_fp32 = false;     // at least, also in a model that computes in bf16
   // Set for the weight of a product; of a stack [experts, .., ..] for each expert's.
   std::optional<WeightOrder> product;
   bool head = false;              // a vocabulary head multiplies by this table

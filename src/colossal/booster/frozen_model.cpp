@@ -24,6 +24,7 @@ Job without_new_adapter(Job job) {
   if (job.model.adapter && job.model.adapter->weights.empty()) {
     job.model.adapter->products.clear();
     job.model.adapter->trained.clear();
+    job.model.adapter->prefix.reset();
   }
   return job;
 }

@@ -11,6 +11,7 @@
 #include "colossal/nn/router_records.h"
 #include "colossal/ops/expert_order.h"
 #include "colossal/ops/grouped_product.h"
+#include "colossal/ops/packed_product.h"
 #include "colossal/ops/quantized_product.h"
 
 namespace colossal::nn {
@@ -42,6 +43,11 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
     for (const ParameterHandle& stack : stacks) quantized.push_back(stack->quantized_stack);
     return ops::quantized_grouped_product(rows, counts, quantized);
   }
+  if (stacks.front()->packed) {
+    ops::PackedWeights packed{.bytes = used(stacks, scope), .layouts = {}, .biases = {}};
+    for (const ParameterHandle& stack : stacks) packed.layouts.push_back(stack->packed);
+    return ops::packed_grouped_product(rows, counts, packed);
+  }
   std::vector<at::Tensor> weights;
   for (const ParameterHandle& stack : stacks) {
     const at::Tensor weight = stack.use(scope);
@@ -52,29 +58,34 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
 
 }  // namespace
 
-at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const {
+at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                 const StepContext& context) const {
   at::Tensor pairs;
   {
     LayerScope scope = scope_of(parameters_.gate_up);
-    pairs = products(rows, counts, {parameters_.gate_up}, scope) +
+    pairs = adapters_.first.add(products(rows, counts, {parameters_.gate_up}, scope), rows, counts,
+                                context, scope) +
             bias_of_rows(parameters_.gate_up_bias.use(scope), counts);
   }
   const at::Tensor gated = ops::clamped_gate(pairs, gate_);
   LayerScope scope = scope_of(parameters_.down);
-  return products(gated, counts, {parameters_.down}, scope) +
+  return adapters_.second.add(products(gated, counts, {parameters_.down}, scope), gated, counts,
+                              context, scope) +
          bias_of_rows(share_of_bias(parameters_.down_bias.use(scope), parts_), counts);
 }
 
-at::Tensor SeparateStacks::compute(const at::Tensor& rows,
-                                   const std::vector<int64_t>& counts) const {
+at::Tensor SeparateStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                   const StepContext& context) const {
   at::Tensor gate_up;
   {
     LayerScope scope = scope_of(gate_);
-    gate_up = products(rows, counts, {gate_, up_}, scope);
+    gate_up = adapters_.first.add(products(rows, counts, {gate_, up_}, scope), rows, counts,
+                                  context, scope);
   }
   const at::Tensor activated = ops::activate_gate(gate_up, activation_);
   LayerScope scope = scope_of(down_);
-  return products(activated, counts, {down_}, scope);
+  return adapters_.second.add(products(activated, counts, {down_}, scope), activated, counts,
+                              context, scope);
 }
 
 at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context) {
@@ -89,7 +100,7 @@ at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context
   const ops::ExpertOrder order = ops::order_by_expert(experts, options.experts);
   if (context.router_records) record(routing, order.counts, context);
   const at::Tensor rows = ops::rows_by_expert(tokens, order);
-  const at::Tensor results = through_experts(rows, order.counts);
+  const at::Tensor results = through_experts(rows, order.counts, context);
   return activation_of(ops::sum_over_experts(results, routing.weights, order), x, context);
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/nn/expert_adapter.h"
 #include "colossal/nn/expert_capacity.h"
 #include "colossal/nn/layers.h"
 #include "colossal/nn/parameter.h"
@@ -18,13 +19,19 @@
 
 namespace colossal::nn {
 
+// Of what makes the inner features of experts, gate and up, and of what makes their results.
+struct ExpertAdapters {
+  ExpertAdapter first, second;
+};
+
 // MLPs with a gate, all of one size.
 class ExpertStacks {
  public:
   virtual ~ExpertStacks() = default;
   // rows [rows, hidden], those of the first expert that is here first; counts: how many each of
   // these has. Returns [rows, hidden], also of no rows by operators that autograd sees.
-  virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const = 0;
+  virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                             const StepContext& context) const = 0;
 };
 
 // Each matrix of all experts is one parameter: gate and up [experts, inner, hidden], down [experts,
@@ -32,15 +39,18 @@ class ExpertStacks {
 class SeparateStacks : public ExpertStacks {
  public:
   SeparateStacks(ParameterHandle gate, ParameterHandle up, ParameterHandle down,
-                 ops::Activation activation)
+                 ExpertAdapters adapters, ops::Activation activation)
       : gate_(std::move(gate)),
         up_(std::move(up)),
         down_(std::move(down)),
+        adapters_(std::move(adapters)),
         activation_(activation) {}
-  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const override;
+  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                     const StepContext& context) const override;
 
  private:
   ParameterHandle gate_, up_, down_;
+  ExpertAdapters adapters_;
   ops::Activation activation_;
 };
 
@@ -53,12 +63,18 @@ class PairedStacks : public ExpertStacks {
     ParameterHandle gate_up, gate_up_bias, down, down_bias;
   };
   // parts: how many ranks have a part each of an expert's inner features; their results are summed.
-  PairedStacks(Parameters parameters, const ops::ClampedGate& gate, int parts)
-      : parameters_(std::move(parameters)), gate_(gate), parts_(parts) {}
-  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts) const override;
+  PairedStacks(Parameters parameters, ExpertAdapters adapters, const ops::ClampedGate& gate,
+               int parts)
+      : parameters_(std::move(parameters)),
+        adapters_(std::move(adapters)),
+        gate_(gate),
+        parts_(parts) {}
+  at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                     const StepContext& context) const override;
 
  private:
   Parameters parameters_;
+  ExpertAdapters adapters_;
   ops::ClampedGate gate_;
   int parts_;
 };
@@ -91,9 +107,9 @@ class DenseExperts : public Experts {
   virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
   // rows: [rows, hidden] in the order of all experts; counts: rows of each. Returns the experts'
   // results in that order.
-  virtual at::Tensor through_experts(const at::Tensor& rows,
-                                     const std::vector<int64_t>& counts) const {
-    return parts_.stacks->compute(rows, counts);
+  virtual at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                     const StepContext& context) const {
+    return parts_.stacks->compute(rows, counts, context);
   }
   const ExpertStacks& stacks() const { return *parts_.stacks; }
 

@@ -43,10 +43,11 @@ void gather_over(const comm::Group& group, nn::SharedRows& shared) {
 }  // namespace
 
 at::Tensor ShardedExperts::through_experts(const at::Tensor& rows,
-                                           const std::vector<int64_t>& counts) const {
+                                           const std::vector<int64_t>& counts,
+                                           const nn::StepContext& context) const {
   return RoutedRows(rows, counts, ranks_)
-      .through([this](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
-        return stacks().compute(received, counts_here);
+      .through([&](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
+        return stacks().compute(received, counts_here, context);
       });
 }
 
@@ -128,6 +129,35 @@ nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
     }
     append(placement.held.emplace_back(), here);
   }
+  return placement;
+}
+
+// Of a factor that each part of an expert has all of, each makes another term of the gradient.
+nn::Placement ExpertBuilder::of_expert_adapter(const ExpertFactor& factor) const {
+  if (context_.strategy().expert_ranks() == 1) return of_router();
+  const ExpertRanks ranks = expert_ranks();
+  const bool is_cut = factor.inner_width > 0;
+  nn::Placement placement{.reduction = is_cut ? &context_.same_experts_group()
+                                              : &context_.same_experts_and_parts_group()};
+  const Range experts = ranks.share_out(factor.experts).range(ranks.experts.rank());
+  std::vector<Range> of_experts, of_features;
+  if (factor.is_down) {
+    append(of_experts, Range{experts.begin * factor.rank, experts.end * factor.rank});
+  } else {
+    for (int64_t r = 0; r < factor.rank; ++r) {
+      append(of_experts,
+             Range{r * factor.experts + experts.begin, r * factor.experts + experts.end});
+    }
+  }
+  Range features{0, factor.features};
+  if (is_cut) {
+    const Range inner = Partition(factor.features / factor.inner_width, ranks.parts.size())
+                            .range(ranks.parts.rank());
+    features = {inner.begin * factor.inner_width, inner.end * factor.inner_width};
+  }
+  append(of_features, features);
+  placement.held =
+      factor.is_down ? std::vector{of_experts, of_features} : std::vector{of_features, of_experts};
   return placement;
 }
 

@@ -22,8 +22,8 @@ class ShardedExperts : public nn::DenseExperts {
       : DenseExperts(std::move(parts)), ranks_(ranks) {}
 
  protected:
-  at::Tensor through_experts(const at::Tensor& rows,
-                             const std::vector<int64_t>& counts) const override;
+  at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                             const nn::StepContext& context) const override;
 
  private:
   ExpertRanks ranks_;
@@ -96,6 +96,7 @@ class ExpertBuilder : public nn::DenseBuilder {
   nn::SumOverRanks sum_over_ranks() const override;
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
+  nn::Placement of_expert_adapter(const ExpertFactor& factor) const override;
   int expert_parts() const override;
   nn::ShareRows share_rows() const override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,

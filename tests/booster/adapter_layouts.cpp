@@ -51,7 +51,9 @@ const std::vector<LayoutCase>& layouts_of_adapters() {
 }
 
 TinyTraining at_layout(TinyTraining training, const LayoutCase& which) {
+  const int64_t table_rows = training.layout.table_rows;
   training.layout = which.layout;
+  training.layout.table_rows = table_rows;
   training.micro_batch = which.micro_batch;
   training.recompute = which.recompute;
   training.tiers = {.parameters = which.tier,
@@ -62,6 +64,10 @@ TinyTraining at_layout(TinyTraining training, const LayoutCase& which) {
 }
 
 std::optional<std::string> every_product(const std::string& product) {
+  return product.starts_with("blocks.") ? std::optional(product) : std::nullopt;
+}
+
+std::optional<std::string> every_product_and_table(const std::string& product) {
   return product;
 }
 

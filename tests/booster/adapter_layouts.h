@@ -23,8 +23,10 @@ const std::vector<LayoutCase>& layouts_of_adapters();
 
 TinyTraining at_layout(TinyTraining training, const LayoutCase& which);
 
-// As nn::AdapterOptions::adapted.
+// As nn::AdapterOptions::adapted: of the blocks' products, and of those with tables of the
+// vocabulary too.
 std::optional<std::string> every_product(const std::string& product);
+std::optional<std::string> every_product_and_table(const std::string& product);
 
 // Bytes of all ranks; expects that what left them is what the laws say.
 int64_t sent(const TinyResult& result, comm::Reason reason);

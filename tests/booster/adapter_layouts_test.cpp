@@ -46,11 +46,18 @@ void expect_parity(const TinyTraining& training) {
 }
 
 TEST(AdapterLayouts, LlamaTrainsAsOnOneRank) {
-  expect_parity(training_of(tiny_llama(), every_product));
+  expect_parity(training_of(tiny_llama(), every_product_and_table));
 }
 
+// Whose embedding and head share a table, and each has an adapter of its own.
 TEST(AdapterLayouts, Gpt2TrainsAsOnOneRank) {
-  expect_parity(training_of(tiny_gpt2(), every_product));
+  expect_parity(training_of(tiny_gpt2(), every_product_and_table));
+}
+
+TEST(AdapterLayouts, TablesInBlocksOfRowsTrainAsOnOneRank) {
+  TinyTraining training = training_of(tiny_llama(), every_product_and_table);
+  training.layout.table_rows = 20;
+  expect_parity(training);
 }
 
 TinyTraining with_magnitudes(TinyTraining training) {

@@ -11,7 +11,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from family_oracle import BASES, SEQUENCE, VOCABULARY, use_float64
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PrefixTuningConfig, get_peft_model
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -30,6 +30,23 @@ VARIANTS = {
                                   rank_pattern={"mlp.up_proj": 2, r"layers\.0\.self_attn\..*": 7})),
     "llama_modules": ("llama", dict(target_modules=["q_proj", "up_proj"],
                                     modules_to_save=["lm_head", "embed_tokens", "layers.0.mlp.down_proj"])),
+    # Tables of the vocabulary: two, one that both share, one whose rows are scaled.
+    "llama_vocabulary": ("llama", dict(target_modules=["q_proj", "embed_tokens", "lm_head"])),
+    "gpt2_vocabulary": ("gpt2", dict(target_modules=["wte", "lm_head", "c_fc"], fan_in_fan_out=True)),
+    "gemma2_vocabulary": ("gemma2", dict(target_modules=["embed_tokens", "lm_head"])),
+    # Stacks of experts, one of which is beside another, or alone.
+    "qwen3_moe": ("qwen3_moe", dict(target_modules=["q_proj"],
+                                    target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "gpt_oss": ("gpt_oss", dict(target_modules=[],
+                                target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "mixtral": ("mixtral", dict(target_modules=["o_proj"], target_parameters=["mlp.experts.down_proj"])),
+    "mixtral_first": ("mixtral", dict(target_modules=[], target_parameters=["experts.gate_up_proj"],
+                                      rank_pattern={"experts.gate_up_proj": 3})),
+    # A prefix: keys and values of fewer heads, behind learned positions, within windows, with ALiBi.
+    "llama_prefix": ("llama", dict(num_virtual_tokens=4)),
+    "gpt2_prefix": ("gpt2", dict(num_virtual_tokens=4)),
+    "gemma2_prefix": ("gemma2", dict(num_virtual_tokens=3)),
+    "bloom_prefix": ("bloom", dict(num_virtual_tokens=3)),
     "gpt_neox": ("gpt_neox", dict(target_modules=["query_key_value", "dense"])),
 }
 
@@ -37,12 +54,15 @@ VARIANTS = {
 def write(directory, family, options):
     torch.manual_seed(5)
     config = CONFIG_MAPPING[family](**BASES[family])
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float64)
     directory.mkdir(parents=True)
     model.save_pretrained(directory / "model")
-    lora = LoraConfig(r=5, lora_alpha=9, init_lora_weights=False, task_type="CAUSAL_LM", **options)
-    adapted = get_peft_model(model, lora, autocast_adapter_dtype=False).eval()
+    if "num_virtual_tokens" in options:
+        adapter = PrefixTuningConfig(task_type="CAUSAL_LM", **options)
+    else:
+        adapter = LoraConfig(r=5, lora_alpha=9, init_lora_weights=False, task_type="CAUSAL_LM", **options)
+    adapted = get_peft_model(model, adapter, autocast_adapter_dtype=False).eval()
     for name, parameter in adapted.named_parameters():
         if "magnitude" in name or "modules_to_save" in name:
             parameter.data *= 1 + 0.3 * torch.rand_like(parameter)
@@ -55,6 +75,7 @@ def write(directory, family, options):
     for name, parameter in adapted.named_parameters():
         if parameter.grad is not None:
             name = name.replace(".modules_to_save.default", "").replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
+            name = name.replace("prompt_encoder.embedding.weight", "prompt_embeddings")
             result["gradient." + name] = parameter.grad
     save_file(result, directory / "result.safetensors")
 

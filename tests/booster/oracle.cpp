@@ -43,6 +43,9 @@ at::Tensor read_parameter(const io::SafetensorsReader& file, const std::string& 
   }
   const at::Tensor tensor = read_tensor(file, prefix + slice.name, type);
   if (slice.is_whole()) return tensor;
+  if (slice.num_columns > 0) {
+    return tensor.narrow(1, slice.columns.begin, slice.columns.size()).contiguous();
+  }
   std::vector<at::Tensor> rows;
   for (const Range& run : slice.rows) rows.push_back(tensor.narrow(0, run.begin, run.size()));
   return at::cat(rows);

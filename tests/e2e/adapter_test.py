@@ -6,7 +6,8 @@ import unittest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, GPT2Config, GPTNeoXConfig, LlamaConfig, LlamaForCausalLM
+from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, GPT2Config, GPTNeoXConfig,
+                          LlamaConfig, LlamaForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 from harness import COLOSSAL, CORPUS, EndToEndTest
 
@@ -50,8 +51,8 @@ class Adapter(EndToEndTest):
                                                                 reduction="none"))
         return torch.cat(losses).mean().item()
 
-    def base(self):
-        return AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float64).eval()
+    def base(self, **options):
+        return AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float64, **options).eval()
 
     def test_peft_opens_what_a_run_saves(self):
         log = self.train(*self.flags(), "--train.steps=4")
@@ -312,6 +313,164 @@ class Adapter(EndToEndTest):
         self.assertIn("was trained with adapter.base = \"nf4\", this run has \"int8\"", other)
         self.assertIn("adapter.base", self.train(*self.flags("bits"), "--adapter.base=int3", expect=2))
 
+    def test_a_prefix_goes_to_peft_and_back(self):
+        """... trained at every layout alike, and in rows of several documents."""
+        self.model_flags = [f"--data.train={self.text}", "--data.tokenizer=bytes", "--adapter.kind=prefix",
+                            "--adapter.virtual_tokens=6", "--precision.compute=fp64", "--optimizer.learning_rate=0.05"]
+        log = self.train(*self.flags(), "--train.steps=8")
+        self.assertIn("a prefix of 6 virtual tokens trains 384 parameters", log)
+        whole, folder = self.losses(), self.newest()
+        self.assertLess(whole[8], whole[1] - 0.1)
+        self.assertEqual({name: list(tensor.shape) for name, tensor in
+                          load_file(folder / "adapter_model.safetensors").items()}, {"prompt_embeddings": [6, 64]})
+        loss = self.evaluate(f"--adapter={folder}")
+        self.assertLess(loss, self.evaluate() - 0.1)
+        adapted = PeftModel.from_pretrained(self.base(), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(loss, self.by_peft(adapted), delta=1e-5)
+        again = self.directory / "again"
+        adapted.save_pretrained(again)
+        self.assertAlmostEqual(loss, self.evaluate(f"--adapter={again}"), delta=1e-7)  # peft keeps a prefix in fp32
+        ids = torch.tensor([list(b"for ")])
+        expected = ids
+        for _ in range(12):
+            expected = torch.cat([expected, adapted(expected).logits[:, -1:].argmax(-1)], 1)
+        generated = self.run_command("generate", "--prompt=for ", "--temperature=0", f"--adapter={folder}",
+                                     "--max-new-tokens=12", "--precision.compute=fp64")
+        self.assertEqual(generated.removesuffix("\n"), bytes(expected[0].tolist()).decode(errors="replace"))
+        for ranks, layout in [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
+                              (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"]), (2, ["--parallel.sp=2"]),
+                              (2, ["--parallel.sp=2", "--parallel.sp_mode=ulysses", "--memory.recompute=full"])]:
+            with self.subTest(layout):
+                name = "-".join(layout)
+                self.train(*self.flags(name), *layout, "--train.steps=4", ranks=ranks)
+                self.train(*self.flags(name), "--train.steps=8")
+                for step, of_step in self.losses(name).items():
+                    self.assertAlmostEqual(of_step, whole[step], delta=1e-8 * of_step)
+        self.train(*self.flags("on"), "--train.steps=1", f"--adapter.resume_from={folder}")
+        self.assertLess(self.losses("on")[1], whole[1] - 0.1)
+        for flags, words in [(["--adapter.rank=4"], "adapter.rank with adapter.kind = \"prefix\""),
+                             (["--adapter.initial=pissa"], "\"gaussian\" or \"zeros\""),
+                             (["--adapter.virtual_tokens=64"], "a prefix of 64 virtual tokens"),
+                             (["--data.sequence_length=60"], "the model has 58 positions"),
+                             (["--adapter.kind=lora"], "adapter.virtual_tokens with adapter.kind"),
+                             (["--adapter.virtual_tokens=5", f"--adapter.resume_from={folder}"],
+                              "adapter.virtual_tokens = 5: the adapter in adapter.resume_from")]:
+            with self.subTest(flags):
+                self.assertIn(words, self.train(*self.flags("bad"), *flags, expect=2))
+        self.assertIn("no weight of a model gives", self.run_command(
+            "convert", self.directory / "merged", f"--merge-adapter={folder}", expect=2))
+        config = json.loads((folder / "adapter_config.json").read_text())
+        for field, value in [("num_virtual_tokens", 0), ("num_attention_heads", 3), ("num_layers", 5),
+                             ("num_transformer_submodules", 2)]:
+            (folder / "adapter_config.json").write_text(json.dumps({**config, field: value}))
+            self.run_command("evaluate", f"--data={self.text}", "--tokenizer=bytes", f"--adapter={folder}", expect=2)
+
+    def test_a_policy_samples_what_it_learns_from(self):
+        """... with a prefix and with adapters of token tables; the reference is the model without them."""
+        prompts = self.directory / "prompts.jsonl"
+        prompts.write_text("\n".join(json.dumps({"prompt": f"for {i}"}) for i in range(24)))
+        for kind in (["--adapter.kind=prefix", "--adapter.virtual_tokens=5"],
+                     ["--adapter.kind=lora", "--adapter.targets=q_proj,embed_tokens,lm_head"]):
+            losses = []
+            for ranks, layout in [(1, []), (2, ["--parallel.tp=2"])]:
+                with self.subTest(kind=kind, layout=layout):
+                    name = f"grpo{kind[0]}{ranks}"
+                    done = subprocess.run([
+                        str(COLOSSAL), "tune", "grpo", str(self.toml), f"--ranks={ranks}", f"--data.train={prompts}",
+                        "--data.tokenizer=bytes", "--train.global_batch=8", "--train.steps=3", "--train.threads=1",
+                        "--tune.num_generations=4", "--tune.max_completion_length=9", "--tune.reward=length",
+                        "--tune.beta=0.05", "--precision.compute=fp64", "--optimizer.learning_rate=0.01",
+                        f"--log.directory={self.directory / name}", *kind, *layout], capture_output=True, text=True,
+                        timeout=60)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    lines = [json.loads(line) for line in
+                             (self.directory / name / "metrics.jsonl").read_text().splitlines()]
+                    for line in lines:
+                        self.assertLess(line["sampling/sampling_logp_difference/max"], 1e-9)
+                    # A new low-rank adapter adds nothing yet; a prefix begins with numbers that do.
+                    self.assertEqual(lines[0]["kl"] > 1e-9, "prefix" in kind[0])
+                    losses.append([line["loss"] for line in lines])
+            self.assertEqual(len(losses), 2)
+            for one, two in zip(*losses):
+                self.assertAlmostEqual(one, two, delta=1e-9)
+
+    def test_token_tables_are_adapted(self):
+        """... at every layout alike, and merged into the weights."""
+        flags = ["--adapter.targets=embed_tokens,lm_head,q_proj", "--adapter.dropout=0.2"]
+        self.train(*self.flags(), *flags, "--train.steps=6")
+        whole, folder = self.losses(), self.newest()
+        self.assertIn("base_model.model.model.embed_tokens.lora_embedding_A",
+                      load_file(folder / "adapter_model.safetensors"))
+        loss = self.evaluate(f"--adapter={folder}")
+        adapted = PeftModel.from_pretrained(self.base(), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(loss, self.by_peft(adapted), delta=1e-5)
+        again, merged = self.directory / "again", self.directory / "merged"
+        adapted.save_pretrained(again)  # with copies of the tables
+        self.assertAlmostEqual(loss, self.evaluate(f"--adapter={again}"), delta=1e-9)
+        for ranks, layout in [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
+                              (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"]), (2, ["--memory.table_rows=100"])]:
+            with self.subTest(layout):
+                name = "-".join(layout)
+                self.train(*self.flags(name), *flags, *layout, "--train.steps=3", ranks=ranks)
+                self.train(*self.flags(name), *flags, "--train.steps=6")
+                for step, of_step in self.losses(name).items():
+                    self.assertAlmostEqual(of_step, whole[step], delta=1e-8 * of_step)
+        self.run_command("convert", merged, f"--merge-adapter={folder}")
+        base, self.model = self.model, merged
+        self.assertAlmostEqual(self.evaluate(), loss, delta=1e-5)
+        self.assertIn("is not lm_head.weight", self.run_command(
+            "evaluate", f"--data={self.text}", "--tokenizer=bytes", f"--adapter={again}", expect=2))
+        self.model = base
+        for setting in ("dora=true", "initial=pissa"):
+            self.assertIn("tables of the vocabulary", self.train(
+                *self.flags("bad"), *flags, f"--adapter.{setting}", expect=2))
+
+    def test_experts_are_adapted(self):
+        """... as peft has it, at layouts that divide them, over a base in few bits, and merged."""
+        torch.manual_seed(4)
+        self.model = self.directory / "experts"
+        Qwen3MoeForCausalLM(Qwen3MoeConfig(
+            vocab_size=257, hidden_size=32, intermediate_size=40, moe_intermediate_size=24, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, head_dim=8, num_experts=4, num_experts_per_tok=2,
+            max_position_embeddings=64, initializer_range=0.3, bos_token_id=None,
+            eos_token_id=256)).save_pretrained(self.model)
+        self.use_folder(self.model)
+        self.model_flags = [f"--data.train={self.text}", "--data.tokenizer=bytes", "--adapter.kind=lora",
+                            "--adapter.rank=3", "--precision.compute=fp64", "--optimizer.learning_rate=0.01"]
+        flags = ["--adapter.targets=q_proj",
+                 "--adapter.target_parameters=experts.gate_up_proj,experts.down_proj"]
+        log = self.train(*self.flags(), *flags, "--train.steps=6")
+        self.assertIn("beside 8 products", log)
+        whole, folder = self.losses(), self.newest()
+        loss = self.evaluate(f"--adapter={folder}")
+        adapted = PeftModel.from_pretrained(self.base(experts_implementation="eager"), folder, autocast_adapter_dtype=False).eval()
+        self.assertAlmostEqual(loss, self.by_peft(adapted), delta=1e-5)
+        again, merged = self.directory / "again", self.directory / "merged"
+        adapted.save_pretrained(again)
+        self.assertAlmostEqual(loss, self.evaluate(f"--adapter={again}"), delta=1e-9)
+        for ranks, layout in [(2, ["--parallel.ep=2"]), (2, ["--parallel.expert_tp=2"]),
+                              (4, ["--parallel.ep=4", "--parallel.zero=3"])]:
+            with self.subTest(layout):
+                name = "-".join(layout)
+                self.train(*self.flags(name), *flags, *layout, "--train.steps=3", ranks=ranks)
+                self.train(*self.flags(name), *flags, "--train.steps=6")
+                for step, of_step in self.losses(name).items():
+                    self.assertAlmostEqual(of_step, whole[step], delta=1e-8 * of_step)
+        self.train(*self.flags("packed"), *flags, "--adapter.base=nf4", "--train.steps=3")
+        self.train(*self.flags("packed-ep"), *flags, "--adapter.base=nf4", "--parallel.ep=2", "--train.steps=3",
+                   ranks=2)
+        for step, of_step in self.losses("packed").items():
+            self.assertAlmostEqual(of_step, self.losses("packed-ep")[step], delta=1e-9 * of_step)
+        self.assertNotAlmostEqual(self.losses("packed")[1], whole[1], delta=1e-6)
+        self.run_command("convert", merged, f"--merge-adapter={folder}")
+        self.model = merged
+        self.assertAlmostEqual(self.evaluate(), loss, delta=1e-5)
+        for bad, words in [(["--adapter.dropout=0.1"], "peft has no dropout there"),
+                           (["--adapter.dora=true"], "experts have plain adapters only"),
+                           (["--adapter.target_parameters=experts.up"], "names no product of the model; there are")]:
+            with self.subTest(bad):
+                self.assertIn(words, self.train(*self.flags("bad"), *flags, *bad, expect=2))
+
     def test_a_preference_is_tuned_alike_at_another_layout(self):
         """... where the reference is the model without an adapter."""
         pairs = self.directory / "pairs.jsonl"
@@ -339,7 +498,7 @@ class Adapter(EndToEndTest):
             return self.train(*self.flags(), "--train.steps=1", *flags, expect=2)
 
         self.assertIn("adapter.targets = \"q_pro\": names no product", log("--adapter.targets=q_pro"))
-        self.assertIn("lm_head", log("--adapter.targets=lm_head"))
+        self.assertIn("lm_head", log("--adapter.targets=lm_heads"))
         self.assertIn("adapter.rank", log("--adapter.rank=0"))
         self.assertIn("adapter_config.json", log(f"--adapter.resume_from={self.directory}"))
         # A folder of checkpoints is of one kind.

@@ -4,6 +4,7 @@
 
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/fused_linear.h"
+#include "colossal/ops/grouped_product.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {
@@ -34,6 +35,34 @@ struct Weights {
     }
   }
 };
+
+// Stacks of groups, one of which has no rows.
+TEST(PackedProduct, OfGroupsIsThatOfTheirNumbers) {
+  const std::vector<int64_t> counts{3, 0, 5};
+  constexpr int64_t kGroups = 3, kInputs = 150;
+  for (const PackedType type : {PackedType::int8, PackedType::nf4}) {
+    for (const at::ScalarType compute : all_types()) {
+      Weights weights(type, {kGroups * 5, kGroups * 37}, kInputs, compute);
+      weights.packed.biases.clear();
+      std::vector<at::Tensor> stacks;
+      for (const at::Tensor& numbers : weights.numbers.weights) {
+        stacks.push_back(numbers.unflatten(0, {kGroups, -1}));
+      }
+      const at::Tensor rows = normal({8, kInputs}, compute, 7);
+      const at::Tensor of_packed = rows.clone().requires_grad_(true),
+                       of_numbers = rows.clone().requires_grad_(true);
+      const at::Tensor y = packed_grouped_product(of_packed, counts, weights.packed),
+                       expected = grouped_product(of_numbers, counts, stacks);
+      expect_near(y, expected, tolerance_of(compute));
+      const at::Tensor gradient = normal(y.sizes(), compute, 8);
+      y.backward(gradient);
+      expected.backward(gradient);
+      expect_near(of_packed.grad(), of_numbers.grad(), tolerance_of(compute));
+      EXPECT_EQ(packed_grouped_product(rows.narrow(0, 0, 0), {0, 0, 0}, weights.packed).sizes(),
+                at::IntArrayRef({0, 42}));
+    }
+  }
+}
 
 // More numbers than are made at a time, few rows, and sizes that fill no block.
 TEST(PackedProduct, IsThatOfTheNumbersForwardAndBackward) {

@@ -66,7 +66,7 @@ struct Problem {
   }
   Problem(const Problem&) = delete;
 
-  at::Tensor run() const { return paged_attention(query, pages, tokens, options); }
+  AttentionResult run() const { return paged_attention(query, pages, tokens, options); }
 
   // By attention to the whole sequence's keys, in fp64.
   at::Tensor expected() const {
@@ -103,15 +103,17 @@ TEST(PagedAttention, GivesWhatAttentionToTheWholeSequenceGives) {
     for (const auto& [type, tolerance] :
          {std::pair{at::kDouble, 1e-14}, {at::kFloat, 5e-7}, {at::kBFloat16, 3e-3}}) {
       const Problem problem(kind, type);
-      EXPECT_LE(error_of(problem.run(), problem.expected()), tolerance);
+      const AttentionResult found = problem.run();
+      EXPECT_LE(error_of(found.output, problem.expected()), tolerance);
       const AttentionRule rule(problem.options, kHeadSize);
       const auto [integers, numbers] = rule.packed();
-      const at::Tensor composite = aten_fallback::paged_attention(
+      const auto [composite, logsumexp] = aten_fallback::paged_attention(
           problem.query, problem.pages.keys, problem.pages.values, std::nullopt, std::nullopt,
           problem.tokens.tables, problem.tokens.sequences, problem.tokens.positions,
           problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
           integers, numbers);
       EXPECT_LE(error_of(composite, problem.expected()), tolerance);
+      EXPECT_LE(error_of(found.logsumexp, logsumexp.to(at::kDouble)), tolerance);
     }
   }
 }
@@ -129,14 +131,16 @@ TEST(PagedAttention, ReadsInt8Pages) {
       const at::Tensor expected = problem.expected();
       problem.pages = {keys.codes.transpose(2, 3).contiguous(), values.codes, keys.scales,
                        values.scales};
-      EXPECT_LE(error_of(problem.run(), expected), tolerance);
+      const AttentionResult found = problem.run();
+      EXPECT_LE(error_of(found.output, expected), tolerance);
       const auto [integers, numbers] = AttentionRule(problem.options, kHeadSize).packed();
-      const at::Tensor composite = aten_fallback::paged_attention(
+      const auto [composite, logsumexp] = aten_fallback::paged_attention(
           problem.query, problem.pages.keys, problem.pages.values, keys.scales, values.scales,
           problem.tokens.tables, problem.tokens.sequences, problem.tokens.positions,
           problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
           integers, numbers);
       EXPECT_LE(error_of(composite, expected), tolerance);
+      EXPECT_LE(error_of(found.logsumexp, logsumexp.to(at::kDouble)), tolerance);
     }
   }
 }
@@ -155,13 +159,13 @@ TEST(PagedAttention, ATokensBitsDependNeitherOnOthersNorOnThreads) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     Problem problem(kKinds[4], type);
     at::set_num_threads(1);
-    const at::Tensor all = problem.run();
+    const at::Tensor all = problem.run().output;
     at::set_num_threads(3);
-    EXPECT_TRUE(problem.run().equal(all));
+    EXPECT_TRUE(problem.run().output.equal(all));
     problem.query = problem.query.narrow(0, 3, 1);
     problem.tokens.sequences = problem.tokens.sequences.narrow(0, 3, 1);
     problem.tokens.positions = problem.tokens.positions.narrow(0, 3, 1);
-    EXPECT_TRUE(problem.run().equal(all.narrow(0, 3, 1)));
+    EXPECT_TRUE(problem.run().output.equal(all.narrow(0, 3, 1)));
   }
   at::set_num_threads(before);
 }

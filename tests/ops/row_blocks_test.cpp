@@ -83,6 +83,41 @@ TEST(RowBlocks, GiveTheCrossEntropyOfTheWholeTable) {
   }
 }
 
+// What a low-rank adapter adds to logits is what its product would add to the table.
+TEST(RowBlocks, TakeLowRankLogits) {
+  constexpr int64_t kRank = 3;
+  const at::Tensor labels = at::arange(kTokens, at::kLong).mul(17).remainder(kVocabulary);
+  for (const at::ScalarType type : all_types()) {
+    SCOPED_TRACE(c10::toString(type));
+    const auto leaf = [&](at::IntArrayRef sizes, uint64_t seed) {
+      return normal(sizes, type, seed).mul_(0.5).requires_grad_();
+    };
+    const at::Tensor table = normal({kVocabulary, kFeatures}, type, 2);
+    const at::Tensor x = leaf({kTokens, kFeatures}, 4), down = leaf({kRank, kFeatures}, 6),
+                     up = leaf({kVocabulary, kRank}, 7);
+    const auto wide = [](const at::Tensor& tensor) { return tensor.to(at::kDouble); };
+    const LogitOptions plain{.bias = {}, .scale = 0.5, .soft_cap = 2.0};
+    const at::Tensor expected =
+        linear_cross_entropy(wide(x), wide(table) + at::mm(wide(up), wide(down)), labels, plain);
+    const auto gradients = torch::autograd::grad({expected}, {x, down, up});
+    const Blocks blocks(table);
+    const at::Tensor z = at::mm(x, down.t());
+    const LogitOptions options{.bias = {}, .scale = 0.5, .soft_cap = 2.0, .z = z, .up = up};
+    const at::Tensor found = linear_cross_entropy(x, blocks.each(), labels, kVocabulary, {},
+                                                  nullptr, options, 0, int64_t{9} * kVocabulary);
+    const auto found_gradients = torch::autograd::grad({found}, {x, down, up});
+    const double tolerance = 2 * tolerance_of(type);
+    expect_near(found, expected, tolerance);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      expect_near(found_gradients[i], gradients[i], tolerance);
+    }
+    expect_near(
+        finish_logits(at::mm(x, table.t()), options),
+        finish_logits(at::mm(wide(x), (wide(table) + at::mm(wide(up), wide(down))).t()), plain),
+        tolerance);
+  }
+}
+
 TEST(RowBlocks, RefuseLabelsOutsideTheVocabulary) {
   const at::Tensor x = normal({2, kFeatures}, at::kFloat, 4);
   const Blocks blocks(normal({kVocabulary, kFeatures}, at::kFloat, 2));

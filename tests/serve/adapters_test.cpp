@@ -34,7 +34,9 @@ std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint6
   adapter->number = number;
   std::map<std::string, at::Tensor> downs;
   size_t which = 0;
-  for (const auto& [name, module] : models::list_products(model.specification)) {
+  for (const adapters::Product& product : models::list_products(model.specification)) {
+    if (!product.is_of_blocks()) continue;
+    const auto& [name, module] = product;
     if (which++ % (number + 1) == 0) continue;
     const nn::Parameter& weight = *find_weight_of(model, name);
     const bool out_in = weight.product == nn::WeightOrder::out_in;
@@ -48,6 +50,33 @@ std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint6
     if (number % 2 == 0) {
       adapter->products[name].factors = random_matrix({out}, seed + name + "factors", type).add_(1);
     }
+  }
+  return adapter;
+}
+
+models::ModelSpecification with_prefix(models::ModelSpecification specification, int64_t tokens) {
+  models::set_adapter(
+      specification,
+      models::ModelAdapter{
+          .settings = {},
+          .products = {},
+          .prefix = adapters::PrefixSettings{.virtual_tokens = tokens, .begins_with_zeros = false},
+          .weights = {}});
+  return specification;
+}
+
+// The prefix of a model that has one.
+std::shared_ptr<nn::AdapterWeights> prefix_of(const RandomModel& model, uint64_t number) {
+  auto adapter = std::make_shared<nn::AdapterWeights>();
+  adapter->number = number;
+  adapter->num_virtual_tokens = model.build.virtual_tokens();
+  for (const nn::ParameterHandle& parameter : model.build.parameters()) {
+    const auto of_prefix = adapters::find_prefix_parameter(parameter->name);
+    if (!of_prefix) continue;
+    const std::string name = parameter->name.substr(0, parameter->name.find(".virtual_"));
+    ops::VirtualTokens& tokens = adapter->virtual_tokens[name];
+    (of_prefix->of_values ? tokens.values : tokens.keys) =
+        parameter->tensor.unflatten(1, {-1, model.specification.facts.head_size}).transpose(0, 1);
   }
   return adapter;
 }
@@ -139,11 +168,84 @@ TEST_F(AdaptersTest, GiveTheNumbersOfAMergedModelInMixedBatches) {
   }
 }
 
+// ... or a prefix of its own: within windows, behind learned positions, with ALiBi.
+TEST_F(AdaptersTest, PrefixesGiveTheNumbersOfAModelThatHasOne) {
+  const nlohmann::json families = io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) /
+                                                "tests" / "support" / "families.json");
+  const at::NoGradGuard no_grad;
+  constexpr int64_t kRequests = 8;
+  for (const auto& specification :
+       {tiny(), family_of("llama", families["llama"]), family_of("gemma2", families["gemma2"]),
+        family_of("bloom", families["bloom"])}) {
+    SCOPED_TRACE(specification.decoder.family);
+    const RandomModel model(specification, at::kDouble),
+        few(with_prefix(specification, 3), at::kDouble),
+        many(with_prefix(specification, 9), at::kDouble);
+    const std::vector<const RandomModel*> having{&model, &few, &many};
+    const std::vector<std::shared_ptr<nn::AdapterWeights>> adapters{nullptr, prefix_of(few, 1),
+                                                                    prefix_of(many, 2)};
+    const auto request_of = [&](int64_t i) {
+      Request request = greedy(prompt_of(5 + i % 4, i % 2, specification.facts.vocabulary), 6);
+      request.logprobs = 0;
+      return request;
+    };
+    const auto expect_answers = [&](const Answers& answers,
+                                    const std::function<size_t(int64_t)>& which) {
+      for (int64_t i = 0; i < std::ssize(answers.all); ++i) {
+        const auto [tokens, logprobs] = continue_prompt(*having[which(i)], request_of(i).prompt, 6);
+        EXPECT_EQ(answers[i].numbers(), tokens) << i << " " << answers[i].error;
+        for (size_t k = 0; k < answers[i].tokens.size(); ++k) {
+          EXPECT_NEAR(answers[i].tokens[k].logprob, logprobs[k], 1e-9) << i;
+        }
+      }
+    };
+    for (const int64_t chunk : {512, 3}) {
+      for (const int64_t batch : {int64_t{1}, kRequests}) {
+        SCOPED_TRACE(fmt::format("chunk {}, batch {}", chunk, batch));
+        Answers answers;
+        Engine engine(*model.model, specification.facts,
+                      {.max_num_seqs = batch, .max_batch_tokens = chunk, .type = at::kDouble});
+        for (int64_t i = 0; i < kRequests; ++i) {
+          Request request = request_of(i);
+          request.adapter = adapters[i * 7 % 3];
+          answers.submit(engine, request);
+        }
+        engine.drain();
+        expect_answers(answers, [](int64_t i) { return i * 7 % 3; });
+      }
+      Answers own;
+      Engine engine(*few.model, few.specification.facts,
+                    {.max_batch_tokens = chunk, .type = at::kDouble});
+      for (int64_t i = 0; i < kRequests; ++i) own.submit(engine, request_of(i));
+      engine.drain();
+      expect_answers(own, [](int64_t) { return 1; });
+    }
+  }
+}
+
+// A text and its prefix share the positions of the model.
+TEST_F(AdaptersTest, APrefixTakesPositions) {
+  const RandomModel model(tiny(), at::kDouble), prefixed(with_prefix(tiny(), 100), at::kDouble);
+  EXPECT_EQ(prefixed.specification.facts.positions, 28);
+  Answers answers;
+  Engine engine(*model.model, model.specification.facts, {.type = at::kDouble});
+  Request request = greedy(prompt_of(20, 1), 50);
+  request.adapter = prefix_of(prefixed, 1);
+  answers.submit(engine, request);
+  engine.drain();
+  EXPECT_EQ(answers[0].tokens.size(), 8);
+  EXPECT_EQ(answers[0].reason, FinishReason::length);
+  request.prompt = prompt_of(28, 1);
+  EXPECT_THROW(engine.submit(request), ConfigError);
+  EXPECT_THROW(with_prefix(tiny(), 128), ConfigError);
+}
+
 TEST_F(AdaptersTest, AreBatchInvariantInBits) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const RandomModel model(tiny(), type);
-    const std::vector<std::shared_ptr<nn::AdapterWeights>> adapters{nullptr, make_adapter(model, 1),
-                                                                    make_adapter(model, 2)};
+    const RandomModel prefixed(with_prefix(tiny(), 6), type);
+    const std::vector<std::shared_ptr<nn::AdapterWeights>> adapters{
+        nullptr, make_adapter(model, 1), make_adapter(model, 2), prefix_of(prefixed, 3)};
     const auto run = [&](int64_t batch, int64_t chunk) {
       Answers answers;
       Engine engine(*model.model, model.specification.facts,
@@ -154,7 +256,7 @@ TEST_F(AdaptersTest, AreBatchInvariantInBits) {
       for (int64_t i = 0; i < 40; ++i) {
         Request request = greedy(prompt_of(20 + i % 5, i % 4), 10);
         request.logprobs = 1;
-        request.adapter = adapters[i % 3];
+        request.adapter = adapters[i % 4];
         answers.submit(engine, request);
       }
       engine.drain();

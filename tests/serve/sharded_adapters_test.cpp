@@ -33,6 +33,25 @@ class ShardedAdapters : public testing::Test {
     test::write_random_weights(specification_, folder_.path());
     write_adapter("plain", {"q_proj", "k_proj", "v_proj", "o_proj", "down_proj"}, false);
     write_adapter("magnitudes", {"q_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}, true);
+    write_prefix();
+  }
+
+  void write_prefix() {
+    const models::ModelFacts& facts = specification_.facts;
+    const int64_t features = facts.kv_heads * facts.head_size, tokens = 5;
+    const std::string tensor = "prompt_embeddings";
+    const std::map<std::string, std::vector<int64_t>> shapes{
+        {tensor, {tokens, facts.layers * 2 * features}}};
+    const at::Tensor values = at::empty({c10::multiply_integers(shapes.at(tensor))}, at::kFloat);
+    ops::fill_normal(values, 0, ops::parameter_stream(9, tensor), 0, 1);
+    const std::filesystem::path folder = folder_.path() / "prefix";
+    std::filesystem::create_directory(folder);
+    test::write_tensors({{tensor, values}}, shapes, folder / "adapter_model.safetensors");
+    const nlohmann::json config{
+        {"peft_type", "PREFIX_TUNING"}, {"num_virtual_tokens", tokens},
+        {"num_layers", facts.layers},   {"num_attention_heads", facts.kv_heads},
+        {"token_dim", features},        {"task_type", "CAUSAL_LM"}};
+    std::ofstream(folder / "adapter_config.json") << config.dump();
   }
 
   // As peft saves it, of all layers.
@@ -98,8 +117,9 @@ class ShardedAdapters : public testing::Test {
     {
       const auto plain = load(folder_.path() / "plain");
       const auto magnitudes = load(folder_.path() / "magnitudes");
+      const auto prefix = load(folder_.path() / "prefix");
       for (size_t i = 0; i < 7; ++i) {
-        submit(i, i % 3 == 0 ? nullptr : (i % 3 == 1 ? plain : magnitudes));
+        submit(i, i == 5 ? prefix : i % 3 == 0 ? nullptr : i % 3 == 1 ? plain : magnitudes);
       }
       engine.drain();
     }

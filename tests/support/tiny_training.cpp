@@ -215,7 +215,9 @@ std::map<std::string, at::Tensor> adapters_that_add(const TinyTraining& training
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     const at::Tensor waves =
         (at::arange(parameter->numel(), at::kDouble) * 0.37).sin().mul(0.3).view(parameter->shape);
-    if (parameter->name.ends_with("lora_B.weight")) weights[parameter->name] = waves;
+    for (const char* zeros : {"lora_B.weight", "lora_embedding_A.weight"}) {
+      if (parameter->name.ends_with(zeros)) weights[parameter->name] = waves;
+    }
     if (parameter->name.ends_with("lora_magnitude_vector.weight")) {
       weights[parameter->name] = waves + 1;
     }

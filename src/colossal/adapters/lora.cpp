@@ -34,6 +34,10 @@ Value value_of(const std::vector<std::pair<std::string, Value>>& pattern, const 
 
 [[noreturn]] void refuse_target(const std::string& key, const std::string& target,
                                 const std::vector<Product>& products) {
+  if (products.empty()) {
+    throw ConfigError(fmt::format("{} = \"{}\": the model has no experts in stacks; leave {} out",
+                                  key, target, key));
+  }
   std::set<std::string> names;
   for (const Product& product : products) names.insert(last_name(product.module));
   throw ConfigError(
@@ -61,19 +65,28 @@ double LoraSettings::scale(const std::string& module) const {
   return alpha_of(module) / (rslora ? std::sqrt(size) : size);
 }
 
-std::vector<Product> choose_products(const std::vector<Product>& products,
-                                     const std::vector<std::string>& targets) {
-  if (targets.empty()) return products;
+std::vector<Product> choose_products(const std::vector<Product>& products, const Targets& targets) {
+  const bool all = targets.modules.empty() && targets.parameters.empty();
   std::vector<bool> chosen(products.size());
+  for (size_t i = 0; i < products.size(); ++i) {
+    chosen[i] = all && products[i].is_of_blocks() && !products[i].is_of_experts();
+  }
   text::RegexScratch scratch;
-  for (const std::string& target : targets) {
+  const auto choose = [&](const char* key, const std::string& target, bool of_experts) {
     const text::Regex regex = regex_of_target(target);
     bool found = false;
+    std::vector<Product> of_kind;
     for (size_t i = 0; i < products.size(); ++i) {
+      if (products[i].is_of_experts() != of_experts) continue;
+      of_kind.push_back(products[i]);
       if (!regex.search(products[i].module, 0, scratch)) continue;
       found = chosen[i] = true;
     }
-    if (!found) refuse_target("adapter.targets", target, products);
+    if (!found) refuse_target(key, target, of_kind);
+  };
+  for (const std::string& target : targets.modules) choose("adapter.targets", target, false);
+  for (const std::string& target : targets.parameters) {
+    choose("adapter.target_parameters", target, true);
   }
   std::vector<Product> result;
   for (size_t i = 0; i < products.size(); ++i) {
@@ -109,7 +122,6 @@ nn::AdapterOptions adapter_options(const LoraSettings& settings,
           .magnitudes = settings.dora,
           .keeps_start = settings.pissa,
           .trained = {trained.begin(), trained.end()},
-          .base = settings.base,
           .adapted = [modules](const std::string& product) -> std::optional<std::string> {
             const auto found = modules->find(product);
             if (found == modules->end()) return std::nullopt;

@@ -29,9 +29,6 @@ struct LoraSettings {
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
   // Modules that are trained as they are, by their names or the ends of these after a dot.
   std::vector<std::string> modules_to_save = {};
-  // How the weights of the model's products are held; unset: as numbers. It is no part of what an
-  // adapter's folder says.
-  std::optional<ops::PackedType> base = std::nullopt;
 
   // Returns the factor of what an adapter adds: alpha / rank, or with rslora alpha / sqrt(rank) (D.
   // Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023).
@@ -44,17 +41,27 @@ struct LoraSettings {
   double alpha_in_files(double own) const;
 };
 
-// A product of a model. In its files it may be a part of another, fused one.
+// A product of a model, or the table that its embedding looks up. In its files it may be a part of
+// another, fused one.
 struct Product {
   std::string name;    // in the model: "blocks.3.query"
   std::string module;  // in its files: "model.layers.3.self_attn.q_proj"
+
+  bool is_of_blocks() const { return name.starts_with("blocks."); }
+  // Whether it is a stack of all experts of a layer, which files of peft name by the parameter:
+  // "model.layers.3.mlp.experts.down_proj".
+  bool is_of_experts() const { return name.find(".experts.") != std::string::npos; }
 };
 
-// Returns the products that any of `targets` names; without targets, all. A target is a regular
-// expression of a module, or of the end of its name after a dot: "q_proj", "self_attn\..*". Throws
-// ConfigError for one that names no product, with what there is.
-std::vector<Product> choose_products(const std::vector<Product>& products,
-                                     const std::vector<std::string>& targets);
+// Of stacks of experts, `parameters` are such targets.
+struct Targets {
+  std::vector<std::string> modules, parameters;
+};
+
+// Returns the products that any of `targets` names; without any, those of blocks but for experts. A
+// target is a regular expression of a module, or of the end of its name after a dot: "q_proj",
+// "self_attn\..*". Throws ConfigError for one that names no product, with what there is.
+std::vector<Product> choose_products(const std::vector<Product>& products, const Targets& targets);
 
 // Throws ConfigError if `target`, of this key, names none of the products that are adapted.
 void require_adapted(const std::string& key, const std::string& target,

@@ -4,10 +4,9 @@
 #include <map>
 #include <set>
 
+#include "colossal/adapters/peft_config_reader.h"
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
-#include "colossal/io/file.h"
-#include "colossal/io/json.h"
 #include "colossal/io/safetensors.h"
 
 namespace colossal::adapters {
@@ -23,7 +22,9 @@ std::vector<std::string> target_modules(const std::vector<Product>& products,
     return module.substr(module.rfind('.') + 1);
   };
   std::set<std::string> modules, ends_of_others, targets;
-  for (const Product& product : adapted) modules.insert(product.module);
+  for (const Product& product : adapted) {
+    if (!product.is_of_experts()) modules.insert(product.module);
+  }
   for (const Product& product : products) {
     if (!modules.contains(product.module)) ends_of_others.insert(end_of(product.module));
   }
@@ -32,6 +33,15 @@ std::vector<std::string> target_modules(const std::vector<Product>& products,
     targets.insert(ends_of_others.contains(end) ? module : end);
   }
   return {targets.begin(), targets.end()};
+}
+
+// The same of stacks of experts.
+nlohmann::json target_parameters(const std::vector<Product>& adapted) {
+  std::set<std::string> targets;
+  for (const Product& product : adapted) {
+    if (product.is_of_experts()) targets.insert(product.module);
+  }
+  return targets.empty() ? nlohmann::json() : nlohmann::json(targets);
 }
 
 // Of the modules for which it is another value, by their whole names: in any order they say the
@@ -47,91 +57,24 @@ nlohmann::json pattern_of(const std::vector<Product>& adapted, const ValueOf& va
   return object;
 }
 
-class ConfigReader {
- public:
-  explicit ConfigReader(fs::path file) : file_(std::move(file)) {
-    if (!io::read_json(file_).is_object()) {
-      throw ConfigError(fmt::format("{}: not a JSON object", file_.string()));
-    }
-    json_ = Json::parse(io::read_file(file_));
+// Whatever has taken a part out of the model's weights fits these no more.
+void require_whole_weights(const PeftConfigReader& config) {
+  constexpr const char* kField = "init_lora_weights";
+  if (config.flag(kField) || config.is_false(kField)) return;
+  const std::string found = config.text(kField);
+  for (const char* taken : {"pissa", "olora", "corda", "loftq"}) {
+    if (!found.starts_with(taken)) continue;
+    config.refuse(kField,
+                  "the adapter is beside what this has left of the model's weights; save it with "
+                  "path_initial_model_for_weight_conversion, so that it fits the model as it is");
   }
+}
 
-  void require(const char* field, const char* value) const {
-    const Json found = get(field);
-    if (!found.is_null() && found != value) refuse(field, fmt::format("only \"{}\" is", value));
-  }
-  // Null, false, or of no entries.
-  void require_nothing(const char* field) const {
-    const Json found = get(field);
-    if (!found.is_null() && found != false && !(found.is_structured() && found.empty())) {
-      refuse(field, "it must be left out");
-    }
-  }
-  template <typename Number>
-  Number positive(const char* field, Number absent) const {
-    const Json found = get(field);
-    if (found.is_null()) return absent;
-    const bool fits = std::is_integral_v<Number> ? found.is_number_integer() : found.is_number();
-    if (!fits || !(found > 0)) refuse(field, "a number above 0 is needed");
-    return found.get<Number>();
-  }
-  bool flag(const char* field) const { return get(field) == true; }
-  // Whatever has taken a part out of the model's weights fits these no more.
-  void require_whole_weights() const {
-    constexpr const char* kField = "init_lora_weights";
-    const Json found = get(kField);
-    if (!found.is_string()) return;
-    for (const char* taken : {"pissa", "olora", "corda", "loftq"}) {
-      if (!found.get<std::string>().starts_with(taken)) continue;
-      refuse(kField,
-             "the adapter is beside what this has left of the model's weights; save it with "
-             "path_initial_model_for_weight_conversion, so that it fits the model as it is");
-    }
-  }
-  std::vector<std::string> strings(const char* field) const {
-    const Json found = get(field);
-    if (found.is_null()) return {};
-    const bool fits = found.is_array() && std::ranges::all_of(found, [](const Json& entry) {
-                        return entry.is_string();
-                      });
-    if (!fits) refuse(field, "a list of names is needed");
-    return found.get<std::vector<std::string>>();
-  }
-  // An object of positive numbers, in the file's order.
-  template <typename Number>
-  std::vector<std::pair<std::string, Number>> pattern(const char* field) const {
-    const Json found = get(field);
-    if (found.is_null()) return {};
-    if (!found.is_object()) refuse(field, "an object of numbers above 0 is needed");
-    std::vector<std::pair<std::string, Number>> entries;
-    for (const auto& [name, value] : found.items()) {
-      const bool fits = std::is_integral_v<Number> ? value.is_number_integer() : value.is_number();
-      if (!fits || !(value > 0)) refuse(field, "an object of numbers above 0 is needed");
-      entries.emplace_back(name, value.template get<Number>());
-    }
-    return entries;
-  }
-
- private:
-  using Json = nlohmann::ordered_json;
-
-  Json get(const char* field) const { return json_.value(field, Json()); }
-  [[noreturn]] void refuse(const char* field, const std::string& why) const {
-    throw ConfigError(
-        fmt::format("{}: {} = {}: not read; {}", file_.string(), field, get(field).dump(), why));
-  }
-
-  fs::path file_;
-  Json json_;
-};
-
-LoraSettings read_config(const fs::path& file) {
-  const ConfigReader config(file);
-  config.require("peft_type", "LORA");
+LoraSettings read_lora_config(const PeftConfigReader& config) {
   config.require("bias", "none");
-  config.require_whole_weights();
+  require_whole_weights(config);
   for (const char* field : {"lora_bias", "layer_replication", "trainable_token_indices",
-                            "target_parameters", "use_qalora", "use_bdlora", "arrow_config"}) {
+                            "use_qalora", "use_bdlora", "arrow_config"}) {
     config.require_nothing(field);
   }
   return {.rank = config.positive<int64_t>("r", 8),
@@ -142,6 +85,32 @@ LoraSettings read_config(const fs::path& file) {
           .rank_pattern = config.pattern<int64_t>("rank_pattern"),
           .alpha_pattern = config.pattern<double>("alpha_pattern"),
           .modules_to_save = config.strings("modules_to_save")};
+}
+
+constexpr std::string_view kExperts = ".experts";
+constexpr std::string_view kInside = ".base_layer";
+
+// peft wraps a layer of experts once for each of its parameters that have adapters; gate_up_proj is
+// inside.
+std::set<std::string> with_parameters_of_experts(const std::set<std::string>& modules,
+                                                 const std::vector<std::string>& targets) {
+  std::set<std::string> named;
+  const auto is_target = [&](const std::string& parameter) {
+    return std::ranges::any_of(
+        targets, [&](const std::string& target) { return names_module(target, parameter); });
+  };
+  for (const std::string& module : modules) {
+    const bool is_inside = module.ends_with(kInside);
+    const std::string layer = is_inside ? module.substr(0, module.size() - kInside.size()) : module;
+    if (!layer.ends_with(kExperts)) {
+      named.insert(module);
+      continue;
+    }
+    const std::string first = layer + ".gate_up_proj", second = layer + ".down_proj";
+    const bool has_both = modules.contains(layer + std::string(kInside));
+    named.insert(is_inside || (!has_both && is_target(first)) ? first : second);
+  }
+  return named;
 }
 
 bool is_trained(const std::string& tensor, const LoraSettings& settings) {
@@ -174,7 +143,8 @@ nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Pr
                                   return settings.alpha_in_files(settings.alpha_of(module));
                                 },
                                 settings.alpha_in_files(settings.alpha))},
-          {"target_modules", target_modules(products, adapted)}};
+          {"target_modules", target_modules(products, adapted)},
+          {"target_parameters", target_parameters(adapted)}};
 }
 
 nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
@@ -197,21 +167,32 @@ PeftFolder read_peft_folder(const fs::path& folder) {
     throw ConfigError(fmt::format("{}: no adapter: it has no {}; peft's save_pretrained writes one",
                                   folder.string(), file));
   }
-  PeftFolder read{.settings = read_config(folder / kConfigFile), .modules = {}};
+  const PeftConfigReader config(folder / kConfigFile);
+  const std::string kind = config.text("peft_type");
+  if (kind == kPrefixKind) {
+    return {.settings = {}, .modules = {}, .prefix = read_prefix_config(config)};
+  }
+  if (!kind.empty() && kind != "LORA") {
+    config.refuse("peft_type", fmt::format("only \"LORA\" and \"{}\" are", kPrefixKind));
+  }
+  PeftFolder read{.settings = read_lora_config(config), .modules = {}};
   std::set<std::string> modules;
   const io::SafetensorsReader file(folder / kWeightsFile);
   for (const io::TensorEntry& entry : file.entries()) {
+    if (copied_module(entry.name)) continue;
     const auto module = adapted_module(entry.name);
     if (!module && is_trained(entry.name, read.settings)) continue;
     if (!module) {
-      throw ConfigError(
-          fmt::format("{}: tensor \"{}\" is not one of a product's adapter, \"....lora_A.weight\", "
-                      "\"....lora_B.weight\" or \"....lora_magnitude_vector\", nor of a module in "
-                      "modules_to_save",
-                      file.path().string(), entry.name));
+      throw ConfigError(fmt::format(
+          "{}: tensor \"{}\" is not one of a product's adapter, \"....lora_A.weight\", "
+          "\"....lora_B.weight\" or \"....lora_magnitude_vector\", nor of an embedding's, "
+          "\"....lora_embedding_A\" or \"....lora_embedding_B\", nor of a module in "
+          "modules_to_save",
+          file.path().string(), entry.name));
     }
     modules.insert(*module);
   }
+  modules = with_parameters_of_experts(modules, config.strings("target_parameters"));
   const bool magnitudes = std::ranges::any_of(file.entries(), [](const io::TensorEntry& entry) {
     return entry.name.ends_with("lora_magnitude_vector");
   });

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "colossal/adapters/lora.h"
+#include "colossal/adapters/prefix.h"
 
 namespace colossal::adapters {
 
@@ -29,7 +31,8 @@ nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Produ
 
 struct PeftFolder {
   LoraSettings settings;
-  std::vector<std::string> modules;  // that have an adapter, each once
+  std::vector<std::string> modules;                   // that have an adapter, each once
+  std::optional<PrefixFolder> prefix = std::nullopt;  // set: it has none of the above
 };
 
 // Throws ConfigError for a folder without an adapter, for a kind that is not read, naming the

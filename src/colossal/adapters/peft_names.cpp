@@ -1,5 +1,6 @@
 #include "colossal/adapters/peft_names.h"
 
+#include <array>
 #include <string_view>
 
 #include "colossal/base/error.h"
@@ -10,7 +11,14 @@ namespace {
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::string_view kStart = "_start";
-constexpr std::string_view kMagnitudes = "lora_magnitude_vector";  // files leave ".weight" out
+constexpr std::string_view kMagnitudes = "lora_magnitude_vector";
+// Of what is looked up by token.
+constexpr std::string_view kLookedUp = "lora_embedding_A", kLookedUpTo = "lora_embedding_B";
+
+// Files leave ".weight" out.
+bool is_bare(std::string_view name) {
+  return name == kMagnitudes || name == kLookedUp || name == kLookedUpTo;
+}
 
 std::string_view without_end(std::string_view name, std::string_view end) {
   return name.substr(0, name.size() - end.size());
@@ -22,7 +30,8 @@ std::optional<AdapterParameter> find_adapter_parameter(const std::string& parame
   if (!parameter.ends_with(kWeight)) return std::nullopt;
   const std::string_view layer = without_end(parameter, kWeight);
   for (const std::string_view name :
-       {"lora_A", "lora_B", "lora_A_start", "lora_B_start", kMagnitudes.data()}) {
+       std::array<std::string_view, 7>{"lora_A", "lora_B", "lora_A_start", "lora_B_start",
+                                       kMagnitudes, kLookedUp, kLookedUpTo}) {
     if (!layer.ends_with(name) || layer.size() <= name.size()) continue;
     const std::string_view product = without_end(layer, name);
     if (!product.ends_with('.')) continue;
@@ -60,6 +69,7 @@ TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice&
                            int64_t start_rank) {
   const std::string layer = kPrefix.data() + module_of(weight.name) + ".";
   if (parameter.name == kMagnitudes) return {layer + parameter.name, weight.rows, weight.num_rows};
+  if (is_bare(parameter.name)) return {layer + parameter.name};
   const bool is_start = parameter.name.ends_with(kStart);
   const Range ranks{is_start ? start_rank : 0, (is_start ? 2 : 1) * start_rank};
   const std::string name = fmt::format(
@@ -74,10 +84,16 @@ TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice&
           .num_columns = 2 * start_rank};
 }
 
+std::optional<std::string> copied_module(const std::string& tensor) {
+  constexpr std::string_view kCopy = ".base_layer.weight";
+  if (!tensor.starts_with(kPrefix) || !tensor.ends_with(kCopy)) return std::nullopt;
+  return std::string(without_end(tensor, kCopy)).substr(kPrefix.size());
+}
+
 std::optional<std::string> adapted_module(const std::string& tensor) {
   if (!tensor.starts_with(kPrefix)) return std::nullopt;
   std::string name = tensor.substr(kPrefix.size());
-  if (name.ends_with(kMagnitudes)) name += kWeight;
+  if (is_bare(name.substr(name.rfind('.') + 1))) name += kWeight;
   const auto parameter = find_adapter_parameter(name);
   if (!parameter) return std::nullopt;
   return parameter->product;

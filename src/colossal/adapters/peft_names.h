@@ -11,7 +11,7 @@ namespace colossal::adapters {
 
 struct AdapterParameter {
   std::string product;  // "blocks.3.query"
-  std::string name;     // "lora_A", "lora_B" or "lora_magnitude_vector", "lora_A_start" ...
+  std::string name;     // "lora_A", "lora_B", "lora_embedding_A" ..., "lora_magnitude_vector"
 };
 // Reads the name of an adapter's parameter in the model; nothing for a parameter of the model
 // itself.
@@ -38,6 +38,10 @@ TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice&
 // Returns the module of a tensor of a peft file that is of a module trained as it is; nothing for
 // one that no peft file has.
 std::optional<std::string> trained_module(const std::string& tensor);
+
+// Returns the module of whose weight in the model a tensor of a peft file is a copy, as peft saves
+// beside adapters of embeddings and heads; nothing for another tensor.
+std::optional<std::string> copied_module(const std::string& tensor);
 
 // Returns the module that a tensor of a peft file belongs to; nothing for a tensor of no adapter.
 std::optional<std::string> adapted_module(const std::string& tensor);

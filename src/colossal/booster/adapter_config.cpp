@@ -43,17 +43,39 @@ void check_names_adapted(const char* key,
   for (const auto& [modules, number] : pattern) adapters::require_adapted(key, modules, adapted);
 }
 
+// Experts' inputs are dropped nowhere in peft, which refuses a folder that says so.
+double dropout_of(const AdapterConfig& config, const std::set<std::string>& given_keys,
+                  const std::vector<adapters::Product>& adapted) {
+  const bool has_experts = std::ranges::any_of(adapted, &adapters::Product::is_of_experts);
+  if (!has_experts || config.dropout == 0) return config.dropout;
+  if (!given_keys.contains("adapter.dropout")) return 0;
+  throw ConfigError(
+      fmt::format("adapter.dropout = {} with adapters of experts: peft has no dropout there; give "
+                  "adapter.dropout = 0, or leave adapter.target_parameters out",
+                  config.dropout));
+}
+
 // Where a run goes on with an adapter, this says what it is.
 models::ModelAdapter resumed_adapter(const AdapterConfig& config,
                                      const models::ModelSpecification& model,
                                      const std::set<std::string>& given_keys) {
   models::ModelAdapter adapter = *models::with_adapter(model, config.resume_from).adapter;
+  const char* const kind = adapter.prefix ? "prefix" : "lora";
+  if (config.kind != kind) {
+    throw ConfigError(
+        fmt::format("adapter.kind = \"{}\": the adapter in adapter.resume_from = \"{}\" is of "
+                    "another kind; give adapter.kind = \"{}\"",
+                    config.kind, config.resume_from, kind));
+  }
   const auto require = [&](const std::string& key, auto wanted, auto found) {
     if (!given_keys.contains(key) || wanted == found) return;
     throw ConfigError(
         fmt::format("{} = {}: the adapter in adapter.resume_from = \"{}\" has {}; leave {} out",
                     key, wanted, config.resume_from, found, key));
   };
+  if (adapter.prefix) {
+    require("adapter.virtual_tokens", config.virtual_tokens, adapter.prefix->virtual_tokens);
+  }
   require("adapter.rank", config.rank, adapter.settings.rank);
   require("adapter.alpha", config.alpha, adapter.settings.alpha);
   require("adapter.rslora", config.rslora, adapter.settings.rslora);
@@ -71,13 +93,13 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
         "{} with adapter.resume_from: the folder says what each product has; leave {} out", key,
         key));
   }
-  if (given_keys.contains("adapter.targets")) {
-    throw ConfigError(
-        "adapter.targets with adapter.resume_from: the folder says which products have an adapter; "
-        "leave adapter.targets out");
+  for (const char* key : {"adapter.targets", "adapter.target_parameters"}) {
+    if (!given_keys.contains(key)) continue;
+    throw ConfigError(fmt::format(
+        "{} with adapter.resume_from: the folder says which products have an adapter; leave {} out",
+        key, key));
   }
-  adapter.settings.dropout = config.dropout;
-  adapter.settings.base = packed_type(config.base);
+  adapter.settings.dropout = dropout_of(config, given_keys, adapter.products);
   return adapter;
 }
 
@@ -90,16 +112,18 @@ void require_trained(const models::ModelSpecification& model, const models::Mode
   }
   if (random.empty()) return;
   throw ConfigError(fmt::format(
-      "adapter.kind = \"lora\": {} has no {}, which would keep its random initial values; train it "
-      "too (adapter.modules_to_save), or begin with a folder that has it",
-      model.weights.string(), fmt::join(random, ", ")));
+      "adapter.kind = \"{}\": {} has no {}, which would keep its random initial values; {}begin "
+      "with a folder that has it",
+      adapter.prefix ? "prefix" : "lora", model.weights.string(), fmt::join(random, ", "),
+      adapter.prefix ? "" : "train it too (adapter.modules_to_save), or "));
 }
 
 // Products of one input are made together, all of packed weights or all of numbers.
 void refuse_trained_beside_packed(const models::ModelSpecification& model,
                                   const models::ModelAdapter& adapter, const std::string& base) {
-  if (!adapter.settings.base) return;
+  if (!adapter.base) return;
   for (const adapters::Product& product : models::list_products(model)) {
+    if (!product.is_of_blocks()) continue;
     if (std::ranges::count(adapter.trained, product.name + ".weight") == 0) continue;
     throw ConfigError(fmt::format(
         "adapter.modules_to_save with adapter.base = \"{}\": {} is a product of the blocks, whose "
@@ -109,8 +133,23 @@ void refuse_trained_beside_packed(const models::ModelSpecification& model,
   }
 }
 
+// Magnitudes and singular values would be those of every row of the vocabulary, or of every expert.
+void refuse_special_products(const AdapterConfig& config,
+                             const std::vector<adapters::Product>& adapted) {
+  const auto found = std::ranges::find_if(adapted, [](const adapters::Product& product) {
+    return !product.is_of_blocks() || product.is_of_experts();
+  });
+  if (found == adapted.end() || (!config.dora && config.initial != "pissa")) return;
+  throw ConfigError(fmt::format(
+      "adapter.{} with an adapter of {}: tables of the vocabulary and experts have plain adapters "
+      "only; leave {} out of adapter.{}, or leave adapter.{} out",
+      config.dora ? "dora" : "initial = \"pissa\"", found->module, found->module,
+      found->is_of_experts() ? "target_parameters" : "targets", config.dora ? "dora" : "initial"));
+}
+
 models::ModelAdapter new_adapter(const AdapterConfig& config,
-                                 const models::ModelSpecification& model) {
+                                 const models::ModelSpecification& model,
+                                 const std::set<std::string>& given_keys) {
   if (config.dora && config.initial == "pissa") {
     throw ConfigError(
         "adapter.dora with adapter.initial = \"pissa\": magnitudes are those of the whole weight, "
@@ -126,16 +165,53 @@ models::ModelAdapter new_adapter(const AdapterConfig& config,
                    .rank_pattern =
                        read_pattern<int64_t>("adapter.rank_pattern", config.rank_pattern),
                    .alpha_pattern =
-                       read_pattern<double>("adapter.alpha_pattern", config.alpha_pattern),
-                   .base = packed_type(config.base)},
-      .products = adapters::choose_products(models::list_products(model), config.targets),
+                       read_pattern<double>("adapter.alpha_pattern", config.alpha_pattern)},
+      .products = adapters::choose_products(models::list_products(model),
+                                            {config.targets, config.target_parameters}),
       .weights = {}};
+  adapter.settings.dropout = dropout_of(config, given_keys, adapter.products);
   adapter.settings.modules_to_save = config.modules_to_save;
   adapter.trained = models::list_trained(model, config.modules_to_save, adapter.products,
                                          "adapter.modules_to_save");
+  refuse_special_products(config, adapter.products);
   check_names_adapted("adapter.rank_pattern", adapter.settings.rank_pattern, adapter.products);
   check_names_adapted("adapter.alpha_pattern", adapter.settings.alpha_pattern, adapter.products);
   return adapter;
+}
+
+// Keys that say nothing about an adapter of this kind.
+void refuse_keys_of_other_kind(const AdapterConfig& config,
+                               const std::set<std::string>& given_keys) {
+  const bool prefix = config.kind == "prefix";
+  const std::vector<const char*> others =
+      prefix ? std::vector{"rank",   "alpha", "dropout",      "targets",       "target_parameters",
+                           "rslora", "dora",  "rank_pattern", "alpha_pattern", "modules_to_save"}
+             : std::vector{"virtual_tokens"};
+  for (const char* other : others) {
+    const std::string key = std::string("adapter.") + other;
+    if (!given_keys.contains(key)) continue;
+    throw ConfigError(fmt::format("{} with adapter.kind = \"{}\": {}; leave {} out", key,
+                                  config.kind,
+                                  prefix ? "it is of low-rank adapters, and a prefix has none"
+                                         : "only a prefix has virtual tokens",
+                                  key));
+  }
+  const char* const initial = prefix ? "pissa" : "zeros";
+  if (config.initial != initial) return;
+  throw ConfigError(fmt::format(
+      "adapter.initial = \"{}\" with adapter.kind = \"{}\": {}; give \"gaussian\" or \"{}\"",
+      initial, config.kind,
+      prefix ? "a prefix is beside no weight whose singular values it could have"
+             : "A and B of zeros would both have no gradient",
+      prefix ? "zeros" : "pissa"));
+}
+
+models::ModelAdapter new_prefix(const AdapterConfig& config) {
+  return {.settings = {},
+          .products = {},
+          .prefix = adapters::PrefixSettings{.virtual_tokens = config.virtual_tokens,
+                                             .begins_with_zeros = config.initial == "zeros"},
+          .weights = {}};
 }
 
 }  // namespace
@@ -145,13 +221,17 @@ std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
                                                     const std::set<std::string>& given_keys) {
   if (config.kind == "none") return std::nullopt;
   if (model.weights.empty()) {
-    throw ConfigError(
-        "adapter.kind = \"lora\": there are no weights to adapt: model.path must be a folder with "
-        "weights");
+    throw ConfigError(fmt::format(
+        "adapter.kind = \"{}\": there are no weights to adapt: model.path must be a folder "
+        "with weights",
+        config.kind));
   }
-  models::ModelAdapter adapter = config.resume_from.empty()
-                                     ? new_adapter(config, model)
-                                     : resumed_adapter(config, model, given_keys);
+  refuse_keys_of_other_kind(config, given_keys);
+  models::ModelAdapter adapter = !config.resume_from.empty()
+                                     ? resumed_adapter(config, model, given_keys)
+                                 : config.kind == "prefix" ? new_prefix(config)
+                                                           : new_adapter(config, model, given_keys);
+  adapter.base = packed_type(config.base);
   require_trained(model, adapter);
   refuse_trained_beside_packed(model, adapter, config.base);
   return adapter;

@@ -24,6 +24,7 @@ Job without_new_adapter(Job job) {
   if (job.model.adapter && job.model.adapter->weights.empty()) {
     job.model.adapter->products.clear();
     job.model.adapter->trained.clear();
+    job.model.adapter->prefix.reset();
   }
   return job;
 }
@@ -33,7 +34,8 @@ std::unique_ptr<const ParallelContext> own_context(const Job& job, const Paralle
   const Strategy& there = of_run.strategy();
   if (job.strategy.stage_blocks == there.stage_blocks &&
       job.strategy.key_value_replicas == there.key_value_replicas && job.strategy.ep == there.ep &&
-      job.strategy.expert_tp == there.expert_tp) {
+      job.strategy.expert_tp == there.expert_tp && job.strategy.expert_rows == there.expert_rows &&
+      job.strategy.expert_copies == there.expert_copies) {
     return nullptr;
   }
   return std::make_unique<const ParallelContext>(of_run.world(), job.strategy, of_run.device());
@@ -46,6 +48,7 @@ Job job_of_folder(const Job& run, const std::string& folder, const std::string& 
   config.model = {.path = folder};
   config.adapter = {};
   config.experts = {};
+  config.parallel.expert_copies = 0;  // which are for training
   config.train.dropout.reset();
   config.parallel.pp_layers.reset();
   config.data.sequence_length = run.sequence_length;

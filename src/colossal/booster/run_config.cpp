@@ -220,8 +220,13 @@ void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
   schema.add(
       "adapter.kind", &adapter.kind,
       "lora: freeze the weights of model.path, and train a low-rank adapter beside each of its "
-      "products instead. That takes a fraction of the memory; checkpoints are folders of peft.",
-      {.choices = {"none", "lora"}});
+      "products instead. prefix: train keys and values that every layer sees before those of a "
+      "text (prefix tuning). Both take a fraction of the memory; checkpoints are folders of peft.",
+      {.choices = {"none", "lora", "prefix"}});
+  schema.add("adapter.virtual_tokens", &adapter.virtual_tokens,
+             "The tokens of a prefix: how much it can learn. They take as many of the model's "
+             "positions.",
+             {.minimum = 1, .maximum = 65536});
   schema.add("adapter.rank", &adapter.rank, "The rank of the adapters: how much they can learn.",
              {.minimum = 1, .maximum = 65536});
   schema.add("adapter.alpha", &adapter.alpha,
@@ -231,9 +236,15 @@ void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
   schema.add("adapter.dropout", &adapter.dropout,
              "The probability of dropout at the adapters' inputs.",
              {.minimum = 0, .maximum = 0.999});
-  schema.add("adapter.targets", &adapter.targets,
-             "Which products have an adapter: names as in the model's files (q_proj), or regular "
-             "expressions of whole names. Empty: all products but the head.");
+  schema.add(
+      "adapter.targets", &adapter.targets,
+      "Which products have an adapter: names as in the model's files (q_proj), or regular "
+      "expressions of whole names. Empty: all products of the blocks, experts in stacks left out.");
+  schema.add(
+      "adapter.target_parameters", &adapter.target_parameters,
+      "Which stacks of experts have adapters, one for each expert: \"experts.gate_up_proj\", "
+      "\"experts.down_proj\", or regular expressions of whole names. With these alone, no other "
+      "product has one.");
   schema.add("adapter.rslora", &adapter.rslora,
              "true: multiply by alpha / sqrt(rank) instead, which suits large ranks.");
   schema.add(
@@ -241,8 +252,9 @@ void describe_adapter(ConfigSchema& schema, AdapterConfig& adapter) {
       "What new adapters begin with. gaussian: A with normal numbers, B with zeros; pissa: both "
       "with "
       "the largest singular values and vectors of their weight, which keeps the rest (PiSSA). A "
-      "checkpoint then has twice the rank, and fits the model as it is.",
-      {.choices = {"gaussian", "pissa"}});
+      "checkpoint then has twice the rank, and fits the model as it is. Of a prefix: gaussian, or "
+      "zeros.",
+      {.choices = {"gaussian", "pissa", "zeros"}});
   schema.add(
       "adapter.dora", &adapter.dora,
       "true: train the magnitude of each output as well, and only directions by the low-rank "

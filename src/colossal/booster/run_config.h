@@ -72,10 +72,11 @@ struct ExpertConfig {
 
 struct AdapterConfig {
   std::string kind = "none";
+  int64_t virtual_tokens = 20;
   int64_t rank = 16;
   double alpha = 32;
   double dropout = 0.05;
-  std::vector<std::string> targets;  // none: all products but the head
+  std::vector<std::string> targets, target_parameters;  // none: see adapters::choose_products()
   bool rslora = false;
   std::string initial = "gaussian";
   bool dora = false;

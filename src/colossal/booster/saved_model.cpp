@@ -85,13 +85,21 @@ text::TokenizerFiles source_files(const fs::path& folder, const text::Tokenizer&
 
 SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokenizer) {
   const models::ModelAdapter& adapter = *job.model.adapter;
-  const std::vector<adapters::Product> products = models::list_products(job.model);
+  const adapters::BaseModel base{fs::absolute(job.model.weights).lexically_normal().string(),
+                                 job.model.decoder.stored_in_out, job.model.decoder.score_head};
+  nlohmann::json config, shaping_fields;
+  if (adapter.prefix) {
+    const adapters::PrefixedModel model = models::prefixed_model(job.model);
+    config = adapters::peft_config(*adapter.prefix, model, base.folder, base.scores);
+    shaping_fields = adapters::shaping_fields(*adapter.prefix, model);
+  } else {
+    const std::vector<adapters::Product> products = models::list_products(job.model);
+    config = adapters::peft_config(adapter.settings, products, adapter.products, base);
+    shaping_fields = adapters::shaping_fields(adapter.settings, products, adapter.products);
+  }
   SavedModel saved{
-      .config =
-          adapters::peft_config(adapter.settings, products, adapter.products,
-                                {fs::absolute(job.model.weights).lexically_normal().string(),
-                                 job.model.decoder.stored_in_out, job.model.decoder.score_head}),
-      .shaping_fields = adapters::shaping_fields(adapter.settings, products, adapter.products),
+      .config = std::move(config),
+      .shaping_fields = std::move(shaping_fields),
       .files = source_files(job.model.weights, tokenizer),
       .weight_files = {
           .config = adapters::kConfigFile, .name = "adapter_model", .only_adapter = true}};

@@ -179,12 +179,15 @@ class Trainer {
       if (parameter->trainable) trained += parameter->numel();
     }
     const models::ModelAdapter& adapter = *job_.model.adapter;
+    const std::string kind =
+        adapter.prefix
+            ? fmt::format("a prefix of {} virtual tokens trains", adapter.prefix->virtual_tokens)
+            : fmt::format("adapters of rank {} beside {} products train", adapter.settings.rank,
+                          adapter.products.size());
     log::info(
-        "adapters of rank {} beside {} products train {} parameters, the model's {} are frozen{}{}",
-        adapter.settings.rank, adapter.products.size(), format_count(trained),
+        "{} {} parameters, the model's {} are frozen{}{}", kind, format_count(trained),
         format_count(job_.model.facts.parameters),
-        adapter.settings.base ? fmt::format(", weights of products in {}", job_.config.adapter.base)
-                              : "",
+        adapter.base ? fmt::format(", weights of products in {}", job_.config.adapter.base) : "",
         adapter.weights.empty() ? ""
                                 : fmt::format("; they begin with {}", adapter.weights.string()));
   }

@@ -8,15 +8,52 @@
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/nn/held_runs.h"
 
 namespace colossal::checkpoint {
+namespace {
+
+bool is_looked_up(const adapters::Product& product) {
+  return product.name == "token_embedding";
+}
+
+}  // namespace
 
 AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
     : adapter_(*specification.adapter),
       stored_in_out_(specification.decoder.stored_in_out),
       file_(adapter_.weights / adapters::kWeightsFile) {
+  if (adapter_.prefix) {
+    throw ConfigError(fmt::format(
+        "{}: a prefix is keys and values before those of a text, which no weight of a model gives; "
+        "generate, evaluate and serve take it beside the model, by --adapter",
+        file_.path().string()));
+  }
   for (const adapters::Product& product : adapter_.products) {
-    for (const char* name : {"lora_A", "lora_B"}) read(product.module, name);
+    if (!product.is_of_blocks() && specification.decoder.tied_head) {
+      throw ConfigError(fmt::format(
+          "{}: the adapter is of {}, and embedding and head have one table "
+          "(tie_word_embeddings = true), which it would change for both; generate, evaluate and "
+          "serve take it beside the model, by --adapter",
+          file_.path().string(), product.module));
+    }
+    if (product.is_of_experts()) {
+      const TensorSlice weight = models::slice_in_model(specification, product.name + ".weight");
+      const OfExperts of_all{
+          &product, std::nullopt,
+          models::slice_in_files(specification, product.name + ".lora_A.weight"),
+          models::slice_in_files(specification, product.name + ".lora_B.weight")};
+      for (size_t expert = 0; expert < weight.names().size(); ++expert) {
+        OfExperts& of_tensor = experts_[weight.names()[expert]] = of_all;
+        if (!weight.stacked.empty()) of_tensor.expert = static_cast<int64_t>(expert);
+      }
+      continue;
+    }
+    const bool looked_up = is_looked_up(product);
+    for (const char* name :
+         {looked_up ? "lora_embedding_A" : "lora_A", looked_up ? "lora_embedding_B" : "lora_B"}) {
+      read(product.module, name);
+    }
     if (adapter_.settings.dora) read(product.module, "lora_magnitude_vector");
   }
 }
@@ -47,18 +84,62 @@ at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weigh
                                   name, fmt::join(own.sizes(), ", "),
                                   fmt::join(weight.sizes(), ", ")));
   }
+  if (experts_.contains(name)) return changed_experts(name, weight);
   const auto found = std::ranges::find_if(adapter_.products, [&](const adapters::Product& product) {
     return product.module + ".weight" == name;
   });
   if (found == adapter_.products.end()) return weight;
-  at::Tensor sum = changed(found->module, weight);
+  if (is_looked_up(*found)) return changed_table(found->module, weight);
+  const bool in_out = stored_in_out_ && found->is_of_blocks();
+  at::Tensor sum = changed(found->module, in_out ? weight.t() : weight);
   if (adapter_.settings.dora) sum = sum * factors_of(found->module, sum).unsqueeze(1);
   sum = sum.to(weight.scalar_type());
-  return stored_in_out_ ? sum.t().contiguous() : sum;
+  return in_out ? sum.t().contiguous() : sum;
+}
+
+at::Tensor AdapterMerge::changed_table(const std::string& module, const at::Tensor& table) const {
+  const at::Tensor down = read(module, "lora_embedding_A"), up = read(module, "lora_embedding_B");
+  if (down.dim() != 2 || up.dim() != 2 || up.size(1) != down.size(0) ||
+      table.size(0) != down.size(1) || table.size(1) != up.size(0)) {
+    throw ConfigError(fmt::format(
+        "{}: the adapter of {} has the shapes [{}] and [{}], which do not fit its table of [{}]",
+        file_.path().string(), module, fmt::join(down.sizes(), ", "), fmt::join(up.sizes(), ", "),
+        fmt::join(table.sizes(), ", ")));
+  }
+  return at::mm(down.t(), up.t())
+      .mul_(adapter_.settings.scale(module))
+      .add_(table)
+      .to(table.scalar_type());
+}
+
+at::Tensor AdapterMerge::changed_experts(const std::string& name, const at::Tensor& weight) const {
+  const OfExperts& of_tensor = experts_.at(name);
+  const std::string& module = of_tensor.product->module;
+  const int64_t rank = adapter_.settings.rank_of(module);
+  at::Tensor down = read(of_tensor.down.name), up = read(of_tensor.up.name);
+  if (!of_tensor.up.is_whole()) up = nn::select_runs(up, 0, of_tensor.up.rows);
+  if (down.dim() != 2 || up.dim() != 2 || down.size(0) != up.size(1) || down.size(0) % rank != 0) {
+    throw ConfigError(fmt::format(
+        "{}: the adapters of {} have the shapes [{}] and [{}], which are not those of experts with "
+        "rank {}",
+        file_.path().string(), module, fmt::join(down.sizes(), ", "), fmt::join(up.sizes(), ", "),
+        rank));
+  }
+  const int64_t experts = down.size(0) / rank;
+  down = down.unflatten(0, {experts, rank});
+  up = up.unflatten(1, {rank, experts}).permute({2, 0, 1});
+  at::Tensor added = of_tensor.expert ? at::mm(up[*of_tensor.expert], down[*of_tensor.expert])
+                                      : at::bmm(up, down).transpose(1, 2);
+  if (added.sizes() != weight.sizes()) {
+    throw ConfigError(fmt::format("{}: the adapters of {} are of matrices [{}], {} is [{}]",
+                                  file_.path().string(), module, fmt::join(added.sizes(), ", "),
+                                  name, fmt::join(weight.sizes(), ", ")));
+  }
+  return (added * adapter_.settings.scale(module) + weight).to(weight.scalar_type());
 }
 
 at::Tensor AdapterMerge::factors(const std::string& module, const at::Tensor& weight) const {
-  return factors_of(module, changed(module, weight));
+  return factors_of(module, changed(module, stored_in_out_ ? weight.t() : weight));
 }
 
 at::Tensor AdapterMerge::factors_of(const std::string& module, const at::Tensor& changed) const {
@@ -73,16 +154,15 @@ at::Tensor AdapterMerge::factors_of(const std::string& module, const at::Tensor&
 
 at::Tensor AdapterMerge::changed(const std::string& module, const at::Tensor& weight) const {
   const at::Tensor down = read(module, "lora_A"), up = read(module, "lora_B");
-  const at::Tensor oriented = stored_in_out_ ? weight.t() : weight;
   if (down.dim() != 2 || up.dim() != 2 || up.size(1) != down.size(0) ||
-      oriented.size(0) != up.size(0) || oriented.size(1) != down.size(1)) {
+      weight.size(0) != up.size(0) || weight.size(1) != down.size(1)) {
     throw ConfigError(fmt::format(
         "{}: the adapter of {} has the shapes [{}] and [{}], which do not fit its weight of [{}]",
         file_.path().string(), module, fmt::join(down.sizes(), ", "), fmt::join(up.sizes(), ", "),
         fmt::join(weight.sizes(), ", ")));
   }
   const at::Tensor added = at::mm(up, down).mul_(adapter_.settings.scale(module));
-  return added.add_(oriented);
+  return added.add_(weight);
 }
 
 }  // namespace colossal::checkpoint

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
+#include <optional>
 #include <string>
 
 #include "colossal/io/safetensors.h"
@@ -27,16 +29,27 @@ class AdapterMerge {
   at::Tensor factors(const std::string& module, const at::Tensor& weight) const;
 
  private:
-  // W + scale * B A, [out, in] in fp64.
+  // Of a table that is looked up by token, [vocabulary, features].
+  at::Tensor changed_table(const std::string& module, const at::Tensor& table) const;
+  // Of the matrix of one expert, or of those of all.
+  at::Tensor changed_experts(const std::string& name, const at::Tensor& weight) const;
+  // W + scale * B A in fp64, W being [out, in].
   at::Tensor changed(const std::string& module, const at::Tensor& weight) const;
   at::Tensor factors_of(const std::string& module, const at::Tensor& changed) const;
   at::Tensor read(const std::string& tensor) const;
+  // A tensor of the model's files that holds experts' matrices of a product.
+  struct OfExperts {
+    const adapters::Product* product = nullptr;
+    std::optional<int64_t> expert;  // nothing: all of them, [experts, in, out]
+    TensorSlice down, up;           // of the adapter
+  };
   // [rank, in], [out, rank] or [out], in fp64.
   at::Tensor read(const std::string& module, const char* name) const;
 
   models::ModelAdapter adapter_;
   bool stored_in_out_;
   io::SafetensorsReader file_;
+  std::map<std::string, OfExperts> experts_;
 };
 
 }  // namespace colossal::checkpoint

@@ -24,8 +24,13 @@ AdaptedWeights find_adapted(const io::TensorDirectory& directory,
                             const models::ModelSpecification& specification) {
   AdaptedWeights adapted;
   for (const adapters::Product& product : specification.adapter->products) {
-    const std::string weight = product.module + ".weight";
-    adapted.emplace(find_weight(directory, weight).entry->name, weight);
+    const std::vector<std::string> weights =
+        product.is_of_experts()
+            ? models::slice_in_model(specification, product.name + ".weight").names()
+            : std::vector{product.module + ".weight"};
+    for (const std::string& weight : weights) {
+      adapted.emplace(find_weight(directory, weight).entry->name, weight);
+    }
   }
   for (const std::string& parameter : specification.adapter->trained) {
     for (const std::string& tensor : models::slice_in_model(specification, parameter).names()) {

@@ -1,12 +1,42 @@
 #include "colossal/checkpoint/model_weights.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <iterator>
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/adapters/peft_names.h"
+#include "colossal/base/error.h"
+#include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/io/tensor_directory.h"
 
 namespace colossal::checkpoint {
+namespace {
+
+// Copies of the model's weights in an adapter's file, each in a type of its own.
+void check_copies(const models::ModelSpecification& adapted, const std::filesystem::path& path) {
+  const io::SafetensorsReader file(path);
+  for (const io::TensorEntry& entry : file.entries()) {
+    const auto module = adapters::copied_module(entry.name);
+    if (!module) continue;
+    const io::TensorDirectory model(adapted.weights);
+    const std::string weight = *module + ".weight";
+    const std::string twin = models::spare_tensor(adapted, weight).value_or("");
+    const at::Tensor own = read_weight(model, twin.empty() ? weight : twin);
+    const at::Tensor copy = at::empty(entry.shape, tensor_type(entry, path));
+    file.read(entry, 0, writable_bytes_of(copy));
+    const at::ScalarType narrower =
+        own.element_size() < copy.element_size() ? own.scalar_type() : copy.scalar_type();
+    if (own.sizes() == copy.sizes() && own.to(narrower).equal(copy.to(narrower))) continue;
+    throw ConfigError(fmt::format(
+        "{}: tensor \"{}\" is not {} of {}: the adapter is of another model, or of one whose "
+        "vocabulary was changed; give the model that it was trained with",
+        path.string(), entry.name, weight, adapted.weights.string()));
+  }
+}
+
+}  // namespace
 
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
                 const ReadApart& apart, const std::function<void()>& asked,
@@ -31,10 +61,17 @@ void read_model(const models::ModelSpecification& specification, memory::ChunkEn
       specification.weights, of_model, chunks, slice_of,
       [&](const std::string& name) { return models::spare_tensor(specification, name); }, apart,
       changed);
-  if (!from_folder) return;
+  if (from_folder) read_adapter(specification, of_adapter, chunks);
+}
+
+void read_adapter(const models::ModelSpecification& adapted, const nn::ParameterList& parameters,
+                  memory::ChunkEngine& chunks) {
+  const std::filesystem::path file = adapted.adapter->weights / adapters::kWeightsFile;
+  check_copies(adapted, file);
   read_weights_of_file(
-      adapter->weights / adapters::kWeightsFile, of_adapter, chunks,
-      [&](const std::string& name) { return models::slice_in_files(specification, name); });
+      file, parameters, chunks,
+      [&](const std::string& name) { return models::slice_in_files(adapted, name); },
+      [](const std::string& tensor) { return adapters::copied_module(tensor).has_value(); });
 }
 
 }  // namespace colossal::checkpoint

@@ -15,4 +15,10 @@ void read_model(const models::ModelSpecification& specification, memory::ChunkEn
                 const ReadApart& apart = {}, const std::function<void()>& asked = {},
                 const ChangedWeights& changed = {});
 
+// Reads the weights of an adapter from its folder, of those of its parameters that `chunks` hold.
+// Throws ConfigError where the folder holds other weights of the model's own than the model has,
+// such as those of a larger vocabulary.
+void read_adapter(const models::ModelSpecification& adapted, const nn::ParameterList& parameters,
+                  memory::ChunkEngine& chunks);
+
 }  // namespace colossal::checkpoint

@@ -239,7 +239,8 @@ void read_weights(const std::filesystem::path& folder, const nn::ParameterList& 
 }
 
 void read_weights_of_file(const std::filesystem::path& path, const nn::ParameterList& parameters,
-                          memory::ChunkEngine& chunks, const SliceOf& slice_of) {
+                          memory::ChunkEngine& chunks, const SliceOf& slice_of,
+                          const std::function<bool(const std::string& tensor)>& spare) {
   const io::SafetensorsReader file(path);
   std::set<std::string> read;
   for (const nn::ParameterHandle& parameter : parameters) {
@@ -255,7 +256,7 @@ void read_weights_of_file(const std::filesystem::path& path, const nn::Parameter
     }
   }
   for (const io::TensorEntry& entry : file.entries()) {
-    if (read.contains(entry.name)) continue;
+    if (read.contains(entry.name) || spare(entry.name)) continue;
     throw ConfigError(fmt::format("{}: tensor \"{}\" belongs to nothing that is read from it",
                                   path.string(), entry.name));
   }

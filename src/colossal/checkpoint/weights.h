@@ -60,10 +60,14 @@ void read_weights(
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
     const ReadApart& apart = {}, const ChangedWeights& changed = {});
 
-// Reads from one file the weights of those `parameters` that it holds. It may hold no others.
-// Throws as read_weights() does.
-void read_weights_of_file(const std::filesystem::path& file, const nn::ParameterList& parameters,
-                          memory::ChunkEngine& chunks, const SliceOf& slice_of);
+// Reads from one file the weights of those `parameters` that it holds. It may hold no others, but
+// for those that are spare. Throws as read_weights() does.
+void read_weights_of_file(
+    const std::filesystem::path& file, const nn::ParameterList& parameters,
+    memory::ChunkEngine& chunks, const SliceOf& slice_of,
+    const std::function<bool(const std::string& tensor)>& spare = [](const std::string&) {
+      return false;
+    });
 
 // Flat values from element `begin` on, in the file's type.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;

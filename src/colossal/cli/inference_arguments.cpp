@@ -114,8 +114,10 @@ std::string tokenizer_folder(const std::string& model, const std::string& adapte
 
 void add_adapter_option(CLI::App& command, std::string& adapter) {
   command
-      .add_option("--adapter", adapter,
-                  "The folder of a LoRA adapter of the model, as peft or an [adapter] run saves it")
+      .add_option(
+          "--adapter", adapter,
+          "The folder of an adapter of the model (LoRA or a prefix), as peft or an [adapter] run "
+          "saves it")
       ->type_name("DIR");
 }
 

@@ -256,11 +256,16 @@ void ChunkEngine::pack_initial_values(const nn::Parameter& parameter, uint64_t s
 void ChunkEngine::store_packed(const nn::Parameter& parameter, const at::Tensor& values) {
   const ops::PackedLayout& layout = *parameter.packed;
   const bool in_out = parameter.product == nn::WeightOrder::in_out;
-  const at::Tensor numbers = in_out ? values.t() : values;
+  const at::Tensor oriented = in_out ? values.transpose(-2, -1) : values;
+  const bool is_stack = oriented.dim() == 3;
+  const at::Tensor numbers = is_stack ? oriented.flatten(0, 1) : oriented;
   const at::Tensor maxima = ops::block_maxima(numbers, layout);
   // The ranks that share a weight have parts of blocks, and all must know the scales of all.
-  if (context_.strategy().tp > 1) {
-    parallel::max_over_ranks(maxima.view(-1), context_.group(Axis::tp));
+  const std::vector<const comm::Group*> sharing =
+      is_stack ? std::vector{&context_.expert_group(), &context_.expert_parts_group()}
+               : std::vector{&context_.group(Axis::tp)};
+  for (const comm::Group* group : sharing) {
+    if (group->size() > 1) parallel::max_over_ranks(maxima.view(-1), *group);
   }
   store_weights(parameter, 0, ops::pack(numbers, maxima, layout));
 }

@@ -93,6 +93,11 @@ const comm::Group& ParallelContext::same_experts_group() const {
   return strategy_.expert_ranks() == 1 ? stage_group() : along_experts({"expert_dp"});
 }
 
+const comm::Group& ParallelContext::same_experts_and_parts_group() const {
+  return strategy_.expert_tp == 1 ? same_experts_group()
+                                  : along_experts({"expert_dp", "expert_tp"});
+}
+
 const comm::Group& ParallelContext::make_group(const RankGrid& grid, const AxisNames& names) {
   return make_group(grid, grid.axes_of(names));
 }
@@ -121,10 +126,15 @@ void ParallelContext::make_shard_groups() {
 
 void ParallelContext::make_expert_groups() {
   for (const char* name : {"expert_dp", "ep", "expert_tp"}) make_group(expert_mesh_, {name});
+  if (strategy_.expert_tp > 1) make_group(expert_mesh_, AxisNames{"expert_dp", "expert_tp"});
   if (strategy_.zero_group == 0) return;
   const std::string& same = same_experts_group().axis();
   shard_groups_[same] = make_group(expert_mesh_, {"expert_dp.shard"}).axis();
   replica_groups_[same] = make_group(expert_mesh_, {"expert_dp.replica"}).axis();
+  if (strategy_.expert_tp == 1) return;
+  const std::string& parts = same_experts_and_parts_group().axis();
+  shard_groups_[parts] = make_group(expert_mesh_, AxisNames{"expert_dp.shard", "expert_tp"}).axis();
+  replica_groups_[parts] = replica_groups_[same];
 }
 
 const comm::Group& ParallelContext::shard_group(const comm::Group& same_parameters) const {

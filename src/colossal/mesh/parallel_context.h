@@ -52,8 +52,10 @@ class ParallelContext {
   // Those that hold the same elements of experts and see other tokens, whatever tp is: gradients of
   // experts are summed over these.
   const comm::Group& same_experts_group() const;
+  // ... and those that have other parts of these experts.
+  const comm::Group& same_experts_and_parts_group() const;
   // Returns the ranks over which a ZeRO stage shards: of `same_parameters` (the data group, a wider
-  // group whose gradients are summed, or the same_experts_group) those in this rank's zero_group;
+  // group whose gradients are summed, or one of the two above) those in this rank's zero_group;
   // all of them without a zero_group.
   const comm::Group& shard_group(const comm::Group& same_parameters) const;
   // Those of `same_parameters` with the same share in different zero_groups.

@@ -8,7 +8,7 @@
 namespace colossal::models {
 
 Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
-    : embedding_scale_(config.embedding_scale) {
+    : virtual_tokens_(build.virtual_tokens()), embedding_scale_(config.embedding_scale) {
   const nn::Initializer normal = nn::Initializer::normal(config.initializer_range);
   const nn::EmbeddingOptions table{config.vocabulary, config.hidden, normal};
   build.begin_part({nn::ModelPart::Kind::embedding});
@@ -46,13 +46,22 @@ at::Tensor Decoder::embed(const at::Tensor& tokens, const nn::StepContext& conte
   at::Tensor x = token_embedding_->forward(tokens, context);
   // Rounded to the type of the embeddings, as transformers does.
   if (embedding_scale_ != 1) x = x * at::full({}, embedding_scale_, x.options());
-  if (position_embedding_) x = x + position_embedding_->forward(context);
+  if (position_embedding_) x = x + position_embedding_->forward(behind_virtual_tokens(context));
   if (embedding_norm_) x = embedding_norm_->forward(x, context);
   return embedding_dropout_->forward(x, context);
 }
 
 at::Tensor Decoder::run_blocks(Range blocks, const at::Tensor& x, const nn::StepContext& context) {
-  return blocks_.forward(blocks, x, context);
+  return blocks_.forward(blocks, x, behind_virtual_tokens(context));
+}
+
+nn::StepContext Decoder::behind_virtual_tokens(const nn::StepContext& context) const {
+  nn::StepContext behind = context;
+  if (virtual_tokens_ == 0 || !context.adapted) return behind;
+  behind.positions = context.positions + virtual_tokens_;
+  behind.length += virtual_tokens_;
+  if (context.lengths.defined()) behind.lengths = context.lengths + virtual_tokens_;
+  return behind;
 }
 
 at::Tensor Decoder::final_states(const at::Tensor& x, const nn::StepContext& context) {

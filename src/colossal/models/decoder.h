@@ -34,6 +34,10 @@ class Decoder : public LanguageModel {
                               const at::Tensor& wanted) override;
 
  private:
+  // Of tokens behind the virtual ones of the model's adapter, unless the step leaves it out.
+  nn::StepContext behind_virtual_tokens(const nn::StepContext& context) const;
+
+  int64_t virtual_tokens_;
   double embedding_scale_;
   std::unique_ptr<nn::Embedding> token_embedding_;
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null: the family has none

@@ -269,7 +269,12 @@ ModelSpecification resolve_model(const ModelRequest& request) {
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build) {
   if (const auto& adapter = specification.adapter) {
-    build.adapt(adapters::adapter_options(adapter->settings, adapter->products, adapter->trained));
+    nn::AdapterOptions options =
+        adapter->prefix
+            ? adapters::adapter_options(*adapter->prefix)
+            : adapters::adapter_options(adapter->settings, adapter->products, adapter->trained);
+    options.base = adapter->base;
+    build.adapt(std::move(options));
   }
   return std::make_unique<Decoder>(build, specification.decoder);
 }
@@ -289,9 +294,55 @@ WeightNames names_of(const ModelSpecification& specification) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view kExperts = ".experts.";
+
+// Of all experts of a layer, which files have in tensors of their own, the layer of transformers.
+std::string layer_of_experts(const WeightNames& names, const std::string& product) {
+  constexpr std::string_view kBlocks = "blocks.";
+  return fmt::format("{}{}.mlp.experts", names.blocks,
+                     product.substr(kBlocks.size(), product.find(kExperts) - kBlocks.size()));
+}
+
+std::string module_of_product(const WeightNames& names, const std::string& product) {
+  if (product.find(kExperts) == product.npos) {
+    return adapters::module_of(slice_of(names, product + ".weight").name);
+  }
+  return fmt::format("{}.{}", layer_of_experts(names, product),
+                     product.ends_with(".down") ? "down_proj" : "gate_up_proj");
+}
+
+// As peft names it, which wraps the layer once for each parameter that has an adapter, gate_up_proj
+// inside.
+TensorSlice weight_of_experts(const ModelSpecification& specification, const WeightNames& names,
+                              const std::string& product) {
+  const size_t place = product.find(kExperts) + kExperts.size();
+  const std::string matrix = product.substr(place);
+  const bool is_inside = matrix != "down" && std::ranges::count(specification.adapter->products,
+                                                                product.substr(0, place) + "down",
+                                                                &adapters::Product::name) > 0;
+  TensorSlice slice{.name = fmt::format("{}{}.weight", layer_of_experts(names, product),
+                                        is_inside ? ".base_layer" : "")};
+  const int64_t inner = specification.decoder.expert_inner;
+  if (matrix == "gate") slice.rows = {{0, inner}};
+  if (matrix == "up") slice.rows = {{inner, 2 * inner}};
+  if (!slice.rows.empty()) slice.num_rows = 2 * inner;
+  return slice;
+}
+
+}  // namespace
+
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter) {
+  if (const auto of_prefix = adapters::find_prefix_parameter(parameter)) {
+    return adapters::slice_in_files(*of_prefix, prefixed_model(specification));
+  }
   const WeightNames names = names_of(specification);
   if (const auto of_adapter = adapters::find_adapter_parameter(parameter)) {
+    if (of_adapter->product.find(kExperts) != std::string::npos) {
+      return adapters::slice_in_files(*of_adapter,
+                                      weight_of_experts(specification, names, of_adapter->product));
+    }
     const TensorSlice weight = slice_of(names, of_adapter->product + ".weight");
     const auto& adapter = specification.adapter;
     const int64_t start_rank = adapter && adapter->settings.pissa
@@ -307,7 +358,9 @@ TensorSlice slice_in_files(const ModelSpecification& specification, const std::s
 }
 
 TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter) {
-  if (adapters::find_adapter_parameter(parameter)) return slice_in_files(specification, parameter);
+  if (adapters::find_adapter_parameter(parameter) || adapters::find_prefix_parameter(parameter)) {
+    return slice_in_files(specification, parameter);
+  }
   return slice_of(names_of(specification), parameter);
 }
 
@@ -356,15 +409,43 @@ std::vector<adapters::Product> list_products(const ModelSpecification& specifica
   std::vector<adapters::Product> products;
   nn::DenseBuilder build;
   build.adapt({.adapted = [&](const std::string& name) -> std::optional<std::string> {
-    const TensorSlice weight = slice_of(names, name + ".weight");
-    products.push_back({name, adapters::module_of(weight.name)});
+    products.push_back({name, module_of_product(names, name)});
     return std::nullopt;
   }});
   const Decoder asks_for_all(build, specification.decoder);
   return products;
 }
 
+adapters::PrefixedModel prefixed_model(const ModelSpecification& specification) {
+  const DecoderConfig& decoder = specification.decoder;
+  return {decoder.layers, decoder.kv_heads, decoder.head_size};
+}
+
+namespace {
+
+// How many of the model's positions are left behind the prefix.
+int64_t positions_behind(const DecoderConfig& decoder, const ModelAdapter* adapter) {
+  if (!adapter || !adapter->prefix) return decoder.positions;
+  if (decoder.has_latents()) {
+    throw ConfigError(fmt::format(
+        "a prefix for a model of family {}: a prefix is keys and values of equal heads, and latent "
+        "attention has heads of keys and of values in two sizes; peft has no prefixes for it; "
+        "adapter.kind = \"lora\" works",
+        decoder.family));
+  }
+  const int64_t tokens = adapter->prefix->virtual_tokens;
+  if (tokens < decoder.positions) return decoder.positions - tokens;
+  throw ConfigError(fmt::format(
+      "a prefix of {} virtual tokens: the model has {} positions, and tokens of texts come behind "
+      "the prefix; at most {} virtual tokens leave room for one",
+      tokens, decoder.positions, decoder.positions - 1));
+}
+
+}  // namespace
+
 void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter) {
+  specification.facts.positions =
+      positions_behind(specification.decoder, adapter ? &*adapter : nullptr);
   const bool of_latents =
       adapter && std::ranges::any_of(adapter->products, [](const adapters::Product& product) {
         return product.name.ends_with(".key_value_up");
@@ -375,13 +456,45 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
   specification.adapter = std::move(adapter);
 }
 
+namespace {
+
+void refuse_magnitudes_of_vocabulary(const ModelAdapter& adapter,
+                                     const std::filesystem::path& folder) {
+  if (!adapter.settings.dora) return;
+  for (const adapters::Product& product : adapter.products) {
+    if (product.is_of_blocks() && !product.is_of_experts()) continue;
+    throw ConfigError(
+        fmt::format("{}: use_dora = true with an adapter of {}: tables of the vocabulary and "
+                    "experts have plain adapters only",
+                    folder.string(), product.module));
+  }
+}
+
+}  // namespace
+
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder) {
   const adapters::PeftFolder read = adapters::read_peft_folder(folder);
+  if (read.prefix) {
+    const adapters::PrefixedModel own = prefixed_model(specification), &there = read.prefix->model;
+    if (own != there) {
+      throw ConfigError(fmt::format(
+          "{}: a prefix for {} layers of {} heads of {} features; the model has {} layers of {} "
+          "heads of keys of {}",
+          folder.string(), there.layers, there.kv_heads, there.head_size, own.layers, own.kv_heads,
+          own.head_size));
+    }
+    set_adapter(
+        specification,
+        ModelAdapter{
+            .settings = {}, .products = {}, .prefix = read.prefix->settings, .weights = folder});
+    return specification;
+  }
   ModelAdapter adapter{
       .settings = read.settings,
       .products = adapters::adapted_products(folder, read, list_products(specification)),
       .weights = folder};
+  refuse_magnitudes_of_vocabulary(adapter, folder);
   adapter.trained = list_trained(specification, read.settings.modules_to_save, adapter.products,
                                  (folder / adapters::kConfigFile).string() + ": modules_to_save");
   std::erase_if(specification.without_weights, [&](const std::string& parameter) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "colossal/adapters/lora.h"
+#include "colossal/adapters/prefix.h"
 #include "colossal/layout/tensor_slice.h"
 #include "colossal/models/decoder_config.h"
 #include "colossal/nn/builder.h"
@@ -17,17 +18,19 @@
 
 namespace colossal::models {
 
-// The low-rank adapters of a model; nothing else is trained then.
+// The adapter of a model, low-rank ones of products or a prefix; nothing else is trained then.
 struct ModelAdapter {
   adapters::LoraSettings settings;
   std::vector<adapters::Product> products;  // that have one
   std::vector<std::string> trained = {};    // parameters of the model that are trained as they are
-  std::filesystem::path weights;            // a peft folder; empty: new ones
+  std::optional<adapters::PrefixSettings> prefix = std::nullopt;  // set: none of the above
+  // How the weights of the model's products are held; unset: as numbers. It is no part of what an
+  // adapter's folder says.
+  std::optional<ops::PackedType> base = std::nullopt;
+  std::filesystem::path weights;  // a peft folder; empty: new ones
 
-  // Whether the model without them is that with which a run begins.
-  bool changes_nothing_at_first() const {
-    return weights.empty() && !settings.pissa && trained.empty();
-  }
+  // Whether the model without it is the reference of a run that begins with it.
+  bool leaves_reference() const { return weights.empty() && !settings.pissa && trained.empty(); }
 };
 
 // All that says what a model is.
@@ -66,7 +69,8 @@ ModelSpecification resolve_model(const ModelRequest& request);
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build);
 
-// Returns all products that can be adapted: those of the blocks.
+// Returns all products that can be adapted: the token embedding's, those of the blocks, and the
+// heads'.
 std::vector<adapters::Product> list_products(const ModelSpecification& specification);
 
 // Returns the parameters of these modules of its files. Throws ConfigError, naming `key`, for a
@@ -77,7 +81,11 @@ std::vector<std::string> list_trained(const ModelSpecification& specification,
                                       const std::vector<adapters::Product>& adapted,
                                       const std::string& key);
 
-// Gives it this adapter, or none, and what its facts say then.
+// The attention of a model as prefixes describe it.
+adapters::PrefixedModel prefixed_model(const ModelSpecification& specification);
+
+// Gives it this adapter, or none, and what its facts say then. Throws ConfigError for a prefix that
+// the model cannot have.
 void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter);
 
 // With the adapter of a folder of peft. Throws ConfigError for one that is not read, or of another

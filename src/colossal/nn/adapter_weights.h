@@ -8,6 +8,8 @@
 #include <map>
 #include <string>
 
+#include "colossal/ops/attention_rule.h"
+
 namespace colossal::nn {
 
 struct AdapterWeights {
@@ -23,6 +25,9 @@ struct AdapterWeights {
   uint64_t number = 0;                      // unique in the process; above 0
   std::string folder;                       // that it was read from
   std::map<std::string, Product> products;  // by full name: "blocks.3.query"
+  // By an attention's full name, "blocks.3.attention": keys and values of heads here.
+  std::map<std::string, ops::VirtualTokens> virtual_tokens{};
+  int64_t num_virtual_tokens = 0;  // of each attention
 };
 
 // Rows [begin, begin + count) of a step's tokens have this adapter.

@@ -154,10 +154,14 @@ struct LocalHeads {
   Range keys;  // and values
 };
 
-// Low-rank adapters of products (low_rank_adapter.h). All weights of the model are then frozen.
-// Beside an adapted weight, parameter "lora_A.weight" is A and "lora_B.weight" is B, and with
-// magnitudes "lora_magnitude_vector.weight" those of its outputs.
+// Adapters; all weights of the model are then frozen. Of low-rank ones (low_rank_adapter.h), beside
+// an adapted weight, parameter "lora_A.weight" is A and "lora_B.weight" is B, and with magnitudes
+// "lora_magnitude_vector.weight" those of its outputs. Of virtual tokens (ops::VirtualTokens),
+// beside an attention, "virtual_keys.weight" and "virtual_values.weight" are [tokens, kv_heads *
+// size] each.
 struct AdapterOptions {
+  int64_t virtual_tokens = 0;  // 0: none
+  Initializer virtual_initializer = Initializer::normal(1);
   int64_t rank = 0;
   double scale = 1;
   double dropout = 0;
@@ -196,6 +200,8 @@ struct Magnitudes {
 // The parameters of attention itself, for this rank's heads.
 struct AttentionParameters {
   ParameterHandle sinks{};  // [query heads here]; empty: none
+  // Of an adapter, [virtual tokens, kv heads here * size] each; empty: none.
+  ParameterHandle virtual_keys{}, virtual_values{};
 };
 
 // A part of a model that one pipeline stage holds whole: all before the blocks, a block, or all
@@ -246,6 +252,8 @@ class Builder {
       const VocabularyHeadOptions& options) = 0;
 
   virtual const ParameterList& parameters() const = 0;
+  // How many virtual tokens come before those of a sequence, unless a step leaves adapters out.
+  virtual int64_t virtual_tokens() const = 0;
   // Of all adapters, in the order in which the model uses them.
   virtual const std::vector<Magnitudes>& magnitudes() const = 0;
 

@@ -97,7 +97,45 @@ TokenTable DenseBuilder::token_table(const std::string& name, const EmbeddingOpt
 
 std::unique_ptr<Embedding> DenseBuilder::embedding(const std::string& name,
                                                    const EmbeddingOptions& options) {
-  return std::make_unique<DenseEmbedding>(token_table(name, options, {{0, options.vocabulary}}, 0));
+  TokenTable table = token_table(name, options, {{0, options.vocabulary}}, 0);
+  return std::make_unique<DenseEmbedding>(std::move(table), embedding_adapter(name, options));
+}
+
+ParameterHandle DenseBuilder::low_rank_parameter(const std::string& layer, const char* name,
+                                                 std::vector<int64_t> shape,
+                                                 Initializer initializer, Placement placement) {
+  ParameterHandle made =
+      parameter(layer, name, std::move(shape), initializer, std::move(placement));
+  made->trainable = made->of_adapter = true;
+  return made;
+}
+
+EmbeddingAdapter DenseBuilder::embedding_adapter(const std::string& name,
+                                                 const EmbeddingOptions& options) {
+  const auto module = adapters_ ? adapters_->adapted(full_name(name)) : std::nullopt;
+  if (!module) return {};
+  const auto [rank, scale] = adapters_->size_of(*module);
+  const auto down = low_rank_parameter(name, "lora_embedding_A.weight", {rank, options.vocabulary},
+                                       Initializer::zeros(), of_all_heads());
+  const auto up = low_rank_parameter(name, "lora_embedding_B.weight", {options.features, rank},
+                                     Initializer::normal(1), of_all_heads());
+  return {down, up, scale};
+}
+
+HeadAdapter DenseBuilder::head_adapter(const std::string& name, const EmbeddingOptions& table) {
+  const auto module = adapters_ ? adapters_->adapted(full_name(name)) : std::nullopt;
+  if (!module) return {};
+  const auto [rank, scale] = adapters_->size_of(*module);
+  const auto down =
+      low_rank_parameter(name, "lora_A.weight", {rank, table.features},
+                         Initializer::normal(1 / static_cast<double>(rank)), of_all_heads());
+  const auto up = low_rank_parameter(name, "lora_B.weight", {table.vocabulary, rank},
+                                     Initializer::zeros(), of_all_heads());
+  std::unique_ptr<Dropout> dropped;
+  if (adapters_->dropout > 0) {
+    dropped = head_dropout(name + ".lora_dropout", adapters_->dropout);
+  }
+  return {down, up, scale, std::move(dropped)};
 }
 
 std::unique_ptr<PositionEmbedding> DenseBuilder::position_embedding(
@@ -132,10 +170,7 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
   std::vector<LowRankAdapter::Product> parts;
   const auto make = [&](const std::string& layer, const char* name, std::vector<int64_t> shape,
                         Initializer initializer, Placement placement) {
-    ParameterHandle made =
-        parameter(layer, name, std::move(shape), initializer, std::move(placement));
-    made->trainable = made->of_adapter = true;
-    return made;
+    return low_rank_parameter(layer, name, std::move(shape), initializer, std::move(placement));
   };
   for (const AdaptedProduct& product : products) {
     LowRankAdapter::Product& part = parts.emplace_back();
@@ -355,6 +390,10 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
     stack.layer = options.layer;
     const auto made = of_all_experts(name + matrix, "weight", stack, initializer);
     made->product = order;
+    if (adapters_ && adapters_->base && !made->trainable) {
+      made->packed = std::make_shared<const ops::PackedLayout>(
+          packed_stack_layout(*adapters_->base, made->shape, made->placement.held, order));
+    }
     return made;
   };
   if (options.clamped_gate) {
@@ -366,9 +405,12 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
         weight(".down", kOrder, {{experts, inner, hidden}, 1}, options.down_initializer);
     const auto down_bias =
         of_all_experts(name + ".down", "bias", {{experts, hidden}, -1, 1, options.layer}, zeros);
+    ExpertAdapters adapters{
+        expert_adapter({{name + ".gate_up", 2 * inner}}, hidden, options, /*cut_outputs=*/true, 2),
+        expert_adapter({{name + ".down", hidden}}, inner, options, /*cut_outputs=*/false, 1)};
     return std::make_unique<PairedStacks>(
-        PairedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, *options.clamped_gate,
-        expert_parts());
+        PairedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, std::move(adapters),
+        *options.clamped_gate, expert_parts());
   }
   const ExpertStack to_inner{{experts, inner, hidden}, 1};
   constexpr WeightOrder kOrder = WeightOrder::out_in;
@@ -376,7 +418,37 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
   const auto up = weight(".up", kOrder, to_inner, first);
   const auto down =
       weight(".down", kOrder, {{experts, hidden, inner}, 2}, options.down_initializer);
-  return std::make_unique<SeparateStacks>(gate, up, down, options.activation);
+  ExpertAdapters adapters{
+      expert_adapter({{name + ".gate", inner}, {name + ".up", inner}}, hidden, options,
+                     /*cut_outputs=*/true, 1),
+      expert_adapter({{name + ".down", hidden}}, inner, options, /*cut_outputs=*/false, 1)};
+  return std::make_unique<SeparateStacks>(gate, up, down, std::move(adapters), options.activation);
+}
+
+ExpertAdapter DenseBuilder::expert_adapter(const std::vector<AdaptedStack>& stacks,
+                                           int64_t in_features, const ExpertsOptions& options,
+                                           bool cut_outputs, int64_t inner_width) {
+  if (!adapters_) return {};
+  std::optional<std::string> module;  // the same for all
+  for (const AdaptedStack& stack : stacks) module = adapters_->adapted(full_name(stack.name));
+  if (!module) return {};
+  const auto [rank, scale] = adapters_->size_of(*module);
+  const int64_t experts = options.router.experts;
+  const auto placed = [&](bool is_down, int64_t features) {
+    const bool is_cut = is_down != cut_outputs;
+    return of_expert_adapter(
+        {is_down, experts, rank, features, is_cut ? inner_width : int64_t{0}, options.layer});
+  };
+  const auto down = low_rank_parameter(
+      stacks.front().name, "lora_A.weight", {experts * rank, in_features},
+      Initializer::normal(1 / static_cast<double>(rank)), placed(/*is_down=*/true, in_features));
+  std::vector<ParameterHandle> ups;
+  for (const auto& [name, out_features] : stacks) {
+    ups.push_back(low_rank_parameter(name, "lora_B.weight", {out_features, rank * experts},
+                                     Initializer::zeros(),
+                                     placed(/*is_down=*/false, out_features)));
+  }
+  return {down, std::move(ups), rank, scale};
 }
 
 std::unique_ptr<Experts> DenseBuilder::make_experts(ExpertsParts parts,
@@ -435,10 +507,30 @@ std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,
   if (options.query_key_norm.kind != QueryKeyNormOptions::Kind::none) {
     norm = query_key_norm(options, here);
   }
-  auto attention =
-      make_attention_(full_name(name), options, here, attention_parameters(name, options, here));
+  AttentionParameters parameters = attention_parameters(name, options, here);
+  if (virtual_tokens() > 0) {
+    parameters.virtual_keys =
+        virtual_heads(name + ".virtual_keys", options, here, options.head_size);
+    parameters.virtual_values =
+        virtual_heads(name + ".virtual_values", options, here, options.size_of_value());
+  }
+  auto attention = make_attention_(full_name(name), options, here, parameters);
   if (!norm) return attention;
   return std::make_unique<NormedAttention>(std::move(norm), std::move(attention));
+}
+
+ParameterHandle DenseBuilder::virtual_heads(const std::string& name,
+                                            const AttentionOptions& options, const LocalHeads& here,
+                                            int64_t size) {
+  const int64_t tokens = virtual_tokens();
+  Placement placement = of_heads(HeadKind::key);
+  if (here.keys.size() < options.kv_heads) {
+    placement.held = {{{0, tokens}}, {{here.keys.begin * size, here.keys.end * size}}};
+  }
+  ParameterHandle made = parameter(name, "weight", {tokens, options.kv_heads * size},
+                                   adapters_->virtual_initializer, std::move(placement));
+  made->trainable = made->of_adapter = true;
+  return made;
 }
 
 std::unique_ptr<CrossAttention> DenseBuilder::cross_attention(const std::string& name,
@@ -516,6 +608,7 @@ VocabularyHeadParts DenseBuilder::head_parts(const std::string& name,
                             .logit_scale = options.logit_scale,
                             .soft_cap = options.soft_cap};
   parts.table.mark_as_head();
+  parts.adapter = head_adapter(name, options.table);
   if (!options.bias) return parts;
   Placement placement = of_head_bias(vocabulary);
   if (parts.rows.size() < vocabulary) {

@@ -62,6 +62,7 @@ class DenseBuilder : public Builder {
       const VocabularyHeadOptions& options) override;
 
   const ParameterList& parameters() const override { return parameters_; }
+  int64_t virtual_tokens() const override { return adapters_ ? adapters_->virtual_tokens : 0; }
   const std::vector<Magnitudes>& magnitudes() const override { return magnitudes_; }
 
   void adapt(AdapterOptions options) override { adapters_ = std::move(options); }
@@ -92,6 +93,17 @@ class DenseBuilder : public Builder {
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
   virtual ExpertPlaces expert_places(const ExpertsOptions& /*options*/) const { return {}; }
+  // A or B of the adapters of all experts, see ExpertAdapter. inner_width: as in ExpertStack, where
+  // its features are cut as `inner` ones; 0: they are not.
+  struct ExpertFactor {
+    bool is_down = false;  // A
+    int64_t experts = 0;
+    int64_t rank = 0;
+    int64_t features = 0;  // inputs of A, outputs of B
+    int64_t inner_width = 0;
+    int64_t layer = 0;  // index of the block
+  };
+  virtual Placement of_expert_adapter(const ExpertFactor& /*factor*/) const { return whole(); }
   // See ExpertsParts.
   virtual ShareRows share_rows() const { return nullptr; }
   // How many ranks have a part each of the same expert; their results are summed.
@@ -107,6 +119,10 @@ class DenseBuilder : public Builder {
   }
   // A norm over all heads of queries, or of keys, of which some are here.
   virtual std::unique_ptr<Norm> make_norm_over_heads(NormParts parts, HeadKind kind);
+  // Dropout of what a head multiplies, all features of the tokens whose logits it computes here.
+  virtual std::unique_ptr<Dropout> head_dropout(const std::string& name, double probability) {
+    return dropout(name, probability);
+  }
   // Makes the table of a head that is not tied.
   virtual TokenTable head_table(const std::string& name, const EmbeddingOptions& options);
   // Return the rows of the vocabulary whose logits a head computes here, and the placement of its
@@ -161,6 +177,8 @@ class DenseBuilder : public Builder {
   virtual Placement of_head_outputs(const std::string& /*name*/) const { return whole(); }
   // Sums over the ranks among whom weights are cut. Null: each has all of them.
   virtual SumOverRanks sum_over_ranks() const { return nullptr; }
+  // Of the layer that looks up a token table, if it is to be adapted.
+  EmbeddingAdapter embedding_adapter(const std::string& name, const EmbeddingOptions& options);
   // Adapts those that are to be.
   LowRankAdapter adapter(const std::vector<AdaptedProduct>& products, const AdaptedInput& input);
   // Makes weight and bias (empty: none) of a product.
@@ -172,6 +190,14 @@ class DenseBuilder : public Builder {
  private:
   std::unique_ptr<ExpertStacks> expert_stacks(const std::string& name,
                                               const ExpertsOptions& options);
+  // Of stacks of one input, by their names, each with so many outputs.
+  struct AdaptedStack {
+    std::string name;
+    int64_t out_features = 0;
+  };
+  ExpertAdapter expert_adapter(const std::vector<AdaptedStack>& stacks, int64_t in_features,
+                               const ExpertsOptions& options, bool cut_outputs,
+                               int64_t inner_width);
   ParameterHandle of_all_experts(const std::string& layer, const char* name,
                                  const ExpertStack& stack, Initializer initializer);
   Router router(const ExpertsOptions& options);
@@ -184,6 +210,11 @@ class DenseBuilder : public Builder {
                                          const ParameterHandle& weight);
   std::unique_ptr<Attention> attention_of_latents(const std::string& name,
                                                   const LatentAttentionOptions& options);
+  HeadAdapter head_adapter(const std::string& name, const EmbeddingOptions& table);
+  // A parameter of a low-rank adapter.
+  ParameterHandle low_rank_parameter(const std::string& layer, const char* name,
+                                     std::vector<int64_t> shape, Initializer initializer,
+                                     Placement placement);
   // What a head has besides its table.
   VocabularyHeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
                                  TokenTable table);
@@ -193,6 +224,9 @@ class DenseBuilder : public Builder {
   NormParts head_norm_parts(HeadKind kind, const AttentionOptions& options, const LocalHeads& here);
   AttentionParameters attention_parameters(const std::string& name, const AttentionOptions& options,
                                            const LocalHeads& here);
+  // Keys or values, of heads of `size` features.
+  ParameterHandle virtual_heads(const std::string& name, const AttentionOptions& options,
+                                const LocalHeads& here, int64_t size);
 
   MakeAttention make_attention_;
   std::optional<AdapterOptions> adapters_;  // unset: all weights are trained

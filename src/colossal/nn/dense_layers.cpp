@@ -13,7 +13,12 @@
 
 namespace colossal::nn {
 
-at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext&) {
+at::Tensor DenseEmbedding::forward(const at::Tensor& tokens, const StepContext& context) {
+  const at::Tensor found = look_up(tokens);
+  return adapter_.add(found, tokens, {0, table_.vocabulary()}, {0, found.size(-1)}, context);
+}
+
+at::Tensor DenseEmbedding::look_up(const at::Tensor& tokens) const {
   if (const ops::QuantizedMatrix* table = table_.quantized()) {
     const LayerScope scope = scope_of(table_.whole());
     return ops::dequantized_rows(*table, tokens);
@@ -95,17 +100,38 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& con
   keys = heads_.seen_by_queries(keys);
   values = heads_.seen_by_queries(values);
   ops::AttentionOptions options = head_options_.of_step(scope, context);
+  if (options.virtual_tokens.count() > 0) {
+    options.virtual_tokens = seen_by_queries(options.virtual_tokens);
+  }
   at::Tensor seen;
   if (context.key_values) {
     COLOSSAL_CHECK(context.whole_sequence <= context.sequence,
                    "a sequence of {} positions over several ranks with kept keys and values",
                    context.whole_sequence);
-    seen = context.key_values->attend(layer_, queries, keys, values, options);
+    seen = context.key_values->attend(layer_, queries, keys, values, options, brought(context));
   } else {
     options.documents = context.documents;
     seen = attend(queries, keys, values, options, context);
   }
   return seen.transpose(1, 2).flatten(2);
+}
+
+ops::VirtualTokens DenseAttention::seen_by_queries(const ops::VirtualTokens& tokens) const {
+  const auto seen = [&](const at::Tensor& heads) {
+    return heads_.seen_by_queries(heads.unsqueeze(0)).squeeze(0);
+  };
+  return {seen(tokens.keys), seen(tokens.values)};
+}
+
+std::vector<RowsBehindVirtualTokens> DenseAttention::brought(const StepContext& context) const {
+  std::vector<RowsBehindVirtualTokens> rows;
+  for (const auto& [adapter, begin, count] : context.adapted_rows) {
+    const auto found = adapter->virtual_tokens.find(head_options_.stream());
+    if (found != adapter->virtual_tokens.end()) {
+      rows.push_back({seen_by_queries(found->second), begin, count});
+    }
+  }
+  return rows;
 }
 
 at::Tensor DenseAttention::attend(const at::Tensor& queries, const at::Tensor& keys,
@@ -151,26 +177,26 @@ at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tenso
 }
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,
-                                         const StepContext&) {
+                                         const StepContext& context) {
   LayerScope scope("vocabulary_head");
   const TokenTable& table = parts_.table;
-  if (table.is_cut() || table.quantized()) {
-    return ops::linear_cross_entropy(x.flatten(0, 1), table.blocks("vocabulary_head"),
-                                     labels.flatten(), table.vocabulary(), {}, nullptr,
-                                     parts_.logit_options(scope));
+  const at::Tensor tokens = x.flatten(0, 1);
+  const ops::LogitOptions options = parts_.logit_options(tokens, context, scope);
+  if (parts_.goes_by_blocks(context)) {
+    return ops::linear_cross_entropy(tokens, table.blocks("vocabulary_head"), labels.flatten(),
+                                     table.vocabulary(), {}, nullptr, options);
   }
-  const at::Tensor weight = table.whole().use(scope);
-  return ops::linear_cross_entropy(x.flatten(0, 1), weight, labels.flatten(),
-                                   parts_.logit_options(scope));
+  return ops::linear_cross_entropy(tokens, table.whole().use(scope), labels.flatten(), options);
 }
 
 at::Tensor DenseVocabularyHead::log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                                   const StepContext& context) {
   LayerScope scope("vocabulary_head");
   const TokenTable& table = parts_.table;
-  return ops::linear_log_probabilities(x.flatten(0, 1), table.blocks("vocabulary_head"),
-                                       labels.flatten(), table.vocabulary(), {}, nullptr,
-                                       parts_.logit_options(scope, context.temperature))
+  const at::Tensor tokens = x.flatten(0, 1);
+  return ops::linear_log_probabilities(
+             tokens, table.blocks("vocabulary_head"), labels.flatten(), table.vocabulary(), {},
+             nullptr, parts_.logit_options(tokens, context, scope, context.temperature))
       .view(labels.sizes());
 }
 
@@ -179,9 +205,9 @@ at::Tensor DenseVocabularyHead::divergences(const at::Tensor& x, const at::Tenso
   return ops::divergence(logits_here(x, context), teacher, beta).view({x.size(0), x.size(1)});
 }
 
-at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext&,
+at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,
                                        const at::Tensor& wanted) {
-  return parts_.logits_here(wanted.defined() ? wanted_rows(x.flatten(0, 1), wanted) : x);
+  return parts_.logits_here(wanted.defined() ? wanted_rows(x.flatten(0, 1), wanted) : x, context);
 }
 
 }  // namespace colossal::nn

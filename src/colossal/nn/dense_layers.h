@@ -8,6 +8,7 @@
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
 #include "colossal/nn/head_options.h"
+#include "colossal/nn/key_value_store.h"
 #include "colossal/nn/low_rank_adapter.h"
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
@@ -18,11 +19,15 @@ namespace colossal::nn {
 
 class DenseEmbedding : public Embedding {
  public:
-  explicit DenseEmbedding(TokenTable table) : table_(std::move(table)) {}
+  DenseEmbedding(TokenTable table, EmbeddingAdapter adapter)
+      : table_(std::move(table)), adapter_(std::move(adapter)) {}
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override;
 
  private:
+  at::Tensor look_up(const at::Tensor& tokens) const;
+
   TokenTable table_;
+  EmbeddingAdapter adapter_;
 };
 
 // Returns rows of a table of positions: that of position 0 is `first_row`.
@@ -119,6 +124,11 @@ class DenseAttention : public Attention {
                             const StepContext& context) const;
 
  private:
+  // Of virtual tokens of the key heads here those that queries here see.
+  ops::VirtualTokens seen_by_queries(const ops::VirtualTokens& tokens) const;
+  // Virtual tokens that the step's rows bring along.
+  std::vector<RowsBehindVirtualTokens> brought(const StepContext& context) const;
+
   int64_t layer_;
   AttentionHeads heads_;
   HeadOptions head_options_;
@@ -144,7 +154,7 @@ class DenseVocabularyHead : public VocabularyHead {
   at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                const StepContext& context) override;
   at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
-    return parts_.logits_here(x.flatten(0, 1), context.temperature);
+    return parts_.logits_here(x.flatten(0, 1), context, context.temperature);
   }
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                          const StepContext& context) override;

@@ -12,6 +12,7 @@
 #include "colossal/nn/router_records.h"
 #include "colossal/ops/expert_order.h"
 #include "colossal/ops/grouped_product.h"
+#include "colossal/ops/packed_product.h"
 #include "colossal/ops/quantized_product.h"
 
 namespace colossal::nn {
@@ -35,6 +36,11 @@ at::Tensor share_of_bias(const at::Tensor& bias, int parts) {
   return bias.detach() * share + (bias - bias.detach());
 }
 
+// Whether the stack is held as it is computed with.
+bool is_plain(const ParameterHandle& stack) {
+  return !stack->packed && stack->quantized_stack.empty();
+}
+
 // What `on_use` takes of a weight may be other experts than those with rows.
 at::Tensor used_weight(const ParameterHandle& stack, const std::vector<int64_t>& counts,
                        LayerScope& scope, const OnUse& on_use) {
@@ -50,6 +56,11 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
     for (const ParameterHandle& stack : stacks) quantized.push_back(stack->quantized_stack);
     return ops::quantized_grouped_product(rows, counts, quantized);
   }
+  if (stacks.front()->packed) {
+    ops::PackedWeights packed{.bytes = used(stacks, scope), .layouts = {}, .biases = {}};
+    for (const ParameterHandle& stack : stacks) packed.layouts.push_back(stack->packed);
+    return ops::packed_grouped_product(rows, counts, packed);
+  }
   std::vector<at::Tensor> weights;
   for (const ParameterHandle& stack : stacks) {
     const at::Tensor weight = used_weight(stack, counts, scope, on_use);
@@ -61,17 +72,19 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
 }  // namespace
 
 at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                                 const OnUse& on_use) const {
+                                 const StepContext& context, const OnUse& on_use) const {
   at::Tensor pairs;
   {
     LayerScope scope = scope_of(parameters_.gate_up);
-    pairs = products(rows, counts, {parameters_.gate_up}, scope, on_use);
+    pairs = adapters_.first.add(products(rows, counts, {parameters_.gate_up}, scope, on_use), rows,
+                                counts, context, scope);
     pairs =
         pairs + bias_of_rows(used_weight(parameters_.gate_up_bias, counts, scope, on_use), counts);
   }
   const at::Tensor gated = ops::clamped_gate(pairs, gate_);
   LayerScope scope = scope_of(parameters_.down);
-  const at::Tensor results = products(gated, counts, {parameters_.down}, scope, on_use);
+  const at::Tensor results = adapters_.second.add(
+      products(gated, counts, {parameters_.down}, scope, on_use), gated, counts, context, scope);
   const at::Tensor bias = used_weight(parameters_.down_bias, counts, scope, on_use);
   return results + bias_of_rows(share_of_bias(bias, parts_), counts);
 }
@@ -85,22 +98,32 @@ at::Tensor PairedStacks::compute_with(const at::Tensor& rows, const std::vector<
          bias_of_rows(share_of_bias(weights[3], parts_), counts);
 }
 
+bool PairedStacks::can_be_copied() const {
+  return is_plain(parameters_.gate_up) && adapters_.none();
+}
+
 at::Tensor SeparateStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                                   const OnUse& on_use) const {
+                                   const StepContext& context, const OnUse& on_use) const {
   at::Tensor gate_up;
   {
     LayerScope scope = scope_of(gate_);
-    gate_up = products(rows, counts, {gate_, up_}, scope, on_use);
+    gate_up = adapters_.first.add(products(rows, counts, {gate_, up_}, scope, on_use), rows, counts,
+                                  context, scope);
   }
   const at::Tensor activated = ops::activate_gate(gate_up, activation_);
   LayerScope scope = scope_of(down_);
-  return products(activated, counts, {down_}, scope, on_use);
+  return adapters_.second.add(products(activated, counts, {down_}, scope, on_use), activated,
+                              counts, context, scope);
 }
 
 at::Tensor SeparateStacks::compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                         const std::vector<at::Tensor>& weights) const {
   const at::Tensor gate_up = ops::grouped_product(rows, counts, {weights[0], weights[1]});
   return ops::grouped_product(ops::activate_gate(gate_up, activation_), counts, {weights[2]});
+}
+
+bool SeparateStacks::can_be_copied() const {
+  return is_plain(gate_) && adapters_.none();
 }
 
 DenseExperts::DenseExperts(ExpertsParts parts) : parts_(std::move(parts)) {

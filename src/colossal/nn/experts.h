@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/nn/expert_adapter.h"
 #include "colossal/nn/expert_capacity.h"
 #include "colossal/nn/layers.h"
 #include "colossal/nn/parameter.h"
@@ -23,6 +24,13 @@ namespace colossal::nn {
 // with. Null: the weight itself.
 using OnUse = std::function<at::Tensor(const at::Tensor& weight)>;
 
+// Of what makes the inner features of experts, gate and up, and of what makes their results.
+struct ExpertAdapters {
+  ExpertAdapter first, second;
+
+  bool none() const { return !first && !second; }
+};
+
 // MLPs with a gate, all of one size.
 class ExpertStacks {
  public:
@@ -30,7 +38,10 @@ class ExpertStacks {
   // rows [rows, hidden], those of the first expert that is here first; counts: how many each of
   // these has. Returns [rows, hidden], also of no rows by operators that autograd sees.
   virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                             const OnUse& on_use) const = 0;
+                             const StepContext& context, const OnUse& on_use) const = 0;
+  // Whether compute_with() computes all that compute() does: there are weights of the type computed
+  // in, and no adapters.
+  virtual bool can_be_copied() const = 0;
   // The same with other experts' weights, in the order in which compute() uses its own.
   virtual at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                   const std::vector<at::Tensor>& weights) const = 0;
@@ -41,18 +52,21 @@ class ExpertStacks {
 class SeparateStacks : public ExpertStacks {
  public:
   SeparateStacks(ParameterHandle gate, ParameterHandle up, ParameterHandle down,
-                 ops::Activation activation)
+                 ExpertAdapters adapters, ops::Activation activation)
       : gate_(std::move(gate)),
         up_(std::move(up)),
         down_(std::move(down)),
+        adapters_(std::move(adapters)),
         activation_(activation) {}
   at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                     const OnUse& on_use) const override;
+                     const StepContext& context, const OnUse& on_use) const override;
   at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
                           const std::vector<at::Tensor>& weights) const override;
+  bool can_be_copied() const override;
 
  private:
   ParameterHandle gate_, up_, down_;
+  ExpertAdapters adapters_;
   ops::Activation activation_;
 };
 
@@ -65,15 +79,21 @@ class PairedStacks : public ExpertStacks {
     ParameterHandle gate_up, gate_up_bias, down, down_bias;
   };
   // parts: how many ranks have a part each of an expert's inner features; their results are summed.
-  PairedStacks(Parameters parameters, const ops::ClampedGate& gate, int parts)
-      : parameters_(std::move(parameters)), gate_(gate), parts_(parts) {}
+  PairedStacks(Parameters parameters, ExpertAdapters adapters, const ops::ClampedGate& gate,
+               int parts)
+      : parameters_(std::move(parameters)),
+        adapters_(std::move(adapters)),
+        gate_(gate),
+        parts_(parts) {}
   at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                     const OnUse& on_use) const override;
+                     const StepContext& context, const OnUse& on_use) const override;
   at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
                           const std::vector<at::Tensor>& weights) const override;
+  bool can_be_copied() const override;
 
  private:
   Parameters parameters_;
+  ExpertAdapters adapters_;
   ops::ClampedGate gate_;
   int parts_;
 };
@@ -115,10 +135,10 @@ class DenseExperts : public Experts {
   // rows: [rows, hidden] in the order of the experts' places; counts: rows of each place. Returns
   // the experts' results in that order.
   virtual at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                                     const StepContext& /*context*/,
+                                     const StepContext& context,
                                      const std::function<void()>& meanwhile) const {
     if (meanwhile) meanwhile();
-    return parts_.stacks->compute(rows, counts, nullptr);
+    return parts_.stacks->compute(rows, counts, context, nullptr);
   }
   const ExpertStacks& stacks() const { return *parts_.stacks; }
 

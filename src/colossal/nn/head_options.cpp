@@ -4,7 +4,7 @@ namespace colossal::nn {
 
 HeadOptions::HeadOptions(std::string stream, const AttentionOptions& options,
                          const LocalHeads& here, const AttentionParameters& parameters)
-    : stream_(std::move(stream)), options_(options), here_(here), sinks_(parameters.sinks) {
+    : stream_(std::move(stream)), options_(options), here_(here), parameters_(parameters) {
   if (options.alibi == 0) return;
   const std::vector<double> of_all = ops::alibi_slopes(options.heads);
   for (int64_t head = here.queries.begin; head < here.queries.end; ++head) {
@@ -13,10 +13,27 @@ HeadOptions::HeadOptions(std::string stream, const AttentionOptions& options,
 }
 
 at::Tensor HeadOptions::sinks(LayerScope& scope) const {
-  if (!sinks_) return {};
-  const auto& held = sinks_->placement.held;
+  const ParameterHandle& sinks = parameters_.sinks;
+  if (!sinks) return {};
+  const auto& held = sinks->placement.held;
   const int64_t first = held.empty() || held[0].empty() ? 0 : held[0].front().begin;
-  return sinks_.use(scope).narrow(0, here_.queries.begin - first, here_.queries.size());
+  return sinks.use(scope).narrow(0, here_.queries.begin - first, here_.queries.size());
+}
+
+at::Tensor HeadOptions::heads_of(const ParameterHandle& parameter, int64_t size,
+                                 LayerScope& scope) const {
+  const auto& held = parameter->placement.held;
+  const int64_t first = held.empty() ? 0 : held[1].front().begin / size;
+  return parameter.use(scope)
+      .unflatten(1, {-1, size})
+      .narrow(1, here_.keys.begin - first, here_.keys.size())
+      .transpose(0, 1);
+}
+
+ops::VirtualTokens HeadOptions::virtual_tokens(LayerScope& scope) const {
+  if (!parameters_.virtual_keys) return {};
+  return {heads_of(parameters_.virtual_keys, options_.head_size, scope),
+          heads_of(parameters_.virtual_values, options_.size_of_value(), scope)};
 }
 
 ops::AttentionOptions HeadOptions::of_step(LayerScope& scope, const StepContext& context) const {
@@ -27,6 +44,7 @@ ops::AttentionOptions HeadOptions::of_step(LayerScope& scope, const StepContext&
                                 .soft_cap = options_.soft_cap,
                                 .alibi_slopes = alibi_slopes_,
                                 .sinks = sinks(scope)};
+  if (context.adapted) options.virtual_tokens = virtual_tokens(scope);
   if (context.training && options_.dropout > 0) {
     options.dropout = options_.dropout;
     options.random_key = random_key(context.seed, static_cast<uint64_t>(context.step), stream_);

@@ -24,11 +24,14 @@ class HeadOptions {
 
  private:
   at::Tensor sinks(LayerScope& scope) const;
+  ops::VirtualTokens virtual_tokens(LayerScope& scope) const;
+  // [heads of keys here, virtual tokens, size]
+  at::Tensor heads_of(const ParameterHandle& parameter, int64_t size, LayerScope& scope) const;
 
   std::string stream_;
   AttentionOptions options_;
   LocalHeads here_;
-  ParameterHandle sinks_;             // empty: none
+  AttentionParameters parameters_;
   std::vector<double> alibi_slopes_;  // of the query heads here; empty: no ALiBi
 };
 

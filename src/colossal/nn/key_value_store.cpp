@@ -11,7 +11,10 @@ ContiguousKeyValueStore::ContiguousKeyValueStore(int64_t layers, int64_t capacit
 
 at::Tensor ContiguousKeyValueStore::attend(int64_t index, const at::Tensor& queries,
                                            const at::Tensor& keys, const at::Tensor& values,
-                                           const ops::AttentionOptions& options) {
+                                           const ops::AttentionOptions& options,
+                                           const std::vector<RowsBehindVirtualTokens>& brought) {
+  COLOSSAL_CHECK(brought.empty(), "{} runs of rows with virtual tokens of their own",
+                 brought.size());
   Layer& layer = layers_.at(index);
   if (!layer.keys.defined()) {
     const auto with_capacity = [&](const at::Tensor& like) {

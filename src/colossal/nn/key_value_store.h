@@ -11,6 +11,13 @@
 
 namespace colossal::nn {
 
+// Rows [begin, begin + count) of a step's tokens see these before the tokens of their sequences.
+struct RowsBehindVirtualTokens {
+  ops::VirtualTokens tokens;
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
@@ -18,9 +25,11 @@ class KeyValueStore {
   // Keeps keys and values [batch, kv_heads, new positions, size] of `layer`, and lets the
   // queries of the same positions, [batch, heads, new positions, head_size], attend to these and to
   // those that came before. Returns the shape of the queries. `options`: those of causal attention,
-  // without documents.
+  // without documents. brought: rows whose virtual tokens are these instead of the options';
+  // ascending, disjoint.
   virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
-                            const at::Tensor& values, const ops::AttentionOptions& options) = 0;
+                            const at::Tensor& values, const ops::AttentionOptions& options,
+                            const std::vector<RowsBehindVirtualTokens>& brought) = 0;
 };
 
 // Keeps a batch of sequences of equal length, each contiguous in memory.
@@ -30,7 +39,8 @@ class ContiguousKeyValueStore : public KeyValueStore {
   ContiguousKeyValueStore(int64_t layers, int64_t capacity);
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
-                    const at::Tensor& values, const ops::AttentionOptions& options) override;
+                    const at::Tensor& values, const ops::AttentionOptions& options,
+                    const std::vector<RowsBehindVirtualTokens>& brought) override;
 
  private:
   struct Layer {

@@ -3,10 +3,32 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/virtual_tokens.h"
 
 namespace colossal::nn {
+namespace {
+
+ops::VirtualTokens virtual_tokens_of_row(int64_t row, const ops::AttentionOptions& options,
+                                         const std::vector<RowsBehindVirtualTokens>& brought) {
+  for (const RowsBehindVirtualTokens& rows : brought) {
+    if (row >= rows.begin && row < rows.begin + rows.count) return rows.tokens;
+  }
+  return options.virtual_tokens;
+}
+
+// Of the rows from this one on that have the same virtual tokens.
+int64_t end_of_rows(int64_t row, const std::vector<RowsBehindVirtualTokens>& brought) {
+  for (const RowsBehindVirtualTokens& rows : brought) {
+    if (row < rows.begin) return rows.begin;
+    if (row < rows.begin + rows.count) return rows.begin + rows.count;
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace
 
 PagedKeyValueStore::PagedKeyValueStore(const PagedKeyValueOptions& options)
     : options_(options), layers_(options.layers) {}
@@ -91,7 +113,8 @@ ops::KeyValuePages PagedKeyValueStore::make_pages(const at::Tensor& keys,
 
 at::Tensor PagedKeyValueStore::attend(int64_t index, const at::Tensor& queries,
                                       const at::Tensor& given_keys, const at::Tensor& given_values,
-                                      const ops::AttentionOptions& options) {
+                                      const ops::AttentionOptions& options,
+                                      const std::vector<RowsBehindVirtualTokens>& brought) {
   ops::KeyValuePages& layer = layers_.at(index);
   if (!layer.keys.defined()) layer = make_pages(given_keys, given_values);
   const int64_t tokens = queries.size(2);
@@ -114,14 +137,40 @@ at::Tensor PagedKeyValueStore::attend(int64_t index, const at::Tensor& queries,
   }
   const at::Tensor rows = queries.squeeze(0).transpose(0, 1);
   std::vector<at::Tensor> parts;
-  if (alone_ > 0) {
-    parts.push_back(ops::paged_attention(rows.narrow(0, 0, alone_), layer, tokens_alone_, options));
-  }
+  if (alone_ > 0) parts.push_back(attend_alone(layer, rows.narrow(0, 0, alone_), options, brought));
   for (const Together& chunk : together_) {
-    parts.push_back(attend_together(layer, chunk, queries, keys, values, options));
+    ops::AttentionOptions of_chunk = options;
+    of_chunk.virtual_tokens = virtual_tokens_of_row(chunk.row, options, brought);
+    parts.push_back(attend_together(layer, chunk, queries, keys, values, of_chunk));
   }
   const at::Tensor seen = parts.size() == 1 ? parts.front() : at::cat(parts);
   return seen.transpose(0, 1).unsqueeze(0);
+}
+
+at::Tensor PagedKeyValueStore::attend_alone(
+    const ops::KeyValuePages& layer, const at::Tensor& rows, const ops::AttentionOptions& options,
+    const std::vector<RowsBehindVirtualTokens>& brought) const {
+  const ops::AttentionResult seen = ops::paged_attention(rows, layer, tokens_alone_, options);
+  if (options.virtual_tokens.count() == 0 && brought.empty()) return seen.output;
+  // [tokens, heads, size] as [1, heads, tokens, size]
+  const auto as_sequence = [](const at::Tensor& x) { return x.unsqueeze(0).transpose(1, 2); };
+  const ops::AttentionRule rule(options, rows.size(2));
+  const bool one_by_one =
+      options_.each_token_alone || rule.window > 0 || !rule.alibi_slopes.empty();
+  const at::Tensor output = seen.output.to(seen.logsumexp.scalar_type());
+  const auto* positions = tokens_alone_.positions.const_data_ptr<int64_t>();
+  for (int64_t row = 0, count = 0; row < alone_; row += count) {
+    const ops::VirtualTokens tokens = virtual_tokens_of_row(row, options, brought);
+    count = one_by_one ? 1 : std::min(alone_, end_of_rows(row, brought)) - row;
+    if (tokens.count() == 0) continue;
+    // All see all virtual tokens, unless each is asked for its own position.
+    ops::attend_virtual_tokens(
+        {as_sequence(rows.narrow(0, row, count)), {{positions[row], positions[row] + count}}},
+        tokens, rule,
+        {as_sequence(output.narrow(0, row, count)),
+         seen.logsumexp.narrow(0, row, count).t().unsqueeze(0)});
+  }
+  return output.to(rows.scalar_type());
 }
 
 // [tokens, heads, value_size]. What came before a chunk is copied out of its pages, but for a
@@ -155,7 +204,9 @@ at::Tensor PagedKeyValueStore::attend_together(const ops::KeyValuePages& layer,
     key = at::cat({in_order(earlier_keys), key}, 2);
     value = at::cat({in_order(earlier_values), value}, 2);
   }
-  return ops::attention(query, key, value, options).squeeze(0).transpose(0, 1);
+  ops::AttentionOptions of_these = options;
+  if (begin > 0) of_these.virtual_tokens = {};  // hidden with the window's hidden part
+  return ops::attention(query, key, value, of_these).squeeze(0).transpose(0, 1);
 }
 
 }  // namespace colossal::nn

@@ -46,7 +46,8 @@ class PagedKeyValueStore : public KeyValueStore {
   void copy_page(int64_t from, int64_t to);
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
-                    const at::Tensor& values, const ops::AttentionOptions& options) override;
+                    const at::Tensor& values, const ops::AttentionOptions& options,
+                    const std::vector<RowsBehindVirtualTokens>& brought) override;
 
  private:
   // Chunks that attend together.
@@ -59,6 +60,10 @@ class PagedKeyValueStore : public KeyValueStore {
   ops::KeyValuePages make_pages(const at::Tensor& keys, const at::Tensor& values) const;
   void write(const ops::KeyValuePages& layer, const at::Tensor& keys, const at::Tensor& values);
   void write_scales(const at::Tensor& layer, const at::Tensor& scales);
+  // rows: [tokens, heads, head_size] of the tokens that attend by themselves.
+  at::Tensor attend_alone(const ops::KeyValuePages& layer, const at::Tensor& rows,
+                          const ops::AttentionOptions& options,
+                          const std::vector<RowsBehindVirtualTokens>& brought) const;
   at::Tensor attend_together(const ops::KeyValuePages& layer, const Together& chunk,
                              const at::Tensor& queries, const at::Tensor& keys,
                              const at::Tensor& values, const ops::AttentionOptions& options) const;

@@ -36,4 +36,26 @@ ops::PackedLayout packed_layout(ops::PackedType type, const std::vector<int64_t>
   return {type, shape[outputs], shape[inputs], held[outputs], held[inputs]};
 }
 
+ops::PackedLayout packed_stack_layout(ops::PackedType type, const std::vector<int64_t>& shape,
+                                      const std::vector<std::vector<Range>>& held,
+                                      WeightOrder order) {
+  const size_t outputs = order == WeightOrder::out_in ? 1 : 2, inputs = 3 - outputs;
+  const int64_t of_expert = shape[outputs];
+  if (held.empty()) return ops::PackedLayout::whole(type, shape[0] * of_expert, shape[inputs]);
+  std::vector<Range> rows;
+  for (const Range& experts : held[0]) {
+    for (int64_t expert = experts.begin; expert < experts.end; ++expert) {
+      for (const Range& run : held[outputs]) {
+        const Range next{expert * of_expert + run.begin, expert * of_expert + run.end};
+        if (!rows.empty() && rows.back().end == next.begin) {
+          rows.back().end = next.end;
+        } else {
+          rows.push_back(next);
+        }
+      }
+    }
+  }
+  return {type, shape[0] * of_expert, shape[inputs], rows, held[inputs]};
+}
+
 }  // namespace colossal::nn

@@ -27,4 +27,10 @@ bool are_in_few_bits(const std::vector<ParameterHandle>& weights);
 ops::PackedLayout packed_layout(ops::PackedType type, const std::vector<int64_t>& shape,
                                 const std::vector<std::vector<Range>>& held, WeightOrder order);
 
+// The same of a stack [experts, .., ..] of matrices, which is packed as one weight [experts *
+// outputs, inputs].
+ops::PackedLayout packed_stack_layout(ops::PackedType type, const std::vector<int64_t>& shape,
+                                      const std::vector<std::vector<Range>>& held,
+                                      WeightOrder order);
+
 }  // namespace colossal::nn

@@ -25,6 +25,10 @@ TokenTable TokenTable::tie() const {
   return TokenTable(std::move(tied));
 }
 
+Range TokenTable::rows_here() const {
+  return {nn::rows_here(*blocks_.front()).begin, nn::rows_here(*blocks_.back()).end};
+}
+
 void TokenTable::mark_as_head() const {
   for (const ParameterHandle& block : blocks_) block->head = true;
 }
@@ -34,10 +38,10 @@ ops::ForEachBlock TokenTable::blocks(const std::string& layer) const {
     for (const ParameterHandle& block : blocks_) {
       LayerScope scope = layer.empty() ? scope_of(block) : LayerScope(layer);
       if (block->quantized) {
-        visit_numbers(*block->quantized, rows_here(*block).begin, visit);
+        visit_numbers(*block->quantized, nn::rows_here(*block).begin, visit);
         continue;
       }
-      visit(block.use(scope), rows_here(*block).begin);
+      visit(block.use(scope), nn::rows_here(*block).begin);
     }
   };
 }

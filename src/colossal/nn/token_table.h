@@ -23,6 +23,7 @@ class TokenTable {
   TokenTable tie() const;  // for the second layer that reads it
   void mark_as_head() const;
 
+  Range rows_here() const;  // of all blocks
   // Returns the quantized table; null: it is not quantized.
   const ops::QuantizedMatrix* quantized() const { return whole()->quantized.get(); }
   // Returns a loop over the blocks, each in a scope of layer `layer` (empty: the table's). Of a

@@ -10,18 +10,31 @@
 
 namespace colossal::nn {
 
-at::Tensor VocabularyHeadParts::logits_here(const at::Tensor& x, double temperature) const {
+ops::LogitOptions VocabularyHeadParts::logit_options(const at::Tensor& x,
+                                                     const StepContext& context, LayerScope& scope,
+                                                     double temperature) const {
+  ops::LogitOptions options{bias ? bias.use(scope) : at::Tensor(), logit_scale / temperature,
+                            soft_cap / temperature};
+  if (adapter.adapts(context)) {
+    options.z = adapter.narrowed(x, context, scope);
+    options.up = adapter.up(rows, scope);
+  }
+  return options;
+}
+
+at::Tensor VocabularyHeadParts::logits_here(const at::Tensor& x, const StepContext& context,
+                                            double temperature) const {
   LayerScope scope("vocabulary_head");
   if (table.quantized()) {
     return ops::finish_logits(ops::quantized_linear(x, {{table.whole()->quantized}, {}}),
-                              logit_options(scope, temperature));
+                              logit_options(x, context, scope, temperature));
   }
   std::vector<at::Tensor> parts;
   table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
     parts.push_back(ops::fused_linear(x, {{rows}, {}}));
   });
   return ops::finish_logits(parts.size() == 1 ? parts.front() : at::cat(parts, -1),
-                            logit_options(scope, temperature));
+                            logit_options(x, context, scope, temperature));
 }
 
 at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted) {

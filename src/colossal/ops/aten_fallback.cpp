@@ -327,12 +327,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
 }
 
 // Of every token a copy of its pages, those that a longer sequence has beside it masked.
-at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
-                           const at::Tensor& values, const std::optional<at::Tensor>& key_scales,
-                           const std::optional<at::Tensor>& value_scales, const at::Tensor& tables,
-                           const at::Tensor& sequences, const at::Tensor& positions,
-                           const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
-                           at::ArrayRef<double> rule_numbers) {
+std::tuple<at::Tensor, at::Tensor> paged_attention(
+    const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
+    const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
+    const at::Tensor& tables, const at::Tensor& sequences, const at::Tensor& positions,
+    const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
+    at::ArrayRef<double> rule_numbers) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
   const at::Device device = query.device();
   const at::ScalarType type = compute_type(query.scalar_type());
@@ -371,7 +371,7 @@ at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
   const at::Tensor probabilities = scores.softmax(-1).narrow(-1, 0, length).unsqueeze(-1);
   // What a page holds beyond the sequence's end is any bits.
   const at::Tensor seen = value.masked_fill(hidden.unsqueeze(-1), 0);
-  return (probabilities * seen).sum(2).to(query.scalar_type());
+  return {(probabilities * seen).sum(2).to(query.scalar_type()), scores.logsumexp(-1)};
 }
 
 }  // namespace colossal::ops::aten_fallback

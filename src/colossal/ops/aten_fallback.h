@@ -37,12 +37,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool sinks,
     at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers);
 
-at::Tensor paged_attention(const at::Tensor& query, const at::Tensor& keys,
-                           const at::Tensor& values, const std::optional<at::Tensor>& key_scales,
-                           const std::optional<at::Tensor>& value_scales, const at::Tensor& tables,
-                           const at::Tensor& sequences, const at::Tensor& positions,
-                           const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
-                           at::ArrayRef<double> rule_numbers);
+std::tuple<at::Tensor, at::Tensor> paged_attention(
+    const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
+    const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
+    const at::Tensor& tables, const at::Tensor& sequences, const at::Tensor& positions,
+    const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
+    at::ArrayRef<double> rule_numbers);
 
 void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& query_documents,

@@ -18,6 +18,7 @@
 #include "colossal/ops/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/sum_rows.h"
+#include "colossal/ops/virtual_tokens.h"
 
 namespace colossal::ops {
 namespace {
@@ -433,11 +434,22 @@ Seen seen_by(const at::Tensor& query, const at::Tensor& key, const at::Tensor& v
   return seen;
 }
 
+// Where a window hides keys of the sequence from all queries, it hides what comes before them. Only
+// dropout, which goes by positions, tells the difference.
+bool sees_virtual_tokens(const at::Tensor& query, const at::Tensor& key,
+                         const AttentionOptions& options) {
+  return options.virtual_tokens.count() > 0 && (options.dropout > 0 || options.window == 0 ||
+                                                key.size(2) < options.window + query.size(2));
+}
+
 }  // namespace
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options) {
   check(query, key, value, options);
+  if (sees_virtual_tokens(query, key, options)) {
+    return attention_behind_virtual_tokens(query, key, value, options);
+  }
   const Seen seen = seen_by(query, key, value, options);
   return Attention::apply(with_contiguous_rows(query), with_contiguous_rows(seen.key),
                           with_contiguous_rows(seen.value), if_defined(seen.options.sinks),

@@ -16,6 +16,16 @@ struct AutogradContext;
 
 namespace colossal::ops {
 
+// Keys and values that queries of all sequences see before those of their own: X. L. Li and P.
+// Liang 2021, "Prefix-Tuning". They are at positions [0, count()), and a sequence, or each of its
+// documents, begins behind them.
+struct VirtualTokens {
+  at::Tensor keys{};    // [kv_heads, count, head_size]; undefined: there are none
+  at::Tensor values{};  // [kv_heads, count, value_size]
+
+  int64_t count() const { return keys.defined() ? keys.size(1) : 0; }
+};
+
 struct AttentionOptions {
   // A query sees the keys up to its own position; the last query is at the last key's position.
   bool causal = true;
@@ -34,6 +44,9 @@ struct AttentionOptions {
   // Attention sinks: for each query head of this rank a logit that joins the softmax's denominator
   // and has no value. Differentiable. Undefined: none.
   at::Tensor sinks{};
+
+  // Of causal attention. Differentiable.
+  VirtualTokens virtual_tokens{};
 
   // [batch, key_sequence] int64: the document of each key. A query belongs to the document of the
   // key at its position (the last query is at the last key), and sees that document's keys only.

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -506,6 +507,7 @@ at::Tensor apply(const at::Tensor& given, const at::Tensor& weight, const at::Te
                  const LogitOptions& options, const VocabularyShard* shard, int64_t logits_bytes) {
   check_sizes(given, weight, labels);
   const at::Tensor x = times(given, options.scale), bias = times(options.bias, options.scale);
+  COLOSSAL_CHECK(!options.up.defined(), "a low-rank adapter of a table that is not in blocks");
   COLOSSAL_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) &&
                                      bias.scalar_type() == weight.scalar_type()),
                  "weight {}, bias {}", shape_text(weight), shape_text(bias));
@@ -558,9 +560,19 @@ struct BlockPlace {
   }
 };
 
+// What a low-rank adapter adds to logits: z [tokens, rank] up^T, up [rows, rank]; undefined:
+// nothing.
+struct LowRankLogits {
+  at::Tensor z, up;
+
+  void add_to(const at::Tensor& logits, Range tokens) const {
+    if (up.defined()) logits.addmm_(z.narrow(0, tokens.begin, tokens.size()), up.t());
+  }
+};
+
 // Calls visit(tokens, logits): of some tokens after the others, as many as logits_bytes hold.
 void for_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                double soft_cap, int64_t logits_bytes,
+                const LowRankLogits& low_rank, double soft_cap, int64_t logits_bytes,
                 const std::function<void(Range tokens, const at::Tensor& logits)>& visit) {
   if (weight.size(0) == 0) return;
   const int64_t rows = rows_of_block(x, weight.size(0), logits_bytes);
@@ -568,9 +580,27 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
   for (int64_t begin = 0; begin < x.size(0); begin += rows) {
     const int64_t size = std::min(rows, x.size(0) - begin);
     at::Tensor logits = memory.narrow(0, 0, size);
-    logits_out(logits, x.narrow(0, begin, size), weight, bias, soft_cap);
+    product_out(logits, x.narrow(0, begin, size), weight.t(), bias);
+    low_rank.add_to(logits, {begin, begin + size});
+    cap_logits(logits, soft_cap);
     visit({begin, begin + size}, logits);
   }
+}
+
+// The gradients of what a low-rank adapter adds, in the type of the sums; undefined as that is.
+LowRankLogits zeros_for(const LowRankLogits& given) {
+  if (!given.up.defined()) return {};
+  const auto sums = given.up.options().dtype(compute_type(given.up.scalar_type()));
+  return {at::zeros(given.z.sizes(), sums), at::zeros(given.up.sizes(), sums)};
+}
+
+void add_gradients(const LowRankLogits& of, const at::Tensor& logits_gradient, Range tokens,
+                   const LowRankLogits& gradients) {
+  if (!of.up.defined()) return;
+  const auto wide = [&](const at::Tensor& x) { return x.to(gradients.up.scalar_type()); };
+  const at::Tensor gradient = wide(logits_gradient);
+  gradients.z.narrow(0, tokens.begin, tokens.size()).copy_(at::mm(gradient, wide(of.up)));
+  gradients.up.addmm_(gradient.t(), wide(of.z.narrow(0, tokens.begin, tokens.size())));
 }
 
 // The statistics of VocabularyShard::combine over one block of rows more than `before`. What comes
@@ -579,12 +609,14 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
 struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& before, const at::Tensor& x,
                             const at::Tensor& part, const at::Tensor& labels,
-                            const OptionalTensor& given_bias, double soft_cap,
-                            const BlockPlace& place, bool x_needs_gradient,
-                            bool weight_needs_gradient, int64_t logits_bytes) {
+                            const OptionalTensor& given_bias, const OptionalTensor& z,
+                            const OptionalTensor& up, double soft_cap, const BlockPlace& place,
+                            bool x_needs_gradient, bool weight_needs_gradient,
+                            int64_t logits_bytes) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor bias = *given_bias;
-    context->save_for_backward({x, part, labels, bias});
+    const LowRankLogits low_rank{*z, *up};
+    context->save_for_backward({x, part, labels, bias, low_rank.z, low_rank.up});
     context->saved_data["soft_cap"] = soft_cap;
     place.save(context);
     context->saved_data["x_needs_gradient"] = x_needs_gradient;
@@ -594,7 +626,8 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     const at::Tensor weight = place.all_of(part);
     const at::Tensor here = labels_among(labels, labels.eq(kIgnoredLabel), place.runs(weight));
     for_logits(
-        x, weight, bias, soft_cap, logits_bytes, [&](Range tokens, const at::Tensor& logits) {
+        x, weight, bias, low_rank, soft_cap, logits_bytes,
+        [&](Range tokens, const at::Tensor& logits) {
           const at::Tensor found = shard_functions(logits).statistics(
               logits, here.narrow(0, tokens.begin, tokens.size()));
           const at::Tensor sum = result.narrow(1, tokens.begin, tokens.size());
@@ -613,6 +646,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     const BlockPlace place = BlockPlace::saved(context);
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &part = saved[1], &labels = saved[2], &bias = saved[3];
+    const LowRankLogits low_rank{saved[4], saved[5]}, of_low_rank = zeros_for(low_rank);
     const double soft_cap = data["soft_cap"].toDouble();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor& whole = gradients[0];
@@ -632,6 +666,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       shard_functions(logits).to_gradient(logits, of(here), of(ignored), of(whole, 1), soft_cap);
       logits.mul_(of(whole[2]).unsqueeze(1));
       add_bias_gradient(logits, bias_gradient);
+      add_gradients(low_rank, logits, tokens, of_low_rank);
       if (x_needs_gradient) {
         product_out(of(x_gradient), logits, weight);
       }
@@ -639,7 +674,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
         add_weight_gradient(logits, of(x), tokens.begin == 0, weight_gradient);
       }
     };
-    for_logits(x, weight, bias, soft_cap, data["logits_bytes"].toInt(), add);
+    for_logits(x, weight, bias, low_rank, soft_cap, data["logits_bytes"].toInt(), add);
     if (x.size(0) == 0 || weight.size(0) == 0) {  // nothing was added
       x_gradient = at::Tensor();
       if (weight_needs_gradient) weight_gradient = at::zeros_like(weight);
@@ -654,7 +689,21 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       weight_gradient = place.ranks->give_back(weight_gradient, part.sizes(), place.index);
     }
     if (bias_gradient.defined()) bias_gradient = bias_gradient.to(x.scalar_type());
-    return {whole, x_gradient, weight_gradient, {}, bias_gradient, {}, {}, {}, {}, {}};
+    const auto rounded = [&](const at::Tensor& gradient) {
+      return gradient.defined() ? gradient.to(x.scalar_type()) : gradient;
+    };
+    return {whole,
+            x_gradient,
+            weight_gradient,
+            {},
+            bias_gradient,
+            rounded(of_low_rank.z),
+            rounded(of_low_rank.up),
+            {},
+            {},
+            {},
+            {},
+            {}};
   }
 };
 
@@ -680,11 +729,11 @@ struct LogProbabilities : torch::autograd::Function<LogProbabilities> {
   }
 };
 
-// Of a bias from global row `begin` on the rows of these runs.
-at::Tensor bias_of(const at::Tensor& bias, const std::vector<Range>& runs, int64_t begin) {
-  if (!bias.defined()) return {};
+// Of a bias, or other rows, from global row `begin` on those of these runs.
+at::Tensor rows_among(const at::Tensor& all, const std::vector<Range>& runs, int64_t begin) {
+  if (!all.defined()) return {};
   std::vector<at::Tensor> parts;
-  for (const Range& run : runs) parts.push_back(bias.narrow(0, run.begin - begin, run.size()));
+  for (const Range& run : runs) parts.push_back(all.narrow(0, run.begin - begin, run.size()));
   return at::cat(parts);
 }
 
@@ -692,6 +741,7 @@ at::Tensor bias_of(const at::Tensor& bias, const std::vector<Range>& runs, int64
 
 at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options) {
   at::Tensor logits = options.bias.defined() ? products + options.bias : products;
+  if (options.up.defined()) logits = logits + at::matmul(options.z, options.up.t());
   logits = times(logits, options.scale);
   if (options.soft_cap == 0) return logits;
   return (logits / options.soft_cap).tanh() * options.soft_cap;
@@ -704,6 +754,7 @@ at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& tab
                                     int64_t logits_bytes) {
   const at::Tensor rows = times(x, options.scale).contiguous(), flat_labels = labels.contiguous();
   const at::Tensor bias = times(options.bias, options.scale);
+  const at::Tensor z = times(options.z, options.scale);
   if (labels.is_cpu()) check_labels(flat_labels, vocabulary);
   const auto wide = x.options().dtype(compute_type(x.scalar_type()));
   // Of no rows.
@@ -716,8 +767,9 @@ at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& tab
     const BlockPlace place{.first_row = begin, .index = index++, .ranks = ranks};
     statistics = BlockStatistics::apply(
         statistics, rows, weight, flat_labels,
-        OptionalTensor(bias_of(bias, place.runs(weight), bias_begin)), options.soft_cap, place,
-        recording && (rows.requires_grad() || needs_gradient(bias)),
+        OptionalTensor(rows_among(bias, place.runs(weight), bias_begin)), OptionalTensor(z),
+        OptionalTensor(rows_among(options.up, place.runs(weight), bias_begin)), options.soft_cap,
+        place, recording && (rows.requires_grad() || needs_gradient(bias)),
         recording && weight.requires_grad(), logits_bytes);
   });
   return LogProbabilities::apply(statistics, flat_labels, &combine);

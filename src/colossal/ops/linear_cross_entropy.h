@@ -11,19 +11,23 @@ namespace colossal::ops {
 inline constexpr int64_t kIgnoredLabel = -100;
 inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;
 
-// How logits are made of the products x weight^T: soft_cap * tanh(scale * (products + bias) /
-// soft_cap). By default the products are the logits.
+// How logits are made of the products x weight^T: soft_cap * tanh(scale * (products + z up^T +
+// bias) / soft_cap). By default the products are the logits.
 struct LogitOptions {
   at::Tensor bias;  // [rows of the weight], of x's type; undefined: none
   double scale = 1;
   double soft_cap = 0;  // 0: none
+  // What a low-rank adapter adds: z [.., rank] in the place of x, up [rows of the weight, rank].
+  // Undefined: nothing.
+  at::Tensor z{}, up{};
 };
 
 // Returns the logits [.., rows of the weight] of products.
 at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options);
 
 // Sum of the cross-entropies of labels against the logits, a scalar in fp32 (fp64 for
-// fp64); softmax statistics are in that type too. Differentiable in x, weight and bias.
+// fp64), without low-rank adapters; softmax statistics are in that type too. Differentiable in x,
+// weight and bias.
 //   x       [tokens, hidden]
 //   weight  [vocabulary, hidden], of x's type
 //   labels  [tokens] int64, in [0, vocabulary) or kIgnoredLabel

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/base/range.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/fused_linear.h"
@@ -113,6 +114,76 @@ struct PackedLinear : torch::autograd::Function<PackedLinear> {
   }
 };
 
+// Calls visit(rows of the group, columns of y, panel [out, in]) of each group that has rows and
+// each stack.
+template <typename Visit>
+void for_groups(const std::vector<int64_t>& counts, const PackedWeights& stacks,
+                at::ScalarType type, const Visit& visit) {
+  const auto groups = std::ssize(counts);
+  int64_t first_row = 0;
+  for (int64_t group = 0; group < groups; ++group) {
+    const Range rows{first_row, first_row + counts[static_cast<size_t>(group)]};
+    first_row = rows.end;
+    int64_t first_column = 0;
+    for (size_t i = 0; i < stacks.bytes.size() && !rows.empty(); ++i) {
+      const PackedLayout& layout = *stacks.layouts[i];
+      const int64_t out = layout.rows() / groups;
+      visit(rows, Range{first_column, first_column + out},
+            unpacked_rows(stacks.bytes[i], layout, group * out, (group + 1) * out, type));
+      first_column += out;
+    }
+  }
+}
+
+int64_t out_features_of_group(const std::vector<int64_t>& counts, const PackedWeights& stacks) {
+  return counts.empty() ? 0 : stacks.out_features() / std::ssize(counts);
+}
+
+struct PackedGroupedProduct : torch::autograd::Function<PackedGroupedProduct> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
+                            const std::vector<int64_t>& counts, const PackedWeights& stacks) {
+    context->save_for_backward(stacks.bytes);
+    std::vector<int64_t> layouts;
+    for (const auto& layout : stacks.layouts) {
+      layouts.push_back(reinterpret_cast<int64_t>(layout.get()));
+    }
+    context->saved_data["layouts"] = layouts;
+    context->saved_data["counts"] = counts;
+    context->saved_data["in"] = rows.size(1);
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor y =
+        at::empty({rows.size(0), out_features_of_group(counts, stacks)}, rows.options());
+    for_groups(counts, stacks, rows.scalar_type(),
+               [&](Range of_group, Range columns, const at::Tensor& panel) {
+                 const at::Tensor x = rows.narrow(0, of_group.begin, of_group.size());
+                 y.narrow(0, of_group.begin, of_group.size())
+                     .narrow(1, columns.begin, columns.size())
+                     .copy_(fused_product(x, {{panel}, {}}));
+               });
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    PackedWeights stacks{.bytes = context->get_saved_variables(), .layouts = {}, .biases = {}};
+    for (const int64_t layout : context->saved_data["layouts"].toIntVector()) {
+      stacks.layouts.push_back({std::shared_ptr<void>(), reinterpret_cast<PackedLayout*>(layout)});
+    }
+    const std::vector<int64_t> counts = context->saved_data["counts"].toIntVector();
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::Tensor y_gradient = gradients[0].contiguous();
+    const at::ScalarType type = y_gradient.scalar_type();
+    const at::Tensor sum = at::zeros({y_gradient.size(0), context->saved_data["in"].toInt()},
+                                     y_gradient.options().dtype(compute_type(type)));
+    for_groups(counts, stacks, type, [&](Range rows, Range columns, const at::Tensor& panel) {
+      const at::Tensor of_group = y_gradient.narrow(0, rows.begin, rows.size())
+                                      .narrow(1, columns.begin, columns.size())
+                                      .contiguous();
+      sum.narrow(0, rows.begin, rows.size()).add_(product(of_group, panel));
+    });
+    return {sum.to(type), at::Tensor(), at::Tensor()};
+  }
+};
+
 }  // namespace
 
 int64_t PackedWeights::out_features() const {
@@ -128,6 +199,13 @@ at::Tensor packed_linear(const at::Tensor& x, const PackedWeights& given) {
                  given.biases.size());
   if (!at::GradMode::is_enabled()) return shaped_packed_product(x, given);
   return PackedLinear::apply(x, given);
+}
+
+at::Tensor packed_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                  const PackedWeights& stacks) {
+  COLOSSAL_CHECK(!stacks.bytes.empty() && stacks.bytes.size() == stacks.layouts.size(),
+                 "{} stacks, {} layouts", stacks.bytes.size(), stacks.layouts.size());
+  return PackedGroupedProduct::apply(rows, counts, stacks);
 }
 
 }  // namespace colossal::ops

@@ -25,4 +25,9 @@ struct PackedWeights {
 // for, rounded to that type, with sums as linear() has them. Differentiable by x.
 at::Tensor packed_linear(const at::Tensor& x, const PackedWeights& given);
 
+// As grouped_product(), of stacks [groups, out, in] each of which is packed as one weight [groups *
+// out, in]; as many rows are here of each group. Differentiable by the rows.
+at::Tensor packed_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                  const PackedWeights& stacks);
+
 }  // namespace colossal::ops

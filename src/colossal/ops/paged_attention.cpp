@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "colossal/base/error.h"
 #include "colossal/ops/aten_fallback.h"
@@ -18,15 +19,18 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-at::Tensor empty_output(const at::Tensor& query, const at::Tensor& values) {
-  return at::empty({query.size(0), query.size(1), values.size(3)}, query.options());
+AttentionResult empty_result(const at::Tensor& query, const at::Tensor& values) {
+  return {at::empty({query.size(0), query.size(1), values.size(3)}, query.options()),
+          at::empty({query.size(0), query.size(1)},
+                    query.options().dtype(compute_type(query.scalar_type())))};
 }
 
 // One piece of work: the queries of a token that share a head of keys.
 class PagedProblem {
  public:
   PagedProblem(const at::Tensor& query, const KeyValuePages& pages, const PagedTokens& tokens,
-               const OptionalTensor& sinks, const AttentionRule& rule, const at::Tensor& output)
+               const OptionalTensor& sinks, const AttentionRule& rule,
+               const AttentionResult& result)
       : query_(query),
         keys_(pages.keys),
         values_(pages.values),
@@ -36,7 +40,8 @@ class PagedProblem {
         sequences_(tokens.sequences.contiguous()),
         positions_(tokens.positions.contiguous()),
         rule_(rule),
-        output_(output),
+        output_(result.output),
+        logsumexp_(result.logsumexp),
         type_(element_type(query.scalar_type())),
         group_(query.size(1) / keys_.size(1)) {
     if (sinks) sinks_ = sinks->to(at::kDouble).contiguous();
@@ -84,7 +89,8 @@ class PagedProblem {
          .sinks = sinks_.defined() ? sinks_.const_data_ptr<double>() + first : nullptr,
          .scratch = scratch,
          .outputs = at(output_, token * output_.stride(0) + first * output_.stride(1)),
-         .output_stride = output_.stride(1)});
+         .output_stride = output_.stride(1),
+         .logsumexps = at(logsumexp_, token * logsumexp_.stride(0) + first)});
   }
 
  private:
@@ -100,40 +106,44 @@ class PagedProblem {
   at::Tensor tables_, sequences_, positions_, sinks_;
   const AttentionRule& rule_;
   const at::Tensor& output_;
+  const at::Tensor& logsumexp_;
   kernels::ElementType type_;
   int64_t group_;
 };
 
-at::Tensor paged_cpu(const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
-                     const OptionalTensor& key_scales, const OptionalTensor& value_scales,
-                     const at::Tensor& tables, const at::Tensor& sequences,
-                     const at::Tensor& positions, const OptionalTensor& sinks,
-                     at::IntArrayRef integers, at::ArrayRef<double> numbers) {
-  const at::Tensor output = empty_output(query, values);
+std::tuple<at::Tensor, at::Tensor> paged_cpu(
+    const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
+    const OptionalTensor& key_scales, const OptionalTensor& value_scales, const at::Tensor& tables,
+    const at::Tensor& sequences, const at::Tensor& positions, const OptionalTensor& sinks,
+    at::IntArrayRef integers, at::ArrayRef<double> numbers) {
+  const AttentionResult result = empty_result(query, values);
   const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
   const KeyValuePages pages{keys, values, key_scales.value_or(at::Tensor()),
                             value_scales.value_or(at::Tensor())};
-  const PagedProblem problem(query, pages, {tables, sequences, positions}, sinks, rule, output);
+  const PagedProblem problem(query, pages, {tables, sequences, positions}, sinks, rule, result);
   const int64_t bytes = problem.scratch_bytes();
   at::parallel_for(0, problem.pieces(), 1, [&](int64_t begin, int64_t end) {
     const auto scratch = std::make_unique_for_overwrite<char[]>(bytes);
     for (int64_t piece = begin; piece < end; ++piece) problem.run(piece, scratch.get());
   });
-  return output;
+  return {result.output, result.logsumexp};
 }
 
-at::Tensor paged_meta(const at::Tensor& query, const at::Tensor&, const at::Tensor& values,
-                      const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
-                      const at::Tensor&, const at::Tensor&, const OptionalTensor&, at::IntArrayRef,
-                      at::ArrayRef<double>) {
-  return empty_output(query, values);
+std::tuple<at::Tensor, at::Tensor> paged_meta(const at::Tensor& query, const at::Tensor&,
+                                              const at::Tensor& values, const OptionalTensor&,
+                                              const OptionalTensor&, const at::Tensor&,
+                                              const at::Tensor&, const at::Tensor&,
+                                              const OptionalTensor&, at::IntArrayRef,
+                                              at::ArrayRef<double>) {
+  const AttentionResult result = empty_result(query, values);
+  return {result.output, result.logsumexp};
 }
 
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
       "paged_attention(Tensor query, Tensor keys, Tensor values, Tensor? key_scales, "
       "Tensor? value_scales, Tensor tables, Tensor sequences, Tensor positions, Tensor? sinks, "
-      "int[] rule_integers, float[] rule_numbers) -> Tensor");
+      "int[] rule_integers, float[] rule_numbers) -> (Tensor output, Tensor logsumexp)");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("paged_attention", paged_cpu);
@@ -160,8 +170,8 @@ at::Tensor ScaledRows::numbers(at::ScalarType type) const {
   return (codes.to(at::kFloat) * scales.unsqueeze(-1)).to(type);
 }
 
-at::Tensor paged_attention(const at::Tensor& query, const KeyValuePages& pages,
-                           const PagedTokens& tokens, const AttentionOptions& options) {
+AttentionResult paged_attention(const at::Tensor& query, const KeyValuePages& pages,
+                                const PagedTokens& tokens, const AttentionOptions& options) {
   COLOSSAL_CHECK(options.causal && !options.documents.defined() && options.prefix_lengths.empty() &&
                      options.dropout == 0,
                  "paged attention is causal, of one document, without prefixes and dropout");
@@ -174,9 +184,10 @@ at::Tensor paged_attention(const at::Tensor& query, const KeyValuePages& pages,
     return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
   };
   const OptionalTensor sinks = optional(options.sinks);
-  return op.call(query, pages.keys, pages.values, optional(pages.key_scales),
-                 optional(pages.value_scales), tokens.tables, tokens.sequences, tokens.positions,
-                 sinks, integers, numbers);
+  auto [output, logsumexp] = op.call(query, pages.keys, pages.values, optional(pages.key_scales),
+                                     optional(pages.value_scales), tokens.tables, tokens.sequences,
+                                     tokens.positions, sinks, integers, numbers);
+  return {output, logsumexp};
 }
 
 }  // namespace colossal::ops

@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "colossal/ops/attention_rule.h"
+#include "colossal/ops/attention.h"
 
 namespace colossal::ops {
 
@@ -35,10 +35,12 @@ struct PagedTokens {
 };
 
 // query [tokens, heads, head_size], its last dim contiguous. A token sees the keys of its sequence
-// up to its own position, or those of the window that ends there. Returns [tokens, heads,
-// value_size]. What a token gets depends on no other one, nor on the number of threads. `options`:
-// causal, without documents, prefixes and dropout.
-at::Tensor paged_attention(const at::Tensor& query, const KeyValuePages& pages,
-                           const PagedTokens& tokens, const AttentionOptions& options);
+// up to its own position, or those of the window that ends there. Returns the output [tokens,
+// heads, value_size] in the queries' type, and [tokens, heads] logarithms of the sums of
+// exponentials in the type of the sums. What a token gets depends on no other one, nor on the
+// number of threads. `options`: causal, without documents, prefixes and dropout; virtual tokens are
+// not seen.
+AttentionResult paged_attention(const at::Tensor& query, const KeyValuePages& pages,
+                                const PagedTokens& tokens, const AttentionOptions& options);
 
 }  // namespace colossal::ops

@@ -43,8 +43,8 @@ class BlockRanks {
 // or where `combine` is given of this rank's part of it (VocabularyShard::combine). vocabulary:
 // rows over all ranks. The softmax statistics of the blocks are combined as they come; the backward
 // pass makes each block's logits anew: four products instead of three, and what is kept for it is x
-// and three numbers a token. The bias is that of all rows that this rank visits, from global row
-// `bias_begin` on.
+// and three numbers a token. Bias and low-rank `up` are those of all rows that this rank visits,
+// from global row `bias_begin` on; z and up have gradients too.
 at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
                                     const at::Tensor& labels, int64_t vocabulary,
                                     const std::function<void(const at::Tensor&)>& combine = {},

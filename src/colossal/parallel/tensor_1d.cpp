@@ -236,27 +236,33 @@ class TokenShareDropout : public nn::Dropout {
 
 class VocabularyEmbedding : public nn::Embedding {
  public:
-  VocabularyEmbedding(nn::TokenTable table, Ranks ranks)
-      : table_(std::move(table)), ranks_(ranks) {}
+  VocabularyEmbedding(nn::TokenTable table, nn::EmbeddingAdapter adapter, Ranks ranks)
+      : table_(std::move(table)), adapter_(std::move(adapter)), ranks_(ranks) {}
 
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override {
-    if (table_.is_cut()) {
-      return ranks_.end_pair(ops::look_up(table_.blocks(), tokens), context);
-    }
+    const at::Tensor found = look_up(tokens);
+    return ranks_.end_pair(
+        adapter_.add(found, tokens, table_.rows_here(), {0, found.size(-1)}, context), context);
+  }
+
+ private:
+  // Zeros for tokens whose rows are elsewhere.
+  at::Tensor look_up(const at::Tensor& tokens) const {
+    if (table_.is_cut()) return ops::look_up(table_.blocks(), tokens);
     const ParameterHandle& weight = table_.whole();
     nn::LayerScope scope = nn::scope_of(weight);
     const Range here = nn::rows_here(*weight);
     if (const ops::QuantizedMatrix* table = table_.quantized()) {
-      const auto look_up = [&](const at::Tensor& rows) {
+      const auto numbers = [&](const at::Tensor& rows) {
         return ops::dequantized_rows(*table, rows);
       };
-      return ranks_.end_pair(find_rows(look_up, here, tokens), context);
+      return find_rows(numbers, here, tokens);
     }
-    return ranks_.end_pair(find_rows(weight.use(scope), here, tokens), context);
+    return find_rows(weight.use(scope), here, tokens);
   }
 
- private:
   nn::TokenTable table_;
+  nn::EmbeddingAdapter adapter_;
   Ranks ranks_;
 };
 
@@ -270,15 +276,15 @@ class VocabularyHead : public nn::VocabularyHead {
     nn::LayerScope scope("vocabulary_head");
     const nn::TokenTable& table = parts_.table;
     const ops::VocabularyShard shard = vocabulary_shard(table.vocabulary(), ranks_.group);
-    const auto all_tokens = [&] { return ranks_.begin_pair(x, context).flatten(0, 1); };
-    if (table.is_cut() || table.quantized()) {
-      return ops::linear_cross_entropy(all_tokens(), table.blocks("vocabulary_head"),
-                                       labels.flatten(), shard.vocabulary, shard.combine, nullptr,
-                                       parts_.logit_options(scope), parts_.rows.begin);
+    const at::Tensor tokens = ranks_.begin_pair(x, context).flatten(0, 1);
+    const ops::LogitOptions options = parts_.logit_options(tokens, context, scope);
+    if (parts_.goes_by_blocks(context)) {
+      return ops::linear_cross_entropy(tokens, table.blocks("vocabulary_head"), labels.flatten(),
+                                       shard.vocabulary, shard.combine, nullptr, options,
+                                       parts_.rows.begin);
     }
-    const at::Tensor weight = table.whole().use(scope);
-    return ops::linear_cross_entropy(all_tokens(), weight, labels.flatten(), shard,
-                                     parts_.logit_options(scope));
+    return ops::linear_cross_entropy(tokens, table.whole().use(scope), labels.flatten(), shard,
+                                     options);
   }
 
   at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
@@ -286,15 +292,17 @@ class VocabularyHead : public nn::VocabularyHead {
     nn::LayerScope scope("vocabulary_head");
     const nn::TokenTable& table = parts_.table;
     const ops::VocabularyShard shard = vocabulary_shard(table.vocabulary(), ranks_.group);
+    const at::Tensor tokens = ranks_.begin_pair(x, context).flatten(0, 1);
     return ops::linear_log_probabilities(
-               ranks_.begin_pair(x, context).flatten(0, 1), table.blocks("vocabulary_head"),
-               labels.flatten(), shard.vocabulary, shard.combine, nullptr,
-               parts_.logit_options(scope, context.temperature), parts_.rows.begin)
+               tokens, table.blocks("vocabulary_head"), labels.flatten(), shard.vocabulary,
+               shard.combine, nullptr,
+               parts_.logit_options(tokens, context, scope, context.temperature), parts_.rows.begin)
         .view(labels.sizes());
   }
 
   at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
-    return parts_.logits_here(ranks_.begin_pair(x, context).flatten(0, 1), context.temperature);
+    return parts_.logits_here(ranks_.begin_pair(x, context).flatten(0, 1), context,
+                              context.temperature);
   }
 
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
@@ -311,7 +319,8 @@ class VocabularyHead : public nn::VocabularyHead {
     std::vector<at::Tensor> parts;
     parts_.table.blocks("vocabulary_head")(
         [&](const at::Tensor& rows, int64_t) { parts.push_back(at::linear(used, rows)); });
-    const at::Tensor part = ops::finish_logits(at::cat(parts, -1), parts_.logit_options(scope));
+    const at::Tensor part =
+        ops::finish_logits(at::cat(parts, -1), parts_.logit_options(used, context, scope));
     const int64_t after = parts_.table.vocabulary() - parts_.rows.end;
     return reduce_from_tensor_parallel(at::constant_pad_nd(part, {parts_.rows.begin, after}),
                                        ranks_.group);
@@ -321,7 +330,7 @@ class VocabularyHead : public nn::VocabularyHead {
                     const at::Tensor& wanted) override {
     const at::Tensor tokens = flat_tokens(ranks_.begin_pair(x, context));
     const at::Tensor part =
-        parts_.logits_here(wanted.defined() ? nn::wanted_rows(tokens, wanted) : tokens);
+        parts_.logits_here(wanted.defined() ? nn::wanted_rows(tokens, wanted) : tokens, context);
     const at::Tensor all =
         gather_columns(part, Shares::even(ranks_.group, parts_.table.vocabulary()));
     return wanted.defined() ? all : all.view({context.batch, context.sequence, -1});
@@ -380,7 +389,9 @@ nn::TokenTable Tensor1dBuilder::vocabulary_table(const std::string& name,
 
 std::unique_ptr<nn::Embedding> Tensor1dBuilder::embedding(const std::string& name,
                                                           const nn::EmbeddingOptions& options) {
-  return std::make_unique<VocabularyEmbedding>(vocabulary_table(name, options), ranks_);
+  nn::TokenTable table = vocabulary_table(name, options);
+  return std::make_unique<VocabularyEmbedding>(std::move(table), embedding_adapter(name, options),
+                                               ranks_);
 }
 
 std::unique_ptr<nn::PositionEmbedding> Tensor1dBuilder::position_embedding(
@@ -511,8 +522,18 @@ nn::DenseBuilder::AdaptedInput Tensor1dBuilder::latents(int64_t features) {
   return {.features = features,
           .of_down = of_all_heads(),
           .dropout = [this](const std::string& name, double probability) {
-            return std::make_unique<nn::DenseDropout>(full_name(name), probability);
+            return of_all_tokens(name, probability);
           }};
+}
+
+std::unique_ptr<nn::Dropout> Tensor1dBuilder::of_all_tokens(const std::string& name,
+                                                            double probability) const {
+  return std::make_unique<nn::DenseDropout>(full_name(name), probability);
+}
+
+std::unique_ptr<nn::Dropout> Tensor1dBuilder::head_dropout(const std::string& name,
+                                                           double probability) {
+  return of_all_tokens(name, probability);
 }
 
 nn::TokenTable Tensor1dBuilder::head_table(const std::string& name,

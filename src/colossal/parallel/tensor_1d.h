@@ -61,6 +61,7 @@ class Tensor1dBuilder : public ExpertBuilder {
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;
+  std::unique_ptr<nn::Dropout> head_dropout(const std::string& name, double probability) override;
   nn::TokenTable head_table(const std::string& name, const nn::EmbeddingOptions& options) override;
   Range head_rows(int64_t vocabulary) const override;
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
@@ -76,6 +77,8 @@ class Tensor1dBuilder : public ExpertBuilder {
   // Returns what a product's adapter has at its input. held: of a second product's inputs.
   AdaptedInput input_of_first(int64_t in_features);
   AdaptedInput input_of_second(int64_t in_features, std::vector<Range> held);
+  // Dropout where every rank has all tokens.
+  std::unique_ptr<nn::Dropout> of_all_tokens(const std::string& name, double probability) const;
   nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);
 
   Tensor1dRanks ranks_;

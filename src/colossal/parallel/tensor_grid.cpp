@@ -27,13 +27,17 @@ using Cut = LinearSharding::Cut;
 // Of an embedding's tokens those that its ranks share out, and of whom each of those then is.
 class GridEmbedding : public nn::Embedding {
  public:
-  GridEmbedding(nn::TokenTable table, const TensorGrid& grid)
-      : table_(std::move(table)), grid_(grid) {}
+  // features: those here.
+  GridEmbedding(nn::TokenTable table, nn::EmbeddingAdapter adapter, Range features,
+                const TensorGrid& grid)
+      : table_(std::move(table)), adapter_(std::move(adapter)), features_(features), grid_(grid) {}
 
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override {
     const BatchCut& batch = grid_.between.batch;
     const Range seen = batch.within(context.batch, grid_.embedding_level);
-    const at::Tensor found = look_up(tokens.narrow(0, seen.begin, seen.size()));
+    const at::Tensor of_these = tokens.narrow(0, seen.begin, seen.size());
+    const at::Tensor found =
+        adapter_.add(look_up(of_these), of_these, table_.rows_here(), features_, context);
     Shares shares{&grid_.embedding, batch.counts(context.batch, grid_.embedding_level)};
     shares.sizes = shares.times(context.sequence);
     return reduce_scatter_rows(found.flatten(0, 1), shares)
@@ -49,6 +53,8 @@ class GridEmbedding : public nn::Embedding {
   }
 
   nn::TokenTable table_;
+  nn::EmbeddingAdapter adapter_;
+  Range features_;
   const TensorGrid& grid_;
 };
 
@@ -125,7 +131,8 @@ class KeyValuesOfAllTokens : public nn::KeyValueStore {
       : kept_(kept), tokens_(std::move(tokens)) {}
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
-                    const at::Tensor& values, const ops::AttentionOptions& options) override {
+                    const at::Tensor& values, const ops::AttentionOptions& options,
+                    const std::vector<nn::RowsBehindVirtualTokens>& brought) override {
     COLOSSAL_CHECK(queries.size(2) == 1, "sequences of {} tokens with kept keys and values",
                    queries.size(2));
     // [1, heads, tokens, size] of all tokens from [tokens here, heads * size] side by side
@@ -142,7 +149,7 @@ class KeyValuesOfAllTokens : public nn::KeyValueStore {
       parts.push_back(
           of_all[i].unflatten(1, {like.size(1), like.size(3)}).transpose(0, 1).unsqueeze(0));
     }
-    const at::Tensor seen = kept_.attend(layer, parts[0], parts[1], parts[2], options);
+    const at::Tensor seen = kept_.attend(layer, parts[0], parts[1], parts[2], options, brought);
     const Range mine = tokens_.here();
     return seen.squeeze(0).transpose(0, 1).narrow(0, mine.begin, mine.size()).unsqueeze(2);
   }
@@ -269,18 +276,18 @@ class GridHead : public nn::VocabularyHead {
     const at::Tensor labels_here = labels.narrow(0, here.begin, here.size()).flatten();
     const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
     nn::LayerScope scope("vocabulary_head");
-    if (parts_.table.is_cut()) {
+    const at::Tensor tokens = tokens_of(x, context);
+    const ops::LogitOptions options = parts_.logit_options(tokens, context, scope);
+    if (parts_.goes_by_blocks(context)) {
       return reduce_from_tensor_parallel(
-          ops::linear_cross_entropy(tokens_of(x, context), parts_.table.blocks("vocabulary_head"),
-                                    labels_here, vocabulary(), shard.combine, &ranks_,
-                                    parts_.logit_options(scope), parts_.rows.begin),
+          ops::linear_cross_entropy(tokens, parts_.table.blocks("vocabulary_head"), labels_here,
+                                    vocabulary(), shard.combine, &ranks_, options,
+                                    parts_.rows.begin),
           grid_.within.tokens);
     }
-    const at::Tensor tokens = tokens_of(x, context);
     const at::Tensor table = ranks_.gather(parts_.table.whole().use(scope), 0);
     return reduce_from_tensor_parallel(
-        ops::linear_cross_entropy(tokens, table, labels_here, shard, parts_.logit_options(scope)),
-        grid_.within.tokens);
+        ops::linear_cross_entropy(tokens, table, labels_here, shard, options), grid_.within.tokens);
   }
 
   at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
@@ -289,19 +296,21 @@ class GridHead : public nn::VocabularyHead {
     const at::Tensor labels_here = labels.narrow(0, here.begin, here.size());
     const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
     nn::LayerScope scope("vocabulary_head");
+    const at::Tensor tokens = tokens_of(x, context);
     const at::Tensor found =
-        ops::linear_log_probabilities(tokens_of(x, context), parts_.table.blocks("vocabulary_head"),
-                                      labels_here.flatten(), vocabulary(), shard.combine, &ranks_,
-                                      parts_.logit_options(scope, context.temperature),
-                                      parts_.rows.begin)
+        ops::linear_log_probabilities(
+            tokens, parts_.table.blocks("vocabulary_head"), labels_here.flatten(), vocabulary(),
+            shard.combine, &ranks_,
+            parts_.logit_options(tokens, context, scope, context.temperature), parts_.rows.begin)
             .view(labels_here.sizes());
     return all_sequences(found, context);
   }
 
   at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope("vocabulary_head");
-    return ops::finish_logits(logits_of_part(tokens_of(x, context)),
-                              parts_.logit_options(scope, context.temperature));
+    const at::Tensor tokens = tokens_of(x, context);
+    return ops::finish_logits(logits_of_part(tokens),
+                              parts_.logit_options(tokens, context, scope, context.temperature));
   }
 
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
@@ -315,8 +324,9 @@ class GridHead : public nn::VocabularyHead {
   at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
     const int64_t here = grid_.within.batch.here(context.batch).size();
     nn::LayerScope scope("vocabulary_head");
+    const at::Tensor tokens = tokens_of(x, context);
     const at::Tensor part =
-        ops::finish_logits(logits_of_part(tokens_of(x, context)), parts_.logit_options(scope));
+        ops::finish_logits(logits_of_part(tokens), parts_.logit_options(tokens, context, scope));
     const Range& rows = parts_.rows;
     const at::Tensor all = reduce_from_tensor_parallel(
         at::constant_pad_nd(part, {rows.begin, vocabulary() - rows.end}), grid_.within.features);
@@ -334,7 +344,8 @@ class GridHead : public nn::VocabularyHead {
           nn::wanted_rows(used, wanted.narrow(0, shares.here().begin, shares.mine()) - here.begin);
     }
     nn::LayerScope scope("vocabulary_head");
-    const at::Tensor part = ops::finish_logits(logits_of_part(used), parts_.logit_options(scope));
+    const at::Tensor part =
+        ops::finish_logits(logits_of_part(used), parts_.logit_options(used, context, scope));
     const at::Tensor rows = gather_columns(part, Shares::even(grid_.within.features, vocabulary()));
     const at::Tensor all = gather_rows(rows, shares);
     return wanted.defined() ? all : all.view({context.batch, context.sequence, vocabulary()});
@@ -451,8 +462,10 @@ nn::TokenTable TensorGridBuilder::table(const std::string& name,
 std::unique_ptr<nn::Embedding> TensorGridBuilder::embedding(const std::string& name,
                                                             const nn::EmbeddingOptions& options) {
   const TensorGrid::Block& block = grid_.second;
-  return std::make_unique<GridEmbedding>(
-      table(name, options, block.inputs, block.piece, block.outputs), grid_);
+  nn::TokenTable rows = table(name, options, block.inputs, block.piece, block.outputs);
+  return std::make_unique<GridEmbedding>(std::move(rows), embedding_adapter(name, options),
+                                         Partition(options.features, side()).range(block.outputs),
+                                         grid_);
 }
 
 std::unique_ptr<nn::PositionEmbedding> TensorGridBuilder::position_embedding(
@@ -641,6 +654,11 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::fused_linear(const nn::FusedLinea
       adapted,
       adapted_input(options.in_features, sharding_.products.at(options.parts.front().name)));
   return make_product(std::move(product));
+}
+
+std::unique_ptr<nn::Dropout> TensorGridBuilder::head_dropout(const std::string& name,
+                                                             double probability) {
+  return std::make_unique<GridDropout>(full_name(name), probability, grid_.within.batch, 0);
 }
 
 nn::TokenTable TensorGridBuilder::head_table(const std::string& name,

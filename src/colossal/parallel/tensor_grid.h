@@ -107,6 +107,7 @@ class TensorGridBuilder : public ExpertBuilder {
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;
+  std::unique_ptr<nn::Dropout> head_dropout(const std::string& name, double probability) override;
   nn::TokenTable head_table(const std::string& name, const nn::EmbeddingOptions& options) override;
   Range head_rows(int64_t vocabulary) const override;
   nn::Placement of_head_bias(int64_t vocabulary) const override;

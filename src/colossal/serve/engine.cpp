@@ -158,11 +158,12 @@ void validate(const Request& request, const EngineOptions& options,
   }
   COLOSSAL_CHECK(request.pooling == Pooling::none || request.max_new_tokens == 0,
                  "{} tokens of a prompt that is pooled", request.max_new_tokens);
-  const int64_t most = options.max_model_len - (request.max_new_tokens > 0 ? 1 : 0);
+  const int64_t length = longest_text(request, options, facts);
+  const int64_t most = length - (request.max_new_tokens > 0 ? 1 : 0);
   if (std::ssize(request.prompt) > most) {
     throw ConfigError(
         fmt::format("the prompt has {} tokens, of {} that a sequence may have: give at most {}",
-                    request.prompt.size(), options.max_model_len, most));
+                    request.prompt.size(), length, most));
   }
   require_tokens("token", request.prompt, facts.vocabulary);
   require_tokens("end token", request.end_tokens, facts.vocabulary);

@@ -136,6 +136,12 @@ int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts
          (of_token(facts, strategy) + (drafts ? of_token(options.speculation.facts, {}) : 0));
 }
 
+int64_t longest_text(const Request& request, const EngineOptions& options,
+                     const models::ModelFacts& facts) {
+  const int64_t before = request.adapter ? request.adapter->num_virtual_tokens : 0;
+  return std::min(options.max_model_len, facts.positions - before);
+}
+
 EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
                        const EngineOptions& options, const ParallelContext* ranks,
                        const AroundStage& around_stage, const EngineStatistics& before)
@@ -185,8 +191,8 @@ void EngineCore::add(std::unique_ptr<Sequence> sequence) {
   sequence->salt = salt_of(*sequence, facts_);
   const Request& request = sequence->request;
   if (request.beams.width > 1) {
-    const int64_t most =
-        std::min(request.max_new_tokens, options_.max_model_len - sequence->prompt_size());
+    const int64_t most = std::min(
+        request.max_new_tokens, longest_text(request, options_, facts_) - sequence->prompt_size());
     sequence->group = std::make_shared<BeamGroup>(BeamGroup{
         .search = BeamSearch(request.beams, request.end_tokens, most), .beams = {sequence.get()}});
   }
@@ -238,7 +244,7 @@ void EngineCore::propose() {
     if (sequence->group) continue;
     const int64_t left =
         std::min(sequence->request.max_new_tokens - sequence->usage.completion_tokens,
-                 options_.max_model_len - sequence->size());
+                 longest_text(sequence->request, options_, facts_) - sequence->size());
     // The last token of a text needs no guess: it follows from those before it.
     const int64_t most =
         std::min({sequence->draft_length.next(options_.speculation.drafts), of_step, left - 1});
@@ -460,7 +466,7 @@ void EngineCore::accept(Sequence& sequence, const GeneratedToken& token) {
     return end(sequence.id, FinishReason::stop);
   }
   if (sequence.usage.completion_tokens >= request.max_new_tokens ||
-      sequence.size() >= options_.max_model_len) {
+      sequence.size() >= longest_text(request, options_, facts_)) {
     end(sequence.id, FinishReason::length);
   }
 }

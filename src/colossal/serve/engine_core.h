@@ -21,6 +21,10 @@ namespace colossal::serve {
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
                    const Strategy& strategy = {});
 
+// Returns how many tokens a request's text may have, the prompt's included.
+int64_t longest_text(const Request& request, const EngineOptions& options,
+                     const models::ModelFacts& facts);
+
 class EngineCore {
  public:
   // options: resolved. ranks: that hold the model together, of which this is the first, while the

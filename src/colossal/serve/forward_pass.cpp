@@ -26,6 +26,14 @@ bool tokens_are_sequences(const Strategy& strategy) {
   return strategy.tp > 1 && strategy.tensor_mode != TensorMode::one_d;
 }
 
+// That the adapter of a row brings along.
+int64_t num_virtual_tokens(int64_t row, const std::vector<nn::AdaptedRows>& adapted) {
+  for (const auto& [adapter, begin, count] : adapted) {
+    if (row >= begin && row < begin + count) return adapter->num_virtual_tokens;
+  }
+  return 0;
+}
+
 }  // namespace
 
 ForwardPass::ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
@@ -49,15 +57,17 @@ PassResults ForwardPass::run(const StepPlan& plan, const std::vector<nn::Adapted
   return results;
 }
 
-nn::StepContext ForwardPass::begin(const StepPlan& plan) {
+nn::StepContext ForwardPass::begin(const StepPlan& plan,
+                                   const std::vector<nn::AdaptedRows>& adapted) {
   std::vector<int64_t> positions, lengths;
   std::vector<nn::PagedChunk> chunks;
   for (const auto& [tokens, prompt] : plan.chunks) {
     chunks.push_back(tokens);
+    const int64_t before = num_virtual_tokens(std::ssize(positions), adapted);
     for (int64_t at = tokens.positions.begin; at < tokens.positions.end; ++at) {
-      positions.push_back(at);
+      positions.push_back(before + at);
       // However the prompt is cut, its tokens go by its whole length; later ones by theirs.
-      lengths.push_back(std::max(at + 1, prompt));
+      lengths.push_back(before + std::max(at + 1, prompt));
     }
   }
   store_.begin_step(chunks);
@@ -74,7 +84,7 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan) {
 
 void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
   const bool has_work = !plan.empty() || shares_experts();
-  nn::StepContext context = has_work ? begin(plan) : nn::StepContext();
+  nn::StepContext context = has_work ? begin(plan, adapted) : nn::StepContext();
   context.adapted_rows = adapted;
   const auto run = [&](int stage, const at::Tensor& before) {
     at::Tensor after;

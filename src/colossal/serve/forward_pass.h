@@ -42,7 +42,7 @@ class ForwardPass {
   PassResults run(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
 
  private:
-  nn::StepContext begin(const StepPlan& plan);
+  nn::StepContext begin(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
   bool shares_experts() const { return strategy_.expert_ranks() > 1; }
   void run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
   // From what the stage before gives, or nothing, to what the next one takes; the last one gives

@@ -201,6 +201,21 @@ void refuse_adapter_on_grid(const Strategy& strategy) {
       tensor_mode_name(strategy.tensor_mode)));
 }
 
+// A pass has logits of few of its tokens, and experts have rows in an order of their own: there
+// rows are not those of the step.
+void refuse_rows_in_other_order(const models::ModelAdapter& adapter,
+                                const std::filesystem::path& folder) {
+  const auto found = std::ranges::find_if(adapter.products, [](const adapters::Product& product) {
+    return !product.is_of_blocks() || product.is_of_experts();
+  });
+  if (found == adapter.products.end()) return;
+  throw ConfigError(fmt::format(
+      "{}: the adapter is of {} too, which requests share here; merge it into the "
+      "model's weights with colossal convert --merge-adapter, or serve the model with it "
+      "alone",
+      folder.string(), found->module));
+}
+
 void refuse_quantized_shards(const InferenceOptions& options) {
   if (!options.quantization || options.strategy.zero < 3) return;
   throw ConfigError(
@@ -259,6 +274,23 @@ std::map<std::string, nn::AdapterWeights::Product> products_of(
                           .scale = adapter.settings.scale(product.module)};
   }
   return made;
+}
+
+// By attention, copies of what is here.
+std::map<std::string, ops::VirtualTokens> virtual_tokens_of(const nn::ParameterList& parameters,
+                                                            int64_t head_size) {
+  std::map<std::string, ops::VirtualTokens> of_attentions;
+  for (const nn::ParameterHandle& parameter : parameters) {
+    if (!parameter->tensor.defined()) continue;  // of another stage of the pipeline
+    const auto found = adapters::find_prefix_parameter(parameter->name);
+    const at::Tensor heads =
+        parameter->tensor.detach().unflatten(1, {-1, head_size}).transpose(0, 1).contiguous();
+    constexpr std::string_view kAttention = "attention";
+    const size_t end = parameter->name.rfind(kAttention) + kAttention.size();
+    ops::VirtualTokens& tokens = of_attentions[parameter->name.substr(0, end)];
+    (found->of_values ? tokens.values : tokens.keys) = heads;
+  }
+  return of_attentions;
 }
 
 // Of DoRA, from the numbers of the model's folder, some rows of a module's for each product of it.
@@ -367,6 +399,12 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
     const std::filesystem::path& folder) {
   refuse_adapter_on_grid(parts_->context.strategy());
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
+  if (adapted.adapter->prefix && parts_->base.adapter && parts_->base.adapter->prefix) {
+    throw ConfigError(fmt::format(
+        "{}: a prefix for a model that has one already, from {}: both would come before the first "
+        "token; serve the model without an adapter, and choose prefixes by request",
+        folder.string(), parts_->base.adapter->weights.string()));
+  }
   if (!adapted.adapter->trained.empty()) {
     throw ConfigError(
         fmt::format("{}: modules_to_save = {}: requests share these modules, with or without the "
@@ -374,6 +412,7 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
                     "into the model's weights with colossal convert --merge-adapter",
                     folder.string(), fmt::join(adapted.adapter->settings.modules_to_save, ", ")));
   }
+  refuse_rows_in_other_order(*adapted.adapter, folder);
   if (adapted.facts.kept_features != parts_->base.facts.kept_features) {
     throw ConfigError(fmt::format(
         "{}: the adapter changes kv_b_proj, which makes keys and values of latents, and latents "
@@ -387,15 +426,17 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
   models::build_model(adapted, *build);
   const nn::ParameterList parameters = adapters::split_parameters(build->parameters()).of_adapter;
   memory::ChunkEngine chunks(parameters, context, memory::ChunkOptions{.working = type()});
-  checkpoint::read_weights_of_file(
-      folder / adapters::kWeightsFile, parameters, chunks,
-      [&](const std::string& name) { return models::slice_in_files(adapted, name); });
+  checkpoint::read_adapter(adapted, parameters, chunks);
   chunks.begin_inference();
   static std::atomic<uint64_t> last_number = 0;
   const auto loaded = std::make_shared<nn::AdapterWeights>();
   loaded->number = ++last_number;
   loaded->folder = folder.string();
   loaded->products = products_of(*adapted.adapter, parameters);
+  if (adapted.adapter->prefix) {
+    loaded->num_virtual_tokens = adapted.adapter->prefix->virtual_tokens;
+    loaded->virtual_tokens = virtual_tokens_of(parameters, adapted.facts.head_size);
+  }
   if (adapted.adapter->settings.dora) {
     set_factors(adapted, parameters, at::TensorOptions(type()).device(device()), loaded->products);
   }

@@ -19,10 +19,12 @@ class Dpo final : public PairTask {
     return {"rewards/accuracies", "rewards/margins"};
   }
 
-  void begin(models::LanguageModel&, Engine&) override { reference_.emplace(job(), context()); }
+  void begin(models::LanguageModel& model, Engine&) override {
+    reference_.emplace(job(), context(), model);
+  }
 
-  void complete(std::vector<data::Batch>& batches, Engine&) override {
-    reference_->score(batches);
+  void complete(std::vector<data::Batch>& batches, Engine& engine) override {
+    reference_->score(batches, engine);
     if (counts_tokens()) add_mean_chosen_labels(batches);
   }
 

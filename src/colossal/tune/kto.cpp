@@ -27,7 +27,7 @@ class Kto final : public SampleTask {
   }
 
   void begin(models::LanguageModel& model, Engine&) override {
-    reference_.emplace(job(), context());
+    reference_.emplace(job(), context(), model);
     policy_ = pipelined(model, source_of(job()), context(), of_policy_.head());
   }
 
@@ -39,7 +39,7 @@ class Kto final : public SampleTask {
       batches.erase(half, batches.end());
       kl = estimate_kl(mismatched, engine);
     }
-    reference_->score(batches);
+    reference_->score(batches, engine);
     for (data::Batch& batch : batches) batch.fields["kl"] = {at::full({}, kl, at::kDouble)};
   }
 
@@ -74,7 +74,7 @@ class Kto final : public SampleTask {
     engine.evaluate(
         mismatched, [] { return false; }, &policy_);
     const std::vector<at::Tensor> policy = of_policy_.take();
-    const std::vector<at::Tensor> reference = reference_->scores_of(mismatched);
+    const std::vector<at::Tensor> reference = reference_->scores_of(mismatched, engine);
     double sum = 0, rows = 0;
     for (size_t i = 0; i < policy.size(); ++i) {
       sum += (policy[i] - reference[i]).sum(at::kDouble).item<double>();

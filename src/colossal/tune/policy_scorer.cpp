@@ -29,17 +29,6 @@ HeadLoss joined(const HeadLoss& first, const HeadLoss& second) {
   };
 }
 
-StagedModel without_adapter(StagedModel model) {
-  const auto run = model.run;
-  model.run = [run](int stage, const StageState& state, const data::Batch& batch,
-                    const nn::StepContext& context) {
-    nn::StepContext base = context;
-    base.adapted = false;
-    return run(stage, state, batch, base);
-  };
-  return model;
-}
-
 }  // namespace
 
 at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tensor& x,
@@ -57,11 +46,8 @@ PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,
   policy_ = job.model.decoder.value_head ? pipelined(model, source_of(job), context,
                                                      joined(collector_.head(), values_.head()))
                                          : alone;
-  if (!with_reference) return;
-  if (job.model.adapter && job.model.adapter->changes_nothing_at_first()) {
-    base_ = without_adapter(alone);
-  } else {
-    reference_.emplace(job, context, token_score(temperature, context));
+  if (with_reference) {
+    reference_.emplace(job, context, model, token_score(temperature, context));
   }
 }
 
@@ -79,10 +65,7 @@ std::vector<TokenScores> PolicyScorer::of_policy(const std::vector<data::Batch>&
 
 std::vector<at::Tensor> PolicyScorer::of_reference(const std::vector<data::Batch>& batches,
                                                    Engine& engine) {
-  if (reference_) return reference_->scores_of(batches);
-  engine.evaluate(
-      batches, [] { return false; }, &*base_);
-  return collector_.take();
+  return reference_->scores_of(batches, engine);
 }
 
 }  // namespace colossal::tune

@@ -37,7 +37,6 @@ class PolicyScorer {
  private:
   ScoreCollector collector_, values_;
   StagedModel policy_;
-  std::optional<StagedModel> base_;  // the policy with its adapter off
   std::optional<Reference> reference_;
 };
 

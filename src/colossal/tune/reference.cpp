@@ -1,5 +1,6 @@
 #include "colossal/tune/reference.h"
 
+#include "colossal/booster/state_shapes.h"
 #include "colossal/tune/completion_scores.h"
 
 namespace colossal::tune {
@@ -27,19 +28,56 @@ void ScoreCollector::move_to(std::vector<data::Batch>& batches, const char* name
   found_.clear();
 }
 
-Reference::Reference(const Job& job, const ParallelContext& context)
-    : collector_(context), model_(job, context, collector_.head()) {}
+namespace {
 
-Reference::Reference(const Job& job, const ParallelContext& context, ScoreCollector::Score score)
-    : collector_(std::move(score)), model_(job, context, collector_.head()) {}
+StagedModel without_adapter(StagedModel model) {
+  const auto run = model.run;
+  model.run = [run](int stage, const StageState& state, const data::Batch& batch,
+                    const nn::StepContext& context) {
+    nn::StepContext base = context;
+    base.adapted = false;
+    return run(stage, state, batch, base);
+  };
+  return model;
+}
 
-void Reference::score(std::vector<data::Batch>& batches) {
-  model_.run(batches);
+}  // namespace
+
+bool Reference::is_base(const Job& job) {
+  return job.model.adapter && job.model.adapter->leaves_reference();
+}
+
+Reference::Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model)
+    : Reference(job, context, model, ScoreCollector(context)) {}
+
+Reference::Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+                     ScoreCollector::Score score)
+    : Reference(job, context, model, ScoreCollector(std::move(score))) {}
+
+Reference::Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+                     ScoreCollector collector)
+    : collector_(std::move(collector)) {
+  if (is_base(job)) {
+    base_ = without_adapter(pipelined(model, source_of(job), context, collector_.head()));
+  } else {
+    copy_.emplace(job, context, collector_.head());
+  }
+}
+
+void Reference::run(const std::vector<data::Batch>& batches, Engine& engine) {
+  if (copy_) return copy_->run(batches);
+  engine.evaluate(
+      batches, [] { return false; }, &base_);
+}
+
+void Reference::score(std::vector<data::Batch>& batches, Engine& engine) {
+  run(batches, engine);
   collector_.move_to(batches, kScores);
 }
 
-std::vector<at::Tensor> Reference::scores_of(const std::vector<data::Batch>& batches) {
-  model_.run(batches);
+std::vector<at::Tensor> Reference::scores_of(const std::vector<data::Batch>& batches,
+                                             Engine& engine) {
+  run(batches, engine);
   return collector_.take();
 }
 

@@ -1,13 +1,17 @@
-// The reference of alignment: the model as it was when the run began.
+// The reference of alignment: the model as it was when the run began, or that without its adapter
+// where the run began a new one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "colossal/booster/engine.h"
 #include "colossal/booster/frozen_model.h"
+#include "colossal/booster/staged_model.h"
 
 namespace colossal::tune {
 
@@ -34,21 +38,30 @@ class ScoreCollector {
   std::vector<at::Tensor> found_;
 };
 
-// A frozen copy of the model at the beginning of the run, in the same layout and tiers.
 class Reference {
  public:
   static constexpr const char* kScores = "reference_scores";  // the field that it fills, [rows]
 
-  Reference(const Job& job, const ParallelContext& context);
-  Reference(const Job& job, const ParallelContext& context, ScoreCollector::Score score);
-  // Fills field kScores of the batches. Collective.
-  void score(std::vector<data::Batch>& batches);
+  // Whether it is the model in training with the adapter off, and no copy.
+  static bool is_base(const Job& job);
+
+  // model: the one in training. Without `score`, scores are log-probabilities of completions.
+  Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model);
+  Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+            ScoreCollector::Score score);
+  // Fills field kScores of the batches. Collective. engine: of the model in training.
+  void score(std::vector<data::Batch>& batches, Engine& engine);
   // Returns the scores of the batches that have rows, on ranks of the last stage. Collective.
-  std::vector<at::Tensor> scores_of(const std::vector<data::Batch>& batches);
+  std::vector<at::Tensor> scores_of(const std::vector<data::Batch>& batches, Engine& engine);
 
  private:
+  Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+            ScoreCollector collector);
+  void run(const std::vector<data::Batch>& batches, Engine& engine);
+
   ScoreCollector collector_;
-  FrozenModel model_;
+  StagedModel base_;                 // of the model in training, where there is no copy
+  std::optional<FrozenModel> copy_;  // in the same layout and tiers
 };
 
 }  // namespace colossal::tune

@@ -5,6 +5,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/booster/saved_model.h"
+#include "colossal/tune/reference.h"
 #include "colossal/tune/rewards.h"
 
 namespace colossal::tune {
@@ -33,7 +34,8 @@ int64_t parameters_in(const std::string& folder, const std::string& setting) {
 
 // Parameters of the models that a run holds beside the one that it trains.
 int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
-  int64_t parameters = has_reference(tuning) ? job.model.facts.parameters : 0;
+  const bool has_copy = has_reference(tuning) && !Reference::is_base(job);
+  int64_t parameters = has_copy ? job.model.facts.parameters : 0;
   for (const std::string& reward : tuning.config.reward) {
     if (const auto folder = reward_model_folder(reward)) {
       parameters += parameters_in(*folder, fmt::format("tune.reward = \"{}\"", reward));
@@ -75,7 +77,8 @@ int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
 
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   if (!run.data.sequence_length) {
-    const int64_t positions = models::resolve_model(run.model).facts.positions;
+    const int64_t before = run.adapter.kind == "prefix" ? run.adapter.virtual_tokens : 0;
+    const int64_t positions = models::resolve_model(run.model).facts.positions - before;
     const int64_t length = has_prompts_alone(tuning)
                                ? kDefaultPromptLength + tuning.config.max_completion_length
                                : kDefaultLength;

@@ -40,6 +40,7 @@ struct PagedQueries {
   void* scratch;  // Real, as many as paged_scratch() says
   void* outputs;
   int64_t output_stride;
+  void* logsumexps;  // Real, one for each query: the logarithm of its denominator
 };
 
 // Numbers of Real that the kernel needs.

@@ -12,6 +12,7 @@
 #include <functional>
 #include <numeric>
 
+#include "colossal/base/error.h"
 #include "colossal/comm/group.h"
 #include "colossal/layout/expert_places.h"
 #include "colossal/layout/partition.h"
@@ -121,6 +122,17 @@ class SplitOrder {
 
 }  // namespace
 
+ShardedExperts::ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding)
+    : DenseExperts(std::move(parts)), ranks_(sharding.ranks), rule_(sharding.copies) {
+  if (rule_.most > 0 && !stacks().can_be_copied()) {
+    throw ConfigError(
+        fmt::format("parallel.expert_copies = {}: experts with adapters or in few bits are not "
+                    "copied; leave it "
+                    "out, or adapt other products and leave adapter.base as it is",
+                    rule_.most));
+  }
+}
+
 at::Tensor ShardedExperts::through_experts(const at::Tensor& rows,
                                            const std::vector<int64_t>& counts,
                                            const nn::StepContext& context,
@@ -131,21 +143,21 @@ at::Tensor ShardedExperts::through_experts(const at::Tensor& rows,
     const std::vector<int64_t> copied =
         choose_copies(over_parts(all, ranks_), ranks_.share_out(std::ssize(counts)), rule_);
     if (context.router_records) context.router_records->layers.back().copies = std::ssize(copied);
-    if (!copied.empty()) return through_copies(rows, counts, all, copied, meanwhile);
+    if (!copied.empty()) return through_copies(rows, counts, all, copied, context, meanwhile);
   }
   RoutedRows routed = all.empty() ? RoutedRows(rows, counts, ranks_)
                                   : RoutedRows(rows, counts, for_experts_here(all, ranks_), ranks_);
   if (meanwhile) meanwhile();
-  return routed.through(
-      [this](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
-        return stacks().compute(received, counts_here, nullptr);
-      });
+  return routed.through([&](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
+    return stacks().compute(received, counts_here, context, nullptr);
+  });
 }
 
 // Rows of copied experts stay; the others travel.
 at::Tensor ShardedExperts::through_copies(const at::Tensor& rows,
                                           const std::vector<int64_t>& counts, const RowsByRank& all,
                                           const std::vector<int64_t>& copied,
+                                          const nn::StepContext& context,
                                           const std::function<void()>& meanwhile) const {
   const SplitOrder order(counts, copied, rows.device());
   const auto [travelling, staying] = order.split(rows);
@@ -160,7 +172,7 @@ at::Tensor ShardedExperts::through_copies(const at::Tensor& rows,
   ExpertCopies copies(copied, ranks_.share_out(std::ssize(counts)), ranks_.experts);
   RowExchange results = routed.start_through(
       [&](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
-        return stacks().compute(received, counts_here,
+        return stacks().compute(received, counts_here, context,
                                 [&](const at::Tensor& weight) { return copies.send(weight); });
       });
   const std::vector<at::Tensor> weights = copies.wait();
@@ -216,6 +228,22 @@ std::vector<int64_t> ExpertBuilder::observed_rows(int64_t layer) const {
   return of_layers.empty() ? std::vector<int64_t>() : of_layers.at(layer);
 }
 
+Runs ExpertBuilder::experts_here(int64_t layer, int64_t experts) const {
+  const ExpertRanks ranks = expert_ranks();
+  const Range places = ranks.share_out(experts).range(ranks.experts.rank());
+  const std::vector<int64_t> rows = observed_rows(layer);
+  Runs here;
+  if (rows.empty()) {
+    append(here, places);
+    return here;
+  }
+  const std::vector<int64_t> order = place_by_load(rows, ranks.share_out(experts));
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    append(here, {order[place], order[place] + 1});
+  }
+  return here;
+}
+
 nn::ExpertPlaces ExpertBuilder::expert_places(const nn::ExpertsOptions& options) const {
   const std::vector<int64_t> rows = observed_rows(options.layer);
   if (rows.empty()) return {};
@@ -253,19 +281,11 @@ nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
   }
   for (int64_t dim = 0; dim < std::ssize(stack.shape); ++dim) {
     const int64_t size = stack.shape[dim];
-    Range here{0, size};
     if (dim == 0) {
-      here = ranks.share_out(size).range(ranks.experts.rank());
-      const std::vector<int64_t> rows = observed_rows(stack.layer);
-      if (!rows.empty()) {
-        Runs& experts = placement.held.emplace_back();
-        const std::vector<int64_t> order = place_by_load(rows, ranks.share_out(size));
-        for (int64_t place = here.begin; place < here.end; ++place) {
-          append(experts, {order[place], order[place] + 1});
-        }
-        continue;
-      }
+      placement.held.push_back(experts_here(stack.layer, size));
+      continue;
     }
+    Range here{0, size};
     if (dim == stack.inner_dim) {
       const Range inner =
           Partition(size / stack.inner_width, ranks.parts.size()).range(ranks.parts.rank());
@@ -273,6 +293,38 @@ nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
     }
     append(placement.held.emplace_back(), here);
   }
+  return placement;
+}
+
+// Of a factor that each part of an expert has all of, each makes another term of the gradient.
+nn::Placement ExpertBuilder::of_expert_adapter(const ExpertFactor& factor) const {
+  if (context_.strategy().expert_ranks() == 1) return of_router();
+  const ExpertRanks ranks = expert_ranks();
+  const bool is_cut = factor.inner_width > 0;
+  nn::Placement placement{.reduction = is_cut ? &context_.same_experts_group()
+                                              : &context_.same_experts_and_parts_group()};
+  const Runs experts = experts_here(factor.layer, factor.experts);
+  std::vector<Range> of_experts, of_features;
+  if (factor.is_down) {
+    for (const Range& run : experts) {
+      append(of_experts, Range{run.begin * factor.rank, run.end * factor.rank});
+    }
+  } else {
+    for (int64_t r = 0; r < factor.rank; ++r) {
+      for (const Range& run : experts) {
+        append(of_experts, Range{r * factor.experts + run.begin, r * factor.experts + run.end});
+      }
+    }
+  }
+  Range features{0, factor.features};
+  if (is_cut) {
+    const Range inner = Partition(factor.features / factor.inner_width, ranks.parts.size())
+                            .range(ranks.parts.rank());
+    features = {inner.begin * factor.inner_width, inner.end * factor.inner_width};
+  }
+  append(of_features, features);
+  placement.held =
+      factor.is_down ? std::vector{of_experts, of_features} : std::vector{of_features, of_experts};
   return placement;
 }
 

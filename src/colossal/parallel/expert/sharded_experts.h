@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/layout/runs.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/nn/experts.h"
@@ -25,8 +26,8 @@ struct ExpertSharding {
 
 class ShardedExperts : public nn::DenseExperts {
  public:
-  ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding)
-      : DenseExperts(std::move(parts)), ranks_(sharding.ranks), rule_(sharding.copies) {}
+  // ConfigError where experts are to be copied that cannot be.
+  ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding);
 
  protected:
   at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
@@ -36,6 +37,7 @@ class ShardedExperts : public nn::DenseExperts {
  private:
   at::Tensor through_copies(const at::Tensor& rows, const std::vector<int64_t>& counts,
                             const RowsByRank& all, const std::vector<int64_t>& copied,
+                            const nn::StepContext& context,
                             const std::function<void()>& meanwhile) const;
 
   ExpertRanks ranks_;
@@ -109,6 +111,7 @@ class ExpertBuilder : public nn::DenseBuilder {
   nn::SumOverRanks sum_over_ranks() const override;
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
+  nn::Placement of_expert_adapter(const ExpertFactor& factor) const override;
   int expert_parts() const override;
   nn::ExpertPlaces expert_places(const nn::ExpertsOptions& options) const override;
   nn::ShareRows share_rows() const override;
@@ -126,6 +129,7 @@ class ExpertBuilder : public nn::DenseBuilder {
 
  private:
   std::vector<int64_t> observed_rows(int64_t layer) const;  // empty: unknown
+  Runs experts_here(int64_t layer, int64_t experts) const;
   const ParallelContext& context_;
 };
 

@@ -10,6 +10,7 @@
 #include "colossal/layout/runs.h"
 #include "colossal/layout/zigzag.h"
 #include "colossal/nn/dense_layers.h"
+#include "colossal/ops/virtual_tokens.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
 
@@ -19,6 +20,7 @@ namespace {
 using ops::AttentionPart;
 using ops::AttentionResult;
 using ops::AttentionRule;
+using ops::VirtualTokens;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -73,24 +75,32 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& sinks,
+                            const std::optional<at::Tensor>& virtual_keys,
+                            const std::optional<at::Tensor>& virtual_values,
                             const ops::AttentionOptions& options, const Ring& ring) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const AttentionRule rule(options, query.size(3));
     const AttentionResult result = ops::empty_attention_result(query, value.size(3));
     const at::Tensor of_heads = sinks.value_or(at::Tensor());
+    const VirtualTokens tokens{virtual_keys.value_or(at::Tensor()),
+                               virtual_values.value_or(at::Tensor())};
     at::Tensor block = join(key, value);
     for (int hop = 0; hop < ring.size(); ++hop) {
       const bool is_last = hop + 1 == ring.size();
       Pending next;
       if (!is_last) next = ring.start_hop(block, hop + 1);
-      AttentionPart here = part(query, block, options.documents, ring, hop);
+      AttentionPart here = part(query, block, options.documents, ring, hop, tokens.count());
       here.sinks = of_heads;
       ops::attend(here, rule, /*accumulate=*/hop > 0, result);
       block = next.wait();
     }
+    if (tokens.count() > 0) {
+      ops::attend_virtual_tokens({query, ring.positions(0), options.documents}, tokens, rule,
+                                 result);
+    }
     const at::Tensor output = result.output.to(query.scalar_type());
-    context->save_for_backward(
-        {query, key, value, output, result.logsumexp, options.documents, of_heads});
+    context->save_for_backward({query, key, value, output, result.logsumexp, options.documents,
+                                of_heads, tokens.keys, tokens.values});
     rule.save(context);
     save_group(context, *ring.group);
     context->saved_data["sequence"] = ring.sequence;
@@ -105,6 +115,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     const AttentionResult result{saved[3], saved[4]};
     const AttentionRule rule = AttentionRule::saved(context);
     const Ring ring{&saved_group(context), context->saved_data["sequence"].toInt()};
+    const VirtualTokens tokens{saved[7], saved[8]};
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::ScalarType sum_type = result.logsumexp.scalar_type();
     const int64_t head_size = query.size(3);
@@ -116,8 +127,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       Pending next;
       if (!is_last) next = ring.start_hop(block, hop + 1);
       const at::Tensor block_gradient = at::empty(block.sizes(), block.options().dtype(sum_type));
-      ops::attend_backward(part(query, block, saved[5], ring, hop), rule, /*accumulate=*/hop > 0,
-                           result, gradients[0],
+      ops::attend_backward(part(query, block, saved[5], ring, hop, tokens.count()), rule,
+                           /*accumulate=*/hop > 0, result, gradients[0],
                            {query_gradient, keys_of(block_gradient, head_size),
                             values_of(block_gradient, head_size)});
       if (hop > 0) block_gradient.add_(std::exchange(of_earlier_ranks, {}).wait());
@@ -128,24 +139,34 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     const at::ScalarType type = query.scalar_type();
     at::Tensor of_sinks;
     if (saved[6].defined()) of_sinks = ops::sink_gradient(saved[6], result, gradients[0]);
+    VirtualTokens of_tokens;
+    if (tokens.count() > 0) {
+      of_tokens = ops::attend_virtual_tokens_backward({query, ring.positions(0), saved[5]}, tokens,
+                                                      rule, result, gradients[0], query_gradient);
+      of_tokens = {of_tokens.keys.to(type), of_tokens.values.to(type)};
+    }
     return {query_gradient.to(type),
             keys_of(own, head_size).to(type),
             values_of(own, head_size).to(type),
             of_sinks,
+            of_tokens.keys,
+            of_tokens.values,
             {},
             {}};
   }
 
  private:
-  // The queries here with the block that is here after `hop` hops. documents: [batch, sequence], or
-  // undefined.
+  // The queries here with the block that is here after `hop` hops, behind so many virtual tokens.
+  // documents: [batch, sequence], or undefined.
   static AttentionPart part(const at::Tensor& query, const at::Tensor& block,
-                            const at::Tensor& documents, const Ring& ring, int hop) {
+                            const at::Tensor& documents, const Ring& ring, int hop,
+                            int64_t virtual_tokens) {
     AttentionPart part{query, keys_of(block, query.size(3)), values_of(block, query.size(3)),
-                       ring.positions(0), ring.positions(hop)};
+                       ops::behind_virtual_tokens(ring.positions(0), virtual_tokens),
+                       ops::behind_virtual_tokens(ring.positions(hop), virtual_tokens)};
     if (documents.defined()) {
-      part.query_documents = columns(documents, part.query_positions);
-      part.key_documents = columns(documents, part.key_positions);
+      part.query_documents = columns(documents, ring.positions(0));
+      part.key_documents = columns(documents, ring.positions(hop));
     }
     return part;
   }
@@ -161,10 +182,12 @@ class RingLayer : public nn::DenseAttention {
   at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                     const ops::AttentionOptions& options,
                     const nn::StepContext& context) const override {
-    const std::optional<at::Tensor> sinks =
-        options.sinks.defined() ? std::optional(options.sinks) : std::nullopt;
-    return RingAttention::apply(queries, keys, values, sinks, options,
-                                Ring{&group_, context.whole_sequence});
+    const auto if_defined = [](const at::Tensor& tensor) {
+      return tensor.defined() ? std::optional(tensor) : std::nullopt;
+    };
+    return RingAttention::apply(
+        queries, keys, values, if_defined(options.sinks), if_defined(options.virtual_tokens.keys),
+        if_defined(options.virtual_tokens.values), options, Ring{&group_, context.whole_sequence});
   }
 
  private:

@@ -34,11 +34,16 @@ class Decoder : public LanguageModel {
                               const at::Tensor& wanted) override;
 
  private:
+  static void freeze_tables(const nn::Builder& build);
+
   double embedding_scale_;
   std::unique_ptr<nn::Embedding> token_embedding_;
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null: the family has none
   std::unique_ptr<nn::Norm> embedding_norm_;                   // null: the family has none
   std::unique_ptr<nn::Dropout> embedding_dropout_;
+  // Of a model that guesses for another: of embeddings, and of the other's states. Null: it is
+  // none.
+  std::unique_ptr<nn::Linear> embedding_product_, state_product_;
   nn::Blocks blocks_;
   std::unique_ptr<nn::Norm> final_norm_;  // null: the family has none
   std::unique_ptr<nn::VocabularyHead> head_;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/product_inputs.h"
 #include "colossal/nn/router_records.h"
 #include "colossal/ops/expert_order.h"
 #include "colossal/ops/grouped_product.h"
@@ -37,6 +38,7 @@ at::Tensor share_of_bias(const at::Tensor& bias, int parts) {
 // The products of each expert's rows with its matrices of these stacks, [rows, sum of out].
 at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
                     const std::vector<ParameterHandle>& stacks, LayerScope& scope) {
+  tell_expert_inputs(stacks, counts, rows);
   if (!stacks.front()->quantized_stack.empty()) {
     std::vector<ops::QuantizedStack> quantized;
     for (const ParameterHandle& stack : stacks) quantized.push_back(stack->quantized_stack);

@@ -40,11 +40,11 @@ class Folder {
     }
     directory_.emplace(folder_.path());
   }
-  const io::TensorDirectory& operator*() const { return *directory_; }
+  const WeightFolder& operator*() const { return *directory_; }
 
  private:
   test::TemporaryDirectory folder_;
-  std::optional<io::TensorDirectory> directory_;
+  std::optional<WeightFolder> directory_;
 };
 
 std::vector<uint8_t> bytes_of_floats(const std::vector<float>& numbers) {
@@ -98,8 +98,7 @@ TEST(StoredTensor, RefusesScalesThatAreNotOfTheWeights) {
   const Given numbers{"w", io::ScalarType::f8_e4m3, {2, 130}, std::vector<uint8_t>(260, 0)};
   EXPECT_THAT(refusal(Folder(
                   {numbers, {"w_scale_inv", io::ScalarType::f32, {1, 1}, bytes_of_floats({1})}})),
-              HasSubstr("\"w_scale_inv\" is F32 [1, 1]; scales of the weights beside it are F32 "
-                        "[1, 2]"));
+              HasSubstr("\"w_scale_inv\" is F32 [1, 1]; the weights beside it need [1, 2]"));
   EXPECT_THAT(refusal(Folder({numbers})), HasSubstr("F8_E4M3"));
   EXPECT_EQ(find_stored_tensor(*Folder({numbers}), "v"), nullptr);
 }

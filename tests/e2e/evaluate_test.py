@@ -122,12 +122,12 @@ class Evaluate(EndToEndTest):
 
     def test_quantized_weights_cost_little_and_what_is_not_there_is_named(self):
         plain = self.evaluate("--precision.compute=fp32")["loss"]
-        for flags, most in ((["--quantize=int8"], 0.01), (["--quantize=int8-dynamic"], 0.02),
+        for flags, most in ((["--quantize=int8"], 0.01), (["--quantize=int8-dynamic"], 0.02), (["--quantize=fp8"], 0.03),
                             (["--quantize=int4", "--quantize-group=32"], 0.1)):
             loss = self.evaluate("--precision.compute=fp32", *flags)["loss"]
             self.assertNotEqual(loss, plain)
             self.assertLess(abs(loss - plain), most * plain, flags)
-        self.refuse("--quantize=fp8", "int4", flags=["--quantize=fp8"])
+        self.refuse("--quantize=fp6", "int4", flags=["--quantize=fp6"])
         self.refuse("--quantize-group=7", "multiple of 32", flags=["--quantize=int4", "--quantize-group=7"])
         self.refuse("--quantize-group without --quantize", flags=["--quantize-group=32"])
         self.refuse("--quantize", "offload_parameters",

@@ -3,6 +3,7 @@ import json
 import unittest
 
 import torch
+import torch.nn.functional as F
 from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration
@@ -118,6 +119,117 @@ class Families(EndToEndTest):
             quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[128, 128]),
             hidden_size=144, intermediate_size=200)
         self.expect_saved("fp8-run", folder, expected)
+
+    def grouped(self, tensor, bits, group, symmetric, scale_type, order=None):
+        """Codes [out, in], scales and zeros [out, groups], and the numbers that they stand for. order: the group of each
+        input."""
+        outputs, inputs = tensor.shape
+        group = inputs if group < 0 else group
+        groups = inputs // group
+        most = 2 ** bits - 1
+        order = torch.arange(inputs) // group if order is None else order
+        codes = torch.randint(0, most + 1, (outputs, inputs))
+        scales = (torch.rand(outputs, groups) * 0.01 + 0.001).to(scale_type)
+        middle = 2 ** (bits - 1)
+        zeros = torch.full((outputs, groups), middle) if symmetric else torch.randint(0, most + 1, (outputs, groups))
+        return codes, scales, zeros, (codes - zeros[:, order]) * scales.float()[:, order]
+
+    def packed(self, codes, bits):
+        """Along the last dim, the first in the lowest bits of a word of 32."""
+        count = 32 // bits
+        words = F.pad(codes, (0, -codes.shape[-1] % count)).unflatten(-1, (-1, count))
+        whole = (words << (torch.arange(count) * bits)).sum(-1)
+        return torch.where(whole >= 2 ** 31, whole - 2 ** 32, whole).to(torch.int32).contiguous()
+
+    def read_as(self, name, weights, fields, family="llama"):
+        def of_projections(tensor_name, tensor):
+            if "_proj" not in tensor_name:
+                return {tensor_name: tensor}, tensor
+            return weights(tensor_name.removesuffix("weight"), tensor)
+
+        folder = self.directory / name
+        expected = self.save_as(folder, family, of_projections, fields, hidden_size=96, intermediate_size=64)
+        self.expect_saved(name + "-run", folder, expected)
+
+    def test_weights_of_gptq(self):
+        for bits, symmetric, act_order, version, group in ((4, False, False, None, 32), (4, True, True, "gptq", 32),
+                                                           (8, True, False, "gptq_v2", 16), (8, False, False, "gptq", -1)):
+            def packed(name, tensor):
+                order = torch.randperm(tensor.shape[1]) // group if act_order else None
+                codes, scales, zeros, numbers = self.grouped(tensor, bits, group, symmetric, torch.float16, order)
+                stored_zeros = zeros if version == "gptq_v2" else (zeros - 1) % 2 ** bits
+                made = {name + "qweight": self.packed(codes, bits).T.contiguous(),
+                        name + "qzeros": self.packed(stored_zeros.T, bits), name + "scales": scales.T.contiguous()}
+                if act_order:
+                    made[name + "g_idx"] = order.to(torch.int32)
+                if "o_proj" in name:
+                    made[name + "bias"] = torch.zeros(tensor.shape[0], dtype=torch.float16)
+                return made, numbers
+
+            fields = dict(quant_method="gptq", bits=bits, group_size=group, sym=symmetric, desc_act=act_order)
+            if version:
+                fields["checkpoint_format"] = version
+            with self.subTest(fields):
+                self.read_as(f"gptq-{bits}-{symmetric}-{version}", packed, fields, "phi3" if group < 0 else "llama")
+
+    def test_weights_of_awq(self):
+        def packed(name, tensor):
+            codes, scales, zeros, numbers = self.grouped(tensor, 4, 32, False, torch.float16)
+            order = [0, 2, 4, 6, 1, 3, 5, 7]
+            in_words = lambda rows: self.packed(rows.unflatten(-1, (-1, 8))[..., order].flatten(-2), 4)
+            return ({name + "qweight": in_words(codes.T), name + "qzeros": in_words(zeros.T),
+                     name + "scales": scales.T.contiguous()}, numbers)
+
+        self.read_as("awq", packed, dict(quant_method="awq", bits=4, group_size=32, version="gemm", zero_point=True))
+
+    def test_weights_of_compressed_tensors(self):
+        for bits, symmetric, group in ((4, False, 32), (8, True, -1)):
+            def packed(name, tensor):
+                codes, scales, zeros, numbers = self.grouped(tensor, bits, group, symmetric, torch.bfloat16)
+                made = {name + "weight_packed": self.packed(codes, bits), name + "weight_scale": scales,
+                        name + "weight_shape": torch.tensor(tensor.shape)}
+                if not symmetric:
+                    made[name + "weight_zero_point"] = self.packed(zeros.T, bits).T.contiguous()
+                return made, numbers
+
+            strategy = dict(strategy="channel") if group < 0 else dict(strategy="group", group_size=group)
+            weights = dict(num_bits=bits, type="int", symmetric=symmetric, **strategy)
+            self.read_as(f"packed-{bits}", packed, dict(
+                quant_method="compressed-tensors", format="pack-quantized", config_groups=dict(
+                    group_0=dict(targets=["Linear"], weights=weights))))
+
+    def test_weights_in_8_bits_with_scales(self):
+        """compressed-tensors' fp8 and int8: a scale of the whole, of each row, of groups of a row, of blocks."""
+        def index_of(name, rows, columns):
+            """The scale of each number, and the shape of scales."""
+            row, column = torch.arange(rows)[:, None], torch.arange(columns)[None]
+            if "q_proj" in name:
+                return (row + column) * 0, (1,)
+            if "k_proj" in name:
+                return row + column * 0, (rows, 1)
+            if "v_proj" in name or "up_proj" in name:
+                return row * (columns // 32) + column // 32, (rows, columns // 32)
+            across = -(-columns // 40)
+            return row // 24 * across + column // 40, (-(-rows // 24), across)
+
+        for kind in ("float", "int"):
+            def scaled(name, tensor):
+                index, shape = index_of(name, *tensor.shape)
+                scales = torch.rand(int(index.max()) + 1) * 0.01 + 0.001
+                if kind == "float":
+                    codes = (tensor.float() / scales[index]).clamp(-448, 448).to(torch.float8_e4m3fn)
+                else:
+                    codes = torch.randint(-128, 128, tensor.shape, dtype=torch.int8)
+                made = {name + "weight": codes, name + "weight_scale": scales.reshape(shape)}
+                if "q_proj" in name:
+                    made[name + "input_scale"] = torch.ones(1)
+                return made, codes.float() * scales[index]
+
+            weights = dict(num_bits=8, type=kind, strategy="block", block_structure=[24, 40])
+            with self.subTest(kind):
+                self.read_as(f"scaled-{kind}", scaled, dict(
+                    quant_method="compressed-tensors", format=f"{kind}-quantized", config_groups=dict(group_0=dict(
+                        targets=["Linear"], weights=weights, input_activations=dict(num_bits=8, dynamic=True)))))
 
     def test_weights_in_mxfp4(self):
         def microscaled(name, tensor):

@@ -100,7 +100,7 @@ class ServeSpeculation(EndToEndTest):
             text, log = generate(*flags)
             self.assertEqual(text, plain[0])
             self.assertRegex(log, r"\d+ of \d+ guessed tokens were right \(\d+ %\)")
-        for flags, message in [(["--speculate=eagle"], "none and lookup"), ([f"--draft={self.other}"], "vocabulary"),
+        for flags, message in [(["--speculate=medusa"], "none, lookup and eagle"), ([f"--draft={self.other}"], "vocabulary"),
                                (["--speculate=lookup", f"--draft={self.draft}"], "one of the two"),
                                ([f"--draft={self.draft}", "--num-drafts=0"], "num-drafts"),
                                (["--kv-type=int4"], "auto")]:

@@ -23,7 +23,13 @@ const std::vector<Quantization> kWays = {{.type = Type::int8, .group = 0},
                                          {.type = Type::int8, .group = 64},
                                          {.type = Type::int4, .group = 32},
                                          {.type = Type::int4, .group = 64, .zero_point = true},
-                                         {.type = Type::int4, .group = 0, .zero_point = true}};
+                                         {.type = Type::int4, .group = 0, .zero_point = true},
+                                         {.type = Type::fp8, .group = 0},
+                                         {.type = Type::fp8, .group = 32}};
+
+const kernels::CodeKernels& kernels_of(const kernels::QuantizedKernels& kernels, Type type) {
+  return type == Type::int8 ? kernels.int8 : type == Type::int4 ? kernels.int4 : kernels.fp8;
+}
 
 std::shared_ptr<const QuantizedMatrix> quantized(int64_t outputs, int64_t inputs,
                                                  const Quantization& how, uint64_t seed) {
@@ -81,8 +87,50 @@ TEST(QuantizedMatrix, WithZeroPointsHasTheseBytes) {
   EXPECT_EQ((std::vector<int>{codes.begin(), codes.begin() + 4}), (std::vector<int>{0, 15, 4, 7}));
 }
 
+// E4M3 has a sign, four bits of exponent and three of fraction.
+TEST(QuantizedMatrix, OfFp8HasTheseBytes) {
+  const QuantizedMatrix matrix =
+      quantize(numbers({448, -448, 1, 1.0625, 1.1875, 0.001953125, 0.0009}), {.type = Type::fp8});
+  EXPECT_EQ(matrix.scales.item<float>(), 1);
+  std::vector<int> codes = codes_of(matrix);
+  codes.resize(7);
+  // 1.0625 is between 1 and 1.125, 1.1875 between 1.125 and 1.25: to even. The least number is
+  // 2^-9; half of it is nearer to 0.
+  EXPECT_EQ(codes, (std::vector<int>{0x7E, 0xFE, 0x38, 0x38, 0x3A, 0x01, 0x00}));
+}
+
+TEST(QuantizedMatrix, OfFp8HasEveryNumberOfTheType) {
+  const at::Tensor bits = at::arange(256, at::kInt).to(at::kByte);
+  at::Tensor all = bits.view(at::kFloat8_e4m3fn).to(at::kFloat);
+  all = all.index({all.isfinite()}).view({1, -1});
+  ASSERT_EQ(all.numel(), 254);
+  const QuantizedMatrix matrix = quantize(all, {.type = Type::fp8});
+  EXPECT_TRUE(dequantize(matrix, at::kFloat).equal(all));
+  EXPECT_EQ(std::get<0>(at::_unique(unpacked_codes(matrix))).numel(), 254);
+}
+
+TEST(QuantizedMatrix, TakesScalesOfEveryType) {
+  for (const Quantization& how : kWays) {
+    const at::Tensor weight = normal({3, 96}, at::kFloat, 6);
+    GroupScales scales = choose_scales(weight, how);
+    const at::Tensor expected = dequantize(quantize(weight, how, scales), at::kFloat);
+    for (const at::ScalarType type : {at::kHalf, at::kFloat}) {
+      scales.scales = scales.scales.to(type);
+      const QuantizedMatrix matrix = quantize(weight, how, scales);
+      EXPECT_EQ(matrix.scales.scalar_type(), type);
+      EXPECT_TRUE(dequantize(matrix, at::kFloat).equal(expected));
+    }
+  }
+  // The least number that fp16 has, and its least normal one.
+  const at::Tensor scales = at::tensor({5.9604644775390625e-08F, 6.103515625e-05F}).to(at::kHalf);
+  const QuantizedMatrix matrix =
+      quantize(at::ones({2, 1}), {}, GroupScales{scales.view({2, 1}), {}});
+  EXPECT_TRUE(dequantize(matrix, at::kFloat).equal(127 * scales.to(at::kFloat).view({2, 1})));
+}
+
 TEST(QuantizedMatrix, IsWithinHalfAStep) {
   for (const Quantization& how : kWays) {
+    if (how.type == Type::fp8) continue;  // steps grow with numbers
     const at::Tensor weight = normal({7, 150}, at::kFloat, 3);
     const QuantizedMatrix matrix = quantize(weight, how);
     const at::Tensor error = (dequantize(matrix, at::kDouble) - weight.to(at::kDouble)).abs();
@@ -133,12 +181,10 @@ TEST(QuantizedMatrix, HasTheSameNumbersByEveryInstructionSet) {
     for (const InstructionSet set : kernels::kAllInstructionSets) {
       const kernels::QuantizedKernels* kernels = kernels::quantized_kernels(set);
       if (!kernels) continue;
-      const bool is_int8 = how.type == Type::int8;
+      const kernels::CodeKernels& of_codes = kernels_of(*kernels, how.type);
       const at::Tensor row = at::empty({96}, at::kFloat), half = at::empty({96}, at::kBFloat16);
-      (is_int8 ? kernels->int8_to_float32 : kernels->int4_to_float32)(kernel_weight(matrix), 2,
-                                                                      row.mutable_data_ptr());
-      (is_int8 ? kernels->int8_to_bfloat16 : kernels->int4_to_bfloat16)(kernel_weight(matrix), 2,
-                                                                        half.mutable_data_ptr());
+      of_codes.to_float32(kernel_weight(matrix), 2, row.mutable_data_ptr());
+      of_codes.to_bfloat16(kernel_weight(matrix), 2, half.mutable_data_ptr());
       EXPECT_TRUE(row.equal(expected[2]));
       EXPECT_TRUE(half.equal(expected[2].to(at::kBFloat16)));
     }
@@ -188,16 +234,16 @@ TEST(QuantizedProduct, EveryInstructionSetGivesIt) {
     if (!found) continue;
     ++sets;
     for (const Quantization& how : kWays) {
-      const bool is_int8 = how.type == Type::int8;
       const QuantizedMatrix matrix = *quantized(9, 160, how, 6);
       const at::Tensor x = normal({3, 160}, at::kDouble, 7), y = at::empty({3, 9}, at::kDouble);
-      (is_int8 ? found->int8_float64 : found->int4_float64)({.rows = 3,
-                                                             .x = x.const_data_ptr<double>(),
-                                                             .weight = kernel_weight(matrix),
-                                                             .bias = nullptr,
-                                                             .y = y.mutable_data_ptr<double>(),
-                                                             .y_stride = 9},
-                                                            0, 9);
+      kernels_of(*found, how.type)
+          .float64({.rows = 3,
+                    .x = x.const_data_ptr<double>(),
+                    .weight = kernel_weight(matrix),
+                    .bias = nullptr,
+                    .y = y.mutable_data_ptr<double>(),
+                    .y_stride = 9},
+                   0, 9);
       expect_near(y, at::mm(x, dequantize(matrix, at::kDouble).t()), 1e-13);
     }
   }

@@ -36,6 +36,42 @@ models::ModelSpecification small_draft() {
                                               {"n_positions", 128}}});
 }
 
+// tiny(), or a head on its states.
+models::ModelSpecification tiny_of(int64_t vocabulary, bool draft_head) {
+  return models::resolve_model({.preset = "gpt2-tiny",
+                                .overrides = {{"n_layer", 2},
+                                              {"n_embd", 24},
+                                              {"n_head", 3},
+                                              {"vocab_size", vocabulary},
+                                              {"n_positions", 128}},
+                                .draft_head = draft_head});
+}
+
+// How many single guesses of a text are made, and right: the likeliest token after each beginning,
+// by the head over all states of the model at once.
+std::pair<int64_t, int64_t> guesses_of(const RandomModel& model, const RandomModel& head,
+                                       const Tokens& text, int64_t prompt) {
+  const at::NoGradGuard no_grad;
+  const auto size = std::ssize(text) - 1;
+  const at::Tensor all = at::tensor(text, at::kLong).view({1, size + 1});
+  nn::StepContext step = nn::make_step_context(1, size, at::kCPU);
+  const at::Tensor x = model.model->embed(all.narrow(1, 0, size), step);
+  step.states = model.model->final_states(model.model->run_blocks({0, 2}, x, step), step);
+  const at::Tensor guesses = head.model->logits(all.narrow(1, 1, size), step).argmax(-1).flatten();
+  int64_t made = 0, right = 0;
+  DraftLength length;
+  // The first token comes of the prompt; the last needs no guess.
+  for (int64_t next = prompt + 1; next < size; ++next) {
+    if (length.next(1) < 1) continue;
+    const bool is_right = guesses[next - 2].item<int64_t>() == text[next];
+    length.learn(1, is_right ? 1 : 0);
+    ++made;
+    right += is_right ? 1 : 0;
+    if (is_right) ++next;  // which comes with the token after it
+  }
+  return {made, right};
+}
+
 class SpeculationTest : public testing::Test {
  protected:
   SpeculationTest() { at::set_num_threads(1); }
@@ -45,6 +81,13 @@ class SpeculationTest : public testing::Test {
             .drafts = drafts,
             .model = draft.model.get(),
             .facts = draft.specification.facts};
+  }
+
+  Speculation by_head(const RandomModel& head, int64_t drafts) const {
+    Speculation speculation = by_model(head, drafts);
+    speculation.kind = Kind::head;
+    speculation.type = at::kDouble;
+    return speculation;
   }
 
   // Greedy ones, draws of each kind, and texts that end early, of several lengths.
@@ -111,12 +154,15 @@ TEST_F(SpeculationTest, LooksUpWhatFollowed) {
 
 TEST_F(SpeculationTest, TextsAreWhatTheyAreWithoutGuesses) {
   const RandomModel draft(small_draft(), at::kDouble);
+  const RandomModel head(tiny_of(50, true), at::kDouble);
+  ASSERT_EQ(head.specification.facts.layers, 1);
   const std::vector<std::string> alone = run({.max_num_seqs = 1});
   const int64_t page_bytes = 2 * 2 * 24 * 16 * 8, draft_bytes = 2 * 12 * 16 * 8;
   int64_t preemptions = 0, hits = 0;
   for (const int64_t drafts : {1, 6}) {
-    for (const Speculation& speculation : {Speculation{.kind = Kind::lookup, .drafts = drafts},
-                                           by_model(draft, drafts), by_model(tiny_, drafts)}) {
+    for (const Speculation& speculation :
+         {Speculation{.kind = Kind::lookup, .drafts = drafts}, by_model(draft, drafts),
+          by_model(tiny_, drafts), by_head(head, drafts)}) {
       for (const int64_t batch : {1, 5, 16}) {
         for (const int64_t chunk : {512, 20}) {
           for (const bool few : {false, true}) {
@@ -139,6 +185,33 @@ TEST_F(SpeculationTest, TextsAreWhatTheyAreWithoutGuesses) {
   }
   EXPECT_GT(preemptions, 10);
   EXPECT_GT(hits, 100);
+}
+
+TEST_F(SpeculationTest, AHeadReadsTheStatesOfTheTokensBefore) {
+  int64_t all_right = 0, all_made = 0;
+  for (const int64_t vocabulary : {2, 3, 5, 7}) {
+    const RandomModel model(tiny_of(vocabulary, false), at::kDouble);
+    const RandomModel head(tiny_of(vocabulary, true), at::kDouble);
+    for (const int64_t chunk : {512, 7}) {
+      const Tokens prompt = prompt_of(20, chunk, vocabulary);
+      Engine engine(
+          *model.model, model.specification.facts,
+          {.max_batch_tokens = chunk, .speculation = by_head(head, 1), .type = at::kDouble});
+      Answers answers;
+      answers.submit(engine, greedy(prompt, 100));
+      engine.drain();
+      Tokens text = prompt;
+      for (const int32_t token : answers[0].numbers()) text.push_back(token);
+      ASSERT_EQ(text.size(), 120);
+      const auto [made, right] = guesses_of(model, head, text, 20);
+      EXPECT_EQ(engine.statistics().draft_tokens, made);
+      EXPECT_EQ(engine.statistics().accepted_tokens, right);
+      all_right += right;
+      all_made += made;
+    }
+  }
+  EXPECT_GT(all_right, 20);
+  EXPECT_LT(all_right, all_made - 20);
 }
 
 TEST_F(SpeculationTest, WrongGuessesBecomeFewer) {

@@ -8,7 +8,6 @@
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/tensor_bytes.h"
-#include "colossal/io/tensor_directory.h"
 #include "colossal/nn/held_runs.h"
 
 namespace colossal {
@@ -62,12 +61,12 @@ AdapterStart AdapterStart::of_weights(const models::ModelSpecification& specific
   AdapterStart start(specification);
   const adapters::LoraSettings& settings = specification.adapter->settings;
   const bool in_out = specification.decoder.stored_in_out;
-  const io::TensorDirectory directory(specification.weights);
+  const checkpoint::WeightFolder directory(specification.weights);
   const comm::Group& all = context.world_group();
   int next = 0;
   for (const std::string& module : modules_of(*specification.adapter)) {
     const std::string name = module + ".weight";
-    const std::vector<int64_t> shape = checkpoint::find_weight(directory, name).entry->shape;
+    const std::vector<int64_t> shape = checkpoint::weight_shape(directory, name);
     const int64_t out = shape.at(in_out ? 1 : 0), in = shape.at(in_out ? 0 : 1);
     const int64_t rank = settings.rank_of(module);
     check_rank(module, rank, std::min(out, in));

@@ -39,6 +39,9 @@ nn::StepContext context_of(const data::Batch& batch, const ParallelContext& cont
   made.training = training;
   made.sample_ids = batch.sample_ids;
   if (batch.documents.defined()) made.documents = batch.documents.to(context.device());
+  if (const auto states = batch.fields.find(kStatesField); states != batch.fields.end()) {
+    made.states = states->second.values;
+  }
   return made;
 }
 

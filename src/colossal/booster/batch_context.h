@@ -16,6 +16,9 @@ int64_t sequence_of(const data::Batch& batch);
 // Returns this rank's positions of a batch, on the context's device.
 data::Batch batch_here(const data::Batch& batch, const ParallelContext& context);
 
+// The field of a batch that has StepContext::states, as they are here.
+inline constexpr const char* kStatesField = "states";
+
 // steps_done, seed: the key of the batch's random numbers.
 nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
                            int64_t steps_done, uint64_t seed, bool training);

@@ -10,6 +10,7 @@
 #include "colossal/checkpoint/gguf_family.h"
 #include "colossal/checkpoint/gguf_tokenizer.h"
 #include "colossal/checkpoint/new_path.h"
+#include "colossal/checkpoint/stored_tensor.h"
 #include "colossal/io/file.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
@@ -324,7 +325,8 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
   fields.emplace_back("general.file_type", io::GgufValue::of(file_type(type)));
   for (auto& field : tokenizer_fields(folder, config.vocabulary))
     fields.push_back(std::move(field));
-  const io::TensorDirectory directory(folder);
+  const WeightFolder directory(folder);
+  directory.require_numbers("convert");
   const std::vector<Renamed> tensors = tensors_of(directory, family, specification, type);
   std::vector<GgufTensor> listed;
   for (const Renamed& tensor : tensors) listed.push_back(tensor.to);

@@ -12,7 +12,6 @@
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/checkpoint/weights.h"
 #include "colossal/io/file.h"
-#include "colossal/io/tensor_directory.h"
 
 namespace colossal::checkpoint {
 namespace {
@@ -20,7 +19,7 @@ namespace {
 // By the name that a tensor has in the folder: the weight's full name in the model's files.
 using AdaptedWeights = std::map<std::string, std::string>;
 
-AdaptedWeights find_adapted(const io::TensorDirectory& directory,
+AdaptedWeights find_adapted(const WeightFolder& directory,
                             const models::ModelSpecification& specification) {
   AdaptedWeights adapted;
   for (const adapters::Product& product : specification.adapter->products) {
@@ -83,7 +82,8 @@ void write_merged_folder(const models::ModelSpecification& specification,
                          const std::filesystem::path& folder,
                          const std::vector<std::pair<std::string, std::string>>& files) {
   require_new(folder);
-  const io::TensorDirectory directory(specification.weights);
+  const WeightFolder directory(specification.weights);
+  directory.require_numbers("merge an adapter into");
   const AdaptedWeights adapted = find_adapted(directory, specification);
   const AdapterMerge merge(specification);
   write_whole(folder, [&](const std::filesystem::path& temporary) {

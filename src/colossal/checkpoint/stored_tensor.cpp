@@ -11,16 +11,18 @@
 #include <cstring>
 
 #include "colossal/base/error.h"
+#include "colossal/checkpoint/held_tensor.h"
+#include "colossal/checkpoint/packed_integers.h"
 #include "colossal/checkpoint/tensor_bytes.h"
+#include "colossal/checkpoint/tensor_values.h"
+#include "colossal/models/families.h"
 
 namespace colossal::checkpoint {
 namespace {
 
-using Tensor = io::TensorDirectory::Tensor;
-
-constexpr int64_t kScaledBlock = 128;  // rows and columns
-constexpr int64_t kGroup = 32;         // numbers of MXFP4 that share a scale
-constexpr std::string_view kScaleEnd = "_scale_inv", kBlocksEnd = "_blocks", kScalesEnd = "_scales";
+constexpr int64_t kGroup = 32;  // numbers of MXFP4 that share a scale
+constexpr std::string_view kInverseEnd = "_scale_inv", kScaleEnd = "_scale";
+constexpr std::string_view kBlocksEnd = "_blocks", kScalesEnd = "_scales";
 
 int64_t numel(const std::vector<int64_t>& shape) {
   int64_t count = 1;
@@ -28,23 +30,9 @@ int64_t numel(const std::vector<int64_t>& shape) {
   return count;
 }
 
-std::vector<std::byte> read_bytes(const Tensor& tensor, int64_t offset, int64_t count) {
-  std::vector<std::byte> bytes(static_cast<size_t>(count));
-  tensor.file->read(*tensor.entry, offset, bytes);
-  return bytes;
-}
-
-void require(const Tensor& tensor, io::ScalarType type, const std::vector<int64_t>& shape) {
-  if (tensor.entry->type == type && tensor.entry->shape == shape) return;
-  throw ConfigError(fmt::format(
-      "{}: tensor \"{}\" is {} [{}]; scales of the weights beside it are {} [{}]",
-      tensor.file->path().string(), tensor.entry->name, io::scalar_type_name(tensor.entry->type),
-      fmt::join(tensor.entry->shape, ", "), io::scalar_type_name(type), fmt::join(shape, ", ")));
-}
-
 class PlainTensor : public StoredTensor {
  public:
-  explicit PlainTensor(const Tensor& tensor)
+  explicit PlainTensor(const FileTensor& tensor)
       : StoredTensor(tensor.entry->name, tensor.file->path(), tensor.entry->shape,
                      tensor_type(*tensor.entry, tensor.file->path())),
         tensor_(tensor) {}
@@ -55,44 +43,103 @@ class PlainTensor : public StoredTensor {
   }
 
  private:
-  Tensor tensor_;
+  FileTensor tensor_;
 };
 
-// F8_E4M3 with a scale for each block of rows and columns.
+// How many rows and columns share a scale.
+struct ScaledBlock {
+  int64_t rows = 1, columns = 1;
+};
+
+// Scales [rows, columns], [rows] or of one number: of each row or of all, of all columns, of groups
+// of them, or of blocks. Throws ConfigError where they are none of these.
+ScaledBlock block_of_scales(const std::vector<int64_t>& numbers, const FileTensor& scales,
+                            const models::StoredForm& form) {
+  const std::vector<int64_t>& given = scales.entry->shape;
+  if (numel(given) == 1 && given.size() < 2) return {numbers[0], numbers[1]};
+  if (given.size() == 1 && given[0] == numbers[0]) return {1, numbers[1]};
+  const auto blocks = [](int64_t size, int64_t block) { return (size + block - 1) / block; };
+  const std::vector<int64_t> of_blocks{blocks(numbers[0], form.block_rows),
+                                       blocks(numbers[1], form.block_columns)};
+  if (given == of_blocks) return {form.block_rows, form.block_columns};
+  if (given.size() == 2 && given[0] == numbers[0] && given[1] > 0 && numbers[1] % given[1] == 0) {
+    return {1, numbers[1] / given[1]};
+  }
+  require_shape(scales, of_blocks);
+  return {};
+}
+
+float from_e4m3(std::byte bits) {
+  return c10::Float8_e4m3fn(std::to_integer<uint8_t>(bits), c10::Float8_e4m3fn::from_bits());
+}
+
+float from_int8(std::byte bits) {
+  return static_cast<float>(std::to_integer<int8_t>(bits));
+}
+
+// F8_E4M3 or I8 with scales.
 class ScaledTensor : public StoredTensor {
  public:
-  ScaledTensor(const Tensor& numbers, const Tensor& scales)
-      : StoredTensor(numbers.entry->name, numbers.file->path(), numbers.entry->shape,
-                     at::kBFloat16),
+  ScaledTensor(const FileTensor& numbers, const FileTensor& scales, at::ScalarType type,
+               const models::StoredForm& form)
+      : StoredTensor(numbers.entry->name, numbers.file->path(), numbers.entry->shape, type),
         numbers_(numbers),
         columns_(shape().back()),
-        blocks_of_row_(blocks(columns_)) {
-    require(scales, io::ScalarType::f32, {blocks(shape().front()), blocks_of_row_});
-    const std::vector<std::byte> bytes = read_bytes(scales, 0, scales.entry->bytes());
-    scales_.resize(bytes.size() / sizeof(float));
-    std::memcpy(scales_.data(), bytes.data(), bytes.size());
-  }
+        block_(block_of_scales(shape(), scales, form)),
+        blocks_of_row_((columns_ + block_.columns - 1) / std::max<int64_t>(1, block_.columns)),
+        in_out_(form.in_out),
+        scales_(read_floats(scales)) {}
 
   void read(int64_t first, std::span<std::byte> destination) const override {
-    const auto count = static_cast<int64_t>(destination.size() / sizeof(c10::BFloat16));
+    type() == at::kBFloat16 ? read_as<c10::BFloat16>(first, destination)
+                            : read_as<float>(first, destination);
+  }
+
+  std::optional<ops::Quantization> quantization() const override {
+    using Type = ops::Quantization::Type;
+    const bool one_group = blocks_of_row_ == 1;
+    if (in_out_ || (!one_group && block_.columns % ops::Quantization::kGroupStep != 0)) {
+      return std::nullopt;
+    }
+    return ops::Quantization{.type = is_fp8() ? Type::fp8 : Type::int8,
+                             .group = one_group ? 0 : block_.columns};
+  }
+
+  std::unique_ptr<StoredTensor> scales() const override {
+    std::vector<float> of_rows;
+    for (int64_t row = 0; row < shape().front(); ++row) {
+      for (int64_t block = 0; block < blocks_of_row_; ++block) {
+        of_rows.push_back(scales_[static_cast<size_t>(row / block_.rows * blocks_of_row_ + block)]);
+      }
+    }
+    return std::make_unique<HeldTensor>(*this, std::vector{shape().front(), blocks_of_row_},
+                                        std::move(of_rows));
+  }
+
+ private:
+  bool is_fp8() const { return numbers_.entry->type == io::ScalarType::f8_e4m3; }
+
+  template <typename Number>
+  void read_as(int64_t first, std::span<std::byte> destination) const {
+    const auto count = static_cast<int64_t>(destination.size() / sizeof(Number));
     const std::vector<std::byte> bytes = read_bytes(numbers_, first, count);
-    std::vector<c10::BFloat16> decoded(static_cast<size_t>(count));
+    std::vector<Number> decoded(static_cast<size_t>(count));
+    const auto decode = is_fp8() ? from_e4m3 : from_int8;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = (first + i) / columns_, column = (first + i) % columns_;
-      const c10::Float8_e4m3fn number(std::to_integer<uint8_t>(bytes[static_cast<size_t>(i)]),
-                                      c10::Float8_e4m3fn::from_bits());
       decoded[static_cast<size_t>(i)] =
-          static_cast<float>(number) *
-          scales_[static_cast<size_t>(row / kScaledBlock * blocks_of_row_ + column / kScaledBlock)];
+          decode(bytes[static_cast<size_t>(i)]) *
+          scales_[static_cast<size_t>(row / block_.rows * blocks_of_row_ +
+                                      column / block_.columns)];
     }
     std::memcpy(destination.data(), decoded.data(), destination.size());
   }
 
- private:
-  static int64_t blocks(int64_t size) { return (size + kScaledBlock - 1) / kScaledBlock; }
-
-  Tensor numbers_;
-  int64_t columns_, blocks_of_row_;
+  FileTensor numbers_;
+  int64_t columns_;
+  ScaledBlock block_;
+  int64_t blocks_of_row_;
+  bool in_out_;
   std::vector<float> scales_;
 };
 
@@ -106,7 +153,7 @@ std::vector<int64_t> shape_of_microscaled(const std::vector<int64_t>& blocks) {
 // Matrices are decoded one at a time, and the last is kept: what reads them goes on in order.
 class MicroscaledTensor : public StoredTensor {
  public:
-  MicroscaledTensor(std::string name, const Tensor& blocks, const Tensor& scales)
+  MicroscaledTensor(std::string name, const FileTensor& blocks, const FileTensor& scales)
       : StoredTensor(std::move(name), blocks.file->path(),
                      shape_of_microscaled(blocks.entry->shape), at::kBFloat16),
         blocks_(blocks),
@@ -115,7 +162,7 @@ class MicroscaledTensor : public StoredTensor {
         out_(shape().back()) {
     std::vector<int64_t> of_scales = blocks.entry->shape;
     of_scales.pop_back();
-    require(scales, io::ScalarType::u8, of_scales);
+    require_tensor(scales, io::ScalarType::u8, of_scales);
   }
 
   void read(int64_t first, std::span<std::byte> destination) const override {
@@ -160,7 +207,7 @@ class MicroscaledTensor : public StoredTensor {
     matrix_ = matrix;
   }
 
-  Tensor blocks_, scales_;
+  FileTensor blocks_, scales_;
   int64_t in_, out_;
   mutable std::vector<c10::BFloat16> decoded_;
   mutable int64_t matrix_ = -1;  // that is decoded
@@ -170,45 +217,75 @@ std::string with_end(const std::string& name, std::string_view end) {
   return fmt::format("{}{}", name, end);
 }
 
-bool is_scaled(const io::TensorDirectory& directory, const Tensor& tensor) {
-  return tensor.entry->type == io::ScalarType::f8_e4m3 && tensor.entry->shape.size() == 2 &&
-         directory.contains(with_end(tensor.entry->name, kScaleEnd));
+// The scales of a matrix in few bits; nothing where it is none.
+std::optional<FileTensor> scales_of(const WeightFolder& folder, const FileTensor& tensor) {
+  const io::ScalarType type = tensor.entry->type;
+  if (tensor.entry->shape.size() != 2) return std::nullopt;
+  if (type != io::ScalarType::f8_e4m3 && type != io::ScalarType::i8) return std::nullopt;
+  for (const std::string_view end : {kInverseEnd, kScaleEnd}) {
+    const std::string name = with_end(tensor.entry->name, end);
+    if (folder.contains(name)) return folder.find(name);
+  }
+  return std::nullopt;
 }
 
-bool is_microscaled(const io::TensorDirectory& directory, const std::string& name) {
+bool is_microscaled(const WeightFolder& folder, const std::string& name) {
   const std::string blocks = with_end(name, kBlocksEnd);
-  if (!directory.contains(blocks) || !directory.contains(with_end(name, kScalesEnd))) return false;
-  const io::TensorEntry& entry = *directory.find(blocks).entry;
+  if (!folder.contains(blocks) || !folder.contains(with_end(name, kScalesEnd))) return false;
+  const io::TensorEntry& entry = *folder.find(blocks).entry;
   return entry.type == io::ScalarType::u8 && entry.shape.size() >= 3 &&
          entry.shape.back() == kGroup / 2 && numel(entry.shape) > 0;
 }
 
 }  // namespace
 
+const models::StoredForm& WeightFolder::form() const {
+  if (!form_) form_ = models::stored_form_of(path());
+  return *form_;
+}
+
+void WeightFolder::require_numbers(const std::string& what) const {
+  if (form().method.empty()) return;
+  throw ConfigError(fmt::format(
+      "{}: its weights are in few bits (quant_method = \"{}\"), and there are no numbers to {}: "
+      "rounding what was rounded already would lose twice; use the model's folder of F32, BF16 or "
+      "F16 weights",
+      path().string(), form().method, what));
+}
+
 std::unique_ptr<StoredTensor> stored_tensor(const io::SafetensorsReader& file,
                                             const io::TensorEntry& entry) {
-  return std::make_unique<PlainTensor>(Tensor{&file, &entry});
+  return std::make_unique<PlainTensor>(FileTensor{&file, &entry});
 }
 
-std::unique_ptr<StoredTensor> find_stored_tensor(const io::TensorDirectory& directory,
+std::unique_ptr<StoredTensor> find_stored_tensor(const WeightFolder& folder,
                                                  const std::string& name) {
-  if (directory.contains(name)) {
-    const Tensor tensor = directory.find(name);
-    if (!is_scaled(directory, tensor)) return std::make_unique<PlainTensor>(tensor);
-    return std::make_unique<ScaledTensor>(tensor, directory.find(with_end(name, kScaleEnd)));
+  if (folder.contains(name)) {
+    const FileTensor tensor = folder.find(name);
+    const auto scales = scales_of(folder, tensor);
+    if (!scales) return std::make_unique<PlainTensor>(tensor);
+    const bool inverse = scales->entry->name.ends_with(kInverseEnd);
+    return std::make_unique<ScaledTensor>(tensor, *scales, inverse ? at::kBFloat16 : at::kFloat,
+                                          folder.form());
   }
-  if (!is_microscaled(directory, name)) return nullptr;
-  return std::make_unique<MicroscaledTensor>(name, directory.find(with_end(name, kBlocksEnd)),
-                                             directory.find(with_end(name, kScalesEnd)));
+  if (auto packed = find_packed_integers(folder, name)) return packed;
+  if (!is_microscaled(folder, name)) return nullptr;
+  return std::make_unique<MicroscaledTensor>(name, folder.find(with_end(name, kBlocksEnd)),
+                                             folder.find(with_end(name, kScalesEnd)));
 }
 
-std::vector<std::string> names_of_stored(const io::TensorDirectory& directory,
-                                         const std::string& name) {
-  if (directory.contains(name)) {
-    if (!is_scaled(directory, directory.find(name))) return {name};
-    return {name, with_end(name, kScaleEnd)};
+std::vector<std::string> names_of_stored(const WeightFolder& folder, const std::string& name) {
+  if (folder.contains(name)) {
+    const auto scales = scales_of(folder, folder.find(name));
+    if (!scales) return {name};
+    std::vector<std::string> names{name, scales->entry->name};
+    // What inputs were to be rounded with; they are multiplied as they are.
+    const std::string of_inputs = name.substr(0, name.rfind('.') + 1) + "input_scale";
+    if (folder.contains(of_inputs)) names.push_back(of_inputs);
+    return names;
   }
-  if (!is_microscaled(directory, name)) return {};
+  std::vector<std::string> packed = names_of_packed_integers(folder, name);
+  if (!packed.empty() || !is_microscaled(folder, name)) return packed;
   return {with_end(name, kBlocksEnd), with_end(name, kScalesEnd)};
 }
 

@@ -11,7 +11,7 @@
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/strided_shards.h"
 #include "colossal/checkpoint/tensor_bytes.h"
-#include "colossal/io/tensor_directory.h"
+#include "colossal/checkpoint/tensor_values.h"
 #include "colossal/ops/optimizer_kernels.h"
 
 namespace colossal::checkpoint {
@@ -33,14 +33,14 @@ std::vector<std::string> names_tried(const std::string& name) {
   return {name, bare, "language_model." + name, "model.language_model." + bare};
 }
 
-std::optional<Tensor> look_for(const io::TensorDirectory& directory, const std::string& name) {
+std::optional<Tensor> look_for(const WeightFolder& directory, const std::string& name) {
   for (const std::string& tried : names_tried(name)) {
     if (directory.contains(tried)) return directory.find(tried);
   }
   return std::nullopt;
 }
 
-[[noreturn]] void refuse_missing(const io::TensorDirectory& directory, const std::string& name) {
+[[noreturn]] void refuse_missing(const WeightFolder& directory, const std::string& name) {
   const std::string bare = bare_name(name);
   throw ConfigError(fmt::format("{}: no tensor \"{}\"{}; the weights are of another model",
                                 directory.path().string(), name,
@@ -49,14 +49,14 @@ std::optional<Tensor> look_for(const io::TensorDirectory& directory, const std::
 
 }  // namespace
 
-Tensor find_weight(const io::TensorDirectory& directory, const std::string& name) {
+Tensor find_weight(const WeightFolder& directory, const std::string& name) {
   if (const auto found = look_for(directory, name)) return *found;
   refuse_missing(directory, name);
 }
 
 namespace {
 
-std::unique_ptr<StoredTensor> find_stored_weight(const io::TensorDirectory& directory,
+std::unique_ptr<StoredTensor> find_stored_weight(const WeightFolder& directory,
                                                  const std::string& name) {
   for (const std::string& tried : names_tried(name)) {
     if (auto found = find_stored_tensor(directory, tried)) return found;
@@ -79,8 +79,7 @@ bool have_equal_bytes(const Tensor& a, const Tensor& b) {
 
 // Whether the tensor need not be read. Throws ConfigError where it is no copy of what it stands
 // for.
-bool is_spare(const io::TensorDirectory& directory, const std::string& name,
-              const SpareTensor& spare) {
+bool is_spare(const WeightFolder& directory, const std::string& name, const SpareTensor& spare) {
   const std::optional<std::string> original = spare(name);
   if (!original) return false;
   if (original->empty()) return true;
@@ -91,7 +90,15 @@ bool is_spare(const io::TensorDirectory& directory, const std::string& name,
                   directory.path().string(), name, *original));
 }
 
-void check_all_are_read(const io::TensorDirectory& directory, const nn::ParameterList& parameters,
+// Of a product without a bias whose packed weights some tools store with one, of zeros.
+bool is_bias_of_zeros(const WeightFolder& directory, const std::string& name) {
+  constexpr std::string_view kBias = ".bias";
+  if (directory.form().method.empty() || !name.ends_with(kBias)) return false;
+  return std::ranges::all_of(read_floats(directory.find(name)),
+                             [](float value) { return value == 0; });
+}
+
+void check_all_are_read(const WeightFolder& directory, const nn::ParameterList& parameters,
                         const SliceOf& slice_of, const SpareTensor& spare) {
   std::set<std::string> read;
   for (const nn::ParameterHandle& parameter : parameters) {
@@ -105,7 +112,8 @@ void check_all_are_read(const io::TensorDirectory& directory, const nn::Paramete
   }
   std::vector<std::string> unread;
   for (const std::string& name : directory.names()) {
-    if (!read.contains(name) && !is_spare(directory, name, spare)) unread.push_back(name);
+    if (read.contains(name) || is_spare(directory, name, spare)) continue;
+    if (!is_bias_of_zeros(directory, name)) unread.push_back(name);
   }
   if (unread.empty()) return;
   constexpr size_t kShown = 3;
@@ -128,13 +136,21 @@ void require_finite(const StoredTensor& tensor, const at::Tensor& values) {
                   tensor.file().string(), tensor.name()));
 }
 
+// Which of the tensors that a folder has for a weight.
+using TensorOf = std::function<std::unique_ptr<StoredTensor>(const std::string& name)>;
+
+TensorOf numbers_in(const WeightFolder& directory) {
+  return [&](const std::string& name) { return find_stored_weight(directory, name); };
+}
+
 // What is here of a parameter, in the file's type.
-at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter& parameter,
+at::Tensor read_whole(const TensorOf& tensor_of, const nn::Parameter& parameter,
                       const TensorSlice& slice) {
   const int64_t count = parameter.local_numel();
-  at::Tensor whole = at::empty({count}, find_stored_weight(directory, slice.name)->type());
+  at::Tensor whole = at::empty({count}, tensor_of(slice.name)->type());
   for (const TensorPart& part : tensor_parts(slice, parameter, {0, count})) {
-    const auto tensor = find_stored_weight(directory, part.name);
+    if (part.here.empty()) continue;
+    const auto tensor = tensor_of(part.name);
     read_tensor(*tensor, parameter, slice, part.here, [&](int64_t begin, const at::Tensor& values) {
       require_finite(*tensor, values);
       whole.narrow(0, begin, values.numel()).copy_(values);
@@ -143,9 +159,68 @@ at::Tensor read_whole(const io::TensorDirectory& directory, const nn::Parameter&
   return whole.view(parameter.local_shape());
 }
 
+// The dim of a product's weight, or of a stack of them, that its inputs are counted along.
+size_t input_dim(const nn::Parameter& parameter) {
+  return parameter.shape.size() - (parameter.product == nn::WeightOrder::in_out ? 2 : 1);
+}
+
+// A parameter with a number for each group of inputs: what is here of a weight's scales.
+nn::Parameter groups_of(const nn::Parameter& weight, const ops::Quantization& how) {
+  nn::Parameter groups;
+  groups.name = weight.name;
+  groups.shape = weight.shape;
+  groups.placement.held = weight.placement.held;
+  const size_t dim = input_dim(weight);
+  const int64_t inputs = weight.shape[dim], size = ops::inputs_of_group(inputs, how);
+  groups.shape[dim] = ops::groups_of_output(inputs, how);
+  if (groups.placement.held.empty()) return groups;
+  for (Range& run : groups.placement.held[dim]) {
+    if (!run.empty()) run = {run.begin / size, (run.end + size - 1) / size};
+  }
+  return groups;
+}
+
+WeightsHere read_here(const WeightFolder& directory, const nn::Parameter& parameter,
+                      const TensorSlice& slice, bool as_stored) {
+  WeightsHere here{.numbers = read_whole(numbers_in(directory), parameter, slice)};
+  if (as_stored) here.stored = stored_quantization(directory, parameter, slice);
+  if (!here.stored) return here;
+  const nn::Parameter groups = groups_of(parameter, *here.stored);
+  here.scales = read_whole(
+      [&](const std::string& name) { return find_stored_weight(directory, name)->scales(); },
+      groups, slice);
+  if (!here.stored->zero_point) return here;
+  here.zeros = read_whole(
+      [&](const std::string& name) { return find_stored_weight(directory, name)->zeros(); }, groups,
+      slice);
+  return here;
+}
+
 }  // namespace
 
-at::Tensor read_weight(const io::TensorDirectory& directory, const std::string& name) {
+std::optional<ops::Quantization> stored_quantization(const WeightFolder& directory,
+                                                     const nn::Parameter& parameter,
+                                                     const TensorSlice& slice) {
+  if (!parameter.product || slice.num_columns > 0) return std::nullopt;
+  std::optional<ops::Quantization> first;
+  for (const std::string& name : slice.names()) {
+    const auto how = find_stored_weight(directory, name)->quantization();
+    if (!how || (first && *how != *first)) return std::nullopt;
+    first = how;
+  }
+  return first;
+}
+
+at::Tensor read_parameter(const WeightFolder& directory, const nn::Parameter& parameter,
+                          const TensorSlice& slice) {
+  return read_whole(numbers_in(directory), parameter, slice);
+}
+
+std::vector<int64_t> weight_shape(const WeightFolder& directory, const std::string& name) {
+  return find_stored_weight(directory, name)->shape();
+}
+
+at::Tensor read_weight(const WeightFolder& directory, const std::string& name) {
   const auto tensor = find_stored_weight(directory, name);
   const at::Tensor values = at::empty(tensor->shape(), tensor->type());
   tensor->read(0, writable_bytes_of(values));
@@ -212,19 +287,20 @@ void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& par
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
                   memory::ChunkEngine& chunks, const SliceOf& slice_of, const SpareTensor& spare,
                   const ReadApart& apart, const ChangedWeights& changed) {
-  const io::TensorDirectory directory(folder);
+  const WeightFolder directory(folder);
   nn::ParameterList all = chunks.parameters();
   all.insert(all.end(), apart.parameters.begin(), apart.parameters.end());
   check_all_are_read(directory, all, slice_of, spare);
   for (const nn::ParameterHandle& parameter : apart.parameters) {
-    apart.take(*parameter, read_whole(directory, *parameter, slice_of(parameter->name)));
+    apart.take(*parameter,
+               read_here(directory, *parameter, slice_of(parameter->name), apart.as_stored));
   }
   for (const nn::ParameterHandle& parameter : parameters) {
     const TensorSlice slice = slice_of(parameter->name);
     const bool changes = changed.applies && changed.applies(*parameter);
     if (parameter->packed || changes) {
       if (!chunks.is_here(*parameter)) continue;
-      at::Tensor here = read_whole(directory, *parameter, slice);
+      at::Tensor here = read_whole(numbers_in(directory), *parameter, slice);
       if (changes) here = changed.change(*parameter, here);
       parameter->packed ? chunks.store_packed(*parameter, here)
                         : chunks.store_weights(*parameter, 0, here.contiguous().view(-1));

@@ -13,7 +13,6 @@
 
 #include "colossal/checkpoint/stored_tensor.h"
 #include "colossal/io/safetensors.h"
-#include "colossal/io/tensor_directory.h"
 #include "colossal/layout/tensor_slice.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/nn/parameter.h"
@@ -27,11 +26,21 @@ using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 // needed, else the name of the tensor of which it must be a copy.
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
-// Parameters that have no place in chunks: each is given whole, of its local shape, in the file's
-// type, as soon as it is read.
+// What is here of a parameter, of its local shape and in the file's type.
+struct WeightsHere {
+  at::Tensor numbers;
+  // If the file holds products' weights in few bits, and these are asked for: how, and the scales
+  // and zeros of groups, of the same shape but for the inputs, of which there is one for each
+  // group. zeros: undefined where there are none.
+  std::optional<ops::Quantization> stored{};
+  at::Tensor scales{}, zeros{};
+};
+
+// Parameters that have no place in chunks: each is given whole as soon as it is read.
 struct ReadApart {
   nn::ParameterList parameters{};
-  std::function<void(nn::Parameter& parameter, const at::Tensor& weights)> take{};
+  std::function<void(nn::Parameter& parameter, const WeightsHere& weights)> take{};
+  bool as_stored = false;  // give scales and zeros, too, of parameters with stored_quantization()
 };
 
 // Weights that are not kept as files have them.
@@ -44,11 +53,23 @@ struct ChangedWeights {
 
 // Finds a tensor by its name, or by its name without the first part ("transformer."), as bare
 // models are saved. Throws ConfigError where there is neither.
-io::TensorDirectory::Tensor find_weight(const io::TensorDirectory& directory,
-                                        const std::string& name);
+io::TensorDirectory::Tensor find_weight(const WeightFolder& folder, const std::string& name);
+
+// The shape of a tensor, found so, in which its numbers are read.
+std::vector<int64_t> weight_shape(const WeightFolder& folder, const std::string& name);
 
 // Reads a whole tensor, found so, as numbers in a type that has them.
-at::Tensor read_weight(const io::TensorDirectory& directory, const std::string& name);
+at::Tensor read_weight(const WeightFolder& folder, const std::string& name);
+
+// Reads what is here of a parameter, of its local shape, as numbers in a type that has them.
+at::Tensor read_parameter(const WeightFolder& folder, const nn::Parameter& parameter,
+                          const TensorSlice& slice);
+
+// How a folder holds the weights of a product, or of a stack of them, in few bits in which products
+// can use them; nothing where it holds numbers, or holds them otherwise.
+std::optional<ops::Quantization> stored_quantization(const WeightFolder& folder,
+                                                     const nn::Parameter& parameter,
+                                                     const TensorSlice& slice);
 
 // Reads the weights of `parameters`, which are among those of `chunks`, from a folder. Tensors are
 // found as by find_weight(). Throws ConfigError naming a tensor that is missing or of another

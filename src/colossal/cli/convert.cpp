@@ -4,6 +4,7 @@
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
+#include "colossal/cli/quantize_folder.h"
 #include "colossal/io/file.h"
 #include "colossal/text/tokenizer_files.h"
 
@@ -15,6 +16,7 @@ struct ConvertArguments {
   std::string to;    // empty: by the destination's name
   std::string type;  // empty: the default of the way
   std::string adapter;
+  QuantizeFolderArguments quantize;
 };
 
 std::optional<io::GgufType> resolve_type(const std::string& name) {
@@ -64,6 +66,27 @@ void merge_adapter(const ConvertArguments& arguments, const std::string& to,
   write_merged(arguments, arguments.destination);
 }
 
+// From a folder or a GGUF file, with an adapter merged before.
+void quantize(const ConvertArguments& arguments, const std::string& to,
+              std::optional<io::GgufType> type) {
+  if (to == "gguf" || type) {
+    throw ConfigError(fmt::format(
+        "--quantize with {}: it writes a folder; a GGUF file takes --type=q8_0, q4_0, q4_k or q6_k",
+        type ? "--type=" + arguments.type : "a destination in gguf"));
+  }
+  const ModelSource source(arguments.source);
+  const auto files = files_beside_weights(source.folder(), arguments.adapter);
+  if (arguments.adapter.empty()) {
+    return quantize_folder(arguments.quantize, source.folder(), arguments.destination, files);
+  }
+  const TemporaryFolder temporary;
+  const std::filesystem::path merged = temporary.path() / "merged";
+  checkpoint::write_merged_folder(
+      resolve_trained_model(source.folder(), "merge an adapter into", arguments.adapter), merged,
+      files);
+  quantize_folder(arguments.quantize, merged, arguments.destination, files);
+}
+
 void convert(const ConvertArguments& arguments) {
   const auto type = resolve_type(arguments.type);
   const std::string to = !arguments.to.empty()            ? arguments.to
@@ -72,15 +95,18 @@ void convert(const ConvertArguments& arguments) {
   if (to != "gguf" && to != "hf") {
     throw ConfigError(fmt::format("--to={}: \"hf\" (a Hugging Face folder) or \"gguf\"", to));
   }
-  if (!arguments.adapter.empty()) return merge_adapter(arguments, to, type);
+  prepare_quantize_folder(arguments.quantize);
   if (!std::filesystem::exists(arguments.source)) {
     throw ConfigError(fmt::format("{}: no such file or folder", arguments.source));
   }
+  if (!arguments.quantize.type.empty()) return quantize(arguments, to, type);
+  if (!arguments.adapter.empty()) return merge_adapter(arguments, to, type);
   const bool from_folder = std::filesystem::is_directory(arguments.source);
   if (from_folder == (to == "hf")) {
-    throw ConfigError(
-        fmt::format("{} is {} already: a folder is converted to gguf, a file of GGUF to hf",
-                    arguments.source, from_folder ? "a folder" : "a file"));
+    throw ConfigError(fmt::format(
+        "{} is {} already: a folder is converted to gguf, or to one with weights in few "
+        "bits with --quantize, a file of GGUF to hf",
+        arguments.source, from_folder ? "a folder" : "a file"));
   }
   if (from_folder) {
     checkpoint::hf_to_gguf(arguments.source, arguments.destination,
@@ -96,7 +122,8 @@ void add_convert(CLI::App& app, int&) {
   auto arguments = std::make_shared<ConvertArguments>();
   CLI::App* command = app.add_subcommand("convert",
                                          "Turn a Hugging Face folder into a GGUF file, a GGUF file "
-                                         "into a folder, or merge an adapter");
+                                         "into a folder, merge an adapter, or write weights in few "
+                                         "bits");
   command->add_option("source", arguments->source, "A Hugging Face folder, or a GGUF file")
       ->required();
   command
@@ -114,7 +141,13 @@ void add_convert(CLI::App& app, int&) {
           "Write the folder, or a GGUF file of it, with this folder's LoRA adapter added to "
           "its weights")
       ->type_name("DIR");
-  command->callback([arguments] { convert(*arguments); });
+  add_quantize_folder(*command, arguments->quantize);
+  command->allow_extras();
+  command->footer(help_of_quantizing);
+  command->callback([arguments, command] {
+    arguments->quantize.flags = command->remaining();
+    convert(*arguments);
+  });
 }
 
 }  // namespace colossal::cli

@@ -1,6 +1,5 @@
 #include "colossal/serve/evaluate.h"
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,16 +8,14 @@
 #include <vector>
 
 #include "colossal/base/error.h"
-#include "colossal/base/machine.h"
 #include "colossal/base/progress.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/parallel_config.h"
 #include "colossal/booster/run_config.h"
-#include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/cli/model_text.h"
 
 namespace colossal::cli {
 namespace {
@@ -60,36 +57,6 @@ std::string evaluate_help() {
          help_of_keys<EvaluateConfig>();
 }
 
-int64_t resolve_sequence_length(const EvaluateArguments& arguments,
-                                const models::ModelFacts& facts) {
-  const int64_t length =
-      arguments.sequence_length.value_or(std::min(facts.positions, kMostDefaultSequence));
-  if (length <= facts.positions) return length;
-  throw ConfigError(fmt::format("--sequence-length={}: the model has {} positions; give at most {}",
-                                length, facts.positions, facts.positions));
-}
-
-std::unique_ptr<text::Tokenizer> open_tokenizer(const EvaluateArguments& arguments,
-                                                const models::ModelFacts& facts) {
-  const std::string folder = arguments.tokenizer.empty()
-                                 ? tokenizer_folder(arguments.model, arguments.adapter)
-                                 : arguments.tokenizer;
-  auto tokenizer = text::make_tokenizer(folder);
-  if (tokenizer->vocabulary_size() <= facts.vocabulary) return tokenizer;
-  throw ConfigError(fmt::format(
-      "the tokenizer {} has {} tokens, the model a vocabulary of {}: give the model's own with "
-      "--tokenizer",
-      folder, tokenizer->vocabulary_size(), facts.vocabulary));
-}
-
-data::Corpus open_text(const EvaluateArguments& arguments, const EvaluateConfig& config,
-                       const text::Tokenizer& tokenizer) {
-  data::CorpusOptions options = corpus_options(config.data);
-  options.setting = "--data";
-  options.num_threads = static_cast<int>(config.threads.value_or(machine::available_cores()));
-  return open_corpus(arguments.text, tokenizer, options);
-}
-
 void print(const serve::Evaluation& evaluation, double seconds, bool as_json) {
   const double tokens_per_second = static_cast<double>(evaluation.tokens) / seconds;
   if (as_json) {
@@ -108,20 +75,24 @@ void print(const serve::Evaluation& evaluation, double seconds, bool as_json) {
 
 void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<EvaluateConfig>(arguments.flags);
-  const auto quantization = resolve_quantization(arguments.quantize);
+  const WeightBits bits = resolve_weight_bits(arguments.quantize);
   prepare(config, ranks);
   const ModelSource source(std::exchange(arguments.model, ""));
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "evaluate", arguments.adapter);
   serve::EvaluateOptions options{
-      .sequence_length = resolve_sequence_length(arguments, specification.facts),
+      .sequence_length = resolve_sequence_length(arguments.sequence_length, kMostDefaultSequence,
+                                                 specification.facts),
       .batch = arguments.batch};
   const Strategy strategy = resolve_evaluation_ranks(config.parallel, specification.facts,
                                                      options.sequence_length, ranks.size());
+  const std::string tokenizer = arguments.tokenizer.empty()
+                                    ? tokenizer_folder(arguments.model, arguments.adapter)
+                                    : arguments.tokenizer;
   const data::Corpus corpus =
-      open_text(arguments, config, *open_tokenizer(arguments, specification.facts));
-  const auto model = open_model_over_ranks(specification, config, strategy, ranks, quantization);
+      open_model_text(arguments.text, tokenizer, specification.facts, config.data, config.threads);
+  const auto model = open_model_over_ranks(specification, config, strategy, ranks, bits);
   options.device = model->device();
   options.ranks = model->ranks();
   if (!ranks.is_first()) {

@@ -105,13 +105,13 @@ std::unique_ptr<serve::InferenceModel> open_model(const GenerateArguments& argum
   return open_model_over_ranks(
       specification, config,
       resolve_model_ranks(config.parallel, specification.facts, ranks.size()), ranks,
-      resolve_quantization(arguments.quantize));
+      resolve_weight_bits(arguments.quantize));
 }
 
 // In the terminal, until it is ended there.
 void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
-  const auto quantization = resolve_quantization(arguments.quantize);
+  const WeightBits bits = resolve_weight_bits(arguments.quantize);
   validate(arguments);
   prepare(config, ranks);
   cluster::SignalQueue interrupts(std::array{SIGINT});  // before there are other threads
@@ -124,7 +124,7 @@ void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
   const auto model = open_model(arguments, specification, config, ranks);
   if (!ranks.is_first()) return serve::follow(**model, facts, *model->ranks());
   const OpenedSpeculation draft =
-      open_speculation(arguments.speculation, config, model->device(), quantization);
+      open_speculation(arguments.speculation, config, model->device(), bits);
   serve::EngineOptions options = engine_options(*model, config);
   options.max_num_seqs = 1;
   options.speculation = draft.speculation;
@@ -137,7 +137,7 @@ void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
 
 void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
-  const auto quantization = resolve_quantization(arguments.quantize);
+  const WeightBits bits = resolve_weight_bits(arguments.quantize);
   validate(arguments);
   const int64_t prompts = arguments.prompt ? 1 : count_prompts(arguments.file.input);
   prepare(config, ranks);
@@ -151,7 +151,7 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   const models::ModelFacts& facts = specification.facts;
   if (!ranks.is_first()) return serve::follow(**model, facts, *model->ranks());
   const OpenedSpeculation draft =
-      open_speculation(arguments.speculation, config, model->device(), quantization);
+      open_speculation(arguments.speculation, config, model->device(), bits);
   serve::EngineOptions options = engine_options(*model, config);
   options.speculation = draft.speculation;
   options.int8_key_values = arguments.int8_key_values;

@@ -28,11 +28,6 @@ memory::Tiers resolve_tiers(const InferenceConfig& config) {
   return tiers;
 }
 
-at::ScalarType resolve_type(const std::string& folder, const InferenceConfig& config) {
-  if (config.compute == "auto") return serve::compute_type(folder);
-  return resolve_precision({.compute = config.compute}, /*bf16_instructions=*/false, 1).compute;
-}
-
 void prepare_rank(const InferenceConfig& config, int local_size,
                   const std::vector<int>& descriptors) {
   resolve_tiers(config);
@@ -46,21 +41,39 @@ void prepare_rank(const InferenceConfig& config, int local_size,
 
 serve::InferenceOptions inference_options(const models::ModelSpecification& specification,
                                           const InferenceConfig& config, at::Device device,
-                                          const std::optional<ops::Quantization>& quantization) {
-  return {.type = resolve_type(specification.weights, config),
+                                          const WeightBits& bits) {
+  return {.type = resolve_compute_type(specification, config),
           .device = device,
           .tiers = resolve_tiers(config),
           .table_rows = config.table_rows,
-          .quantization = quantization};
+          .quantization = bits.quantization,
+          .as_stored = bits.as_stored};
 }
 
-void describe_weights(const serve::InferenceModel& model, bool quantized) {
-  if (quantized) log::info("weights: {}", format_bytes(model.weight_bytes()));
+void describe_weights(const serve::InferenceModel& model,
+                      const models::ModelSpecification& specification, const WeightBits& bits) {
+  if (model.is_quantized()) {
+    log::info("weights: {}", format_bytes(model.weight_bytes()));
+  } else if (bits.as_stored) {
+    const std::string method = models::stored_form_of(specification.weights).method;
+    if (!method.empty()) {
+      log::info(
+          "weights: {}, as numbers: products cannot use those of the folder (quant_method = "
+          "\"{}\") as they are",
+          format_bytes(model.weight_bytes()), method);
+    }
+  }
   const std::string offload = model.describe_offload();
   if (!offload.empty()) log::info("{}", offload);
 }
 
 }  // namespace
+
+at::ScalarType resolve_compute_type(const models::ModelSpecification& specification,
+                                    const InferenceConfig& config) {
+  if (config.compute == "auto") return serve::compute_type(specification.weights);
+  return resolve_precision({.compute = config.compute}, /*bf16_instructions=*/false, 1).compute;
+}
 
 void describe(ConfigSchema& schema, InferenceConfig& config) {
   schema.add("precision.compute", &config.compute,
@@ -140,39 +153,70 @@ void add_key_value_type(CLI::App& command, bool& int8) {
 
 void add_speculation(CLI::App& command, SpeculationArguments& arguments) {
   command
-      .add_option("--speculate", arguments.kind,
-                  "Guess the next tokens and check several in one pass, which gives the same text: "
-                  "lookup (what followed where the last tokens stood before), or none")
+      .add_option(
+          "--speculate", arguments.kind,
+          "Guess the next tokens and check several in one pass, which gives the same text: "
+          "lookup (what followed where the last tokens stood before), eagle (by the head in "
+          "--draft, which reads the model's states), or none")
       ->capture_default_str();
   command
       .add_option("--draft", arguments.draft,
-                  "Guess by this smaller model, whose tokenizer must be the same one")
+                  "Guess by this smaller model, whose tokenizer must be the same one; with "
+                  "--speculate=eagle by this head, which colossal tune draft_head has trained")
       ->type_name("DIR");
   command.add_option("--num-drafts", arguments.drafts, "Tokens that are guessed at once")
       ->capture_default_str();
 }
 
+namespace {
+
+serve::Speculation::Kind resolve_kind(const SpeculationArguments& arguments) {
+  using Kind = serve::Speculation::Kind;
+  const bool draft = !arguments.draft.empty();
+  if (arguments.kind == "none") return draft ? Kind::model : Kind::none;
+  if (arguments.kind == "lookup") {
+    if (draft) throw ConfigError("--speculate=lookup with --draft: use one of the two");
+    return Kind::lookup;
+  }
+  if (arguments.kind == "eagle") {
+    if (draft) return Kind::head;
+    throw ConfigError(
+        "--speculate=eagle without --draft: give the folder of a head that colossal tune "
+        "draft_head "
+        "has trained for the model");
+  }
+  throw ConfigError(
+      fmt::format("--speculate={}: there are none, lookup and eagle; a model guesses with "
+                  "--draft=DIR",
+                  arguments.kind));
+}
+
+models::ModelSpecification resolve_draft(const std::string& folder, serve::Speculation::Kind kind) {
+  if (kind != serve::Speculation::Kind::head) return resolve_trained_model(folder, "guess tokens");
+  models::ModelSpecification head = models::resolve_model({.path = folder, .draft_head = true});
+  if (!head.weights.empty() && head.without_weights.empty()) return head;
+  throw ConfigError(fmt::format(
+      "--speculate=eagle --draft={}: it has no weights of a head that reads another model's "
+      "states; "
+      "colossal tune draft_head trains one. A model guesses by itself, without --speculate=eagle",
+      folder));
+}
+
+}  // namespace
+
 OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const InferenceConfig& config, at::Device device,
-                                   const std::optional<ops::Quantization>& quantization) {
-  using Kind = serve::Speculation::Kind;
-  if (arguments.kind != "none" && arguments.kind != "lookup") {
-    throw ConfigError(
-        fmt::format("--speculate={}: there are none and lookup; a model guesses with --draft=DIR",
-                    arguments.kind));
-  }
-  if (arguments.kind == "lookup" && !arguments.draft.empty()) {
-    throw ConfigError("--speculate=lookup with --draft: use one of the two");
-  }
-  OpenedSpeculation opened{.model = nullptr, .speculation = {.drafts = arguments.drafts}};
-  if (arguments.kind == "lookup") opened.speculation.kind = Kind::lookup;
+                                   const WeightBits& bits) {
+  OpenedSpeculation opened{
+      .model = nullptr,
+      .speculation = {.kind = resolve_kind(arguments), .drafts = arguments.drafts}};
   if (arguments.draft.empty()) return opened;
   const models::ModelSpecification specification =
-      resolve_trained_model(arguments.draft, "guess tokens");
-  opened.model = open_model(specification, config, device, quantization);
-  opened.speculation.kind = Kind::model;
+      resolve_draft(arguments.draft, opened.speculation.kind);
+  opened.model = open_model(specification, config, device, bits);
   opened.speculation.model = &**opened.model;
   opened.speculation.facts = specification.facts;
+  opened.speculation.type = opened.model->type();
   return opened;
 }
 
@@ -188,36 +232,33 @@ void say_speculation(const serve::Engine& engine) {
 
 void add_quantize(CLI::App& command, QuantizeArguments& arguments) {
   command
-      .add_option(
-          "--quantize", arguments.type,
-          "Keep the weights of products in fewer bits, rounded as they are read: int8, int4, or "
-          "int8-dynamic (int8 inputs too). The vocabulary head takes int8 at least")
+      .add_option("--quantize", arguments.type,
+                  "The bits of products' weights: auto (those of the folder), none (numbers of "
+                  "precision.compute), or rounded as they are read to int8, int4, fp8 or "
+                  "int8-dynamic (int8 "
+                  "inputs too). The vocabulary head takes 8 bits at least")
       ->capture_default_str();
   command.add_option(
       "--quantize-group", arguments.group,
       fmt::format("How many inputs share a scale, a multiple of {}; 0: all inputs of "
-                  "an output [int8: 0, int4: {}]",
+                  "an output [int8, fp8: 0, int4: {}]",
                   ops::Quantization::kGroupStep, kInt4Group));
 }
 
-std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& arguments) {
+ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group) {
   using Type = ops::Quantization::Type;
-  if (arguments.type == "none") {
-    if (!arguments.group) return std::nullopt;
-    throw ConfigError(
-        "--quantize-group without --quantize: add --quantize=int8 or --quantize=int4");
-  }
   ops::Quantization quantization;
-  if (arguments.type == "int4") {
+  if (type == "int4") {
     quantization = {.type = Type::int4, .group = kInt4Group, .zero_point = true};
-  } else if (arguments.type == "int8-dynamic") {
+  } else if (type == "fp8") {
+    quantization.type = Type::fp8;
+  } else if (type == "int8-dynamic") {
     quantization.activations = ops::Activations::int8;
-  } else if (arguments.type != "int8") {
-    throw ConfigError(
-        fmt::format("--quantize={}: {}; there are none, int8, int4, int8-dynamic", arguments.type,
-                    arguments.type == "fp8" ? "weights in fp8 are not there yet" : "no such type"));
+  } else if (type != "int8") {
+    throw ConfigError(fmt::format(
+        "--quantize={}: no such type; there are auto, none, int8, int4, fp8, int8-dynamic", type));
   }
-  quantization.group = arguments.group.value_or(quantization.group);
+  quantization.group = group.value_or(quantization.group);
   if (quantization.group < 0 || quantization.group % ops::Quantization::kGroupStep != 0) {
     throw ConfigError(
         fmt::format("--quantize-group={}: must be 0 (all inputs of an output) or a "
@@ -227,21 +268,32 @@ std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& a
   return quantization;
 }
 
-std::unique_ptr<serve::InferenceModel> open_model(
-    const models::ModelSpecification& specification, const InferenceConfig& config,
-    at::Device device, const std::optional<ops::Quantization>& quantization,
-    std::function<void(int64_t, int64_t)> progress) {
-  serve::InferenceOptions options = inference_options(specification, config, device, quantization);
+WeightBits resolve_weight_bits(const QuantizeArguments& arguments) {
+  if (arguments.type != "auto" && arguments.type != "none") {
+    return {.quantization = resolve_quantization(arguments.type, arguments.group)};
+  }
+  if (arguments.group) {
+    throw ConfigError(
+        "--quantize-group without --quantize: add --quantize=int8, --quantize=int4 or "
+        "--quantize=fp8");
+  }
+  return {.as_stored = arguments.type == "auto"};
+}
+
+std::unique_ptr<serve::InferenceModel> open_model(const models::ModelSpecification& specification,
+                                                  const InferenceConfig& config, at::Device device,
+                                                  const WeightBits& bits,
+                                                  std::function<void(int64_t, int64_t)> progress) {
+  serve::InferenceOptions options = inference_options(specification, config, device, bits);
   options.progress = std::move(progress);
   auto model = std::make_unique<serve::InferenceModel>(specification, options);
-  describe_weights(*model, quantization.has_value());
+  describe_weights(*model, specification, bits);
   return model;
 }
 
 std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const models::ModelSpecification& specification, const ModelRanksConfig& config,
-    const Strategy& strategy, InferenceRanks& ranks,
-    const std::optional<ops::Quantization>& quantization,
+    const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits,
     const std::function<void(int64_t, int64_t)>& progress) {
   comm::World& world =
       ranks.connect(config.parallel.backend, config.parallel.timeout,
@@ -255,13 +307,14 @@ std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
                      {"parallel.tp", fmt::format("{}", strategy.tp)},
                      {"parallel.tp_mode", tensor_mode_name(strategy.tensor_mode)},
                      {"precision.compute", config.compute},
-                     {"--quantize", quantization ? "given" : "none"}});
-  serve::InferenceOptions options =
-      inference_options(specification, config, world.device(), quantization);
+                     {"--quantize", bits.quantization ? "given"
+                                    : bits.as_stored  ? "auto"
+                                                      : "none"}});
+  serve::InferenceOptions options = inference_options(specification, config, world.device(), bits);
   options.strategy = strategy;
   if (ranks.is_first()) options.progress = progress;
   auto model = std::make_unique<serve::InferenceModel>(specification, options, world);
-  if (ranks.is_first()) describe_weights(*model, quantization.has_value());
+  if (ranks.is_first()) describe_weights(*model, specification, bits);
   return model;
 }
 

@@ -35,8 +35,14 @@ struct ModelRanksConfig : InferenceConfig {
 
 // The values of --quantize and --quantize-group.
 struct QuantizeArguments {
-  std::string type = "none";
+  std::string type = "auto";
   std::optional<int64_t> group;
+};
+
+// In how many bits the weights of products are kept.
+struct WeightBits {
+  std::optional<ops::Quantization> quantization;  // unset: as the folder has them, or as numbers
+  bool as_stored = false;
 };
 
 // The values of --speculate, --draft and --num-drafts.
@@ -60,15 +66,17 @@ void add_speculation(CLI::App& command, SpeculationArguments& arguments);
 // Reads the weights of --draft, in as many bits as the model's. Throws ConfigError.
 OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const InferenceConfig& config, at::Device device,
-                                   const std::optional<ops::Quantization>& quantization);
+                                   const WeightBits& bits);
 
 // Says how many guesses were right, if the engine guesses.
 void say_speculation(const serve::Engine& engine);
 
 void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 
-// Throws ConfigError for what is not supported, naming what is.
-std::optional<ops::Quantization> resolve_quantization(const QuantizeArguments& arguments);
+// How to round weights of this type, in groups of the type's own size unless one is given. Throws
+// ConfigError for what is not supported, naming what is.
+ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group);
+WeightBits resolve_weight_bits(const QuantizeArguments& arguments);
 
 void describe(ConfigSchema& schema, InferenceConfig& config);
 void describe(ConfigSchema& schema, ModelRanksConfig& config);
@@ -117,19 +125,22 @@ std::string tokenizer_folder(const std::string& model, const std::string& adapte
 // --adapter
 void add_adapter_option(CLI::App& command, std::string& adapter);
 
+// The type of weights and activations that precision.compute asks for.
+at::ScalarType resolve_compute_type(const models::ModelSpecification& specification,
+                                    const InferenceConfig& config);
+
 // Reads the weights, and says on stderr where they rest if that is not on the device, and how many
 // bytes they are if they are quantized.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
-    at::Device device, const std::optional<ops::Quantization>& quantization = std::nullopt,
+    at::Device device, const WeightBits& bits = {},
     std::function<void(int64_t done, int64_t total)> progress = {});
 
 // The same on `ranks`, which it lets meet. The first one says where weights rest, and has
 // `progress`. Collective. strategy: of parallel.*.
 std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const models::ModelSpecification& specification, const ModelRanksConfig& config,
-    const Strategy& strategy, InferenceRanks& ranks,
-    const std::optional<ops::Quantization>& quantization = std::nullopt,
+    const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits = {},
     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 // What an engine of the model takes from it and the config.

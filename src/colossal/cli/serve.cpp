@@ -122,12 +122,12 @@ struct Loading {
   models::ModelSpecification specification;
   ModelRanksConfig config;
   Strategy strategy;
-  std::optional<ops::Quantization> quantization;
+  WeightBits bits;
   std::vector<NamedAdapter> adapters;
 
   std::unique_ptr<serve::InferenceModel> load(InferenceRanks& ranks) const {
     std::optional<ProgressLine> line;
-    return open_model_over_ranks(specification, config, strategy, ranks, quantization,
+    return open_model_over_ranks(specification, config, strategy, ranks, bits,
                                  [&](int64_t done, int64_t total) {
                                    if (!line) line.emplace("loading", 0, total, "tensors");
                                    line->update(done);
@@ -158,7 +158,7 @@ Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) 
   loading.config = parse_flags<ModelRanksConfig>(arguments.flags);
   prepare(loading.config, ranks);
   resolve_options(arguments);
-  loading.quantization = resolve_quantization(arguments.quantize);
+  loading.bits = resolve_weight_bits(arguments.quantize);
   loading.source = std::make_unique<ModelSource>(arguments.model);
   if (arguments.served_name.empty()) arguments.served_name = loading.source->name();
   loading.specification = resolve_trained_model(loading.source->folder(), "serve");
@@ -200,8 +200,8 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   if (!ranks.can_start_again() && !takes_adapters) loading.source.reset();
   load_adapters(served, opened, loading.adapters, arguments.max_adapters);
   serve::EngineOptions options = engine_options(*model, loading.config, arguments.engine);
-  draft.emplace(open_speculation(arguments.speculation, loading.config, model->device(),
-                                 loading.quantization));
+  draft.emplace(
+      open_speculation(arguments.speculation, loading.config, model->device(), loading.bits));
   options.speculation = draft->speculation;
   options.on_lost = [&](const std::string&) { server.engine_lost(); };
   auto engine = std::make_unique<serve::Engine>(**model, facts, options, model->ranks());

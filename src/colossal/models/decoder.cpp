@@ -22,6 +22,14 @@ Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
   }
   if (config.embedding_norm) embedding_norm_ = make_norm(build, "embedding_norm", config);
   embedding_dropout_ = build.dropout("embedding_dropout", config.embedding_dropout);
+  if (config.reads_states) {
+    const nn::LinearOptions product{.in_features = config.hidden,
+                                    .out_features = config.hidden,
+                                    .bias = false,
+                                    .initializer = normal};
+    embedding_product_ = build.linear("embedding_product", product);
+    state_product_ = build.linear("state_product", product);
+  }
   blocks_ = nn::Blocks(build, config.layers,
                        [&](int64_t layer) { return make_decoder_block(build, config, layer); });
   build.begin_part({nn::ModelPart::Kind::head});
@@ -39,6 +47,17 @@ Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
   if (config.value_head) {
     value_head_ = build.vocabulary_head("value", {.table = {1, config.hidden, normal}});
   }
+  if (config.reads_states) freeze_tables(build);
+}
+
+// A model that guesses for another has its tables, which stay as they are.
+void Decoder::freeze_tables(const nn::Builder& build) {
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    const std::string& name = parameter->name;
+    if (name.starts_with("token_embedding.") || name.starts_with("head.")) {
+      parameter->trainable = false;
+    }
+  }
 }
 
 at::Tensor Decoder::embed(const at::Tensor& tokens, const nn::StepContext& context) {
@@ -48,7 +67,11 @@ at::Tensor Decoder::embed(const at::Tensor& tokens, const nn::StepContext& conte
   if (embedding_scale_ != 1) x = x * at::full({}, embedding_scale_, x.options());
   if (position_embedding_) x = x + position_embedding_->forward(behind_virtual_tokens(context));
   if (embedding_norm_) x = embedding_norm_->forward(x, context);
-  return embedding_dropout_->forward(x, context);
+  x = embedding_dropout_->forward(x, context);
+  if (!state_product_) return x;
+  // Dry runs have no other model: all that matters there is a state's shape.
+  const at::Tensor& states = context.states.defined() ? context.states : x;
+  return embedding_product_->forward(x, context) + state_product_->forward(states, context);
 }
 
 at::Tensor Decoder::run_blocks(Range blocks, const at::Tensor& x, const nn::StepContext& context) {

@@ -34,6 +34,7 @@ class Decoder : public LanguageModel {
                               const at::Tensor& wanted) override;
 
  private:
+  static void freeze_tables(const nn::Builder& build);
   // Of tokens behind the virtual ones of the model's adapter, unless the step leaves it out.
   nn::StepContext behind_virtual_tokens(const nn::StepContext& context) const;
 
@@ -43,6 +44,9 @@ class Decoder : public LanguageModel {
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null: the family has none
   std::unique_ptr<nn::Norm> embedding_norm_;                   // null: the family has none
   std::unique_ptr<nn::Dropout> embedding_dropout_;
+  // Of a model that guesses for another: of embeddings, and of the other's states. Null: it is
+  // none.
+  std::unique_ptr<nn::Linear> embedding_product_, state_product_;
   nn::Blocks blocks_;
   std::unique_ptr<nn::Norm> final_norm_;  // null: the family has none
   std::unique_ptr<nn::VocabularyHead> head_;

@@ -128,6 +128,10 @@ ModelFacts facts(const DecoderConfig& config) {
     facts.product_weights += products.used;
     facts.parameters += products.weights + products.biases + of_norms;
   }
+  if (config.reads_states) {
+    facts.product_weights += 2 * config.hidden * config.hidden;
+    facts.parameters += 2 * config.hidden * config.hidden;
+  }
   if (config.learned_positions) {
     facts.parameters += (config.positions + config.position_offset) * config.hidden;
   }

@@ -35,6 +35,10 @@ struct DecoderConfig {
   bool learned_positions = false;
   int64_t position_offset = 0;  // the first so many learned positions are never used
   bool embedding_norm = false;
+  // It guesses for another model (Y. Li et al. 2024, "EAGLE: Speculative Sampling Requires
+  // Rethinking Feature Uncertainty"): its blocks begin with a product of each token's embedding and
+  // of the final state that the other model has computed of the token before.
+  bool reads_states = false;
 
   enum class Norm { rms, layer };
   Norm norm = Norm::rms;

@@ -127,6 +127,14 @@ void make_score_head(const Family& family, ModelSpecification& specification) {
   specification.other_fields["label2id"] = {{"LABEL_0", 0}};
 }
 
+constexpr std::string_view kGuessingEnd = "Eagle";  // of the class of a model that guesses
+
+bool guesses(const nlohmann::json& config) {
+  const nlohmann::json classes = config.value("architectures", nlohmann::json());
+  return classes.is_array() && !classes.empty() && classes[0].is_string() &&
+         classes[0].get<std::string>().ends_with(kGuessingEnd);
+}
+
 constexpr const char* kValueHead = "v_head.summary";  // in files, as TRL has named it
 
 void add_value_head(ModelSpecification& specification) {
@@ -139,27 +147,10 @@ void add_value_head(ModelSpecification& specification) {
   }
 }
 
-// Of what quantization_config can say, what is decoded while it is read. Throws ConfigError for the
-// rest.
-void check_stored_form(const nlohmann::json& given) {
-  const nlohmann::json quantization = given.is_object() ? given : nlohmann::json::object();
-  const nlohmann::json method = quantization.value("quant_method", nlohmann::json());
-  const bool is_scaled =
-      method == "fp8" && quantization.value("fmt", "e4m3") == "e4m3" &&
-      quantization.value("weight_block_size", nlohmann::json()) == nlohmann::json({128, 128});
-  if (is_scaled || method == "mxfp4") return;
-  throw ConfigError(fmt::format(
-      "config.json: quantization_config: weights stored by quant_method = {} are not read, only "
-      "\"mxfp4\", and \"fp8\" with weight_block_size = [128, 128]; use the model's folder of "
-      "F32, BF16 or F16 weights",
-      method.dump()));
-}
-
 ModelSpecification specify(nlohmann::json config) {
   if (config.contains("quantization_config")) {
-    const nlohmann::json& stored = config["quantization_config"];
-    if (!stored.is_null()) check_stored_form(stored);
-    config.erase("quantization_config");  // what is saved is not stored so
+    read_stored_form(config["quantization_config"]);  // refuses what is not read
+    config.erase("quantization_config");              // what is saved is not stored so
   }
   const Family& family = family_of(config);
   ConfigFields fields(config);
@@ -171,6 +162,11 @@ ModelSpecification specify(nlohmann::json config) {
   specification.config["model_type"] = family.model_type;
   specification.config["architectures"] = {family.architecture};
   if (scores_texts(config)) make_score_head(family, specification);
+  if (guesses(config)) {
+    specification.decoder.reads_states = true;
+    specification.config["architectures"] = {
+        fmt::format("{}{}", family.architecture, kGuessingEnd)};
+  }
   specification.facts = facts(specification.decoder);
   return specification;
 }
@@ -208,6 +204,19 @@ void simplify(nlohmann::json& config) {
   if (family.simplify) family.simplify(config);
 }
 
+// The config of a model of one block, as the first of these, that guesses for this one.
+nlohmann::json config_of_draft_head(const nlohmann::json& config) {
+  nlohmann::json head = config;
+  const nlohmann::json resolved = specify(config).config;
+  for (const char* field : {"num_hidden_layers", "n_layer"}) {
+    if (resolved.contains(field)) head[field] = 1;
+  }
+  const nlohmann::json kinds = config.value("layer_types", nlohmann::json());
+  if (kinds.is_array() && !kinds.empty()) head["layer_types"] = nlohmann::json::array({kinds[0]});
+  head["architectures"] = {fmt::format("{}{}", family_of(config).architecture, kGuessingEnd)};
+  return head;
+}
+
 ModelSpecification specify(const ModelRequest& request) {
   nlohmann::json config =
       request.path.empty() ? preset_config(request.preset) : text_config(read_config(request.path));
@@ -216,6 +225,7 @@ ModelSpecification specify(const ModelRequest& request) {
     apply_overrides(config, request);
     simplify(config);
   }
+  if (request.draft_head && !guesses(config)) config = config_of_draft_head(config);
   return specify(std::move(config), request.dropout);
 }
 
@@ -227,7 +237,30 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
   return nullptr;
 }
 
+// Those that the folder of the model that is guessed for has no weights for.
+void find_new_parts_of_draft_head(ModelSpecification& specification) {
+  if (specification.weights.empty() || guesses(read_config(specification.weights))) return;
+  nn::DenseBuilder build;
+  const Decoder head(build, specification.decoder);
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    const std::string& name = parameter->name;
+    if (name.starts_with("blocks.") || name.find("_product.") != name.npos) {
+      specification.without_weights.push_back(name);
+    }
+  }
+}
+
 }  // namespace
+
+StoredForm stored_form_of(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / "config.json")) return {};
+  nlohmann::json config = text_config(read_config(folder));
+  StoredForm form = read_stored_form(config.value("quantization_config", nlohmann::json()));
+  if (form.method.empty()) return form;
+  simplify(config);
+  form.in_out = specify(std::move(config)).decoder.stored_in_out;
+  return form;
+}
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
@@ -263,6 +296,14 @@ ModelSpecification resolve_model(const ModelRequest& request) {
     if (!specification.weights.empty()) specification.without_weights = {"score.weight"};
   }
   if (request.value_head) add_value_head(specification);
+  if (request.draft_head) {
+    find_new_parts_of_draft_head(specification);
+  } else if (specification.decoder.reads_states) {
+    throw ConfigError(fmt::format(
+        "{}: it is a head that guesses for another model, whose states it reads: it is used with "
+        "--speculate=eagle --draft={}, and trained by colossal tune draft_head",
+        request.path, request.path));
+  }
   return specification;
 }
 
@@ -289,6 +330,17 @@ WeightNames names_of(const ModelSpecification& specification) {
   WeightNames names = family_of(specification.config).weights(specification.decoder);
   if (specification.decoder.score_head) names.others.push_back({"score", "score"});
   if (specification.decoder.value_head) names.others.push_back({"value", kValueHead});
+  if (specification.decoder.reads_states) {
+    const int64_t hidden = specification.decoder.hidden;  // both are one in files, side by side
+    names.others.push_back({.ours = "embedding_product",
+                            .theirs = "fc",
+                            .columns = {0, hidden},
+                            .num_columns = 2 * hidden});
+    names.others.push_back({.ours = "state_product",
+                            .theirs = "fc",
+                            .columns = {hidden, 2 * hidden},
+                            .num_columns = 2 * hidden});
+  }
   return names;
 }
 
@@ -515,6 +567,10 @@ std::optional<std::string> spare_tensor(const ModelSpecification& specification,
   }
   if (family_of(specification.config).with_images && is_for_images(name)) return "";
   if (!specification.decoder.value_head && name == std::string(kValueHead) + ".weight") return "";
+  if (specification.decoder.reads_states && !specification.without_weights.empty() &&
+      name.starts_with(names.blocks)) {
+    return "";  // of the blocks of the model that is guessed for
+  }
   const bool predicts = !specification.decoder.score_head;
   if (!predicts && !specification.without_weights.empty() &&
       (name == slice_in_files(specification, "head.weight").name ||

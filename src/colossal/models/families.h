@@ -13,6 +13,7 @@
 #include "colossal/adapters/prefix.h"
 #include "colossal/layout/tensor_slice.h"
 #include "colossal/models/decoder_config.h"
+#include "colossal/models/stored_form.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
 
@@ -57,6 +58,9 @@ struct ModelRequest {
   bool score_head = false;
   // The model has a value head too, a new one if the folder has none.
   bool value_head = false;
+  // The model guesses for another (DecoderConfig::reads_states). If it is not the folder's: for
+  // that of the folder, with its tables and last norm, and one new block of its kind.
+  bool draft_head = false;
 };
 
 std::vector<std::string> preset_names();
@@ -65,6 +69,9 @@ std::vector<std::string> preset_names();
 // nearest), a missing config.json, an unknown family, a field that is missing, absurd or unknown,
 // an override of an unknown field, and weights in a format that is not read.
 ModelSpecification resolve_model(const ModelRequest& request);
+
+// Returns how a folder's weights are stored; one without config.json holds numbers.
+StoredForm stored_form_of(const std::filesystem::path& folder);
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build);

@@ -75,6 +75,8 @@ TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   if (!slice.stacked.empty()) slice.name = slice.stacked.front();
   slice.rows = layer.rows.runs;
   slice.num_rows = layer.rows.total;
+  slice.columns = layer.columns;
+  slice.num_columns = layer.num_columns;
   return slice;
 }
 

@@ -21,6 +21,9 @@ struct LayerName {
 
   std::string_view ours, theirs;
   Rows rows{};  // no total: all
+  // The columns of the file's layer that are ours, and how many it has; none: all.
+  Range columns{};
+  int64_t num_columns = 0;
   // How many layers of the file hold one index of our first dim each; "{}" in `theirs` is the
   // index. 0: one layer holds all.
   int64_t stacked = 0;

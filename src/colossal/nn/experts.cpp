@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/product_inputs.h"
 #include "colossal/nn/router_records.h"
 #include "colossal/ops/expert_order.h"
 #include "colossal/ops/grouped_product.h"
@@ -51,6 +52,7 @@ at::Tensor used_weight(const ParameterHandle& stack, const std::vector<int64_t>&
 at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
                     const std::vector<ParameterHandle>& stacks, LayerScope& scope,
                     const OnUse& on_use) {
+  tell_expert_inputs(stacks, counts, rows);
   if (!stacks.front()->quantized_stack.empty()) {
     std::vector<ops::QuantizedStack> quantized;
     for (const ParameterHandle& stack : stacks) quantized.push_back(stack->quantized_stack);

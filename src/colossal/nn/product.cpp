@@ -1,5 +1,6 @@
 #include "colossal/nn/product.h"
 
+#include "colossal/nn/product_inputs.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/packed_product.h"
 #include "colossal/ops/quantized_product.h"
@@ -9,6 +10,7 @@ namespace colossal::nn {
 at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& weights,
                     const std::vector<ParameterHandle>& biases, WeightOrder order,
                     LayerScope& scope) {
+  tell_product_inputs(weights, x);
   if (weights.front()->quantized) {
     return ops::quantized_linear(x, {in_few_bits(weights), used(biases, scope)});
   }

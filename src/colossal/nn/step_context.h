@@ -46,6 +46,10 @@ struct StepContext {
   // Empty: none.
   std::vector<int64_t> prefix_lengths;
 
+  // What another model has computed of the tokens before these, an activation as those between
+  // blocks: what a model that guesses for it reads beside tokens. Undefined: nothing.
+  at::Tensor states;
+
   // Rows of this rank's tokens that have an adapter of their own: ascending, disjoint. Other rows
   // have the model's own adapter only.
   std::vector<AdaptedRows> adapted_rows;

@@ -1,12 +1,14 @@
 #include "colossal/ops/quantized_matrix.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Float8_e4m3fn.h>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "colossal/base/error.h"
@@ -17,14 +19,17 @@ namespace {
 
 constexpr int64_t kBlock = kernels::kCodeBlock;
 constexpr int kInt8Most = 127, kInt4Most = 15, kInt4Middle = 8;
+constexpr float kFp8Most = 448;
+constexpr int64_t kQuantizedRowsOfThread = 16;
+
+using Type = Quantization::Type;
 
 int64_t blocks_of(int64_t inputs) {
   return (inputs + kBlock - 1) / kBlock;
 }
 
-int64_t group_size(const QuantizedMatrix& matrix) {
-  const int64_t all = std::max<int64_t>(1, blocks_of(matrix.inputs)) * kBlock;
-  return matrix.how.group == 0 ? all : std::min(matrix.how.group, all);
+int64_t row_bytes_of(int64_t inputs, Type type) {
+  return blocks_of(inputs) * (type == Type::int4 ? kBlock / 2 : kBlock);
 }
 
 // To the nearest integer, ties to even, of numbers below 2^22: what compilers make many at once of.
@@ -37,10 +42,10 @@ struct Group {
   float scale = 0;
   int zero = 0;
 
+  float steps(float number) const { return scale == 0 ? 0 : number / scale; }
   // Codes outside [low, high] are moved into it.
   int code(float number, int low, int high) const {
-    const float steps = scale == 0 ? 0 : number / scale;
-    return std::clamp(nearest_integer(steps) + zero, low, high);
+    return std::clamp(nearest_integer(steps(number)) + zero, low, high);
   }
 };
 
@@ -71,8 +76,9 @@ Group group_with_zero(const Extremes& extremes) {
 }
 
 Group choose_group(const Extremes& extremes, const Quantization& how) {
-  if (how.type == Quantization::Type::int8) {
-    return {to_bfloat16(std::abs(extremes.furthest()) / kInt8Most), 0};
+  if (how.type != Type::int4) {
+    const float most = how.type == Type::int8 ? kInt8Most : kFp8Most;
+    return {to_bfloat16(std::abs(extremes.furthest()) / most), 0};
   }
   if (how.zero_point) return group_with_zero(extremes);
   // The furthest number becomes code 0, which lies further from the middle than 15 does.
@@ -82,8 +88,8 @@ Group choose_group(const Extremes& extremes, const Quantization& how) {
 void store_int8(const float* numbers, int64_t count, const Group& group, uint8_t* row,
                 int64_t begin) {
   for (int64_t i = 0; i < count; ++i) {
-    row[begin + i] =
-        static_cast<uint8_t>(static_cast<int8_t>(group.code(numbers[i], -kInt8Most, kInt8Most)));
+    row[begin + i] = static_cast<uint8_t>(
+        static_cast<int8_t>(group.code(numbers[i], -kInt8Most - 1, kInt8Most)));
   }
 }
 
@@ -97,11 +103,27 @@ void store_int4(const float* numbers, int64_t count, const Group& group, uint8_t
   }
 }
 
-kernels::DequantizeRow kernel_to(at::ScalarType type, Quantization::Type codes) {
-  const kernels::QuantizedKernels& kernels = kernels::quantized_kernels();
-  const bool is_int8 = codes == Quantization::Type::int8;
-  if (type == at::kBFloat16) return is_int8 ? kernels.int8_to_bfloat16 : kernels.int4_to_bfloat16;
-  return is_int8 ? kernels.int8_to_float32 : kernels.int4_to_float32;
+void store_fp8(const float* numbers, int64_t count, const Group& group, uint8_t* row,
+               int64_t begin) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float number = std::clamp(group.steps(numbers[i]), -kFp8Most, kFp8Most);
+    row[begin + i] = c10::Float8_e4m3fn(number).x;
+  }
+}
+
+auto store_of(Type type) {
+  return type == Type::int8 ? store_int8 : type == Type::int4 ? store_int4 : store_fp8;
+}
+
+kernels::DequantizeRow kernel_to(at::ScalarType type, Type codes) {
+  const kernels::CodeKernels& kernels = code_kernels(codes);
+  return type == at::kBFloat16 ? kernels.to_bfloat16 : kernels.to_float32;
+}
+
+kernels::ScaleType scale_type(at::ScalarType type) {
+  if (type == at::kBFloat16) return kernels::ScaleType::bfloat16;
+  COLOSSAL_CHECK(type == at::kHalf || type == at::kFloat, "scales of {}", at::toString(type));
+  return type == at::kHalf ? kernels::ScaleType::float16 : kernels::ScaleType::float32;
 }
 
 // Row i is the output output_of(i).
@@ -123,42 +145,35 @@ at::Tensor rows_as_numbers(const QuantizedMatrix& matrix, int64_t rows, at::Scal
   return numbers.narrow(1, 0, matrix.inputs).to(type);
 }
 
-QuantizedMatrix empty_matrix(int64_t outputs, int64_t inputs, const Quantization& how) {
-  QuantizedMatrix matrix{.how = how, .outputs = outputs, .inputs = inputs};
-  const int64_t bytes =
-      blocks_of(inputs) * (how.type == Quantization::Type::int8 ? kBlock : kBlock / 2);
-  const int64_t size = group_size(matrix), groups = (inputs + size - 1) / size;
-  matrix.codes = at::zeros({outputs, bytes}, at::kByte);
-  matrix.scales = at::empty({outputs, groups}, at::kBFloat16);
-  if (how.type == Quantization::Type::int4 && how.zero_point) {
-    matrix.zeros = at::empty({outputs, groups}, at::kByte);
-  }
-  return matrix;
+void require_group(const Quantization& how) {
+  if (how.group >= 0 && how.group % Quantization::kGroupStep == 0) return;
+  throw ConfigError(
+      fmt::format("a quantization group of {}: must be 0 (a whole row) or a multiple of {}",
+                  how.group, Quantization::kGroupStep));
 }
 
-// extremes: of the row's one group; null: those of the numbers here.
-void quantize_row(const float* numbers, int64_t output, const Extremes* extremes,
-                  QuantizedMatrix& matrix) {
-  const int64_t size = group_size(matrix), groups = matrix.scales.size(1);
-  auto* row = matrix.codes.mutable_data_ptr<uint8_t>() + output * matrix.codes.size(1);
-  for (int64_t index = 0; index < groups; ++index) {
-    const int64_t begin = index * size, count = std::min(size, matrix.inputs - begin);
-    const Group group =
-        choose_group(extremes ? *extremes : Extremes::of(numbers + begin, count), matrix.how);
-    const int64_t place = output * groups + index;
-    matrix.scales.mutable_data_ptr<at::BFloat16>()[place] = group.scale;
-    if (matrix.zeros.defined()) {
-      matrix.zeros.mutable_data_ptr<uint8_t>()[place] = static_cast<uint8_t>(group.zero);
+// Calls visit(row of the weight as fp32, its index) from several threads.
+template <typename Visit>
+void for_rows_of_weight(const at::Tensor& weight, const Visit& visit) {
+  COLOSSAL_CHECK(weight.dim() == 2, "{} dims", weight.dim());
+  at::parallel_for(0, weight.size(0), kQuantizedRowsOfThread, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin; first < end; first += kQuantizedRowsOfThread) {
+      const int64_t count = std::min(kQuantizedRowsOfThread, end - first);
+      const at::Tensor rows = weight.narrow(0, first, count).to(at::kFloat).contiguous();
+      for (int64_t row = 0; row < count; ++row) {
+        visit(rows.const_data_ptr<float>() + row * weight.size(1), first + row);
+      }
     }
-    (matrix.how.type == Quantization::Type::int8 ? store_int8 : store_int4)(numbers + begin, count,
-                                                                            group, row, begin);
-  }
+  });
 }
 
-std::optional<Extremes> extremes_of_row(const at::Tensor& extremes, int64_t row) {
-  if (!extremes.defined()) return std::nullopt;
-  const float* found = extremes.const_data_ptr<float>() + 2 * row;
-  return Extremes{found[0], found[1]};
+// Calls visit(group, its first input, how many it has).
+template <typename Visit>
+void for_groups(int64_t inputs, const Quantization& how, const Visit& visit) {
+  const int64_t size = inputs_of_group(inputs, how);
+  for (int64_t begin = 0; begin < inputs; begin += size) {
+    visit(begin / size, begin, std::min(size, inputs - begin));
+  }
 }
 
 }  // namespace
@@ -168,30 +183,79 @@ int64_t QuantizedMatrix::bytes() const {
                               (zeros.defined() ? zeros.nbytes() : 0));
 }
 
-QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
-                         const at::Tensor& extremes) {
-  COLOSSAL_CHECK(weight.dim() == 2, "{} dims", weight.dim());
+int64_t inputs_of_group(int64_t inputs, const Quantization& how) {
+  const int64_t all = std::max<int64_t>(1, blocks_of(inputs)) * kBlock;
+  return how.group == 0 ? all : std::min(how.group, all);
+}
+
+int64_t groups_of_output(int64_t inputs, const Quantization& how) {
+  const int64_t size = inputs_of_group(inputs, how);
+  return (inputs + size - 1) / size;
+}
+
+GroupScales choose_scales(const at::Tensor& weight, const Quantization& how,
+                          const at::Tensor& extremes) {
+  require_group(how);
   COLOSSAL_CHECK(!extremes.defined() || how.group == 0, "extremes of groups of {}", how.group);
-  if (how.group < 0 || how.group % Quantization::kGroupStep != 0) {
-    throw ConfigError(
-        fmt::format("a quantization group of {}: must be 0 (a whole row) or a "
-                    "multiple of {}",
-                    how.group, Quantization::kGroupStep));
+  const int64_t outputs = weight.size(0), inputs = weight.size(1);
+  const int64_t groups = groups_of_output(inputs, how);
+  GroupScales chosen{.scales = at::empty({outputs, groups}, at::kBFloat16), .zeros = {}};
+  auto* scales = chosen.scales.mutable_data_ptr<at::BFloat16>();
+  uint8_t* zeros = nullptr;
+  if (how.type == Type::int4 && how.zero_point) {
+    chosen.zeros = at::empty({outputs, groups}, at::kByte);
+    zeros = chosen.zeros.mutable_data_ptr<uint8_t>();
   }
-  QuantizedMatrix matrix = empty_matrix(weight.size(0), weight.size(1), how);
-  constexpr int64_t kRowsOfThread = 16;
-  at::parallel_for(0, matrix.outputs, kRowsOfThread, [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin; first < end; first += kRowsOfThread) {
-      const int64_t count = std::min(kRowsOfThread, end - first);
-      const at::Tensor rows = weight.narrow(0, first, count).to(at::kFloat).contiguous();
-      for (int64_t row = 0; row < count; ++row) {
-        const std::optional<Extremes> given = extremes_of_row(extremes, first + row);
-        quantize_row(rows.const_data_ptr<float>() + row * matrix.inputs, first + row,
-                     given ? &*given : nullptr, matrix);
-      }
-    }
+  const float* given = extremes.defined() ? extremes.const_data_ptr<float>() : nullptr;
+  for_rows_of_weight(weight, [&](const float* numbers, int64_t output) {
+    for_groups(inputs, how, [&](int64_t index, int64_t begin, int64_t count) {
+      const Extremes found = given ? Extremes{given[2 * output], given[2 * output + 1]}
+                                   : Extremes::of(numbers + begin, count);
+      const Group group = choose_group(found, how);
+      scales[output * groups + index] = group.scale;
+      if (zeros) zeros[output * groups + index] = static_cast<uint8_t>(group.zero);
+    });
+  });
+  return chosen;
+}
+
+QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
+                         const GroupScales& given) {
+  require_group(how);
+  QuantizedMatrix matrix{.how = how, .outputs = weight.size(0), .inputs = weight.size(1)};
+  const int64_t groups = groups_of_output(matrix.inputs, how);
+  COLOSSAL_CHECK(given.scales.size(0) == matrix.outputs && given.scales.size(1) == groups,
+                 "scales of {} by {} groups, the weight has {} by {}", given.scales.size(0),
+                 given.scales.size(1), matrix.outputs, groups);
+  matrix.codes = at::zeros({matrix.outputs, row_bytes_of(matrix.inputs, how.type)}, at::kByte);
+  matrix.scales = given.scales.contiguous();
+  if (given.zeros.defined()) matrix.zeros = given.zeros.contiguous();
+  const at::Tensor numbers_of_scales = matrix.scales.to(at::kFloat);
+  const auto* scales = numbers_of_scales.const_data_ptr<float>();
+  const uint8_t* zeros = matrix.zeros.defined() ? matrix.zeros.const_data_ptr<uint8_t>() : nullptr;
+  const int zero = how.type == Type::int4 ? kInt4Middle : 0;
+  auto* codes = matrix.codes.mutable_data_ptr<uint8_t>();
+  const auto store = store_of(how.type);
+  for_rows_of_weight(weight, [&](const float* numbers, int64_t output) {
+    for_groups(matrix.inputs, how, [&](int64_t index, int64_t begin, int64_t count) {
+      const int64_t place = output * groups + index;
+      const Group group{scales[place], zeros ? zeros[place] : zero};
+      store(numbers + begin, count, group, codes + output * matrix.codes.size(1), begin);
+    });
   });
   return matrix;
+}
+
+QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how) {
+  return quantize(weight, how, choose_scales(weight, how));
+}
+
+at::Tensor unpacked_codes(const QuantizedMatrix& matrix) {
+  const at::Tensor codes = matrix.codes.view({matrix.outputs, blocks_of(matrix.inputs), -1});
+  const bool is_int4 = matrix.how.type == Type::int4;
+  const at::Tensor whole =
+      is_int4 ? at::cat({codes.bitwise_and(kInt4Most), codes.bitwise_right_shift(4)}, -1) : codes;
+  return whole.flatten(1).narrow(1, 0, matrix.inputs).contiguous();
 }
 
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
@@ -217,6 +281,11 @@ at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type) {
   return dequantized_rows(matrix, 0, matrix.outputs, type);
 }
 
+const kernels::CodeKernels& code_kernels(Quantization::Type type) {
+  const kernels::QuantizedKernels& kernels = kernels::quantized_kernels();
+  return type == Type::int8 ? kernels.int8 : type == Type::int4 ? kernels.int4 : kernels.fp8;
+}
+
 kernels::QuantizedWeight kernel_weight(const QuantizedMatrix& matrix) {
   const int64_t blocks = blocks_of(matrix.inputs);
   const int64_t group = matrix.how.group / kBlock;
@@ -225,7 +294,8 @@ kernels::QuantizedWeight kernel_weight(const QuantizedMatrix& matrix) {
           .groups = matrix.scales.size(1),
           .codes = matrix.codes.const_data_ptr(),
           .row_bytes = matrix.codes.size(1),
-          .scales = static_cast<const uint16_t*>(matrix.scales.const_data_ptr()),
+          .scales = matrix.scales.const_data_ptr(),
+          .scale_type = scale_type(matrix.scales.scalar_type()),
           .zeros = matrix.zeros.defined() ? matrix.zeros.const_data_ptr<uint8_t>() : nullptr};
 }
 

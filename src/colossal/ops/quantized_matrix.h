@@ -1,5 +1,5 @@
 // Weights of products in few bits: codes, and for each group of an output's inputs a scale and,
-// with int4, a zero. number = (code - zero) * scale.
+// with int4, a zero. number = (code - zero) * scale; of fp8 a code is itself a number, E4M3.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,9 @@
 namespace colossal::ops {
 
 namespace kernels {
+struct CodeKernels;
 struct QuantizedWeight;
-}
+}  // namespace kernels
 
 // How a product takes its input.
 enum class Activations {
@@ -20,8 +21,9 @@ enum class Activations {
 
 struct Quantization {
   enum class Type {
-    int8,  // codes of -127 .. 127; the zero is 0
+    int8,  // codes of -128 .. 127; the zero is 0. quantize() makes none of -128
     int4,  // codes of 0 .. 15
+    fp8,   // E4M3 without infinities: at most 448
   };
   Type type = Type::int8;
   // How many inputs share a scale, a multiple of kGroupStep; the last group of an output may be
@@ -31,6 +33,8 @@ struct Quantization {
   Activations activations = Activations::as_given;
 
   static constexpr int64_t kGroupStep = 32;
+
+  bool operator==(const Quantization&) const = default;
 };
 
 // [outputs, inputs]
@@ -39,19 +43,38 @@ struct QuantizedMatrix {
   int64_t outputs = 0, inputs = 0;
   at::ScalarType type = at::kFloat;  // of the numbers of rows that are looked up in a table
   at::Tensor codes;   // uint8 [outputs, bytes of a row], as kernels/quantized_rows.h has them
-  at::Tensor scales;  // bf16 [outputs, groups]
+  at::Tensor scales;  // bf16, fp16 or fp32 [outputs, groups]
   at::Tensor zeros;   // uint8 [outputs, groups], undefined without zero points
 
   int64_t bytes() const;
 };
 
-// Rounds each number of weight [outputs, inputs], any strides, to the nearest that its group can
-// hold. Without zero points, a group's scale follows from its number furthest from 0. Throws
-// ConfigError for a group that is no multiple of kGroupStep. The numbers must be finite.
+// As a matrix has them.
+struct GroupScales {
+  at::Tensor scales, zeros;
+};
+
+// How many inputs share a scale, whole blocks of codes, and how many groups an output has.
+int64_t inputs_of_group(int64_t inputs, const Quantization& how);
+int64_t groups_of_output(int64_t inputs, const Quantization& how);
+
+// Chooses scales in bf16 for the groups of weight [outputs, inputs], any strides, from their
+// extremes: without zero points from the number furthest from 0. Throws ConfigError for a group
+// that is no multiple of kGroupStep. The numbers must be finite.
 // extremes [outputs, 2] fp32: if `weight` has only some of the inputs that share a scale, the least
 // and the largest number of all of them, the one at most 0, the other at least 0.
+GroupScales choose_scales(const at::Tensor& weight, const Quantization& how,
+                          const at::Tensor& extremes = {});
+
+// Rounds each number to the nearest that its group can hold with these scales.
 QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
-                         const at::Tensor& extremes = {});
+                         const GroupScales& scales);
+// The same with the scales that choose_scales() chooses.
+QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how);
+
+// The codes of a matrix as integers, [outputs, inputs] uint8: of int8 those of its signed codes, of
+// fp8 the bits.
+at::Tensor unpacked_codes(const QuantizedMatrix& matrix);
 
 // Rows [begin, end) as numbers, rounded to `type` where that cannot hold them.
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
@@ -60,6 +83,8 @@ at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, const at::Tensor& indices);
 at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type);
 
+// The fastest kernels that this CPU has for such codes.
+const kernels::CodeKernels& code_kernels(Quantization::Type type);
 // As kernels read it; valid as long as the matrix.
 kernels::QuantizedWeight kernel_weight(const QuantizedMatrix& matrix);
 

@@ -60,12 +60,10 @@ void for_outputs(const QuantizedWeights& given, const Visit& visit) {
 
 template <typename Real>
 kernels::MultiplyQuantized<Real> kernel_of(Quantization::Type type) {
-  const kernels::QuantizedKernels& kernels = kernels::quantized_kernels();
-  const bool is_int8 = type == Quantization::Type::int8;
   if constexpr (sizeof(Real) == 8) {
-    return is_int8 ? kernels.int8_float64 : kernels.int4_float64;
+    return code_kernels(type).float64;
   } else {
-    return is_int8 ? kernels.int8_float32 : kernels.int4_float32;
+    return code_kernels(type).float32;
   }
 }
 

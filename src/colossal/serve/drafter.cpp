@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/serve/sampling.h"
@@ -54,7 +55,7 @@ void LookupDrafter::propose(const std::vector<DraftRequest>& requests) {
   }
 }
 
-void ModelDrafter::propose(const std::vector<DraftRequest>& requests) {
+void NeuralDrafter::propose(const std::vector<DraftRequest>& requests) {
   std::vector<Sequence*> going_on;
   int64_t rounds = 0;
   for (const auto& [sequence, most] : requests) {
@@ -66,62 +67,112 @@ void ModelDrafter::propose(const std::vector<DraftRequest>& requests) {
     for (const auto& [sequence, most] : requests) {
       if (most > round && std::ssize(sequence->drafts) == round) going_on.push_back(sequence);
     }
-    if (!going_on.empty()) guess_next(going_on);
-  }
-}
-
-void ModelDrafter::guess_next(const std::vector<Sequence*>& sequences) {
-  const at::Tensor logits = read(sequences);
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    const auto guess = draw(logits[static_cast<int64_t>(i)], *sequences[i]);
-    if (guess) sequences[i]->drafts.push_back(*guess);
-  }
-}
-
-// Texts of which much is new are read first, but for their last token.
-at::Tensor ModelDrafter::read(const std::vector<Sequence*>& sequences) {
-  Pass last;
-  for (Sequence* const sequence : sequences) {
-    const int64_t size = sequence->size() + std::ssize(sequence->drafts);
-    // What was guessed wrong is read again, as it has become.
-    int64_t& done = sequence->drafted;
-    done = std::min(done, size - 1);
-    while (size - done > kFewTokens) {
-      Pass ahead;
-      const int64_t end = std::min(size - 1, done + max_batch_tokens_);
-      add(ahead, *sequence, {done, end}, /*alone=*/false);
-      run(ahead);
-      done = end;
+    if (going_on.empty()) return;
+    const at::Tensor logits = next_logits(going_on);
+    for (size_t i = 0; i < going_on.size(); ++i) {
+      const auto guess = draw(logits[static_cast<int64_t>(i)], *going_on[i]);
+      if (guess) going_on[i]->drafts.push_back(*guess);
     }
-    add(last, *sequence, {done, size}, /*alone=*/true);
-    done = size;
   }
-  return run(last);
 }
 
-void ModelDrafter::add(Pass& pass, const Sequence& sequence, Range positions, bool alone) {
-  pass.chunks.push_back({.positions = positions, .pages = sequence.pages, .alone = alone});
-  for (int64_t i = positions.begin; i < positions.end; ++i) {
-    pass.tokens.push_back(i < sequence.size() ? sequence.tokens[i]
-                                              : sequence.drafts[i - sequence.size()]);
+void NeuralDrafter::add(Pass& pass, const Sequence& sequence, int64_t begin,
+                        std::span<const int32_t> tokens, bool alone) {
+  const int64_t end = begin + std::ssize(tokens);
+  pass.chunks.push_back({.positions = {begin, end}, .pages = sequence.pages, .alone = alone});
+  for (int64_t i = begin; i < end; ++i) {
+    pass.tokens.push_back(tokens[i - begin]);
     pass.positions.push_back(i);
     pass.lengths.push_back(std::max(i + 1, sequence.prompt_size()));
   }
   pass.last_rows.push_back(std::ssize(pass.tokens) - 1);
 }
 
-at::Tensor ModelDrafter::run(const Pass& pass) {
+at::Tensor NeuralDrafter::run(const Pass& pass, nn::StepContext& context) {
   store_.begin_step(pass.chunks);
   const auto row_of = [](const std::vector<int64_t>& numbers) {
     return at::tensor(numbers, at::kLong).unsqueeze(0);
   };
-  nn::StepContext context = nn::make_step_context(1, std::ssize(pass.tokens), device_);
+  context = nn::make_step_context(1, std::ssize(pass.tokens), device_);
   context.positions = row_of(pass.positions).to(device_);
   context.lengths = row_of(pass.lengths);
   context.key_values = &store_;
-  const at::Tensor hidden = model_.run_blocks(
-      {0, model_.num_blocks()}, model_.embed(row_of(pass.tokens).to(device_), context), context);
-  return model_.head_logits(hidden, context, at::tensor(pass.last_rows, at::kLong)).cpu();
+  if (!pass.states.empty()) context.states = at::cat(pass.states).unsqueeze(0).to(device_);
+  const at::Tensor x = model_.embed(row_of(pass.tokens).to(device_), context);
+  return model_.final_states(model_.run_blocks({0, model_.num_blocks()}, x, context), context);
+}
+
+// Texts of which much is new are read first, but for their last token.
+at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
+  nn::StepContext context;
+  Pass last;
+  for (Sequence* const sequence : sequences) {
+    std::vector<int32_t> tokens = sequence->tokens;
+    tokens.insert(tokens.end(), sequence->drafts.begin(), sequence->drafts.end());
+    const std::span<const int32_t> all = tokens;
+    const auto size = std::ssize(tokens);
+    // What was guessed wrong is read again, as it has become.
+    int64_t& done = sequence->drafted;
+    done = std::min(done, size - 1);
+    while (size - done > kFewTokens) {
+      Pass ahead;
+      const int64_t end = std::min(size - 1, done + max_batch_tokens());
+      add(ahead, *sequence, done, all.subspan(done, end - done), /*alone=*/false);
+      run(ahead, context);
+      done = end;
+    }
+    add(last, *sequence, done, all.subspan(done), /*alone=*/true);
+    done = size;
+  }
+  const at::Tensor states = run(last, context);
+  return model().logits_of_states(states, context, at::tensor(last.last_rows, at::kLong)).cpu();
+}
+
+// Those whose next token is known: of the last one it is not, and guesses that were wrong have
+// none.
+void HeadDrafter::read(const std::vector<Sequence*>& sequences) {
+  Pass pass;
+  std::vector<Sequence*> going_on;
+  for (Sequence* const sequence : sequences) {
+    if (!sequence->states.defined()) continue;
+    const int64_t begin = sequence->states_begin;
+    const int64_t count = std::min(sequence->states.size(0), sequence->size() - 1 - begin);
+    const at::Tensor states = std::exchange(sequence->states, {});
+    if (count < 1) continue;
+    add(pass, *sequence, begin, std::span(sequence->tokens).subspan(begin + 1, count),
+        /*alone=*/false);
+    pass.states.push_back(states.narrow(0, 0, count).to(type_));
+    going_on.push_back(sequence);
+  }
+  if (!going_on.empty()) expect(pass, going_on);
+}
+
+void HeadDrafter::expect(const Pass& pass, const std::vector<Sequence*>& sequences) {
+  nn::StepContext context;
+  const at::Tensor states = run(pass, context);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    sequences[i]->expected_state = states[0][pass.last_rows[i]].clone();
+  }
+}
+
+at::Tensor HeadDrafter::next_logits(const std::vector<Sequence*>& sequences) {
+  Pass pass;
+  std::vector<Sequence*> guessed;  // that go on from a guess
+  std::vector<at::Tensor> expected;
+  for (Sequence* const sequence : sequences) {
+    if (sequence->drafts.empty()) continue;
+    const int64_t position = sequence->size() + std::ssize(sequence->drafts) - 2;
+    add(pass, *sequence, position, std::span(sequence->drafts).last(1), /*alone=*/true);
+    pass.states.push_back(sequence->expected_state.unsqueeze(0));
+    guessed.push_back(sequence);
+  }
+  // What is expected after a guess does not stand for what is expected after the text: the next
+  // step's states come before it is asked for again.
+  if (!guessed.empty()) expect(pass, guessed);
+  for (const Sequence* const sequence : sequences) expected.push_back(sequence->expected_state);
+  const at::Tensor states = at::stack(expected).unsqueeze(0);
+  const nn::StepContext context = nn::make_step_context(1, states.size(1), device());
+  return model().logits_of_states(states, context, at::arange(states.size(1), at::kLong)).cpu();
 }
 
 }  // namespace colossal::serve

@@ -29,6 +29,10 @@ class Drafter {
   virtual ~Drafter() = default;
   // Sets the `drafts` of sequences that generate.
   virtual void propose(const std::vector<DraftRequest>& requests) = 0;
+  // Whether a step's sequences get the states of their tokens.
+  virtual bool wants_states() const { return false; }
+  // Called after each step with those of its sequences that go on.
+  virtual void read(const std::vector<Sequence*>& /*sequences*/) {}
   // Tells that the pages of these numbers get new contents.
   virtual void copy_page(int64_t /*from*/, int64_t /*to*/) {}
 };
@@ -43,36 +47,75 @@ class LookupDrafter : public Drafter {
   void propose(const std::vector<DraftRequest>& requests) override;
 };
 
-// A smaller model with the same vocabulary. Its keys and values lie in pages of the same numbers.
-class ModelDrafter : public Drafter {
+// A model of its own. Its keys and values lie in pages of the same numbers.
+class NeuralDrafter : public Drafter {
  public:
   // max_batch_tokens: of one pass.
-  ModelDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
-               int64_t max_batch_tokens, at::Device device)
+  NeuralDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
+                int64_t max_batch_tokens, at::Device device)
       : model_(model), store_(pages), max_batch_tokens_(max_batch_tokens), device_(device) {}
 
+  // Guesses one token after the other, of all texts at once.
   void propose(const std::vector<DraftRequest>& requests) override;
   void copy_page(int64_t from, int64_t to) override { store_.copy_page(from, to); }
 
- private:
+ protected:
   // Tokens of several texts.
   struct Pass {
-    std::vector<nn::PagedChunk> chunks;
-    std::vector<int64_t> tokens, positions, lengths;
-    std::vector<int64_t> last_rows;  // of each chunk
+    std::vector<nn::PagedChunk> chunks{};
+    std::vector<int64_t> tokens{}, positions{}, lengths{};
+    std::vector<at::Tensor> states{};  // that go with the tokens, [tokens, hidden] each; or none
+    std::vector<int64_t> last_rows{};  // of each chunk
   };
 
-  void guess_next(const std::vector<Sequence*>& sequences);
-  // Returns logits [sequences, vocabulary] after the last token of each.
-  at::Tensor read(const std::vector<Sequence*>& sequences);
-  static void add(Pass& pass, const Sequence& sequence, Range positions, bool alone);
-  // Returns logits [chunks, vocabulary] of their last tokens.
-  at::Tensor run(const Pass& pass);
+  // Returns logits [sequences, vocabulary] of what follows the last guess of each.
+  virtual at::Tensor next_logits(const std::vector<Sequence*>& sequences) = 0;
+  // Adds tokens to a pass: number i of `tokens` at position begin + i.
+  static void add(Pass& pass, const Sequence& sequence, int64_t begin,
+                  std::span<const int32_t> tokens, bool alone);
+  // Returns the final states [1, tokens, hidden], and in `context` what the head needs for logits.
+  at::Tensor run(const Pass& pass, nn::StepContext& context);
 
+  models::LanguageModel& model() const { return model_; }
+  at::Device device() const { return device_; }
+  int64_t max_batch_tokens() const { return max_batch_tokens_; }
+
+ private:
   models::LanguageModel& model_;
   nn::PagedKeyValueStore store_;
   int64_t max_batch_tokens_;
   at::Device device_;
+};
+
+// A smaller model with the same vocabulary, which reads tokens.
+class ModelDrafter : public NeuralDrafter {
+ public:
+  using NeuralDrafter::NeuralDrafter;
+
+ private:
+  at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
+};
+
+// A head on the model's own states (EAGLE). At position i it reads the state of token i and token i
+// + 1, and what it computes is the state that it expects of token i + 1, of which the model's head
+// makes a guess of token i + 2. Where it goes on from a guess, the expected state stands for the
+// model's.
+class HeadDrafter : public NeuralDrafter {
+ public:
+  // type: of the head's activations.
+  HeadDrafter(models::LanguageModel& head, const nn::PagedKeyValueOptions& pages,
+              int64_t max_batch_tokens, at::Device device, at::ScalarType type)
+      : NeuralDrafter(head, pages, max_batch_tokens, device), type_(type) {}
+
+  bool wants_states() const override { return true; }
+  void read(const std::vector<Sequence*>& sequences) override;
+
+ private:
+  at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
+  // Runs the pass, and sets what is expected of each of its chunks' sequences.
+  void expect(const Pass& pass, const std::vector<Sequence*>& sequences);
+
+  at::ScalarType type_;
 };
 
 }  // namespace colossal::serve

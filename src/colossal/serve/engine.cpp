@@ -74,7 +74,12 @@ void check_speculation(EngineOptions& options, const models::ModelFacts& facts) 
   const Speculation& speculation = options.speculation;
   if (speculation.kind == Speculation::Kind::none) return;
   require_positive("num-drafts", speculation.drafts);
-  if (speculation.kind != Speculation::Kind::model) return;
+  if (!speculation.model) return;
+  if (speculation.kind == Speculation::Kind::head && speculation.facts.hidden != facts.hidden) {
+    throw ConfigError(fmt::format(
+        "--draft: it reads states of {} numbers, the model's have {}: it guesses for another model",
+        speculation.facts.hidden, facts.hidden));
+  }
   if (speculation.facts.vocabulary != facts.vocabulary) {
     throw ConfigError(fmt::format(
         "--draft: its vocabulary has {} tokens, the model's {}: it must be the same one",
@@ -86,6 +91,16 @@ void check_speculation(EngineOptions& options, const models::ModelFacts& facts) 
                                   options.max_model_len, positions));
   }
   if (options.max_model_len == 0) options.max_model_len = std::min(positions, facts.positions);
+}
+
+// The final states of a token are whole at each rank, or cut.
+void refuse_cut_states(const char* what, const Strategy& strategy) {
+  const TensorMode mode = strategy.tensor_mode;
+  if (strategy.tp == 1 || mode == TensorMode::one_d) return;
+  throw ConfigError(fmt::format(
+      "{} with parallel.tp_mode = \"{}\": ranks have parts of the states of their tokens "
+      "only; they come with parallel.tp_mode = \"1d\" and pipelines",
+      what, tensor_mode_name(mode)));
 }
 
 EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts,
@@ -100,6 +115,9 @@ EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts,
                                   ops::kernels::kPagePositions));
   }
   check_speculation(options, facts);
+  if (options.speculation.kind == Speculation::Kind::head && ranks) {
+    refuse_cut_states("--speculate=eagle", ranks->strategy());
+  }
   const bool length_is_given = options.max_model_len != 0;
   resolve_length(options, facts);
   resolve_pages(options, facts, ranks, length_is_given);
@@ -112,16 +130,6 @@ void require_tokens(const char* what, std::span<const int32_t> tokens, int64_t v
     throw ConfigError(
         fmt::format("{} {} is outside the model's vocabulary of {}", what, token, vocabulary));
   }
-}
-
-// The final states of a token are whole at each rank, or cut.
-void refuse_cut_states(const Request& request, const Strategy& strategy) {
-  const TensorMode mode = strategy.tensor_mode;
-  if (request.pooling == Pooling::none || strategy.tp == 1 || mode == TensorMode::one_d) return;
-  throw ConfigError(
-      fmt::format("embeddings with parallel.tp_mode = \"{}\": ranks have parts of the states of "
-                  "their tokens only; they come with parallel.tp_mode = \"1d\" and pipelines",
-                  tensor_mode_name(mode)));
 }
 
 void validate_beams(const Request& request, const EngineOptions& options) {
@@ -303,7 +311,7 @@ Engine::~Engine() {
 
 RequestId Engine::submit(Request request) {
   validate(request, parts_->options, parts_->facts);
-  refuse_cut_states(request, parts_->strategy);
+  if (request.pooling != Pooling::none) refuse_cut_states("embeddings", parts_->strategy);
   auto sequence = std::make_unique<Sequence>();
   sequence->tokens = request.prompt;
   if (request.prompt_logprobs >= 0) sequence->prompt_logprobs.resize(request.prompt.size());

@@ -24,12 +24,14 @@ struct Speculation {
   enum class Kind {
     none,
     lookup,  // from the text itself
-    model    // by a smaller model
+    model,   // by a smaller model
+    head     // by one that reads the model's states (DecoderConfig::reads_states)
   };
   Kind kind = Kind::none;
   int64_t drafts = 4;                      // tokens guessed at once
   models::LanguageModel* model = nullptr;  // which must outlive the engine
   models::ModelFacts facts{};              // of that model
+  at::ScalarType type = at::kFloat;        // that it computes in
 };
 
 struct EngineOptions {

@@ -95,16 +95,20 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, int64_t page
     case Speculation::Kind::lookup:
       return std::make_unique<LookupDrafter>();
     case Speculation::Kind::model:
+    case Speculation::Kind::head:
       break;
   }
-  return std::make_unique<ModelDrafter>(
-      *speculation.model,
-      nn::PagedKeyValueOptions{.layers = speculation.facts.layers,
-                               .pages = pages,
-                               .page_size = options.page_size,
-                               .int8 = options.int8_key_values,
-                               .each_token_alone = options.batch_invariant},
-      options.max_batch_tokens, options.device);
+  const nn::PagedKeyValueOptions page_options{.layers = speculation.facts.layers,
+                                              .pages = pages,
+                                              .page_size = options.page_size,
+                                              .int8 = options.int8_key_values,
+                                              .each_token_alone = options.batch_invariant};
+  if (speculation.kind == Speculation::Kind::head) {
+    return std::make_unique<HeadDrafter>(*speculation.model, page_options, options.max_batch_tokens,
+                                         options.device, speculation.type);
+  }
+  return std::make_unique<ModelDrafter>(*speculation.model, page_options, options.max_batch_tokens,
+                                        options.device);
 }
 
 std::vector<nn::AdaptedRows> adapted_rows(const std::vector<Scheduler::Work>& works) {
@@ -131,7 +135,7 @@ int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts
     return most_layers(of, over) * most_kept_heads(of, over) * bytes;
   };
   // The first rank alone guesses.
-  const bool drafts = options.speculation.kind == Speculation::Kind::model;
+  const bool drafts = options.speculation.model != nullptr;
   return options.page_size *
          (of_token(facts, strategy) + (drafts ? of_token(options.speculation.facts, {}) : 0));
 }
@@ -252,14 +256,7 @@ void EngineCore::propose() {
     const int64_t drafts = scheduler_.reserve_for_drafts(*sequence, most);
     if (drafts > 0) requests.push_back({sequence, drafts});
   }
-  if (requests.empty()) return;
-  try {
-    drafter_->propose(requests);
-  } catch (const std::exception& error) {
-    log::warn("nothing is guessed any more: {}", error.what());
-    for (const DraftRequest& request : requests) request.sequence->drafts.clear();
-    drafter_.reset();
-  }
+  if (!requests.empty()) guard_drafter([&] { drafter_->propose(requests); });
 }
 
 void EngineCore::step() {
@@ -291,11 +288,51 @@ void EngineCore::run(const Works& works) {
     counts_.drafts += work.drafts > 0 ? 1 : 0;
     counts_.draft_tokens += work.drafts;
   }
+  give_states(states, works);
+  std::vector<uint64_t> ids;
+  for (const Scheduler::Work& work : works) ids.push_back(work.sequence->id);
   score_prompts(logits, wanted.logits);
   deliver_all(logits, wanted.logits, works);
   for (size_t i = 0; i < wanted.states.size(); ++i) {
     const uint64_t id = wanted.states[i].sequence->id;
-    guarded(id, [&] { pool(states[static_cast<int64_t>(i)], wanted.states[i]); });
+    const int64_t row = drafts_by_states() ? wanted.states[i].row : static_cast<int64_t>(i);
+    guarded(id, [&] { pool(states[row], wanted.states[i]); });
+  }
+  if (!drafts_by_states()) return;
+  std::vector<Sequence*> going_on;
+  for (size_t i = 0; i < works.size(); ++i) {
+    if (scheduler_.has(ids[i])) going_on.push_back(works[i].sequence);
+  }
+  guard_drafter([&] { drafter_->read(going_on); });
+}
+
+bool EngineCore::drafts_by_states() const {
+  return drafter_ && drafter_->wants_states();
+}
+
+// states: of all tokens of the step, which is over, but what follows from its logits is not.
+void EngineCore::give_states(const at::Tensor& states, const Works& works) {
+  if (!drafts_by_states()) return;
+  int64_t row = 0;
+  for (const auto& [sequence, count, drafts] : works) {
+    const bool guesses = !sequence->group && sequence->request.pooling == Pooling::none;
+    if (guesses) {
+      sequence->states = states.narrow(0, row, count);
+      sequence->states_begin = sequence->computed - (count - drafts);
+    }
+    row += count;
+  }
+}
+
+// Without guesses texts come as they would, only later.
+template <typename Run>
+void EngineCore::guard_drafter(const Run& run) {
+  try {
+    run();
+  } catch (const std::exception& error) {
+    log::warn("nothing is guessed any more: {}", error.what());
+    for (Sequence* const sequence : scheduler_.generating()) sequence->drafts.clear();
+    drafter_.reset();
   }
 }
 
@@ -375,7 +412,13 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
     planned.adapted.push_back({static_cast<int64_t>(adapter->number), begin, count});
   }
   for (const WantedRow& row : wanted.logits) planned.wanted_logits.push_back(row.row);
-  for (const WantedRow& row : wanted.states) planned.wanted_states.push_back(row.row);
+  if (drafts_by_states()) {
+    for (int64_t row = 0; row < std::ssize(planned.tokens); ++row) {
+      planned.wanted_states.push_back(row);
+    }
+  } else {
+    for (const WantedRow& row : wanted.states) planned.wanted_states.push_back(row.row);
+  }
   // A pass without its end would leave weights that come for their uses out of their order.
   if (planned.wanted_logits.empty()) planned.wanted_logits.push_back(0);
   return planned;

@@ -64,6 +64,11 @@ class EngineCore {
   using Works = std::vector<Scheduler::Work>;
 
   void propose();
+  bool drafts_by_states() const;
+  void give_states(const at::Tensor& states, const Works& works);
+  // run(); after an exception nothing is guessed any more.
+  template <typename Run>
+  void guard_drafter(const Run& run);
   void run(const Works& works);
   // Chooses from the first row of each sequence, and from the next one as long as its guesses are
   // right.

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <set>
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/adapters/peft_names.h"
@@ -36,18 +38,50 @@ memory::ChunkOptions chunk_options(const InferenceOptions& options) {
           .tiers = options.tiers};
 }
 
-bool is_quantized(const nn::Parameter& parameter, const InferenceOptions& options) {
-  return options.quantization.has_value() && (parameter.product || parameter.head);
-}
+// Says of a parameter whether it is kept in few bits.
+using InFewBits = std::function<bool(const nn::Parameter& parameter)>;
 
 // Those of which this is so, or not.
-nn::ParameterList select(const nn::ParameterList& parameters, const InferenceOptions& options,
+nn::ParameterList select(const nn::ParameterList& parameters, const InFewBits& in_few_bits,
                          bool quantized) {
   nn::ParameterList selected;
   for (const nn::ParameterHandle& parameter : parameters) {
-    if (is_quantized(*parameter, options) == quantized) selected.push_back(parameter);
+    if (in_few_bits(*parameter) == quantized) selected.push_back(parameter);
   }
   return selected;
+}
+
+// Products of one input, which are computed together, are held alike.
+std::string input_of(const std::string& parameter) {
+  const std::string product = parameter.substr(0, parameter.rfind('.'));
+  const size_t name = product.rfind('.') + 1;
+  for (const std::string_view end : {"query", "key", "value", "query_down", "key_value_down"}) {
+    if (product.substr(name) == end) return product.substr(0, name) + "qkv";
+  }
+  for (const std::string_view end : {"gate", "up"}) {  // of experts
+    if (product.substr(name) == end) return product.substr(0, name) + "gate_up";
+  }
+  for (const std::string_view end : {"_gate", "_up"}) {
+    if (product.ends_with(end)) return product.substr(0, product.size() - end.size()) + "_gate_up";
+  }
+  return product;
+}
+
+// Names of the parameters that a folder holds in few bits in which products can use them.
+std::set<std::string> names_in_few_bits(const models::ModelSpecification& specification) {
+  const checkpoint::WeightFolder folder(specification.weights);
+  std::set<std::string> held, mixed;
+  if (folder.form().method.empty()) return held;
+  nn::DenseBuilder build;
+  models::build_model(specification, build);
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    if (!parameter->product) continue;
+    const TensorSlice slice = models::slice_in_model(specification, parameter->name);
+    const bool in_few_bits = checkpoint::stored_quantization(folder, *parameter, slice).has_value();
+    in_few_bits ? held.insert(parameter->name) : mixed.insert(input_of(parameter->name));
+  }
+  std::erase_if(held, [&](const std::string& name) { return mixed.contains(input_of(name)); });
+  return held;
 }
 
 // Codes of one weight after another, in memory that is read fast.
@@ -73,6 +107,15 @@ class CodeBlocks {
   at::Tensor block_;
   int64_t used_ = 0;
 };
+
+// Scales in the narrowest type that has them all.
+at::Tensor narrowed(const at::Tensor& scales) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const at::Tensor narrow = scales.to(type);
+    if (narrow.to(at::kFloat).equal(scales)) return narrow;
+  }
+  return scales;
+}
 
 // Logits lose more by few bits than what products of blocks do.
 ops::Quantization of_head(ops::Quantization quantization) {
@@ -135,60 +178,105 @@ const comm::Group& sharing_inputs(const nn::Parameter& parameter, const Parallel
   return is_stack(parameter) ? context.expert_parts_group() : context.group(Axis::tp);
 }
 
-// weight: [out, in]
-std::shared_ptr<const ops::QuantizedMatrix> quantize(const nn::Parameter& parameter,
-                                                     const at::Tensor& weight,
-                                                     const InferenceOptions& options,
-                                                     const ParallelContext& context,
-                                                     CodeBlocks& blocks) {
-  const ops::Quantization quantization =
-      parameter.head ? of_head(*options.quantization) : *options.quantization;
-  at::Tensor extremes;
-  if (!has_all_inputs(parameter)) {
-    if (quantization.group > 0) {
-      refuse_cut_groups(parameter, quantization.group);
-    } else {
-      extremes = extremes_over_ranks(weight, sharing_inputs(parameter, context));
-    }
+ops::GroupScales choose_scales(const nn::Parameter& parameter, const at::Tensor& weight,
+                               const ops::Quantization& how, const ParallelContext& context) {
+  if (has_all_inputs(parameter) || how.group > 0) return ops::choose_scales(weight, how);
+  return ops::choose_scales(weight, how,
+                            extremes_over_ranks(weight, sharing_inputs(parameter, context)));
+}
+
+// One matrix as it is read, [out, in]; scales and zeros where the folder has them.
+struct MatrixRead {
+  at::Tensor numbers, scales, zeros;
+};
+
+std::shared_ptr<const ops::QuantizedMatrix> quantize(
+    const nn::Parameter& parameter, const MatrixRead& read, const ops::Quantization& how,
+    const InferenceOptions& options, const ParallelContext& context, CodeBlocks& blocks) {
+  ops::GroupScales scales;
+  if (read.scales.defined()) {
+    scales.scales = narrowed(read.scales.contiguous());
+    if (read.zeros.defined()) scales.zeros = read.zeros.to(at::kByte).contiguous();
+  } else {
+    scales = choose_scales(parameter, read.numbers, how, context);
   }
-  ops::QuantizedMatrix matrix = ops::quantize(weight, quantization, extremes);
+  ops::QuantizedMatrix matrix = ops::quantize(read.numbers, how, scales);
   matrix.type = options.type;
   matrix.codes = blocks.keep(matrix.codes);
   return std::make_shared<const ops::QuantizedMatrix>(std::move(matrix));
 }
 
-void quantize_all(nn::Parameter& parameter, const at::Tensor& weights,
+// [.., in, out] -> [.., out, in], where a parameter is stored so.
+at::Tensor oriented(const nn::Parameter& parameter, const at::Tensor& weights) {
+  const bool in_out = weights.defined() && parameter.product == nn::WeightOrder::in_out;
+  return in_out ? weights.transpose(-1, -2) : weights;
+}
+
+void quantize_all(nn::Parameter& parameter, const checkpoint::WeightsHere& weights,
                   const InferenceOptions& options, const ParallelContext& context,
                   CodeBlocks& blocks) {
-  if (weights.numel() == 0) return;  // of another stage of the pipeline
-  const at::Tensor oriented =
-      parameter.product == nn::WeightOrder::in_out ? weights.transpose(-1, -2) : weights;
+  if (weights.numbers.numel() == 0) return;  // of another stage of the pipeline
+  ops::Quantization how;
+  if (options.quantization) {
+    how = parameter.head ? of_head(*options.quantization) : *options.quantization;
+  } else {
+    COLOSSAL_CHECK(weights.stored.has_value(), "{} is held in numbers", parameter.name);
+    how = *weights.stored;
+  }
+  if (!has_all_inputs(parameter) && how.group > 0) refuse_cut_groups(parameter, how.group);
+  const MatrixRead all{.numbers = oriented(parameter, weights.numbers),
+                       .scales = oriented(parameter, weights.scales),
+                       .zeros = oriented(parameter, weights.zeros)};
   if (!is_stack(parameter)) {
-    parameter.quantized = quantize(parameter, oriented, options, context, blocks);
+    parameter.quantized = quantize(parameter, all, how, options, context, blocks);
     return;
   }
-  for (const at::Tensor& weight : oriented.unbind(0)) {
-    parameter.quantized_stack.push_back(quantize(parameter, weight, options, context, blocks));
+  for (int64_t expert = 0; expert < all.numbers.size(0); ++expert) {
+    const auto of_expert = [&](const at::Tensor& stack) {
+      return stack.defined() ? stack[expert] : stack;
+    };
+    const MatrixRead read{.numbers = of_expert(all.numbers),
+                          .scales = of_expert(all.scales),
+                          .zeros = of_expert(all.zeros)};
+    parameter.quantized_stack.push_back(quantize(parameter, read, how, options, context, blocks));
   }
 }
 
+// How weights come to be in few bits, for messages, and what keeps them in numbers.
+std::string cause_of_few_bits(const InferenceOptions& options) {
+  return options.quantization ? "--quantize" : "a folder with weights in few bits";
+}
+std::string way_to_numbers(const InferenceOptions& options) {
+  return options.quantization ? "leave it out" : "--quantize=none makes numbers of them";
+}
+
 void refuse_tiers(const InferenceOptions& options) {
-  if (!options.quantization || options.tiers.parameters.all_on_device()) return;
+  if (options.tiers.parameters.all_on_device()) return;
   throw ConfigError(
-      "--quantize with memory.offload_parameters: quantized weights rest on the device only; use "
-      "one of the two");
+      fmt::format("{} with memory.offload_parameters: weights in few bits rest on the device only; "
+                  "{}, or leave "
+                  "memory.offload_parameters out",
+                  cause_of_few_bits(options), way_to_numbers(options)));
 }
 
 // Their products send panels of weights, as numbers.
 void refuse_quantized_grid(const InferenceOptions& options) {
   const Strategy& strategy = options.strategy;
-  if (!options.quantization || strategy.tp == 1 || strategy.tensor_mode == TensorMode::one_d) {
-    return;
-  }
+  if (strategy.tp == 1 || strategy.tensor_mode == TensorMode::one_d) return;
+  throw ConfigError(fmt::format(
+      "{} with parallel.tp_mode = \"{}\": ranks would send each other weights as numbers, not in "
+      "few "
+      "bits; parallel.tp_mode = \"1d\" sends none, or {}",
+      cause_of_few_bits(options), tensor_mode_name(strategy.tensor_mode), way_to_numbers(options)));
+}
+
+void refuse_quantized_shards(const InferenceOptions& options) {
+  if (options.strategy.zero < 3) return;
   throw ConfigError(
-      fmt::format("--quantize with parallel.tp_mode = \"{}\": ranks would send each other weights "
-                  "as numbers, not in few bits; parallel.tp_mode = \"1d\" sends none",
-                  tensor_mode_name(strategy.tensor_mode)));
+      fmt::format("{} with parallel.zero = 3: weights in few bits are not divided among ranks of "
+                  "dp x sp; leave "
+                  "parallel.zero out, divide them with parallel.tp or parallel.pp, or {}",
+                  cause_of_few_bits(options), way_to_numbers(options)));
 }
 
 // Rows of a step's tokens are cut there, and cut otherwise between products.
@@ -214,14 +302,6 @@ void refuse_rows_in_other_order(const models::ModelAdapter& adapter,
       "model's weights with colossal convert --merge-adapter, or serve the model with it "
       "alone",
       folder.string(), found->module));
-}
-
-void refuse_quantized_shards(const InferenceOptions& options) {
-  if (!options.quantization || options.strategy.zero < 3) return;
-  throw ConfigError(
-      "--quantize with parallel.zero = 3: quantized weights are not divided among ranks of dp x "
-      "sp; "
-      "leave parallel.zero out, or divide them with parallel.tp or parallel.pp");
 }
 
 Strategy strategy_of(const InferenceOptions& options) {
@@ -298,7 +378,7 @@ void set_factors(const models::ModelSpecification& adapted, const nn::ParameterL
                  at::TensorOptions options,
                  std::map<std::string, nn::AdapterWeights::Product>& products) {
   const checkpoint::AdapterMerge merge(adapted);
-  const io::TensorDirectory directory(adapted.weights);
+  const checkpoint::WeightFolder directory(adapted.weights);
   std::map<std::string, at::Tensor> of_modules;
   for (const adapters::Product& product : adapted.adapter->products) {
     const auto found = products.find(product.name);
@@ -320,12 +400,13 @@ void set_factors(const models::ModelSpecification& adapted, const nn::ParameterL
 // This rank's part, on the device or, for a dry run, on meta.
 struct InferenceModel::Parts {
   Parts(const models::ModelSpecification& specification, const InferenceOptions& options,
-        comm::World& world, at::Device device, const memory::OrderOfStages& order)
+        comm::World& world, at::Device device, const memory::OrderOfStages& order,
+        const InFewBits& in_few_bits)
       : context(world, strategy_of(options), device),
         build(parallel::make_builder(context, models::sharding(specification))),
         base(specification),
         model(models::build_model(specification, *build)),
-        weights(select(build->parameters(), options, /*quantized=*/false), context,
+        weights(select(build->parameters(), in_few_bits, /*quantized=*/false), context,
                 chunk_options(options), order) {}
 
   ParallelContext context;
@@ -348,14 +429,23 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
 
 void InferenceModel::open(const models::ModelSpecification& specification,
                           const InferenceOptions& options, comm::World& world) {
-  refuse_tiers(options);
-  refuse_quantized_grid(options);
-  refuse_quantized_shards(options);
+  std::set<std::string> stored;
+  if (!options.quantization && options.as_stored) stored = names_in_few_bits(specification);
+  const InFewBits in_few_bits = [&](const nn::Parameter& parameter) {
+    if (options.quantization) return parameter.product || parameter.head;
+    return stored.contains(parameter.name);
+  };
+  if (options.quantization || !stored.empty()) {
+    refuse_tiers(options);
+    refuse_quantized_grid(options);
+    refuse_quantized_shards(options);
+  }
   memory::OrderOfStages order;
   if (!options.tiers.parameters.all_on_device() || options.strategy.zero == 3) {
     order = record_order(specification, options, world.rank());
   }
-  parts_ = std::make_unique<Parts>(specification, options, world, options.device, order);
+  parts_ =
+      std::make_unique<Parts>(specification, options, world, options.device, order, in_few_bits);
   const auto total = static_cast<int64_t>(parts_->build->parameters().size());
   CodeBlocks blocks;
   int64_t asked = 0;  // each tensor is asked for to check the folder, and again to be read
@@ -364,11 +454,12 @@ void InferenceModel::open(const models::ModelSpecification& specification,
   };
   checkpoint::read_model(
       specification, parts_->weights,
-      {.parameters = select(parts_->build->parameters(), options, /*quantized=*/true),
+      {.parameters = select(parts_->build->parameters(), in_few_bits, /*quantized=*/true),
        .take =
-           [&](nn::Parameter& parameter, const at::Tensor& weights) {
+           [&](nn::Parameter& parameter, const checkpoint::WeightsHere& weights) {
              quantize_all(parameter, weights, options, parts_->context, blocks);
-           }},
+           },
+       .as_stored = !options.quantization},
       tell);
   parts_->weights.begin_inference();
 }
@@ -381,7 +472,8 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   ops::register_meta_kernels();
   const at::NoGradGuard no_grad;
   const auto world = comm::dry_world(rank, options.strategy.world_size());
-  Parts dry(specification, options, *world, at::kMeta, {});
+  Parts dry(specification, options, *world, at::kMeta, {},
+            [](const nn::Parameter&) { return false; });
   const Strategy& strategy = dry.context.strategy();
   const int stage = dry.context.coordinate(Axis::pp);
   const nn::StepContext step = shortest_step(strategy);
@@ -457,6 +549,12 @@ int64_t InferenceModel::weight_bytes() const {
     for (const auto& of_expert : parameter->quantized_stack) bytes += of_expert->bytes();
   }
   return bytes;
+}
+
+bool InferenceModel::is_quantized() const {
+  return std::ranges::any_of(parts_->build->parameters(), [](const nn::ParameterHandle& parameter) {
+    return parameter->quantized || !parameter->quantized_stack.empty();
+  });
 }
 
 const ParallelContext* InferenceModel::ranks() const {

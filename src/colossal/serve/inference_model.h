@@ -21,10 +21,12 @@ struct InferenceOptions {
   at::Device device = at::kCPU;
   memory::Tiers tiers;     // of parameters
   int64_t table_rows = 0;  // the most rows of a token table here at once; 0: all
-  // Quantizes the weights of products as they are read, and the head's table, that one to int8 at
+  // Quantizes the weights of products as they are read, and the head's table, that one to 8 bits at
   // least. Other tables, norms and biases stay in `type`. Tables are then whole, whatever
   // table_rows says.
   std::optional<ops::Quantization> quantization;
+  // Without quantization: products' weights that the folder holds in few bits stay in these.
+  bool as_stored = false;
   // Weights that rest off the device come in chunks of about this size; a larger tensor is a chunk
   // alone. At most window_bytes of them, or two chunks, are on the device, and half as much on the
   // way from NVMe.
@@ -69,6 +71,8 @@ class InferenceModel {
 
   // The bytes of all weights, where they rest.
   int64_t weight_bytes() const;
+  // Whether products' weights are in few bits.
+  bool is_quantized() const;
 
  private:
   struct Parts;

@@ -280,6 +280,7 @@ void Scheduler::release(Sequence& sequence) {
   sequence.computed = 0;
   sequence.drafts.clear();
   sequence.drafted = 0;
+  sequence.states = at::Tensor();
   sequence.kept_pages = 0;
   sequence.prefix = 0;
 }

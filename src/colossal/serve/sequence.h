@@ -1,6 +1,8 @@
 // A request as the engine works on it.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -54,6 +56,10 @@ struct Sequence {
   std::vector<int32_t> drafts{};  // guesses of what follows `tokens`
   DraftLength draft_length{};
   int64_t drafted = 0;  // how many first tokens a drafter has read, those that it guessed included
+  // For a drafter that reads the model's states: those of the last step, of tokens from
+  // states_begin on, [tokens, hidden]; and the one that it expects of the last token, [hidden].
+  at::Tensor states{}, expected_state{};
+  int64_t states_begin = 0;
 
   int64_t computed = 0;          // how many first tokens have their keys and values in `pages`
   std::vector<int64_t> pages{};  // from the first position on

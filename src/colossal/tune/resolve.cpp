@@ -43,6 +43,8 @@ int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
   }
   if (!tuning.config.teacher.empty()) {
     parameters += parameters_in(tuning.config.teacher, "tune.teacher");
+  } else if (tuning.method == Method::draft_head) {
+    parameters += parameters_in(job.config.model.path, "model.path");
   }
   return parameters;
 }
@@ -53,7 +55,7 @@ int64_t bytes_of_frozen(const Tuning& tuning, const Job& job) {
   const int64_t parts =
       int64_t{strategy.tp} * strategy.pp * (strategy.zero == 3 ? strategy.dp * strategy.sp : 1);
   int64_t numbers = frozen_parameters(tuning, job) / parts;
-  if (tuning.method == Method::distill) {
+  if (tuning.method == Method::distill || tuning.method == Method::draft_head) {
     numbers += job.share * job.sequence_length * job.model.facts.vocabulary /
                (int64_t{strategy.sp} * strategy.tp);
   }
@@ -62,7 +64,7 @@ int64_t bytes_of_frozen(const Tuning& tuning, const Job& job) {
 
 bool has_pairs(Method method) {
   return method != Method::sft && method != Method::kto && method != Method::distill &&
-         !is_online(method);
+         method != Method::draft_head && !is_online(method);
 }
 
 // Rows where they are packed, which takes their tokens to know; else lines.

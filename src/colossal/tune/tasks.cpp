@@ -25,6 +25,8 @@ Make maker_of(Method method) {
       return make_rloo;
     case Method::distill:
       return make_distill;
+    case Method::draft_head:
+      return make_draft_head;
     case Method::simpo:
     case Method::cpo:
       break;

@@ -46,6 +46,11 @@ std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& co
 std::unique_ptr<TrainingTask> make_distill(const Job& job, const ParallelContext& context,
                                            const Tuning& tuning, const Reading& reading);
 
+// A head that guesses for a model: it learns the model's distribution over the token after the next
+// one, from the model's states (EAGLE).
+std::unique_ptr<TrainingTask> make_draft_head(const Job& job, const ParallelContext& context,
+                                              const Tuning& tuning, const Reading& reading);
+
 // Returns what makes a method's task.
 MakeTask make_task(const Tuning& tuning);
 

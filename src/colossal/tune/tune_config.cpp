@@ -28,6 +28,7 @@ std::vector<std::string> loss_types_of(Method method) {
 double learning_rate_of(Method method) {
   if (method == Method::sft) return 2e-5;
   if (method == Method::ppo) return 3e-6;
+  if (method == Method::draft_head) return 3e-4;
   return method == Method::reward ? 1e-4 : 1e-6;
 }
 
@@ -302,10 +303,10 @@ void validate_distillation(const RunConfig& run, const TuneConfig& config) {
 }  // namespace
 
 std::vector<std::pair<std::string, Method>> method_names() {
-  return {{"sft", Method::sft}, {"reward", Method::reward},  {"dpo", Method::dpo},
-          {"kto", Method::kto}, {"orpo", Method::orpo},      {"simpo", Method::simpo},
-          {"cpo", Method::cpo}, {"grpo", Method::grpo},      {"rloo", Method::rloo},
-          {"ppo", Method::ppo}, {"distill", Method::distill}};
+  return {{"sft", Method::sft}, {"reward", Method::reward},   {"dpo", Method::dpo},
+          {"kto", Method::kto}, {"orpo", Method::orpo},       {"simpo", Method::simpo},
+          {"cpo", Method::cpo}, {"grpo", Method::grpo},       {"rloo", Method::rloo},
+          {"ppo", Method::ppo}, {"distill", Method::distill}, {"draft_head", Method::draft_head}};
 }
 
 bool is_online(Method method) {
@@ -344,6 +345,9 @@ const char* describe_method(Method method) {
     case Method::distill:
       return "Distillation: learn a larger model's probabilities, on completions of one's own "
              "(GKD)";
+    case Method::draft_head:
+      return "Train a small head that guesses a model's next tokens from its states, for "
+             "--speculate=eagle (EAGLE)";
     case Method::cpo:
       break;
   }
@@ -374,6 +378,7 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
   }
   if (method == Method::distill) config.beta = 1;
   run.model.value_head = method == Method::ppo;
+  run.model.draft_head = method == Method::draft_head;
   if (method == Method::ppo) {
     config.num_generations = 1;
     config.num_iterations = 4;
@@ -412,6 +417,13 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
     return;
   }
   if (method == Method::distill) return describe_distillation(schema, config);
+  if (method == Method::draft_head) {
+    schema.add("tune.teacher", &config.teacher,
+               "The folder of the model to guess for. Empty: that of model.path. Give it where "
+               "model.path is the folder of a head that is to be trained further.",
+               {.per_rank = true});
+    return;
+  }
   if (is_online(method)) {
     describe_sampling(schema, config);
     schema.add(
@@ -471,6 +483,13 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
 void validate(Method method, const RunConfig& run, const TuneConfig& config) {
   if (is_online(method)) validate_online(method, run, config);
   if (method == Method::distill) validate_distillation(run, config);
+  if (method == Method::draft_head && run.parallel.tp_mode != "1d") {
+    throw ConfigError(
+        fmt::format("parallel.tp_mode = \"{}\" with tune draft_head: these modes cut products in "
+                    "pairs, and the "
+                    "head's first product stands alone; parallel.tp_mode = \"1d\" works",
+                    run.parallel.tp_mode));
+  }
   if (run.experts.capacity_factor > 0) {
     throw ConfigError(
         "experts.capacity_factor with tune: rows are padded, and what an expert takes of a row "

@@ -16,7 +16,7 @@
 
 namespace colossal::tune {
 
-enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo, distill };
+enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo, distill, draft_head };
 // Whether a method learns from rewards of completions that the model samples itself.
 bool is_online(Method method);
 std::vector<std::pair<std::string, Method>> method_names();

@@ -8,20 +8,23 @@
 
 namespace colossal::ops::kernels {
 
-// Inputs of which codes lie together: of int8 one byte each, in order; of int4 16 bytes, number i
-// in the low half of byte i, number i + 16 in the high half.
+// Inputs of which codes lie together: of int8 and fp8 one byte each, in order; of int4 16 bytes,
+// number i in the low half of byte i, number i + 16 in the high half.
 inline constexpr int64_t kCodeBlock = 32;
 
-// A weight [outputs, blocks * kCodeBlock]: number = (code - zero) * scale. That product is exact in
-// fp32: codes have at most 8 bits, scales are bf16.
+enum class ScaleType : uint8_t { bfloat16, float16, float32 };
+
+// A weight [outputs, blocks * kCodeBlock]: number = (code - zero) * scale, rounded to fp32 at most
+// once: codes have at most 8 bits, so that with scales of 16 bits the product is exact.
 struct QuantizedWeight {
   int64_t blocks;        // of a row
   int64_t group_blocks;  // of a group, which has one scale; a row's last group may be shorter
   int64_t groups;        // of a row
-  const void* codes;     // int8: signed; int4: 0 .. 15
+  const void* codes;     // int8: signed; int4: 0 .. 15; fp8: E4M3
   int64_t row_bytes;
-  const uint16_t* scales;  // [outputs, groups] bf16
-  const uint8_t* zeros;    // [outputs, groups]: of int4; null: 8
+  const void* scales;  // [outputs, groups]
+  ScaleType scale_type;
+  const uint8_t* zeros;  // [outputs, groups]: of int4; null: 8
 };
 
 // y [rows, outputs] = x w^T + bias, x [rows, blocks * kCodeBlock] dense.
@@ -56,11 +59,16 @@ using MultiplyInt8 = void (*)(const Int8Product& product, int64_t begin, int64_t
 // The numbers of one output, in order, to [blocks * kCodeBlock] of fp32, or of bf16 as the nearest.
 using DequantizeRow = void (*)(const QuantizedWeight& weight, int64_t output, void* to);
 
+// Of one form of codes.
+struct CodeKernels {
+  MultiplyQuantized<float> float32;
+  MultiplyQuantized<double> float64;
+  DequantizeRow to_float32, to_bfloat16;
+};
+
 struct QuantizedKernels {
-  MultiplyQuantized<float> int8_float32, int4_float32;
-  MultiplyQuantized<double> int8_float64, int4_float64;
+  CodeKernels int8, int4, fp8;
   MultiplyInt8 int8_int8;
-  DequantizeRow int8_to_float32, int4_to_float32, int8_to_bfloat16, int4_to_bfloat16;
 };
 
 // Null where the build or this CPU has none such.

@@ -6,6 +6,7 @@
 #include "colossal/ops/kernels/folded_sum.h"
 #include "colossal/ops/kernels/prefetch.h"
 #include "colossal/ops/kernels/quantized_rows.h"
+#include "colossal/ops/kernels/quantized_scale.h"
 
 namespace colossal::ops::kernels {
 
@@ -56,8 +57,7 @@ template <int kRows, int kOutputs>
       }
     }
     for (int o = 0; o < kOutputs; ++o) {
-      const auto scale =
-          broadcast<float>(from_bfloat16(weight.scales[(output + o) * weight.groups + group]));
+      const auto scale = broadcast<float>(scale_at(weight, (output + o) * weight.groups + group));
       for (int r = 0; r < kRows; ++r) {
         sums[r][o] = (NativeVector<float>)_mm512_fmadd_ps(
             (__m512)scale, _mm512_cvtepi32_ps(of_group[r][o]), (__m512)sums[r][o]);

@@ -1,0 +1,36 @@
+#include "colossal/cli/model_text.h"
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/base/machine.h"
+#include "colossal/booster/training_data.h"
+#include "colossal/text/tokenizer.h"
+
+namespace colossal::cli {
+
+int64_t resolve_sequence_length(std::optional<int64_t> given, int64_t most,
+                                const models::ModelFacts& facts) {
+  const int64_t length = given.value_or(std::min(facts.positions, most));
+  if (length <= facts.positions) return length;
+  throw ConfigError(fmt::format("--sequence-length={}: the model has {} positions; give at most {}",
+                                length, facts.positions, facts.positions));
+}
+
+data::Corpus open_model_text(const std::vector<std::string>& patterns, const std::string& tokenizer,
+                             const models::ModelFacts& facts, const DataConfig& config,
+                             std::optional<int64_t> threads) {
+  const auto opened = text::make_tokenizer(tokenizer);
+  if (opened->vocabulary_size() > facts.vocabulary) {
+    throw ConfigError(fmt::format(
+        "the tokenizer {} has {} tokens, the model a vocabulary of {}: give the model's own with "
+        "--tokenizer",
+        tokenizer, opened->vocabulary_size(), facts.vocabulary));
+  }
+  data::CorpusOptions options = corpus_options(config);
+  options.setting = "--data";
+  options.num_threads = static_cast<int>(threads.value_or(machine::available_cores()));
+  return open_corpus(patterns, *opened, options);
+}
+
+}  // namespace colossal::cli

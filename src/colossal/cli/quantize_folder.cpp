@@ -1,0 +1,145 @@
+#include "colossal/cli/quantize_folder.h"
+
+#include "colossal/base/error.h"
+#include "colossal/base/progress.h"
+#include "colossal/base/units.h"
+#include "colossal/booster/run_config.h"
+#include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/model_text.h"
+#include "colossal/serve/folder_quantization.h"
+
+namespace colossal::cli {
+namespace {
+
+constexpr int64_t kMostCalibrated = 2048;  // tokens of a row, unless one is given
+
+struct QuantizingConfig : InferenceConfig {
+  DataConfig data;  // how files become text
+};
+
+void describe(ConfigSchema& schema, QuantizingConfig& config) {
+  describe(schema, static_cast<InferenceConfig&>(config));
+  describe_text(schema, config.data);
+}
+
+serve::Calibration resolve_calibration(const std::string& name) {
+  if (name == "none") return serve::Calibration::none;
+  if (name == "gptq") return serve::Calibration::gptq;
+  if (name == "awq") return serve::Calibration::awq;
+  throw ConfigError(fmt::format("--calibrate={}: there are none, gptq and awq", name));
+}
+
+ops::Quantization resolve_stored(const QuantizeFolderArguments& arguments) {
+  if (arguments.type == "int8-dynamic") {
+    throw ConfigError(
+        "--quantize=int8-dynamic: what inputs are rounded to is chosen where the folder is used; "
+        "convert it with --quantize=int8");
+  }
+  if (arguments.type == "auto" || arguments.type == "none") {
+    throw ConfigError(
+        fmt::format("--quantize={}: a folder is converted to int8, int4 or fp8", arguments.type));
+  }
+  return resolve_quantization(arguments.type, arguments.group);
+}
+
+}  // namespace
+
+void add_quantize_folder(CLI::App& command, QuantizeFolderArguments& arguments) {
+  command.add_option("--quantize", arguments.type,
+                     "Write a folder whose products have weights of these bits: int8, int4 or fp8, "
+                     "in the form of compressed-tensors, which transformers and vLLM read");
+  command.add_option("--quantize-group", arguments.group,
+                     "How many inputs share a scale, as of generate [int8, fp8: all of an output; "
+                     "int4: 64]");
+  command
+      .add_option(
+          "--calibrate", arguments.calibrate,
+          "How numbers are rounded: none (each to the nearest), or by what the model "
+          "computes of --data: gptq (later weights make up for the errors of earlier ones), "
+          "awq (inputs of large numbers get finer weights)")
+      ->capture_default_str();
+  command
+      .add_option("--data", arguments.text,
+                  "The files of the text that calibration reads: paths or patterns, as in "
+                  "data.train")
+      ->type_name("FILE");
+  command.add_option("--tokenizer", arguments.tokenizer,
+                     "How text becomes tokens: \"bytes\", a tokenizer.json, or a folder with one "
+                     "[the model's]");
+  command
+      .add_option("--samples", arguments.samples,
+                  "Rows of the text that calibration reads, spread over it evenly")
+      ->capture_default_str();
+  command.add_option("--sequence-length", arguments.sequence_length,
+                     fmt::format("Tokens of a row [the model's positions, at most {}]",
+                                 format_count(kMostCalibrated)));
+}
+
+std::string help_of_quantizing() {
+  return help_of_keys<QuantizingConfig>();
+}
+
+void prepare_quantize_folder(const QuantizeFolderArguments& arguments) {
+  const bool calibrates = resolve_calibration(arguments.calibrate) != serve::Calibration::none;
+  if (arguments.type.empty()) {
+    if (calibrates || arguments.group || !arguments.text.empty()) {
+      throw ConfigError(
+          "--calibrate, --data and --quantize-group without --quantize: add --quantize=int4, int8 "
+          "or fp8");
+    }
+    if (!arguments.flags.empty()) {
+      throw ConfigError(
+          fmt::format("{}: no such option without --quantize", fmt::join(arguments.flags, " ")));
+    }
+    return;
+  }
+  const ops::Quantization how = resolve_stored(arguments);
+  if (calibrates && arguments.text.empty()) {
+    throw ConfigError(fmt::format(
+        "--calibrate={} without --data: give text of the kind that the model is used for",
+        arguments.calibrate));
+  }
+  if (!calibrates && !arguments.text.empty()) {
+    throw ConfigError("--data without --calibrate: add --calibrate=gptq or --calibrate=awq");
+  }
+  if (calibrates && how.type == ops::Quantization::Type::fp8) {
+    throw ConfigError(fmt::format(
+        "--calibrate={} with --quantize=fp8: both methods are of integers, whose steps are equal; "
+        "use --quantize=int8, or leave --calibrate out",
+        arguments.calibrate));
+  }
+  if (arguments.samples < 1) {
+    throw ConfigError(fmt::format("--samples={}: 1 or more is needed", arguments.samples));
+  }
+  if (arguments.sequence_length.value_or(1) < 1) {
+    throw ConfigError(
+        fmt::format("--sequence-length={}: 1 or more is needed", *arguments.sequence_length));
+  }
+  prepare(parse_flags<QuantizingConfig>(arguments.flags));
+}
+
+void quantize_folder(const QuantizeFolderArguments& arguments, const std::string& model,
+                     const std::filesystem::path& destination,
+                     const std::vector<std::pair<std::string, std::string>>& files) {
+  const auto config = parse_flags<QuantizingConfig>(arguments.flags);
+  const models::ModelSpecification specification = resolve_trained_model(model, "quantize");
+  serve::FolderQuantization options{
+      .how = resolve_stored(arguments),
+      .calibration = resolve_calibration(arguments.calibrate),
+      .samples = arguments.samples,
+      .sequence_length =
+          resolve_sequence_length(arguments.sequence_length, kMostCalibrated, specification.facts),
+      .type = resolve_compute_type(specification, config)};
+  std::optional<data::Corpus> text;
+  if (options.calibration != serve::Calibration::none) {
+    text =
+        open_model_text(arguments.text, arguments.tokenizer.empty() ? model : arguments.tokenizer,
+                        specification.facts, config.data, config.threads);
+  }
+  ProgressLine progress("quantizing", 0, specification.facts.layers, "blocks");
+  options.progress = [&](int64_t done, int64_t) { progress.update(done); };
+  serve::quantize_folder(specification, text ? &*text : nullptr, options, destination, files);
+  progress.finish();
+}
+
+}  // namespace colossal::cli

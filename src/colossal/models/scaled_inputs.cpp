@@ -1,0 +1,49 @@
+#include "colossal/models/scaled_inputs.h"
+
+namespace colossal::models {
+namespace {
+
+const std::vector<std::string> kQkv{"query", "key", "value"};
+
+std::vector<std::string> mlp_products(const DecoderConfig& config) {
+  return config.gated ? std::vector<std::string>{"mlp_gate", "mlp_up"}
+                      : std::vector<std::string>{"mlp_up"};
+}
+
+// Norms that only products read. Experts have a router, too, which would choose otherwise.
+void add_norms(const DecoderConfig& config, int64_t layer, std::vector<ScaledInputs>& found) {
+  if (!config.norm_weight || !config.has_norm_before() || config.residual_of_norm) return;
+  const bool mlp = !config.has_experts(layer), attention = !config.has_latents();
+  if (config.parallel_branches && config.shared_norm) {
+    if (!mlp || !attention) return;
+    std::vector<std::string> all = kQkv;
+    for (const std::string& product : mlp_products(config)) all.push_back(product);
+    found.push_back({.products = all, .maker = "attention_norm", .by_norm = true});
+    return;
+  }
+  if (attention) found.push_back({.products = kQkv, .maker = "attention_norm", .by_norm = true});
+  if (!mlp) return;
+  found.push_back({.products = mlp_products(config), .maker = "mlp_norm", .by_norm = true});
+}
+
+}  // namespace
+
+std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer) {
+  std::vector<ScaledInputs> found;
+  if (config.stored_in_out) return found;
+  add_norms(config, layer, found);
+  // What attention weighs are values, each head's for itself.
+  if (!config.has_latents() && config.heads == config.kv_heads) {
+    found.push_back({.products = {"attention_output"}, .maker = "value"});
+  }
+  if (config.has_experts(layer)) {
+    if (!config.clamped_gate) {
+      found.push_back({.products = {"experts.down"}, .maker = "experts.up", .of_experts = true});
+    }
+    return found;
+  }
+  if (config.gated) found.push_back({.products = {"mlp_down"}, .maker = "mlp_up"});
+  return found;
+}
+
+}  // namespace colossal::models

@@ -1,0 +1,302 @@
+#include "colossal/serve/folder_quantization.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/checkpoint/compressed_folder.h"
+#include "colossal/checkpoint/new_path.h"
+#include "colossal/checkpoint/weights.h"
+#include "colossal/io/json.h"
+#include "colossal/nn/dense_builder.h"
+#include "colossal/ops/gptq.h"
+#include "colossal/serve/block_calibration.h"
+
+namespace colossal::serve {
+namespace {
+
+// "blocks.3." of its parameters.
+std::string block_prefix(int64_t block) {
+  return fmt::format("blocks.{}.", block);
+}
+
+bool is_of_blocks(const nn::Parameter& parameter) {
+  return parameter.name.starts_with("blocks.");
+}
+
+bool is_before_blocks(const nn::Parameter& parameter) {
+  return parameter.name.starts_with("token_embedding.") ||
+         parameter.name.starts_with("position_embedding.") ||
+         parameter.name.starts_with("embedding_norm.");
+}
+
+// A product of the residual stream that gives one number is no weight to save.
+bool is_rounded(const nn::Parameter& parameter) {
+  return parameter.product && is_of_blocks(parameter) &&
+         !parameter.name.ends_with(".shared_gate.weight");
+}
+
+// Rows of tokens that the model sees, [1, length] each.
+std::vector<at::Tensor> calibration_rows(const data::Corpus& text,
+                                         const FolderQuantization& options) {
+  const int64_t length = options.sequence_length, tokens = text.num_tokens();
+  const int64_t count = std::min(options.samples, tokens / length);
+  if (count < 1) {
+    throw ConfigError(
+        fmt::format("{}: the text has {} tokens, and calibration sees rows of {}: give more text, "
+                    "or shorter rows with --sequence-length",
+                    text.setting(), tokens, length));
+  }
+  std::vector<at::Tensor> rows;
+  for (int64_t row = 0; row < count; ++row) {
+    const int64_t begin = count == 1 ? 0 : (tokens - length) * row / (count - 1);
+    const at::Tensor read = at::empty({1, length}, at::kLong);
+    text.read(begin, {read.mutable_data_ptr<int64_t>(), static_cast<size_t>(length)});
+    rows.push_back(read);
+  }
+  return rows;
+}
+
+class FolderQuantizer {
+ public:
+  FolderQuantizer(const models::ModelSpecification& specification,
+                  const FolderQuantization& options)
+      : specification_(specification),
+        options_(options),
+        source_(specification.weights),
+        model_(models::build_model(specification, build_)) {
+    for (const nn::ParameterHandle& parameter : build_.parameters()) {
+      if (!is_rounded(*parameter)) continue;
+      const ops::Quantization how = how_of(*parameter);
+      for (const std::string& tensor : tensors_of(*parameter)) quantized_[tensor] = how;
+    }
+    say_rows_with_one_scale();
+  }
+
+  void write(const std::filesystem::path& folder, const data::Corpus* text) {
+    checkpoint::CompressedFolder to(source_, folder, quantized_);
+    if (options_.calibration != Calibration::none) embed(calibration_rows(*text, options_));
+    for (int64_t block = 0; block < model_->num_blocks(); ++block) {
+      write_block(block, to);
+      if (options_.progress) options_.progress(block + 1, model_->num_blocks());
+    }
+    to.finish();
+  }
+
+  nlohmann::ordered_json config() const {
+    nlohmann::ordered_json config =
+        nlohmann::ordered_json::parse(io::read_file(source_.path() / "config.json"));
+    config["quantization_config"] = checkpoint::compressed_config(quantized_, whole_modules());
+    return config;
+  }
+
+ private:
+  TensorSlice slice_of(const nn::Parameter& parameter) const {
+    return models::slice_in_model(specification_, parameter.name);
+  }
+
+  // Of the files that hold a parameter.
+  std::vector<std::string> tensors_of(const nn::Parameter& parameter) const {
+    std::vector<std::string> names;
+    for (const std::string& name : slice_of(parameter).names()) {
+      names.push_back(checkpoint::find_weight(source_, name).entry->name);
+    }
+    return names;
+  }
+
+  ops::Quantization how_of(const nn::Parameter& weight) const {
+    ops::Quantization how = options_.how;
+    if (how.group > 0 && weight.shape.back() % how.group != 0) how.group = 0;
+    return how;
+  }
+
+  void say_rows_with_one_scale() const {
+    std::set<int64_t> inputs;
+    for (const auto& [tensor, how] : quantized_) {
+      if (how != options_.how) inputs.insert(source_.find(tensor).entry->shape.back());
+    }
+    for (const int64_t count : inputs) {
+      log::warn(
+          "products of {} inputs have one scale for each output: {} inputs are no whole groups of "
+          "{}",
+          count, count, options_.how.group);
+    }
+  }
+
+  // Modules whose weights have two dims and stay as they are. The head's is among them, also where
+  // its weights are those of the token table.
+  std::vector<std::string> whole_modules() const {
+    constexpr std::string_view kWeight = ".weight";
+    std::set<std::string> modules;
+    const auto add = [&](const std::string& tensor) {
+      if (tensor.ends_with(kWeight)) {
+        modules.insert(tensor.substr(0, tensor.size() - kWeight.size()));
+      }
+    };
+    for (const std::string& tensor : source_.names()) {
+      if (source_.find(tensor).entry->shape.size() == 2 && !quantized_.contains(tensor)) {
+        add(tensor);
+      }
+    }
+    if (!specification_.decoder.score_head) {
+      add(models::slice_in_files(specification_, "head.weight").name);
+    }
+    return {modules.begin(), modules.end()};
+  }
+
+  BlockParameter read(const nn::ParameterHandle& parameter) const {
+    const at::Tensor numbers =
+        checkpoint::read_parameter(source_, *parameter, slice_of(*parameter));
+    return {
+        .handle = parameter, .numbers = numbers.to(at::kFloat), .stored = numbers.scalar_type()};
+  }
+
+  void give(const BlockParameter& parameter) const {
+    parameter.handle->tensor = parameter.numbers.to(options_.type);
+  }
+
+  // The residual streams before the first block.
+  void embed(const std::vector<at::Tensor>& rows) {
+    const auto each = [&](const auto& visit) {
+      for (const nn::ParameterHandle& parameter : build_.parameters()) {
+        if (is_before_blocks(*parameter)) visit(parameter);
+      }
+    };
+    each([&](const nn::ParameterHandle& parameter) { give(read(parameter)); });
+    for (const at::Tensor& row : rows) {
+      streams_.push_back(model_->embed(row, nn::make_step_context(1, row.size(1), at::kCPU)));
+    }
+    each([](const nn::ParameterHandle& parameter) { parameter->tensor = at::Tensor(); });
+  }
+
+  at::Tensor run(int64_t block, const at::Tensor& stream) const {
+    return model_->run_blocks({block, block + 1}, stream,
+                              nn::make_step_context(1, stream.size(1), at::kCPU));
+  }
+
+  BlockParameters read_block(int64_t block) const {
+    const std::string prefix = block_prefix(block);
+    BlockParameters parameters;
+    for (const nn::ParameterHandle& parameter : build_.parameters()) {
+      if (!parameter->name.starts_with(prefix)) continue;
+      parameters.emplace(parameter->name.substr(prefix.size()), read(parameter));
+    }
+    return parameters;
+  }
+
+  void write_block(int64_t block, checkpoint::CompressedFolder& to) {
+    BlockParameters parameters = read_block(block);
+    const bool calibrated = options_.calibration != Calibration::none;
+    BlockInputs inputs;
+    if (calibrated) {
+      for (const auto& [name, parameter] : parameters) give(parameter);
+      see(block, inputs);
+    }
+    if (options_.calibration == Calibration::awq) {
+      scale_inputs(
+          models::scaled_inputs(specification_.decoder, block), inputs,
+          [&](const nn::Parameter& weight) { return how_of(weight); },
+          specification_.decoder.norm_unit_offset, parameters);
+    }
+    for (auto& [name, parameter] : parameters) {
+      if (is_rounded(*parameter.handle)) {
+        round(parameter, inputs, to);
+      } else if (options_.calibration == Calibration::awq) {
+        change(parameter, to);
+      }
+    }
+    if (!calibrated) return;
+    for (const auto& [name, parameter] : parameters) give(parameter);
+    for (at::Tensor& stream : streams_) stream = run(block, stream);
+    for (const auto& [name, parameter] : parameters) parameter.handle->tensor = at::Tensor();
+  }
+
+  // What the block's products multiply while it has all its numbers.
+  void see(int64_t block, BlockInputs& inputs) {
+    const nn::ProductInputs listen(
+        [&](const std::vector<nn::ParameterHandle>& weights, std::optional<int64_t> expert,
+            const at::Tensor& rows) { inputs.add(weights, expert, rows); });
+    for (const at::Tensor& stream : streams_) run(block, stream);
+  }
+
+  void change(const BlockParameter& parameter, checkpoint::CompressedFolder& to) const {
+    const std::vector<std::string> tensors = tensors_of(*parameter.handle);
+    if (tensors.size() > 1) return;  // of experts: no norm or bias
+    to.change(tensors.front(), slice_of(*parameter.handle).rows, parameter.numbers);
+  }
+
+  // Writes the weight's codes, and leaves the numbers behind them in its place.
+  void round(BlockParameter& weight, const BlockInputs& inputs, checkpoint::CompressedFolder& to) {
+    const std::vector<std::string> tensors = tensors_of(*weight.handle);
+    const ops::Quantization how = how_of(*weight.handle);
+    if (weight.numbers.dim() == 2) {
+      const auto rounded = rounded_matrix(weight.numbers, how, inputs.find(weight.handle->name));
+      to.write(tensors.front(), slice_of(*weight.handle).rows, rounded);
+      weight.numbers = ops::dequantize(rounded, at::kFloat);
+      return;
+    }
+    std::vector<int64_t> without_tokens;
+    for (int64_t expert = 0; expert < weight.numbers.size(0); ++expert) {
+      const auto* seen = inputs.find(weight.handle->name, expert);
+      if (!seen) without_tokens.push_back(expert);
+      const auto rounded = rounded_matrix(weight.numbers[expert], how, seen);
+      to.write(tensors.at(static_cast<size_t>(expert)), {}, rounded);
+      weight.numbers[expert].copy_(ops::dequantize(rounded, at::kFloat));
+    }
+    if (options_.calibration == Calibration::none || without_tokens.empty()) return;
+    log::warn("{}: experts {} saw no tokens of the text; their numbers are rounded to the nearest",
+              weight.handle->name, fmt::join(without_tokens, ", "));
+  }
+
+  ops::QuantizedMatrix rounded_matrix(const at::Tensor& numbers, const ops::Quantization& how,
+                                      const ops::InputStatistics* seen) const {
+    if (options_.calibration == Calibration::gptq && seen) {
+      return ops::gptq(numbers, seen->hessian, how);
+    }
+    return ops::quantize(numbers, how);
+  }
+
+  const models::ModelSpecification& specification_;
+  FolderQuantization options_;
+  checkpoint::WeightFolder source_;
+  nn::DenseBuilder build_;
+  std::unique_ptr<models::LanguageModel> model_;
+  checkpoint::QuantizedTensors quantized_;
+  std::vector<at::Tensor> streams_;  // residual streams of each row before the next block
+};
+
+void require_products_as_linear(const models::ModelSpecification& specification) {
+  const models::DecoderConfig& decoder = specification.decoder;
+  if (!decoder.stored_in_out && !decoder.clamped_gate) return;
+  throw ConfigError(fmt::format(
+      "{}: models of the family {} store products [in, out], which compressed-tensors has no form "
+      "for; --quantize of generate, serve and evaluate rounds them as they are read",
+      specification.weights.string(), decoder.family));
+}
+
+}  // namespace
+
+void quantize_folder(const models::ModelSpecification& specification, const data::Corpus* text,
+                     const FolderQuantization& options, const std::filesystem::path& folder,
+                     const std::vector<std::pair<std::string, std::string>>& files) {
+  checkpoint::require_new(folder);
+  require_products_as_linear(specification);
+  checkpoint::WeightFolder(specification.weights).require_numbers("round");
+  const at::NoGradGuard no_grad;
+  checkpoint::write_whole(folder, [&](const std::filesystem::path& temporary) {
+    FolderQuantizer quantizer(specification, options);
+    quantizer.write(temporary, text);
+    for (const auto& [name, content] : files) {
+      io::write_file_atomically(temporary / name, content);
+    }
+    io::write_file_atomically(temporary / "config.json", quantizer.config().dump(2) + "\n");
+  });
+}
+
+}  // namespace colossal::serve

@@ -27,19 +27,25 @@ nn::Parameter* find_weight_of(const RandomModel& model, const std::string& produ
   return nullptr;
 }
 
-// Of every product whose number is not a multiple of `number` + 1. Parts of one module share A.
-// That of an even number has factors, as DoRA has.
+// A head has an output for each row of its table, an embedding for each column.
+bool makes_outputs_of_rows(const nn::Parameter& weight) {
+  return weight.head || weight.product == nn::WeightOrder::out_in;
+}
+
+// Of the tables of the vocabulary, and of every product whose number is not a multiple of `number`
+// + 1. Parts of one module share A. That of an even number has factors, as DoRA has.
 std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint64_t number) {
   auto adapter = std::make_shared<nn::AdapterWeights>();
   adapter->number = number;
   std::map<std::string, at::Tensor> downs;
   size_t which = 0;
   for (const adapters::Product& product : models::list_products(model.specification)) {
-    if (!product.is_of_blocks()) continue;
+    const bool is_table = !product.is_of_blocks();
+    if (is_table && model.specification.decoder.tied_head) continue;  // it could not be merged
     const auto& [name, module] = product;
-    if (which++ % (number + 1) == 0) continue;
+    if (!is_table && which++ % (number + 1) == 0) continue;
     const nn::Parameter& weight = *find_weight_of(model, name);
-    const bool out_in = weight.product == nn::WeightOrder::out_in;
+    const bool out_in = makes_outputs_of_rows(weight);
     const int64_t in = weight.shape[out_in ? 1 : 0], out = weight.shape[out_in ? 0 : 1];
     const at::ScalarType type = weight.tensor.scalar_type();
     const std::string seed = fmt::format("{} {}", number, module);
@@ -47,7 +53,7 @@ std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint6
     adapter->products[name] = {.down = downs[module],
                                .up = random_matrix({out, kRank}, seed + name, type),
                                .scale = kScale};
-    if (number % 2 == 0) {
+    if (number % 2 == 0 && !is_table) {
       adapter->products[name].factors = random_matrix({out}, seed + name + "factors", type).add_(1);
     }
   }
@@ -89,7 +95,7 @@ std::unique_ptr<RandomModel> merged(const RandomModel& model, const nn::AdapterW
   for (const auto& [name, product] : adapter->products) {
     nn::Parameter& weight = *find_weight_of(*copy, name);
     const at::Tensor added = at::mm(product.up, product.down).mul_(kScale);
-    const bool out_in = weight.product == nn::WeightOrder::out_in;
+    const bool out_in = makes_outputs_of_rows(weight);
     weight.tensor.add_(out_in ? added : added.t());
     if (product.factors.defined()) {
       weight.tensor.mul_(out_in ? product.factors.unsqueeze(1) : product.factors);

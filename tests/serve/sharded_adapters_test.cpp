@@ -54,7 +54,7 @@ class ShardedAdapters : public testing::Test {
     std::ofstream(folder / "adapter_config.json") << config.dump();
   }
 
-  // As peft saves it, of all layers.
+  // As peft saves it, of all layers; without magnitudes of the tables of the vocabulary too.
   void write_adapter(const std::string& name, const std::vector<std::string>& targets,
                      bool magnitudes) {
     constexpr int64_t kRank = 3;
@@ -83,6 +83,13 @@ class ShardedAdapters : public testing::Test {
         add(module + "lora_B.weight", {out, kRank}, 0);
         if (magnitudes) add(module + "lora_magnitude_vector", {out}, 3);
       }
+    }
+    if (!magnitudes) {
+      const std::string model = "base_model.model.";
+      add(model + "lm_head.lora_A.weight", {kRank, facts.hidden}, 0);
+      add(model + "lm_head.lora_B.weight", {facts.vocabulary, kRank}, 0);
+      add(model + "model.embed_tokens.lora_embedding_A", {kRank, facts.vocabulary}, 0);
+      add(model + "model.embed_tokens.lora_embedding_B", {facts.hidden, kRank}, 0);
     }
     const std::filesystem::path folder = folder_.path() / name;
     std::filesystem::create_directory(folder);

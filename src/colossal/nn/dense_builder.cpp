@@ -113,18 +113,18 @@ ParameterHandle DenseBuilder::low_rank_parameter(const std::string& layer, const
 EmbeddingAdapter DenseBuilder::embedding_adapter(const std::string& name,
                                                  const EmbeddingOptions& options) {
   const auto module = adapters_ ? adapters_->adapted(full_name(name)) : std::nullopt;
-  if (!module) return {};
+  if (!module) return EmbeddingAdapter(full_name(name));
   const auto [rank, scale] = adapters_->size_of(*module);
   const auto down = low_rank_parameter(name, "lora_embedding_A.weight", {rank, options.vocabulary},
                                        Initializer::zeros(), of_all_heads());
   const auto up = low_rank_parameter(name, "lora_embedding_B.weight", {options.features, rank},
                                      Initializer::normal(1), of_all_heads());
-  return {down, up, scale};
+  return {full_name(name), down, up, scale};
 }
 
 HeadAdapter DenseBuilder::head_adapter(const std::string& name, const EmbeddingOptions& table) {
   const auto module = adapters_ ? adapters_->adapted(full_name(name)) : std::nullopt;
-  if (!module) return {};
+  if (!module) return HeadAdapter(full_name(name));
   const auto [rank, scale] = adapters_->size_of(*module);
   const auto down =
       low_rank_parameter(name, "lora_A.weight", {rank, table.features},
@@ -135,7 +135,7 @@ HeadAdapter DenseBuilder::head_adapter(const std::string& name, const EmbeddingO
   if (adapters_->dropout > 0) {
     dropped = head_dropout(name + ".lora_dropout", adapters_->dropout);
   }
-  return {down, up, scale, std::move(dropped)};
+  return {full_name(name), down, up, scale, std::move(dropped)};
 }
 
 std::unique_ptr<PositionEmbedding> DenseBuilder::position_embedding(

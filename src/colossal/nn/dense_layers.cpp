@@ -207,7 +207,8 @@ at::Tensor DenseVocabularyHead::divergences(const at::Tensor& x, const at::Tenso
 
 at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,
                                        const at::Tensor& wanted) {
-  return parts_.logits_here(wanted.defined() ? wanted_rows(x.flatten(0, 1), wanted) : x, context);
+  if (!wanted.defined()) return parts_.logits_here(x, context);
+  return parts_.logits_of_wanted(wanted_rows(x.flatten(0, 1), wanted), wanted, context);
 }
 
 }  // namespace colossal::nn

@@ -2,24 +2,44 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "colossal/ops/fused_linear.h"
+#include "colossal/ops/low_rank.h"
 
 namespace colossal::nn {
+namespace {
 
-at::Tensor EmbeddingAdapter::add(const at::Tensor& found, const at::Tensor& tokens, Range rows,
-                                 Range features, const StepContext& context) const {
-  if (!up_ || !context.adapted) return found;
-  LayerScope scope = scope_of(down_);
+// A^T[tokens] B^T, [.., features here] of tokens [..] whose rows are among `rows`, zeros for
+// others.
+at::Tensor looked_up(const at::Tensor& down, const at::Tensor& up, const at::Tensor& tokens,
+                     Range rows, Range features) {
   // A rank without rows uses A and B all the same, as those with whom it shares them out do.
   const Range searched = rows.empty() ? Range{0, 1} : rows;
   const at::Tensor local = tokens - rows.begin;
   const at::Tensor elsewhere = local.lt(0).bitwise_or_(local.ge(rows.size()));
-  const at::Tensor z =
-      at::embedding(down_.use(scope).t().narrow(0, searched.begin, searched.size()),
-                    local.masked_fill(elsewhere, 0))
-          .masked_fill(elsewhere.unsqueeze(-1), 0);
-  const at::Tensor up = up_.use(scope).narrow(0, features.begin, features.size());
-  return found + at::matmul(z, up.t()) * scale_;
+  const at::Tensor z = at::embedding(down.t().narrow(0, searched.begin, searched.size()),
+                                     local.masked_fill(elsewhere, 0))
+                           .masked_fill(elsewhere.unsqueeze(-1), 0);
+  return ops::fused_linear(z, {{up.narrow(0, features.begin, features.size())}, {}});
+}
+
+}  // namespace
+
+at::Tensor EmbeddingAdapter::add(const at::Tensor& found, const at::Tensor& tokens, Range rows,
+                                 Range features, const StepContext& context) const {
+  at::Tensor sum = found;
+  for (const auto& [adapter, begin, count] : context.adapted_rows) {
+    const auto brought = adapter->products.find(name_);
+    if (brought == adapter->products.end()) continue;
+    if (sum.is_same(found)) sum = found.clone();
+    const at::Tensor added = looked_up(brought->second.down, brought->second.up,
+                                       tokens.flatten().narrow(0, begin, count), rows, features);
+    sum.flatten(0, -2).narrow(0, begin, count).add_(added, brought->second.scale);
+  }
+  if (!up_ || !context.adapted) return sum;
+  LayerScope scope = scope_of(down_);
+  return sum + looked_up(down_.use(scope), up_.use(scope), tokens, rows, features) * scale_;
 }
 
 at::Tensor HeadAdapter::narrowed(const at::Tensor& x, const StepContext& context,
@@ -35,6 +55,29 @@ at::Tensor HeadAdapter::narrowed(const at::Tensor& x, const StepContext& context
 
 at::Tensor HeadAdapter::up(Range rows, LayerScope& scope) const {
   return up_.use(scope).narrow(0, rows.begin, rows.size());
+}
+
+void HeadAdapter::add_brought(const at::Tensor& products, const at::Tensor& x, Range rows,
+                              const at::Tensor& wanted, const StepContext& context) const {
+  for (const auto& [adapter, begin, count] : context.adapted_rows) {
+    const auto brought = adapter->products.find(name_);
+    if (brought == adapter->products.end()) continue;
+    int64_t first = begin, end = begin + count;
+    if (wanted.defined()) {
+      const auto* tokens = wanted.const_data_ptr<int64_t>();
+      const auto place = [&](int64_t token) {
+        return std::lower_bound(tokens, tokens + wanted.numel(), token) - tokens;
+      };
+      first = place(begin);
+      end = place(begin + count);
+    }
+    if (first == end) continue;
+    const at::Tensor z =
+        ops::fused_linear(x.narrow(0, first, end - first), {{brought->second.down}, {}});
+    ops::add_low_rank(products.narrow(0, first, end - first), z,
+                      {{brought->second.up.narrow(0, rows.begin, rows.size()), rows.size(), 0,
+                        brought->second.scale}});
+  }
 }
 
 }  // namespace colossal::nn

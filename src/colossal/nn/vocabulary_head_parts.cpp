@@ -22,19 +22,23 @@ ops::LogitOptions VocabularyHeadParts::logit_options(const at::Tensor& x,
   return options;
 }
 
-at::Tensor VocabularyHeadParts::logits_here(const at::Tensor& x, const StepContext& context,
-                                            double temperature) const {
+at::Tensor VocabularyHeadParts::logits_of_wanted(const at::Tensor& x, const at::Tensor& wanted,
+                                                 const StepContext& context,
+                                                 double temperature) const {
   LayerScope scope("vocabulary_head");
-  if (table.quantized()) {
-    return ops::finish_logits(ops::quantized_linear(x, {{table.whole()->quantized}, {}}),
-                              logit_options(x, context, scope, temperature));
-  }
   std::vector<at::Tensor> parts;
-  table.blocks("vocabulary_head")([&](const at::Tensor& rows, int64_t) {
-    parts.push_back(ops::fused_linear(x, {{rows}, {}}));
-  });
-  return ops::finish_logits(parts.size() == 1 ? parts.front() : at::cat(parts, -1),
-                            logit_options(x, context, scope, temperature));
+  if (table.quantized()) {
+    parts.push_back(ops::quantized_linear(x, {{table.whole()->quantized}, {}}));
+  } else {
+    table.blocks("vocabulary_head")([&](const at::Tensor& of_block, int64_t) {
+      parts.push_back(ops::fused_linear(x, {{of_block}, {}}));
+    });
+  }
+  const at::Tensor products = parts.size() == 1 ? parts.front() : at::cat(parts, -1);
+  if (!context.adapted_rows.empty()) {
+    adapter.add_brought(products.flatten(0, -2), x.flatten(0, -2), rows, wanted, context);
+  }
+  return ops::finish_logits(products, logit_options(x, context, scope, temperature));
 }
 
 at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted) {

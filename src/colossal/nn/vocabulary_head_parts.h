@@ -31,7 +31,13 @@ struct VocabularyHeadParts {
   // x [.., features] -> [.., rows here]: logits of the rows of the table that are here, divided by
   // `temperature`. Differentiable, but for a quantized table.
   at::Tensor logits_here(const at::Tensor& x, const StepContext& context,
-                         double temperature = 1) const;
+                         double temperature = 1) const {
+    return logits_of_wanted(x, /*wanted=*/{}, context, temperature);
+  }
+  // The same where x [n, features] is of those tokens that `wanted` names, as
+  // VocabularyHead::logits takes it.
+  at::Tensor logits_of_wanted(const at::Tensor& x, const at::Tensor& wanted,
+                              const StepContext& context, double temperature = 1) const;
 };
 
 // rows [tokens, features] -> [n, features], of `wanted` as VocabularyHead::logits takes it.

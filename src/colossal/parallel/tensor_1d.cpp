@@ -329,8 +329,8 @@ class VocabularyHead : public nn::VocabularyHead {
   at::Tensor logits(const at::Tensor& x, const StepContext& context,
                     const at::Tensor& wanted) override {
     const at::Tensor tokens = flat_tokens(ranks_.begin_pair(x, context));
-    const at::Tensor part =
-        parts_.logits_here(wanted.defined() ? nn::wanted_rows(tokens, wanted) : tokens, context);
+    const at::Tensor part = parts_.logits_of_wanted(
+        wanted.defined() ? nn::wanted_rows(tokens, wanted) : tokens, wanted, context);
     const at::Tensor all =
         gather_columns(part, Shares::even(ranks_.group, parts_.table.vocabulary()));
     return wanted.defined() ? all : all.view({context.batch, context.sequence, -1});

@@ -289,19 +289,15 @@ void refuse_adapter_on_grid(const Strategy& strategy) {
       tensor_mode_name(strategy.tensor_mode)));
 }
 
-// A pass has logits of few of its tokens, and experts have rows in an order of their own: there
-// rows are not those of the step.
-void refuse_rows_in_other_order(const models::ModelAdapter& adapter,
-                                const std::filesystem::path& folder) {
-  const auto found = std::ranges::find_if(adapter.products, [](const adapters::Product& product) {
-    return !product.is_of_blocks() || product.is_of_experts();
-  });
+// Experts have rows in an order of their own, not in that of the step.
+void refuse_experts(const models::ModelAdapter& adapter, const std::filesystem::path& folder) {
+  const auto found = std::ranges::find_if(adapter.products, &adapters::Product::is_of_experts);
   if (found == adapter.products.end()) return;
-  throw ConfigError(fmt::format(
-      "{}: the adapter is of {} too, which requests share here; merge it into the "
-      "model's weights with colossal convert --merge-adapter, or serve the model with it "
-      "alone",
-      folder.string(), found->module));
+  throw ConfigError(
+      fmt::format("{}: the adapter is of {} too, whose experts have rows of all requests side by "
+                  "side; merge it "
+                  "into the model's weights with colossal convert --merge-adapter",
+                  folder.string(), found->module));
 }
 
 Strategy strategy_of(const InferenceOptions& options) {
@@ -346,11 +342,12 @@ std::map<std::string, nn::AdapterWeights::Product> products_of(
   std::map<std::string, at::Tensor> downs;  // of modules
   std::map<std::string, nn::AdapterWeights::Product> made;
   for (const adapters::Product& product : adapter.products) {
-    const auto own = tensors.find(product.name + ".lora_A.weight");
+    const std::string kind = product.name == "token_embedding" ? ".lora_embedding_" : ".lora_";
+    const auto own = tensors.find(product.name + kind + "A.weight");
     if (own != tensors.end()) downs[product.module] = own->second;
     if (!downs.contains(product.module)) continue;
     made[product.name] = {.down = downs.at(product.module),
-                          .up = tensors.at(product.name + ".lora_B.weight"),
+                          .up = tensors.at(product.name + kind + "B.weight"),
                           .scale = adapter.settings.scale(product.module)};
   }
   return made;
@@ -504,7 +501,7 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
                     "into the model's weights with colossal convert --merge-adapter",
                     folder.string(), fmt::join(adapted.adapter->settings.modules_to_save, ", ")));
   }
-  refuse_rows_in_other_order(*adapted.adapter, folder);
+  refuse_experts(*adapted.adapter, folder);
   if (adapted.facts.kept_features != parts_->base.facts.kept_features) {
     throw ConfigError(fmt::format(
         "{}: the adapter changes kv_b_proj, which makes keys and values of latents, and latents "

@@ -9,7 +9,7 @@
 namespace colossal::ops {
 namespace {
 
-struct Shape {
+struct ProductShape {
   int64_t m, n, k;
 };
 
@@ -44,12 +44,12 @@ class TileProduct : public testing::Test {
 TEST_F(TileProduct, IsTheProductInEachForm) {
   for (const int threads : {1, 3}) {
     at::set_num_threads(threads);
-    for (const Shape& s : std::vector<Shape>{{1, 32, 32},
-                                             {16, 64, 96},
-                                             {17, 160, 32},
-                                             {33, 96, 64},
-                                             {100, 288, 224},
-                                             {300, 32, 512}}) {
+    for (const ProductShape& s : std::vector<ProductShape>{{1, 32, 32},
+                                                           {16, 64, 96},
+                                                           {17, 160, 32},
+                                                           {33, 96, 64},
+                                                           {100, 288, 224},
+                                                           {300, 32, 512}}) {
       SCOPED_TRACE(fmt::format("{} x {} x {}, {} threads", s.m, s.n, s.k, threads));
       expect_product(wide(s.m, s.k, 1), wide(s.n, s.k, 2).t());
       expect_product(wide(s.m, s.k, 1), wide(s.k, s.n, 2));

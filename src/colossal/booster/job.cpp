@@ -117,8 +117,11 @@ void resolve_experts(const ExpertConfig& config, models::ModelSpecification& mod
   const nn::RouterOptions& router = model.decoder.router;
   nn::RouterLosses& losses = model.decoder.router_losses;
   const bool any = config.balance_loss.value_or(0) > 0 || config.balance_over ||
-                   config.z_loss > 0 || config.bias_rate > 0 || config.capacity_factor > 0 ||
-                   !config.observed.empty();
+                   config.z_loss > 0 || config.bias_rate > 0 || config.capacity_factor > 0;
+  if (!config.observed.empty() && router.experts == 0) {
+    refuse_key_of_experts(fmt::format("experts.observed = \"{}\"", config.observed),
+                          fmt::format("the model ({}) has no experts", model.facts.family));
+  }
   if (any && router.experts == 0) {
     refuse_key_of_experts("experts.*",
                           fmt::format("the model ({}) has no experts", model.facts.family));

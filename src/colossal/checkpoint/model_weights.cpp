@@ -8,6 +8,7 @@
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
+#include "colossal/checkpoint/stored_tensor.h"
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/io/tensor_directory.h"
 
@@ -20,7 +21,7 @@ void check_copies(const models::ModelSpecification& adapted, const std::filesyst
   for (const io::TensorEntry& entry : file.entries()) {
     const auto module = adapters::copied_module(entry.name);
     if (!module) continue;
-    const io::TensorDirectory model(adapted.weights);
+    const WeightFolder model(adapted.weights);
     const std::string weight = *module + ".weight";
     const std::string twin = models::spare_tensor(adapted, weight).value_or("");
     const at::Tensor own = read_weight(model, twin.empty() ? weight : twin);

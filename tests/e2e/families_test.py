@@ -1,5 +1,6 @@
 """Folders of every family, of every type and in shards: what a run reads and saves again, at any layout, is what transformers wrote."""
 import json
+import subprocess
 import unittest
 
 import torch
@@ -10,7 +11,7 @@ from transformers import AutoModelForCausalLM, Gemma3Config, Gemma3ForConditiona
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from harness import ROOT, EndToEndTest
+from harness import COLOSSAL, CORPUS, ROOT, EndToEndTest
 
 BASES = json.loads((ROOT / "tests" / "support" / "families.json").read_text())
 # In turns, each with the next family.
@@ -119,6 +120,7 @@ class Families(EndToEndTest):
             quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[128, 128]),
             hidden_size=144, intermediate_size=200)
         self.expect_saved("fp8-run", folder, expected)
+        self.expect_used(folder, as_stored=True, delta=1e-3)  # numbers are rounded to bf16
 
     def grouped(self, tensor, bits, group, symmetric, scale_type, order=None):
         """Codes [out, in], scales and zeros [out, groups], and the numbers that they stand for. order: the group of each
@@ -141,7 +143,20 @@ class Families(EndToEndTest):
         whole = (words << (torch.arange(count) * bits)).sum(-1)
         return torch.where(whole >= 2 ** 31, whole - 2 ** 32, whole).to(torch.int32).contiguous()
 
-    def read_as(self, name, weights, fields, family="llama"):
+    def expect_used(self, folder, as_stored, delta=2e-6):
+        """The weights give the loss that their numbers give, and stay in few bits where products can use them."""
+        losses = []
+        for flags in ([], ["--quantize=none"]):
+            done = subprocess.run([str(COLOSSAL), "evaluate", str(folder), f"--data={CORPUS}", "--tokenizer=bytes", "--json",
+                                   "--precision.compute=fp32", "--train.threads=1", *flags], capture_output=True, text=True,
+                                  timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            losses.append(json.loads(done.stdout)["loss"])
+            if not flags:
+                self.assertEqual("as numbers" in done.stderr, not as_stored, done.stderr)
+        self.assertAlmostEqual(*losses, delta=delta)
+
+    def read_as(self, name, weights, fields, family="llama", as_stored=True):
         def of_projections(tensor_name, tensor):
             if "_proj" not in tensor_name:
                 return {tensor_name: tensor}, tensor
@@ -150,6 +165,7 @@ class Families(EndToEndTest):
         folder = self.directory / name
         expected = self.save_as(folder, family, of_projections, fields, hidden_size=96, intermediate_size=64)
         self.expect_saved(name + "-run", folder, expected)
+        self.expect_used(folder, as_stored)
 
     def test_weights_of_gptq(self):
         for bits, symmetric, act_order, version, group in ((4, False, False, None, 32), (4, True, True, "gptq", 32),
@@ -170,7 +186,10 @@ class Families(EndToEndTest):
             if version:
                 fields["checkpoint_format"] = version
             with self.subTest(fields):
-                self.read_as(f"gptq-{bits}-{symmetric}-{version}", packed, fields, "phi3" if group < 0 else "llama")
+                # Groups of inputs in any order, of 16, and 8 bits with zero points become numbers.
+                as_stored = bits == 4 and not act_order
+                self.read_as(f"gptq-{bits}-{symmetric}-{version}", packed, fields, "phi3" if group < 0 else "llama",
+                             as_stored)
 
     def test_weights_of_awq(self):
         def packed(name, tensor):

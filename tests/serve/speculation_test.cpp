@@ -187,6 +187,22 @@ TEST_F(SpeculationTest, TextsAreWhatTheyAreWithoutGuesses) {
   EXPECT_GT(hits, 100);
 }
 
+// Of several texts at once some have a guess that was right, and others none: what a head reads of
+// them is of several lengths.
+TEST_F(SpeculationTest, AHeadGoesOnGuessingAfterTextsOfAllKinds) {
+  const RandomModel head(tiny_of(50, true), at::kDouble);
+  Answers answers;
+  Engine engine(*tiny_.model, tiny_.specification.facts,
+                {.speculation = by_head(head, 3), .type = at::kDouble});
+  for (Request& request : requests()) answers.submit(engine, std::move(request));
+  engine.drain();
+  const int64_t before = engine.statistics().draft_tokens;
+  EXPECT_GT(before, 0);
+  answers.submit(engine, greedy(prompt_of(7, 1), 20));
+  engine.drain();
+  EXPECT_GT(engine.statistics().draft_tokens, before);
+}
+
 TEST_F(SpeculationTest, AHeadReadsTheStatesOfTheTokensBefore) {
   int64_t all_right = 0, all_made = 0;
   for (const int64_t vocabulary : {2, 3, 5, 7}) {

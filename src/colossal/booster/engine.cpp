@@ -118,7 +118,8 @@ void Engine::add_router_metrics(const ControlMessage& all,
     metrics["router_dropped"] = dropped / (all_rows + dropped);
   }
   if (context_.strategy().expert_copies > 0) {
-    metrics["expert_copies"] = router_sum(all, kCopies) / context_.world_group().size();
+    // Each layer's are counted by the ranks of its stage.
+    metrics["expert_copies"] = router_sum(all, kCopies) / context_.stage_group().size();
   }
   if (const double term = router_sum(all, kRouterTerm); term != 0) {
     metrics["auxiliary_loss"] = term / all.token_count;

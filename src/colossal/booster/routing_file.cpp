@@ -11,6 +11,12 @@
 
 namespace colossal {
 
+namespace {
+
+constexpr uint64_t kMostRows = uint64_t{1} << 48;  // sums of a thousand experts fit
+
+}  // namespace
+
 void write_routing(const std::filesystem::path& path, const RowsOfExperts& rows, int64_t steps) {
   io::write_file_atomically(path, nlohmann::json{{"steps", steps}, {"rows", rows}}.dump() + "\n");
 }
@@ -37,7 +43,7 @@ RowsOfExperts read_routing(const std::filesystem::path& path, const models::Mode
     }
     std::vector<int64_t>& numbers = result.emplace_back();
     for (const nlohmann::json& number : of_block) {
-      if (!number.is_number_unsigned()) {
+      if (!number.is_number_unsigned() || number.get<uint64_t>() > kMostRows) {
         throw refuse(fmt::format("{} is no number of rows", io::show_value(number)));
       }
       numbers.push_back(number.get<int64_t>());

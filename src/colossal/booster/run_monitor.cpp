@@ -313,10 +313,15 @@ void RunMonitor::count_rows(const RowsOfExperts& of_step) {
   }
 }
 
-void RunMonitor::keep_routing() const {
+void RunMonitor::keep_routing() {
   if (!writes_ || expert_rows_.empty() || job_.config.log.directory.empty()) return;
-  write_routing(std::filesystem::path(job_.config.log.directory) / "routing.json", expert_rows_,
-                steps_of_expert_rows_);
+  try {
+    write_routing(std::filesystem::path(job_.config.log.directory) / "routing.json", expert_rows_,
+                  steps_of_expert_rows_);
+  } catch (const IoError& error) {
+    if (!routing_failed_) log::warn("training goes on, without routing.json: {}", error.what());
+    routing_failed_ = true;
+  }
 }
 
 void RunMonitor::prepare_checkpoint() {

@@ -50,7 +50,7 @@ class RunMonitor {
   std::vector<RankTimes> gather_timeline();
   void keep_report();
   void count_rows(const RowsOfExperts& of_step);
-  void keep_routing() const;
+  void keep_routing();
   int64_t device_peak_bytes() const;  // 0 on a CPU
   int64_t* pack_tier_metrics(int64_t* figure);
   const int64_t* unpack_tier_metrics(const int64_t* figure);
@@ -71,7 +71,8 @@ class RunMonitor {
   std::unique_ptr<RunTimeline> timeline_;  // beside it
   Clock::time_point start_;
   Clock::time_point next_report_;
-  bool report_failed_ = false;  // and has been told
+  bool report_failed_ = false;   // and has been told
+  bool routing_failed_ = false;  // the same
   Clock::time_point step_start_;
   std::map<std::string, int64_t> sent_before_;  // at the end of the step before
   memory::TierPools::Traffic moved_before_;     // the same

@@ -126,6 +126,10 @@ at::Tensor AdapterMerge::changed_experts(const std::string& name, const at::Tens
         rank));
   }
   const int64_t experts = down.size(0) / rank;
+  if (of_tensor.expert && *of_tensor.expert >= experts) {
+    throw ConfigError(fmt::format("{}: the adapters of {} are of {} experts, the model has \"{}\"",
+                                  file_.path().string(), module, experts, name));
+  }
   down = down.unflatten(0, {experts, rank});
   up = up.unflatten(1, {rank, experts}).permute({2, 0, 1});
   at::Tensor added = of_tensor.expert ? at::mm(up[*of_tensor.expert], down[*of_tensor.expert])

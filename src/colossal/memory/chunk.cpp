@@ -170,9 +170,11 @@ void Chunk::fetch(const std::function<void()>& arrived) {
 }
 
 bool Chunk::can_bring_experts() const {
+  // What is packed is no expert after the other.
   return !weights_sharded_ && tiers_.parameters != Tier::device &&
-         std::ranges::all_of(plan.slots,
-                             [](const Slot& slot) { return slot.parameter->of_experts; });
+         std::ranges::all_of(plan.slots, [](const Slot& slot) {
+           return slot.parameter->of_experts && !slot.parameter->packed;
+         });
 }
 
 void Chunk::fetch_when_used() {
@@ -187,6 +189,9 @@ void Chunk::bring_experts(size_t slot, const std::vector<int64_t>& counts) {
   if (brought_.empty()) return;
   std::vector<bool>& here = brought_[slot];
   const int64_t of_expert = plan.slots[slot].numel / std::ssize(here);
+  COLOSSAL_CHECK(of_expert * std::ssize(here) == plan.slots[slot].numel,
+                 "{}: {} elements of {} experts", plan.slots[slot].parameter->name,
+                 plan.slots[slot].numel, here.size());
   for (size_t expert = 0; expert < here.size(); ++expert) {
     if (counts[expert] == 0 || here[expert]) continue;
     here[expert] = true;

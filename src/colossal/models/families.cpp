@@ -211,8 +211,17 @@ nlohmann::json config_of_draft_head(const nlohmann::json& config) {
   for (const char* field : {"num_hidden_layers", "n_layer"}) {
     if (resolved.contains(field)) head[field] = 1;
   }
-  const nlohmann::json kinds = config.value("layer_types", nlohmann::json());
-  if (kinds.is_array() && !kinds.empty()) head["layer_types"] = nlohmann::json::array({kinds[0]});
+  for (const char* field : {"layer_types", "no_rope_layers"}) {  // a value for each layer
+    const nlohmann::json of_layers = config.value(field, nlohmann::json());
+    if (of_layers.is_array() && !of_layers.empty()) {
+      head[field] = nlohmann::json::array({of_layers[0]});
+    }
+  }
+  const nlohmann::json dense = config.value("mlp_only_layers", nlohmann::json());
+  if (dense.is_array()) {  // numbers of layers
+    head["mlp_only_layers"] = nlohmann::json::array();
+    if (std::ranges::count(dense, nlohmann::json(0)) > 0) head["mlp_only_layers"].push_back(0);
+  }
   head["architectures"] = {fmt::format("{}{}", family_of(config).architecture, kGuessingEnd)};
   return head;
 }

@@ -131,17 +131,27 @@ at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
 // Those whose next token is known: of the last one it is not, and guesses that were wrong have
 // none.
 void HeadDrafter::read(const std::vector<Sequence*>& sequences) {
-  Pass pass;
-  std::vector<Sequence*> going_on;
+  struct Read {
+    Sequence* sequence;
+    at::Tensor states;  // [tokens, hidden]
+  };
+  std::vector<Read> reads;
   for (Sequence* const sequence : sequences) {
     if (!sequence->states.defined()) continue;
     const int64_t begin = sequence->states_begin;
     const int64_t count = std::min(sequence->states.size(0), sequence->size() - 1 - begin);
     const at::Tensor states = std::exchange(sequence->states, {});
-    if (count < 1) continue;
-    add(pass, *sequence, begin, std::span(sequence->tokens).subspan(begin + 1, count),
+    if (count > 0) reads.push_back({sequence, states.narrow(0, 0, count)});
+  }
+  // Chunks of one token, which attend alone, come before longer ones.
+  std::ranges::stable_partition(reads, [](const Read& read) { return read.states.size(0) == 1; });
+  Pass pass;
+  std::vector<Sequence*> going_on;
+  for (const auto& [sequence, states] : reads) {
+    add(pass, *sequence, sequence->states_begin,
+        std::span(sequence->tokens).subspan(sequence->states_begin + 1, states.size(0)),
         /*alone=*/false);
-    pass.states.push_back(states.narrow(0, 0, count).to(type_));
+    pass.states.push_back(states.to(type_));
     going_on.push_back(sequence);
   }
   if (!going_on.empty()) expect(pass, going_on);

@@ -76,6 +76,11 @@ std::string salt_of(const Sequence& sequence, const models::ModelFacts& facts) {
                      fixed > 0 && length > fixed ? length : 0, sequence.request.cache_salt);
 }
 
+// Neither beams nor texts that are only pooled are guessed ahead.
+bool may_guess(const Request& request) {
+  return request.beams.width <= 1 && request.pooling == Pooling::none;
+}
+
 // Rows that follow others of the same adapter are multiplied with them.
 void add_rows(std::vector<nn::AdaptedRows>& all, const nn::AdaptedRows& rows) {
   const bool go_on = !all.empty() && all.back().adapter == rows.adapter &&
@@ -192,8 +197,10 @@ void EngineCore::tell(StepMessage::Kind kind, std::vector<int64_t> numbers) {
 }
 
 void EngineCore::add(std::unique_ptr<Sequence> sequence) {
-  sequence->salt = salt_of(*sequence, facts_);
   const Request& request = sequence->request;
+  sequence->salt = salt_of(*sequence, facts_);
+  // A head has keys and values of its own in pages, but none of texts for which it does not guess.
+  if (drafts_by_states() && !may_guess(request)) sequence->salt += " unread";
   if (request.beams.width > 1) {
     const int64_t most = std::min(
         request.max_new_tokens, longest_text(request, options_, facts_) - sequence->prompt_size());
@@ -315,8 +322,7 @@ void EngineCore::give_states(const at::Tensor& states, const Works& works) {
   if (!drafts_by_states()) return;
   int64_t row = 0;
   for (const auto& [sequence, count, drafts] : works) {
-    const bool guesses = !sequence->group && sequence->request.pooling == Pooling::none;
-    if (guesses) {
+    if (may_guess(sequence->request)) {
       sequence->states = states.narrow(0, row, count);
       sequence->states_begin = sequence->computed - (count - drafts);
     }

@@ -1,5 +1,8 @@
 #include "colossal/serve/model_folder.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/io/json.h"
@@ -22,13 +25,23 @@ int32_t read_token(const nlohmann::json& value, const std::filesystem::path& fil
                   file.string(), io::show_value(value)));
 }
 
+bool is_type_of_weights(io::ScalarType type) {
+  return type == io::ScalarType::f64 || type == io::ScalarType::f32 ||
+         type == io::ScalarType::f16 || type == io::ScalarType::bf16;
+}
+
+// Scales and zero points, whose type is their own.
+bool is_of_few_bits(const std::string& name) {
+  constexpr std::string_view kEnds[] = {"_scale_inv", "_scale", ".scales", "_zero_point"};
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
+}
+
 at::ScalarType stored_type(const std::filesystem::path& folder) {
   const io::TensorDirectory directory(folder);
   for (const auto& file : directory.files()) {
     for (const io::TensorEntry& entry : file->entries()) {
       // Those in few bits are decoded to what others, embeddings and norms, are in.
-      if (entry.type == io::ScalarType::u8 || entry.type == io::ScalarType::f8_e4m3) continue;
-      if (entry.name.ends_with("_scale_inv")) continue;
+      if (!is_type_of_weights(entry.type) || is_of_few_bits(entry.name)) continue;
       return checkpoint::tensor_type(entry, file->path());
     }
   }

@@ -56,6 +56,17 @@ Automaton of_gbnf(std::string_view text) {
   return Automaton(grammar, root);
 }
 
+TEST(GrammarGbnf, RefusesBytesThatAreNoText) {
+  for (const char* text : {"root ::= \"\xc3", "root ::= [\xf0\x9f", "root ::= \"a\xff\""}) {
+    try {
+      of_gbnf(text);
+      ADD_FAILURE() << "accepted";
+    } catch (const GrammarError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("UTF-8"));
+    }
+  }
+}
+
 TEST(GrammarGbnf, ReadsWhatLlamaCppReads) {
   Automaton arithmetic = of_gbnf(R"gbnf(# sums
 root  ::= (expr "=" ws term "\n")+

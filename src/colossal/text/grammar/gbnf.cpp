@@ -288,6 +288,7 @@ class GbnfReader {
 
 Symbol add_gbnf(Grammar& grammar, std::string_view text) {
   if (text.size() > kMaxGrammarBytes) throw GrammarError("the grammar is longer than 64 KiB");
+  if (valid_utf8_length(text) < text.size()) throw GrammarError("the grammar is not valid UTF-8");
   return GbnfReader(grammar, text).read_all();
 }
 

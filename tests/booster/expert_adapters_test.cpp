@@ -98,28 +98,12 @@ models::DecoderConfig separate_stacks() {
                                    {"initializer_range", 0.3}});
 }
 
-// Gate and up in turns, with biases.
-models::DecoderConfig paired_stacks() {
-  return decoder("gpt-oss-20b", {{"vocab_size", 61},
-                                 {"hidden_size", 28},
-                                 {"intermediate_size", 10},
-                                 {"num_hidden_layers", 2},
-                                 {"num_attention_heads", 6},
-                                 {"num_key_value_heads", 2},
-                                 {"head_dim", 4},
-                                 {"max_position_embeddings", 16},
-                                 {"sliding_window", 4},
-                                 {"num_local_experts", 6},
-                                 {"num_experts_per_tok", 2},
-                                 {"initializer_range", 0.3}});
-}
-
 TEST(ExpertAdapters, TrainAsOnOneRank) {
   expect_parity(separate_stacks());
 }
 
 TEST(ExpertAdapters, OfPairedStacksTrainAsOnOneRank) {
-  expect_parity(paired_stacks());
+  expect_parity(tiny_gpt_oss(2));
 }
 
 TEST(ExpertAdapters, RefuseCopiesOfExpertsThatTheyAdapt) {
@@ -138,7 +122,7 @@ TEST(ExpertAdapters, RefuseCopiesOfExpertsThatTheyAdapt) {
 
 TEST(ExpertAdapters, OverABaseInFewBitsTrainAsOnOneRank) {
   expect_parity(separate_stacks(), ops::PackedType::nf4);
-  expect_parity(paired_stacks(), ops::PackedType::int8);
+  expect_parity(tiny_gpt_oss(2), ops::PackedType::int8);
 }
 
 }  // namespace

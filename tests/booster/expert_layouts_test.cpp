@@ -333,18 +333,7 @@ TEST(ExpertLayouts, BytesOfChoicesEqualTheLaw) {
 TEST(ExpertLayouts, ExpertsWithBiasesTrainAsOnOneRank) {
   const auto training_with_biases = [](const Layout& layout) {
     TinyTraining training = training_of(layout);
-    training.model = decoder("gpt-oss-20b", {{"vocab_size", 61},
-                                             {"hidden_size", 28},
-                                             {"intermediate_size", 10},
-                                             {"num_hidden_layers", 3},
-                                             {"num_attention_heads", 6},
-                                             {"num_key_value_heads", 2},
-                                             {"head_dim", 4},
-                                             {"max_position_embeddings", 16},
-                                             {"sliding_window", 4},
-                                             {"num_local_experts", kExperts},
-                                             {"num_experts_per_tok", kChosen},
-                                             {"initializer_range", 0.3}});
+    training.model = tiny_gpt_oss(3);
     return training;
   };
   const TinyResult serial = train_tiny(training_with_biases({}), 1);

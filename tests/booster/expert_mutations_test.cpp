@@ -12,24 +12,9 @@ namespace {
 
 constexpr int64_t kExperts = 6;
 
-models::DecoderConfig with_biases() {  // GPT-OSS's: of routers and of both products
-  return decoder("gpt-oss-20b", {{"vocab_size", 61},
-                                 {"hidden_size", 28},
-                                 {"intermediate_size", 10},
-                                 {"num_hidden_layers", 2},
-                                 {"num_attention_heads", 6},
-                                 {"num_key_value_heads", 2},
-                                 {"head_dim", 4},
-                                 {"max_position_embeddings", 16},
-                                 {"sliding_window", 4},
-                                 {"num_local_experts", kExperts},
-                                 {"num_experts_per_tok", 2},
-                                 {"initializer_range", 0.3}});
-}
-
 TinyTraining training_at(const Strategy& layout) {
   TinyTraining training;
-  training.model = with_biases();
+  training.model = tiny_gpt_oss(2);
   training.layout = layout;
   training.global_batch = 8;
   training.sequence = 7;

@@ -15,6 +15,10 @@ TEXT = "import json\nfor name in names:\n    print(name, 1234)\n" * 9
 ADAPTER = ["--adapter.kind=lora", "--adapter.rank=5", "--adapter.dropout=0.2", "--precision.compute=fp64",
            "--optimizer.learning_rate=0.01"]
 
+# Ranks, and how they share a model.
+LAYOUTS = [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
+           (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"])]
+
 
 class Adapter(EndToEndTest):
     def setUp(self):
@@ -135,6 +139,16 @@ class Adapter(EndToEndTest):
                 self.assertLess((found - expected).abs().max().item(), 1e-5 * expected.abs().max().item())
                 self.assertAlmostEqual(self.evaluate(), with_adapter, delta=1e-5)
 
+    def check_goes_on_from_layouts(self, flags, whole, layouts):
+        """Three steps at each layout and three on one rank have the losses of six on one."""
+        for ranks, layout in layouts:
+            with self.subTest(layout):
+                name = "-".join(layout)
+                self.train(*self.flags(name), *flags, *layout, "--train.steps=3", ranks=ranks)
+                self.train(*self.flags(name), *flags, "--train.steps=6")
+                for step, loss in self.losses(name).items():
+                    self.assertAlmostEqual(loss, whole[step], delta=1e-8 * loss)
+
     def test_goes_on_at_another_layout(self):
         self.train(*self.flags("whole"), "--train.steps=6")
         whole = self.losses("whole")
@@ -196,14 +210,7 @@ class Adapter(EndToEndTest):
         again, merged = self.directory / "again", self.directory / "merged"
         adapted.save_pretrained(again)
         self.assertAlmostEqual(loss, self.evaluate(f"--adapter={again}"), delta=1e-9)
-        for ranks, layout in [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
-                              (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"])]:
-            with self.subTest(layout):
-                name = "-".join(layout)
-                self.train(*self.flags(name), *flags, *layout, "--train.steps=3", ranks=ranks)
-                self.train(*self.flags(name), *flags, "--train.steps=6")
-                for step, loss in self.losses(name).items():
-                    self.assertAlmostEqual(loss, whole[step], delta=1e-8 * loss)
+        self.check_goes_on_from_layouts(flags, whole, LAYOUTS)
         self.run_command("convert", merged, f"--merge-adapter={folder}")
         loss = self.evaluate(f"--adapter={folder}")
         self.model = merged
@@ -407,14 +414,7 @@ class Adapter(EndToEndTest):
         again, merged = self.directory / "again", self.directory / "merged"
         adapted.save_pretrained(again)  # with copies of the tables
         self.assertAlmostEqual(loss, self.evaluate(f"--adapter={again}"), delta=1e-9)
-        for ranks, layout in [(2, ["--parallel.tp=2"]), (3, ["--parallel.zero=3"]), (2, ["--parallel.pp=2"]),
-                              (4, ["--parallel.tp=4", "--parallel.tp_mode=2d"]), (2, ["--memory.table_rows=100"])]:
-            with self.subTest(layout):
-                name = "-".join(layout)
-                self.train(*self.flags(name), *flags, *layout, "--train.steps=3", ranks=ranks)
-                self.train(*self.flags(name), *flags, "--train.steps=6")
-                for step, of_step in self.losses(name).items():
-                    self.assertAlmostEqual(of_step, whole[step], delta=1e-8 * of_step)
+        self.check_goes_on_from_layouts(flags, whole, [*LAYOUTS, (2, ["--memory.table_rows=100"])])
         self.run_command("convert", merged, f"--merge-adapter={folder}")
         base, self.model = self.model, merged
         self.assertAlmostEqual(self.evaluate(), loss, delta=1e-5)

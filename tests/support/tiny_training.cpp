@@ -205,6 +205,21 @@ models::DecoderConfig tiny_llama(double dropout) {
                                 {"attention_dropout", dropout}});
 }
 
+models::DecoderConfig tiny_gpt_oss(int64_t layers) {
+  return decoder("gpt-oss-20b", {{"vocab_size", 61},
+                                 {"hidden_size", 28},
+                                 {"intermediate_size", 10},
+                                 {"num_hidden_layers", layers},
+                                 {"num_attention_heads", 6},
+                                 {"num_key_value_heads", 2},
+                                 {"head_dim", 4},
+                                 {"max_position_embeddings", 16},
+                                 {"sliding_window", 4},
+                                 {"num_local_experts", 6},
+                                 {"num_experts_per_tok", 2},
+                                 {"initializer_range", 0.3}});
+}
+
 std::map<std::string, at::Tensor> adapters_that_add(const TinyTraining& training) {
   nn::DenseBuilder build;
   build.adapt(*training.adapter);

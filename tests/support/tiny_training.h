@@ -27,6 +27,8 @@ models::DecoderConfig decoder(const std::string& preset, const nlohmann::json& f
 // Sizes that divide by nothing convenient.
 models::DecoderConfig tiny_gpt2(double dropout = 0);
 models::DecoderConfig tiny_llama(double dropout = 0);
+// Six experts in pairs of stacks, whose routers and products have biases.
+models::DecoderConfig tiny_gpt_oss(int64_t layers);
 // Sizes that are multiples of 8, of which chunks pad none.
 models::DecoderConfig unpadded_gpt2();
 

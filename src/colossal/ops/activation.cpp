@@ -1,6 +1,5 @@
 #include "colossal/ops/activation.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
@@ -20,6 +19,7 @@
 #include "colossal/base/error.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/parallel_for.h"
 #include "colossal/ops/recomputable_result.h"
 
 namespace colossal::ops {
@@ -113,7 +113,7 @@ at::Tensor activation(const at::Tensor& given, int64_t code) {
   const auto type = element_type(x.scalar_type());
   const auto* from = static_cast<const char*>(x.const_data_ptr());
   auto* to = static_cast<char*>(y.mutable_data_ptr());
-  at::parallel_for(0, x.numel(), kElementsPerThread, [&](int64_t begin, int64_t end) {
+  parallel_for(0, x.numel(), kElementsPerThread, [&](int64_t begin, int64_t end) {
     const int64_t offset = begin * x.element_size();
     kernels::vector_kernels().gelu_new(from + offset, to + offset, type, end - begin);
   });
@@ -131,7 +131,7 @@ at::Tensor activation_backward(const at::Tensor& given_gradient, const at::Tenso
   const auto* gradient_data = static_cast<const char*>(gradient.const_data_ptr());
   const auto* x_data = static_cast<const char*>(x.const_data_ptr());
   auto* to = static_cast<char*>(result.mutable_data_ptr());
-  at::parallel_for(0, x.numel(), kElementsPerThread, [&](int64_t begin, int64_t end) {
+  parallel_for(0, x.numel(), kElementsPerThread, [&](int64_t begin, int64_t end) {
     const int64_t offset = begin * x.element_size();
     kernels::vector_kernels().gelu_new_backward(gradient_data + offset, x_data + offset,
                                                 to + offset, type, end - begin);
@@ -150,10 +150,10 @@ template <typename Visit>
 void visit_rows(const at::Tensor& gate_up, const Visit& visit) {
   const int64_t width = gate_up.size(-1);
   const int64_t rows = width == 0 ? 0 : gate_up.numel() / width;
-  at::parallel_for(0, rows, std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, width)),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t row = begin; row < end; ++row) visit(row);
-                   });
+  parallel_for(0, rows, std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, width)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) visit(row);
+               });
 }
 
 bool has_gated_kernel(Activation kind) {

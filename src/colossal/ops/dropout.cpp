@@ -1,6 +1,5 @@
 #include "colossal/ops/dropout.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -9,6 +8,7 @@
 #include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -33,7 +33,7 @@ at::Tensor masked_cpu(const at::Tensor& x, double probability, int64_t key,
   const char* from_data = static_cast<const char*>(from.const_data_ptr());
   char* to_data = static_cast<char*>(to.mutable_data_ptr());
   const int64_t grain = std::max<int64_t>(1, kElementsPerThread / channels);
-  at::parallel_for(0, rows, grain, [&](int64_t first, int64_t last) {
+  parallel_for(0, rows, grain, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       const RandomRow random =
           random_row(unpack_key(key), static_cast<uint64_t>(sample_ids[row / sequence]),

@@ -1,6 +1,5 @@
 #include "colossal/ops/few_rows.h"
 
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "colossal/base/error.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/kernels/few_rows.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -61,7 +61,7 @@ void few_rows_product_cpu(const at::Tensor& y, const at::Tensor& x, at::TensorLi
   }
   if (x.size(0) == 0) return;
   const int64_t least = std::max<int64_t>(1, kNumbersOfThread / std::max<int64_t>(1, x.size(1)));
-  at::parallel_for(0, outputs, least, [&](int64_t begin, int64_t end) {
+  parallel_for(0, outputs, least, [&](int64_t begin, int64_t end) {
     for (size_t i = 0; i < products.size(); ++i) {
       const int64_t before = i == 0 ? 0 : ends[i - 1];
       const int64_t first = std::max(begin, before), last = std::min(end, ends[i]);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "colossal/ops/flash_formats.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -354,7 +355,7 @@ void Flash<Format>::for_each_key_head(const Run& run) const {
   const int64_t pieces = given_.part.query.size(0) * kv_heads_;
   const int64_t threads = memory.size(0);
   const int64_t share = at::divup(pieces, threads);
-  at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
+  parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
     for (int64_t thread = first; thread < last; ++thread) {
       auto place = reinterpret_cast<uintptr_t>(memory.mutable_data_ptr()) +
                    static_cast<uintptr_t>(thread * memory.size(1));

@@ -27,6 +27,7 @@
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/optimizer_kernels.h"
+#include "colossal/ops/parallel_for.h"
 #include "colossal/ops/product.h"
 #include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/row_blocks.h"
@@ -51,7 +52,7 @@ void cap_cpu(const at::Tensor& logits, double soft_cap) {
   const auto type = element_type(logits.scalar_type());
   const int64_t row_bytes = logits.size(1) * logits.element_size();
   auto* const data = static_cast<char*>(logits.mutable_data_ptr());
-  at::parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
+  parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       kernels::vector_kernels().cap_row(data + i * row_bytes, type, logits.size(1), soft_cap);
     }
@@ -82,7 +83,7 @@ at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, 
   const int64_t row_bytes = vocabulary * logits.element_size();
   char* data = static_cast<char*>(logits.mutable_data_ptr());
   std::vector<double> losses(logits.size(0));
-  at::parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
+  parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
     const kernels::VectorKernels& kernel = kernels::vector_kernels();
     for (int64_t i = first; i < last; ++i) {
       char* row = data + i * row_bytes;
@@ -130,7 +131,7 @@ at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tens
   const char* data = static_cast<const char*>(logits.const_data_ptr());
   const at::Tensor wide = at::zeros({3, tokens}, logits.options().dtype(at::kDouble));
   auto statistics = wide.accessor<double, 2>();
-  at::parallel_for(0, tokens, 1, [&](int64_t first, int64_t last) {
+  parallel_for(0, tokens, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const char* row = data + i * rows * logits.element_size();
       const auto here = kernels::vector_kernels().softmax_statistics(row, type, rows);
@@ -181,7 +182,7 @@ void to_gradient_cpu(const at::Tensor& logits, const at::Tensor& label_tensor,
   const bool* ignored = ignored_tensor.const_data_ptr<bool>();
   const int64_t row_bytes = logits.size(1) * logits.element_size();
   char* data = static_cast<char*>(logits.mutable_data_ptr());
-  at::parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
+  parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       char* row = data + i * row_bytes;
       if (ignored[i]) {

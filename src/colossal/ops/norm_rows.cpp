@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 
@@ -41,7 +42,7 @@ at::Tensor sum_of_parts(const at::Tensor& parts, at::ScalarType type) {
   const auto wide = element_type(parts.scalar_type()), narrow = element_type(type);
   const RowsAt<char> rows = rows_to_write(parts);
   auto* const to = static_cast<char*>(total.mutable_data_ptr());
-  at::parallel_for(0, features, kElementsPerThread / count + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, features, kElementsPerThread / count + 1, [&](int64_t begin, int64_t end) {
     const auto from = [&](int64_t part) { return rows[part] + begin * parts.element_size(); };
     for (int64_t part = 1; part < count; ++part) {
       kernels::vector_kernels().accumulate(from(part), wide, from(0), wide, end - begin);

@@ -2,13 +2,13 @@
 // the same bits for any number of threads.
 #pragma once
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "colossal/ops/kernels/vector_kernels.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 
@@ -33,7 +33,7 @@ RowsAt<char> rows_to_write(const at::Tensor& x);
 // visit(row, its group of kRowsTogether)
 template <typename Visit>
 void visit_in_groups(int64_t rows, const Visit& visit) {
-  at::parallel_for(0, num_groups_of(rows), 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, num_groups_of(rows), 1, [&](int64_t begin, int64_t end) {
     const int64_t last = std::min(rows, end * kRowsTogether);
     for (int64_t row = begin * kRowsTogether; row < last; ++row) visit(row, row / kRowsTogether);
   });

@@ -1,6 +1,5 @@
 #include "colossal/ops/optimizer_kernels.h"
 
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -10,6 +9,7 @@
 #include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -30,7 +30,7 @@ int64_t pieces_of(int64_t count) {
 // run(begin, end) for all pieces, on this rank's threads.
 template <typename Run>
 void for_each_piece(int64_t count, const Run& run) {
-  at::parallel_for(0, pieces_of(count), 1, [&](int64_t first, int64_t last) {
+  parallel_for(0, pieces_of(count), 1, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
       run(piece * kPiece, std::min(count, (piece + 1) * kPiece));
     }

@@ -1,6 +1,5 @@
 #include "colossal/ops/packed_weight.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/bitwise_and.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
@@ -13,6 +12,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/ops/kernels/vector_kernels.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -152,7 +152,7 @@ void unpack_rows_into(const Packed& packed, int64_t begin, int64_t end, const at
   const auto type = to.scalar_type() == at::kBFloat16 ? kernels::ElementType::bfloat16
                                                       : kernels::ElementType::float32;
   const int64_t row_bytes = layout.row_bytes();
-  at::parallel_for(begin, end, kPackedRowsOfThread, [&](int64_t first, int64_t last) {
+  parallel_for(begin, end, kPackedRowsOfThread, [&](int64_t first, int64_t last) {
     std::vector<float> levels(static_cast<size_t>(2 * row_bytes));
     std::vector<float> scales(layout.parts().size());
     for_rows(layout, first, last, [&](int64_t row, int64_t output, const auto& run) {
@@ -296,7 +296,7 @@ at::Tensor block_maxima(const at::Tensor& numbers, const PackedLayout& layout) {
   const at::Tensor maxima = at::zeros({layout.outputs(), layout.blocks()}, at::kFloat);
   if (layout.columns() == 0) return maxima;
   auto* found = maxima.mutable_data_ptr<float>();
-  at::parallel_for(0, layout.rows(), kPackedRowsOfThread, [&](int64_t begin, int64_t end) {
+  parallel_for(0, layout.rows(), kPackedRowsOfThread, [&](int64_t begin, int64_t end) {
     const at::Tensor rows = numbers.narrow(0, begin, end - begin).to(at::kFloat).contiguous();
     const auto* from = rows.const_data_ptr<float>();
     for_rows(layout, begin, end, [&](int64_t, int64_t output, const auto&) {
@@ -331,7 +331,7 @@ at::Tensor pack(const at::Tensor& numbers, const at::Tensor& maxima, const Packe
       }
     });
   }
-  at::parallel_for(0, layout.rows(), kPackedRowsOfThread, [&](int64_t begin, int64_t end) {
+  parallel_for(0, layout.rows(), kPackedRowsOfThread, [&](int64_t begin, int64_t end) {
     const at::Tensor rows = numbers.narrow(0, begin, end - begin).to(at::kFloat).contiguous();
     const auto* from = rows.const_data_ptr<float>();
     for_rows(layout, begin, end, [&](int64_t row, int64_t output, const auto&) {

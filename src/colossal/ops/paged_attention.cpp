@@ -1,7 +1,6 @@
 #include "colossal/ops/paged_attention.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/kernels/paged_attention.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -122,7 +122,7 @@ std::tuple<at::Tensor, at::Tensor> paged_cpu(
                             value_scales.value_or(at::Tensor())};
   const PagedProblem problem(query, pages, {tables, sequences, positions}, sinks, rule, result);
   const int64_t bytes = problem.scratch_bytes();
-  at::parallel_for(0, problem.pieces(), 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, problem.pieces(), 1, [&](int64_t begin, int64_t end) {
     const auto scratch = std::make_unique_for_overwrite<char[]>(bytes);
     for (int64_t piece = begin; piece < end; ++piece) problem.run(piece, scratch.get());
   });

@@ -1,6 +1,5 @@
 #include "colossal/ops/quantized_matrix.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/bitwise_and.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -13,6 +12,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/ops/kernels/quantized_rows.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -137,7 +137,7 @@ at::Tensor rows_as_numbers(const QuantizedMatrix& matrix, int64_t rows, at::Scal
   auto* to = static_cast<char*>(numbers.mutable_data_ptr());
   const int64_t row_bytes = numbers.size(1) * numbers.element_size();
   constexpr int64_t kRowsOfThread = 16;
-  at::parallel_for(0, rows, kRowsOfThread, [&](int64_t begin, int64_t end) {
+  parallel_for(0, rows, kRowsOfThread, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       dequantize_row(weight, output_of(row), to + row * row_bytes);
     }
@@ -156,7 +156,7 @@ void require_group(const Quantization& how) {
 template <typename Visit>
 void for_rows_of_weight(const at::Tensor& weight, const Visit& visit) {
   COLOSSAL_CHECK(weight.dim() == 2, "{} dims", weight.dim());
-  at::parallel_for(0, weight.size(0), kQuantizedRowsOfThread, [&](int64_t begin, int64_t end) {
+  parallel_for(0, weight.size(0), kQuantizedRowsOfThread, [&](int64_t begin, int64_t end) {
     for (int64_t first = begin; first < end; first += kQuantizedRowsOfThread) {
       const int64_t count = std::min(kQuantizedRowsOfThread, end - first);
       const at::Tensor rows = weight.narrow(0, first, count).to(at::kFloat).contiguous();

@@ -1,6 +1,5 @@
 #include "colossal/ops/quantized_product.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -14,6 +13,7 @@
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/kernels/quantized_rows.h"
+#include "colossal/ops/parallel_for.h"
 #include "colossal/ops/product.h"
 
 namespace colossal::ops {
@@ -47,7 +47,7 @@ template <typename Visit>
 void for_outputs(const QuantizedWeights& given, const Visit& visit) {
   const int64_t inputs = given.weights.front()->inputs;
   const int64_t least = std::max<int64_t>(1, kNumbersOfThread / std::max<int64_t>(1, inputs));
-  at::parallel_for(0, given.out_features(), least, [&](int64_t begin, int64_t end) {
+  parallel_for(0, given.out_features(), least, [&](int64_t begin, int64_t end) {
     int64_t before = 0;
     for (size_t i = 0; i < given.weights.size(); ++i) {
       const int64_t outputs = given.weights[i]->outputs;

@@ -1,6 +1,5 @@
 #include "colossal/ops/random.h"
 
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <string>
@@ -9,6 +8,7 @@
 #include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -17,7 +17,7 @@ void fill_normal_cpu(const at::Tensor& values, int64_t begin, int64_t key, doubl
                      double deviation) {
   const auto type = element_type(values.scalar_type());
   char* data = static_cast<char*>(values.mutable_data_ptr());
-  at::parallel_for(0, values.numel(), kElementsPerThread, [&](int64_t first, int64_t last) {
+  parallel_for(0, values.numel(), kElementsPerThread, [&](int64_t first, int64_t last) {
     kernels::vector_kernels().fill_normal(unpack_key(key), begin + first, last - first, mean,
                                           deviation, data + first * values.element_size(), type);
   });

@@ -1,6 +1,5 @@
 #include "colossal/ops/rotary.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -14,6 +13,7 @@
 #include "colossal/ops/aten_fallback.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -115,7 +115,7 @@ at::Tensor rotary_cpu(const at::Tensor& given, const at::Tensor& positions,
   const auto* sines = static_cast<const char*>(turns.sines.const_data_ptr());
   auto* to = static_cast<char*>(y.mutable_data_ptr());
   const int64_t grain = std::max<int64_t>(1, kElementsPerThread / (x.size(2) * x.size(3) + 1));
-  at::parallel_for(0, rows, grain, [&](int64_t first, int64_t last) {
+  parallel_for(0, rows, grain, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       const int64_t turn = row % rows_with_turns * turn_bytes, begin = row * row_bytes;
       kernels::vector_kernels().rotate(from + begin, cosines + turn, sines + turn, to + begin, type,

@@ -1,6 +1,5 @@
 #include "colossal/ops/row_blocks.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/zeros.h>
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -24,7 +24,7 @@ void put_rows_cpu(const at::Tensor& result, const at::Tensor& rows, const at::Te
   const auto bytes = static_cast<size_t>(rows.size(1) * rows.element_size());
   const char* from = static_cast<const char*>(rows.const_data_ptr());
   char* to = static_cast<char*>(result.mutable_data_ptr());
-  at::parallel_for(0, tokens.numel(), kTokensOfTask, [&](int64_t first, int64_t last) {
+  parallel_for(0, tokens.numel(), kTokensOfTask, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const int64_t row = token[i] - first_row;
       if (row >= 0 && row < rows.size(0)) std::memcpy(to + i * bytes, from + row * bytes, bytes);

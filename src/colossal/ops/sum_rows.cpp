@@ -1,6 +1,5 @@
 #include "colossal/ops/sum_rows.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
@@ -10,6 +9,7 @@
 #include "colossal/base/error.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -27,7 +27,7 @@ at::Tensor sum_rows_cpu(const at::Tensor& rows) {
   const at::Tensor sums = zero_sums(rows);
   const auto* from = rows.const_data_ptr<at::BFloat16>();
   auto* to = sums.mutable_data_ptr<float>();
-  at::parallel_for(0, rows.size(1), kColumns, [&](int64_t begin, int64_t end) {
+  parallel_for(0, rows.size(1), kColumns, [&](int64_t begin, int64_t end) {
     for (int64_t first = begin; first < end; first += kColumns) {
       const int64_t columns = std::min(kColumns, end - first);
       for (int64_t row = 0; row < rows.size(0); ++row) {

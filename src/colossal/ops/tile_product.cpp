@@ -7,13 +7,12 @@
 #include <ATen/ops/mm.h>
 #include <torch/library.h>
 
-#include <algorithm>
-
 #include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
 #include "colossal/base/range.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/kernels/tile_product.h"
+#include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
 namespace {
@@ -24,8 +23,7 @@ using kernels::TileProduct;
 constexpr int64_t kMostTileRows = 128;
 constexpr int64_t kMostTileDepth = 2048;  // of weight gradients
 constexpr int64_t kRowsOfOthers = 128;    // LibTorch's products have multiples of it
-constexpr int64_t kRowsAtOnce = 128;
-constexpr int64_t kLineNumbers = 16;  // of 32 bits in a cache line
+constexpr int64_t kLineNumbers = 16;      // of 32 bits in a cache line
 
 enum class Form { none, by_rows, by_columns, outer };
 
@@ -56,7 +54,7 @@ Form form_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
 int64_t packed_of(Form form, int64_t m, int64_t n, int64_t k) {
   switch (form) {
     case Form::by_rows:
-      return kernels::packed_by_rows(std::min(m, kRowsAtOnce), k);
+      return kernels::packed_by_rows(m, k);
     case Form::by_columns:
       return kernels::packed_by_columns(k);
     case Form::outer:
@@ -73,25 +71,11 @@ at::Tensor packed_memory(Form form, const at::Tensor& a, const at::Tensor& b, in
   return at::empty({threads, of_thread + kLineNumbers}, a.options().dtype(at::kInt));
 }
 
-#if defined(__x86_64__)
-// Of rows by rows so many at a time as stay in the second-level cache, packed.
-void multiply_by_rows(TileProduct product) {
-  const int64_t rows = product.m;
-  for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
-    product.m = std::min(kRowsAtOnce, rows - row);
-    kernels::tile_product_by_rows(product);
-    product.a += product.m * product.a_stride;
-    product.to += product.m * product.to_stride;
-  }
-}
-
-#endif
-
 void multiply(Form form, const TileProduct& product) {
 #if defined(__x86_64__)
   switch (form) {
     case Form::by_rows:
-      return multiply_by_rows(product);
+      return kernels::tile_product_by_rows(product);
     case Form::by_columns:
       return kernels::tile_product_by_columns(product);
     case Form::outer:
@@ -125,7 +109,7 @@ void tile_product_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor
   const at::Tensor memory = packed_memory(form, a, b, threads);
   const bool by_rows = form == Form::outer;
   const int64_t tiles = (by_rows ? a.size(0) : b.size(1)) / kTileSide;
-  at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; ++thread) {
       const Range part{tiles * thread / threads * kTileSide,
                        tiles * (thread + 1) / threads * kTileSide};

@@ -17,6 +17,7 @@
 #include "colossal/base/units.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/kernels/paged_attention.h"
+#include "colossal/ops/parallel_for.h"
 #include "colossal/serve/engine_core.h"
 
 namespace colossal::serve {
@@ -194,8 +195,8 @@ struct Engine::Parts {
   void start(models::LanguageModel& model) {
     core.emplace(model, facts, options, ranks, AroundStage(), statistics);
     statistics = core->statistics();
-    // The caller's OpenMP threads end here, having read the weights: where more wait for work than
-    // there are CPUs, all sleep between two products, and waking takes longer than a product.
+    // The caller's OpenMP threads end here, having read the weights: they may stay awake and take
+    // CPUs from the engine's threads.
     omp_pause_resource_all(omp_pause_soft);
     thread = std::thread([this, threads = at::get_num_threads()] { run(threads); });
   }
@@ -211,6 +212,7 @@ struct Engine::Parts {
   void run(int threads) {
     at::set_num_threads(threads);
     const at::NoGradGuard no_grad;
+    const ops::AwakeThreads awake;
     std::optional<ops::BatchInvariantProducts> invariant;
     if (options.batch_invariant) invariant.emplace();
     try {

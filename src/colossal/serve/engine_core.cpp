@@ -1,7 +1,6 @@
 #include "colossal/serve/engine_core.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <map>
@@ -11,6 +10,7 @@
 #include "colossal/base/log.h"
 #include "colossal/layout/heads.h"
 #include "colossal/nn/attention_heads.h"
+#include "colossal/ops/parallel_for.h"
 #include "colossal/serve/logprobs.h"
 
 namespace colossal::serve {
@@ -431,7 +431,7 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
 }
 
 void EngineCore::score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const {
-  at::parallel_for(0, std::ssize(rows), 1, [&](int64_t begin, int64_t end) {
+  ops::parallel_for(0, std::ssize(rows), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       auto& [sequence, row, position] = rows[i];
       if (position >= sequence->prompt_size() || !sequence->wants_prompt_logprobs()) continue;
@@ -458,7 +458,7 @@ auto EngineCore::choose(const at::Tensor& logits, const std::vector<WantedRow>& 
   const auto is_constrained = [&](int64_t i) {
     return rows[chosen[i]].sequence->request.constraint != nullptr;
   };
-  at::parallel_for(0, std::ssize(chosen), 1, [&](int64_t begin, int64_t end) {
+  ops::parallel_for(0, std::ssize(chosen), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (!is_constrained(i)) choose_row(i);
     }

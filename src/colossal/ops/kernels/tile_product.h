@@ -26,9 +26,10 @@ constexpr int64_t padded_to_tiles(int64_t size) {
   return (size + kTileSide - 1) / kTileSide * kTileSide;
 }
 
-// a [m, k], b [n, k]: rows by rows.
+// a [m, k], b [n, k]: rows by rows, so many of a at a time, which stay near while b passes by.
+constexpr int64_t kTileRows = 64;
 constexpr int64_t packed_by_rows(int64_t m, int64_t k) {
-  return padded_to_tiles(m) * k / 2;
+  return (m < kTileRows ? padded_to_tiles(m) : kTileRows) * k / 2;
 }
 void tile_product_by_rows(const TileProduct& product);
 

@@ -14,7 +14,6 @@ namespace {
 constexpr int64_t kTile = 16;                // rows of a tile, and its columns of 32 bits
 constexpr int64_t kDepth = 2 * kTile;        // bf16 numbers of a row
 constexpr int64_t kNumbers = kTile * kTile;  // of 32 bits
-constexpr int64_t kRowsAtOnce = 64;          // packed rows that stay near while b passes by
 
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -155,6 +154,17 @@ void pack_pairs_of(const uint16_t* from, int64_t stride, int64_t k, uint32_t* fi
   }
 }
 
+// Up to 16 rows of a to `depth` tiles of pairs, in which a column is a row. Rows from `rows` on
+// count as zeros.
+void pack_rows(const uint16_t* from, int64_t stride, int64_t rows, int64_t depth, uint32_t* to) {
+  for (int64_t i = 0; i < depth; ++i) {
+    __m512i tile[16];
+    load_tile(from + i * kDepth, 2 * stride, rows, tile);
+    transpose_tile(tile);
+    store_tile(tile, to + i * kNumbers);
+  }
+}
+
 void store_sums(const Sums& sums, int64_t rows, uint16_t* to, int64_t stride, bool add) {
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t pair = row / kTile * 2, at = row % kTile * kTile;
@@ -185,27 +195,22 @@ void store_transposed(const Sums& sums, int64_t rows, uint16_t* to, int64_t stri
 void tile_product_by_rows(const TileProduct& p) {
   const Tiles tiles;
   const int64_t depth = p.k / kDepth, tile_row = depth * kNumbers;
-  const int64_t blocks = padded_to_tiles(p.m) / kTile;
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t first = block * kTile;
-    for (int64_t i = 0; i < depth; ++i) {
-      __m512i rows[16];
-      load_tile(p.a + first * p.a_stride + i * kDepth, 2 * p.a_stride, p.m - first, rows);
-      transpose_tile(rows);
-      store_tile(rows, p.packed + block * tile_row + i * kNumbers);
-    }
-  }
   Sums sums;
-  for (int64_t begin = 0; begin < p.m; begin += kRowsAtOnce) {
-    const int64_t end = std::min(p.m, begin + kRowsAtOnce);
+  for (int64_t begin = 0; begin < p.m; begin += kTileRows) {
+    const int64_t count = std::min(p.m - begin, kTileRows);
+    const uint16_t* const a = p.a + begin * p.a_stride;
+    for (int64_t row = 0; row < padded_to_tiles(count); row += kTile) {
+      pack_rows(a + row * p.a_stride, p.a_stride, count - row, depth,
+                p.packed + row / kTile * tile_row);
+    }
     for (int64_t column = 0; column < p.n; column += kTileSide) {
       const uint16_t* const b = p.b + column * p.b_stride;
-      for (int64_t row = begin; row < end; row += kTileSide) {
+      for (int64_t row = 0; row < count; row += kTileSide) {
         const uint32_t* const pairs = p.packed + row / kTile * tile_row;
         multiply_tiles(b, b + kTile * p.b_stride, 2 * p.b_stride, kDepth, pairs, pairs + tile_row,
                        depth, sums);
-        store_transposed(sums, std::min(kTileSide, end - row), p.to + row * p.to_stride + column,
-                         p.to_stride, p.add);
+        store_transposed(sums, std::min(kTileSide, count - row),
+                         p.to + (begin + row) * p.to_stride + column, p.to_stride, p.add);
       }
     }
   }

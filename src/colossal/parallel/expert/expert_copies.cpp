@@ -70,16 +70,6 @@ class Loads {
   std::vector<int64_t> order_;  // in which they were copied
 };
 
-// [ranks before, width] of numbers gathered over a group, each rank's after the other.
-at::Tensor gather_numbers(const at::Tensor& mine, const comm::Group& group) {
-  if (group.size() == 1) return mine;
-  at::Tensor all = at::empty({group.size(), mine.numel()}, mine.options());
-  all.select(0, group.rank()).copy_(mine.view(-1));
-  comm::all_gather(all.view(-1), std::vector<int64_t>(group.size(), mine.numel()), group,
-                   comm::Reason::expert);
-  return all;
-}
-
 }  // namespace
 
 std::vector<int64_t> choose_copies(const RowsByRank& rows, const Partition& experts,
@@ -99,18 +89,7 @@ std::vector<int64_t> choose_copies(const RowsByRank& rows, const Partition& expe
 
 RowsByRank gather_rows_of_experts(const std::vector<int64_t>& counts, const ExpertRanks& ranks,
                                   at::Device device) {
-  const auto num_ranks = static_cast<size_t>(ranks.experts.size() * ranks.parts.size());
-  const at::Tensor of_experts =
-      gather_numbers(at::tensor(counts, at::kLong).to(device), ranks.experts);
-  const at::Tensor all = gather_numbers(of_experts, ranks.parts);
-  if (device.is_meta()) return RowsByRank(num_ranks, counts);
-  const at::Tensor on_host = all.cpu().contiguous();
-  const int64_t* next = on_host.const_data_ptr<int64_t>();
-  RowsByRank rows;
-  for (size_t rank = 0; rank < num_ranks; ++rank, next += counts.size()) {
-    rows.emplace_back(next, next + counts.size());
-  }
-  return rows;
+  return gather_counts(gather_counts({counts}, ranks.experts, device), ranks.parts, device);
 }
 
 // Shared by the two ends: what one starts in a pass the other ends in it.

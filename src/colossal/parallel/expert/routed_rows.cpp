@@ -24,36 +24,6 @@ RowCounts counts_of(const std::vector<int64_t>& counts, const Partition& experts
   return rows;
 }
 
-// What the ranks of `parts` received, one after the other: each from the ranks of its own
-// `experts`. Law: an all-gather of 8 B for each of those ranks and each expert here.
-RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& parts, at::Device device) {
-  std::vector<int64_t> flat;
-  for (const std::vector<int64_t>& of_rank : mine) {
-    flat.insert(flat.end(), of_rank.begin(), of_rank.end());
-  }
-  const auto size = std::ssize(flat);
-  at::Tensor all = at::empty({parts.size(), size}, at::TensorOptions(at::kLong).device(device));
-  all.select(0, parts.rank()).copy_(at::tensor(flat, at::kLong));
-  comm::all_gather(all.view(-1), std::vector<int64_t>(parts.size(), size), parts,
-                   comm::Reason::expert);
-  RowsByRank gathered;
-  if (device.is_meta()) {
-    for (int part = 0; part < parts.size(); ++part) {
-      gathered.insert(gathered.end(), mine.begin(), mine.end());
-    }
-    return gathered;
-  }
-  all = all.cpu();
-  const int64_t* next = all.const_data_ptr<int64_t>();
-  for (int part = 0; part < parts.size(); ++part) {
-    for (const std::vector<int64_t>& of_rank : mine) {
-      gathered.emplace_back(next, next + of_rank.size());
-      next += of_rank.size();
-    }
-  }
-  return gathered;
-}
-
 std::vector<int64_t> sum_over_ranks(const RowsByRank& rows, int64_t num_experts) {
   std::vector<int64_t> counts(num_experts, 0);
   for (const std::vector<int64_t>& of_rank : rows) {
@@ -113,6 +83,35 @@ at::Tensor compute_here(const at::Tensor& rows, const RowsByRank& came, int64_t 
 
 }  // namespace
 
+RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::Device device) {
+  if (group.size() == 1) return mine;
+  std::vector<int64_t> flat;
+  for (const std::vector<int64_t>& of_rank : mine) {
+    flat.insert(flat.end(), of_rank.begin(), of_rank.end());
+  }
+  const auto size = std::ssize(flat);
+  at::Tensor all = at::empty({group.size(), size}, at::TensorOptions(at::kLong).device(device));
+  all.select(0, group.rank()).copy_(at::tensor(flat, at::kLong));
+  comm::all_gather(all.view(-1), std::vector<int64_t>(group.size(), size), group,
+                   comm::Reason::expert);
+  RowsByRank gathered;
+  if (device.is_meta()) {
+    for (int rank = 0; rank < group.size(); ++rank) {
+      gathered.insert(gathered.end(), mine.begin(), mine.end());
+    }
+    return gathered;
+  }
+  all = all.cpu();
+  const int64_t* next = all.const_data_ptr<int64_t>();
+  for (int rank = 0; rank < group.size(); ++rank) {
+    for (const std::vector<int64_t>& of_rank : mine) {
+      gathered.emplace_back(next, next + of_rank.size());
+      next += of_rank.size();
+    }
+  }
+  return gathered;
+}
+
 at::Tensor compute_over_parts(const at::Tensor& mine, const RowsByRank& came,
                               const comm::Group& parts, const ComputeExperts& compute) {
   const auto num_experts = std::ssize(came[0]);
@@ -140,9 +139,7 @@ RoutedRows::RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& count
 
 RowExchange RoutedRows::start_through(const ComputeExperts& compute) {
   const at::Tensor mine = to_experts_.wait();
-  const bool has_parts = ranks_.parts.size() > 1;
-  const RowsByRank came =
-      has_parts ? gather_counts(received_, ranks_.parts, mine.device()) : received_;
+  const RowsByRank came = gather_counts(received_, ranks_.parts, mine.device());
   return RowExchange(compute_over_parts(mine, came, ranks_.parts, compute),
                      {counts_.receive, counts_.send}, ranks_.experts);
 }

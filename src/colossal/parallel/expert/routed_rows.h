@@ -30,6 +30,11 @@ struct ExpertRanks {
 using ComputeExperts =
     std::function<at::Tensor(const at::Tensor& rows, const std::vector<int64_t>& counts)>;
 
+// Returns the lists of all ranks of the group, one rank's after the other. All ranks have equally
+// many, of equal lengths; on meta every rank counts as having this one's. Law: an all-gather of 8 B
+// for each number.
+RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::Device device);
+
 // Computes experts of which each rank of `parts` has a part. mine: [rows here, hidden]; came: how
 // many rows of each expert came together, for each rank of `parts` one after the other, equally
 // many lists each. Returns [rows here, hidden], in the order of `mine`.

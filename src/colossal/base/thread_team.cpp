@@ -1,0 +1,86 @@
+#include "colossal/base/thread_team.h"
+
+#include <chrono>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace colossal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a thread stays awake without a task. A step of a model has its last product less than
+// that before the first one of the next step.
+constexpr std::chrono::microseconds kAwake{1000};
+constexpr int kChecksOfClock = 64;
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// Waits for it, awake. False: it did not come in time.
+template <typename Condition>
+bool await_awake(const Condition& condition) {
+  const Clock::time_point end = Clock::now() + kAwake;
+  do {
+    for (int i = 0; i < kChecksOfClock; ++i) {
+      if (condition()) return true;
+      pause();
+    }
+    std::this_thread::yield();  // to LibTorch's threads, if they have the CPU's work
+  } while (Clock::now() < end);
+  return false;
+}
+
+}  // namespace
+
+ThreadTeam::ThreadTeam(int threads) {
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+}
+
+ThreadTeam::~ThreadTeam() {
+  stopped_ = true;
+  task_.fetch_add(1);
+  task_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadTeam::run(const std::function<void(int)>& part) {
+  part_ = &part;
+  running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  task_.fetch_add(1);
+  task_.notify_all();
+  call(0);
+  const auto all_done = [&] { return running_.load(std::memory_order_acquire) == 0; };
+  // A thread that has lost its CPU to another process may need this one.
+  while (!await_awake(all_done)) std::this_thread::yield();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void ThreadTeam::work(int index) {
+  for (uint32_t done = 0;; ++done) {
+    const auto has_task = [&] { return task_.load(std::memory_order_acquire) != done; };
+    if (!await_awake(has_task)) task_.wait(done);
+    if (stopped_) return;
+    call(index);
+    running_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+void ThreadTeam::call(int index) {
+  try {
+    (*part_)(index);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+}  // namespace colossal

@@ -170,5 +170,29 @@ TEST(PagedAttention, ATokensBitsDependNeitherOnOthersNorOnThreads) {
   at::set_num_threads(before);
 }
 
+// Of strides as the heads of a fused product have them.
+TEST(PagedAttention, TokensAreWrittenToTheirPlaces) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat, at::kDouble, at::kChar}) {
+    const at::Tensor heads = at::randint(-99, 99, {5, 3, kHeadSize + kValueSize}).to(type);
+    const at::Tensor keys = heads.narrow(2, 0, kHeadSize).transpose(0, 1);
+    const at::Tensor values = heads.narrow(2, kHeadSize, kValueSize).transpose(0, 1);
+    const at::Tensor pages = at::tensor({4, 4, 0, 2, 1}, at::kLong);
+    const at::Tensor places = at::tensor({0, 15, 3, 0, 7}, at::kLong);
+    const auto empty_pages = [&]() -> KeyValuePages {
+      return {.keys = at::zeros({5, 3, kHeadSize, kPageSize}, type),
+              .values = at::zeros({5, 3, kPageSize, kValueSize}, type),
+              .key_scales = {},
+              .value_scales = {}};
+    };
+    const KeyValuePages written = empty_pages(), expected = empty_pages();
+    write_to_pages(written, keys, values, pages, places);
+    aten_fallback::write_to_pages(expected.keys, expected.values, keys, values, pages, places);
+    EXPECT_TRUE(at::equal(written.keys, expected.keys)) << type;
+    EXPECT_TRUE(at::equal(written.values, expected.values)) << type;
+    EXPECT_TRUE(at::equal(written.keys.select(3, 15)[4], keys.select(1, 1))) << type;
+    EXPECT_TRUE(at::equal(written.values.select(2, 7)[1], values.select(1, 4))) << type;
+  }
+}
+
 }  // namespace
 }  // namespace colossal::ops::paged

@@ -242,6 +242,7 @@ TEST(QuantizedProduct, EveryInstructionSetGivesIt) {
                     .weight = kernel_weight(matrix),
                     .bias = nullptr,
                     .y = y.mutable_data_ptr<double>(),
+                    .y_is_bfloat16 = false,
                     .y_stride = 9},
                    0, 9);
       expect_near(y, at::mm(x, dequantize(matrix, at::kDouble).t()), 1e-13);

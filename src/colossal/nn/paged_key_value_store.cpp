@@ -78,13 +78,7 @@ void PagedKeyValueStore::copy_page(int64_t from, int64_t to) {
 
 void PagedKeyValueStore::write(const ops::KeyValuePages& layer, const at::Tensor& keys,
                                const at::Tensor& values) {
-  const at::Device device = layer.keys.device();
-  const c10::List<std::optional<at::Tensor>> places(
-      {page_of_token_.to(device), place_of_token_.to(device)});
-  at::Tensor key_rows = layer.keys.permute({0, 3, 1, 2});
-  at::Tensor value_rows = layer.values.permute({0, 2, 1, 3});
-  key_rows.index_put_(places, keys.squeeze(0).transpose(0, 1));
-  value_rows.index_put_(places, values.squeeze(0).transpose(0, 1));
+  ops::write_to_pages(layer, keys.squeeze(0), values.squeeze(0), page_of_token_, place_of_token_);
 }
 
 // scales: [1, kv_heads, tokens]

@@ -1,5 +1,6 @@
 #include "colossal/ops/activation.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
@@ -240,6 +241,12 @@ TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
 // A function of one tensor whose gradient needs that tensor only, by the names of both operators.
 template <const char* name, const char* backward_name>
 struct OfOneTensor : torch::autograd::Function<OfOneTensor<name, backward_name>> {
+  static at::Tensor of(const at::Tensor& x, Activation kind) {
+    static const auto op = find_operator<decltype(activation)>(name);
+    const auto number = static_cast<int64_t>(kind);
+    return at::GradMode::is_enabled() ? OfOneTensor::apply(x, number) : op.call(x, number);
+  }
+
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, int64_t kind) {
     static const auto op = find_operator<decltype(activation)>(name);
     context->save_for_backward({x});
@@ -278,13 +285,13 @@ std::vector<std::string> activation_names() {
 }
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {
-  return OfOneTensor<kActivation, kActivationBackward>::apply(x, static_cast<int64_t>(activation));
+  return OfOneTensor<kActivation, kActivationBackward>::of(x, activation);
 }
 
 at::Tensor activate_gate(const at::Tensor& gate_up, Activation activation) {
   COLOSSAL_CHECK(gate_up.dim() > 0 && gate_up.size(-1) % 2 == 0, "gate and up of {}",
                  shape_text(gate_up));
-  return OfOneTensor<kGated, kGatedBackward>::apply(gate_up, static_cast<int64_t>(activation));
+  return OfOneTensor<kGated, kGatedBackward>::of(gate_up, activation);
 }
 
 }  // namespace colossal::ops

@@ -326,6 +326,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
   return {query_gradient, key_gradient, value_gradient};
 }
 
+void write_to_pages(const at::Tensor& key_pages, const at::Tensor& value_pages,
+                    const at::Tensor& keys, const at::Tensor& values,
+                    const at::Tensor& page_of_token, const at::Tensor& place_of_token) {
+  const at::Device device = key_pages.device();
+  const c10::List<std::optional<at::Tensor>> places(
+      {page_of_token.to(device), place_of_token.to(device)});
+  key_pages.permute({0, 3, 1, 2}).index_put_(places, keys.transpose(0, 1));
+  value_pages.permute({0, 2, 1, 3}).index_put_(places, values.transpose(0, 1));
+}
+
 // Of every token a copy of its pages, those that a longer sequence has beside it masked.
 std::tuple<at::Tensor, at::Tensor> paged_attention(
     const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,

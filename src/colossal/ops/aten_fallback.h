@@ -44,6 +44,10 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
     const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
     at::ArrayRef<double> rule_numbers);
 
+void write_to_pages(const at::Tensor& key_pages, const at::Tensor& value_pages,
+                    const at::Tensor& keys, const at::Tensor& values,
+                    const at::Tensor& page_of_token, const at::Tensor& place_of_token);
+
 void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& query_documents,
                     const std::optional<at::Tensor>& key_documents,

@@ -1,5 +1,6 @@
 #include "colossal/ops/norm.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
@@ -29,12 +30,16 @@ using NormBackwardSignature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
 
 // branch, weight, bias: may be undefined, which autograd takes as an optional only. Gives the sum,
 // if there is a branch, and the norm.
+auto norm_operator() {
+  return find_operator<NormSignature>("colossal::norm");
+}
+
 struct Norm : torch::autograd::Function<Norm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const OptionalTensor& given_branch,
                                const OptionalTensor& given_weight, const OptionalTensor& given_bias,
                                bool unit_offset, bool centered, double epsilon) {
-    static const auto op = find_operator<NormSignature>("colossal::norm");
+    static const auto op = norm_operator();
     const at::Tensor branch = *given_branch, weight = *given_weight, bias = *given_bias;
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     auto [added, y, mean, inverse] =
@@ -88,9 +93,21 @@ void check(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weig
       "{} and a branch {} that joins it", type_and_shape(x), type_and_shape(branch));
 }
 
+// The sum, if there is a branch, and the norm.
+SumAndNorm without_gradient(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
+                            const at::Tensor& bias, bool unit_offset, bool centered,
+                            double epsilon) {
+  static const auto op = norm_operator();
+  auto [added, y, mean, inverse] = op.call(x, branch, weight, bias, unit_offset, centered, epsilon);
+  return {added, y};
+}
+
 at::Tensor norm_of(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    bool unit_offset, bool centered, double epsilon) {
   check(x, {}, weight, bias);
+  if (!at::GradMode::is_enabled()) {
+    return without_gradient(x, {}, weight, bias, unit_offset, centered, epsilon).second;
+  }
   return Norm::apply(x, OptionalTensor(at::Tensor()), OptionalTensor(weight), OptionalTensor(bias),
                      unit_offset, centered, epsilon)[0];
 }
@@ -98,6 +115,9 @@ at::Tensor norm_of(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 SumAndNorm norm_of_sum(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
                        const at::Tensor& bias, bool unit_offset, bool centered, double epsilon) {
   check(x, branch, weight, bias);
+  if (!at::GradMode::is_enabled()) {
+    return without_gradient(x, branch, weight, bias, unit_offset, centered, epsilon);
+  }
   const variable_list results = Norm::apply(x, OptionalTensor(branch), OptionalTensor(weight),
                                             OptionalTensor(bias), unit_offset, centered, epsilon);
   return {results[0], results[1]};

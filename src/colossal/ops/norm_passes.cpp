@@ -47,6 +47,20 @@ const void* data_or_null(const OptionalTensor& given) {
   return there(given) ? given->const_data_ptr() : nullptr;
 }
 
+// To one of a statistic's numbers.
+void put_rounded(const at::Tensor& numbers, int64_t index, double value) {
+  switch (numbers.scalar_type()) {
+    case at::kDouble:
+      numbers.mutable_data_ptr<double>()[index] = value;
+      return;
+    case at::kFloat:
+      numbers.mutable_data_ptr<float>()[index] = static_cast<float>(value);
+      return;
+    default:
+      numbers.mutable_data_ptr<at::BFloat16>()[index] = static_cast<float>(value);
+  }
+}
+
 // Rows of which n is made, as the kernels take them.
 class NormRows {
  public:
@@ -137,9 +151,9 @@ FourTensors norm(const at::Tensor& given, const OptionalTensor& given_branch,
   const at::Tensor x = given.contiguous(), branch = contiguous_or_none(given_branch);
   const at::Tensor added = branch.defined() ? at::empty_like(x) : at::Tensor();
   const at::Tensor y = at::empty_like(x);
-  const auto wide = x.options().dtype(at::kDouble);
-  at::Tensor mean = centered ? at::empty({num_rows(x)}, wide) : at::Tensor();
-  at::Tensor inverse = at::empty({num_rows(x)}, wide);
+  const auto kept = x.options().dtype(norm_statistics_type(x, centered));
+  const at::Tensor mean = centered ? at::empty({num_rows(x)}, kept) : at::Tensor();
+  const at::Tensor inverse = at::empty({num_rows(x)}, kept);
   if (!x.is_meta()) {
     const auto& kernels = kernels::vector_kernels();
     const auto type = element_type(x.scalar_type());
@@ -147,8 +161,6 @@ FourTensors norm(const at::Tensor& given, const OptionalTensor& given_branch,
     const auto x_rows = rows_of(x), branch_rows = rows_of(branch);
     const auto added_rows = rows_to_write(added), y_rows = rows_to_write(y);
     const void *const scale = data_or_null(weight), *const shift = data_or_null(bias);
-    double* const means = centered ? mean.mutable_data_ptr<double>() : nullptr;
-    double* const inverses = inverse.mutable_data_ptr<double>();
     visit_rows_of(x, [&](int64_t row, int64_t) {
       kernels::NormRow one{.x = x_rows[row],
                            .weight = scale,
@@ -162,15 +174,15 @@ FourTensors norm(const at::Tensor& given, const OptionalTensor& given_branch,
       } else if (centered) {
         total = kernels.sum_row(one.x, type, count);
       }
-      if (centered) one.mean = means[row] = total / static_cast<double>(count);
+      if (centered) one.mean = total / static_cast<double>(count);
       const double squares = kernels.squared_deviations(one.x, one.mean, type, count);
       one.inverse_deviation = 1 / std::sqrt(squares / static_cast<double>(count) + epsilon);
-      inverses[row] = one.inverse_deviation;
+      if (centered) put_rounded(mean, row, one.mean);
+      put_rounded(inverse, row, one.inverse_deviation);
       kernels.normalize(one, shift, y_rows[row]);
     });
   }
-  const at::ScalarType kept = norm_statistics_type(x, centered);
-  return {added, y, centered ? mean.to(kept) : at::Tensor(), inverse.to(kept)};
+  return {added, y, mean, inverse};
 }
 
 ThreeTensors norm_gradient_sums_of_rows(const at::Tensor& given_gradient, const at::Tensor& given,

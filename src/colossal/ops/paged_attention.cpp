@@ -50,7 +50,11 @@ class PagedProblem {
   int64_t pieces() const { return query_.size(0) * keys_.size(1); }
 
   int64_t scratch_bytes() const {
-    const int64_t longest = positions_.numel() == 0 ? 0 : positions_.max().item<int64_t>() + 1;
+    const auto* positions = positions_.const_data_ptr<int64_t>();
+    int64_t longest = 0;
+    for (int64_t token = 0; token < positions_.numel(); ++token) {
+      longest = std::max(longest, positions[token] + 1);
+    }
     return kernels::paged_scratch(group_, longest + 2 * keys_.size(3), query_.size(2),
                                   values_.size(3)) *
            c10::elementSize(compute_type(query_.scalar_type()));
@@ -139,7 +143,61 @@ std::tuple<at::Tensor, at::Tensor> paged_meta(const at::Tensor& query, const at:
   return {result.output, result.logsumexp};
 }
 
+// Rows of one token's heads to a place of their page. to: of heads and features the strides.
+template <typename Bits>
+void write_token(const at::Tensor& from, int64_t token, const at::Tensor& to, int64_t page,
+                 int64_t place, int64_t place_stride, int64_t feature_stride) {
+  const auto* source = static_cast<const Bits*>(from.const_data_ptr()) + token * from.stride(1);
+  auto* target =
+      static_cast<Bits*>(to.mutable_data_ptr()) + page * to.stride(0) + place * place_stride;
+  for (int64_t head = 0; head < from.size(0); ++head) {
+    for (int64_t feature = 0; feature < from.size(2); ++feature) {
+      target[head * to.stride(1) + feature * feature_stride] =
+          source[head * from.stride(0) + feature * from.stride(2)];
+    }
+  }
+}
+
+template <typename Bits>
+void write_tokens(const at::Tensor& key_pages, const at::Tensor& value_pages,
+                  const at::Tensor& keys, const at::Tensor& values, const at::Tensor& page_of_token,
+                  const at::Tensor& place_of_token) {
+  const auto* pages = page_of_token.const_data_ptr<int64_t>();
+  const auto* places = place_of_token.const_data_ptr<int64_t>();
+  const int64_t grain =
+      std::max<int64_t>(1, kElementsPerThread / (keys.size(0) * keys.size(2) + 1));
+  parallel_for(0, page_of_token.numel(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t token = begin; token < end; ++token) {
+      write_token<Bits>(keys, token, key_pages, pages[token], places[token], key_pages.stride(3),
+                        key_pages.stride(2));
+      write_token<Bits>(values, token, value_pages, pages[token], places[token],
+                        value_pages.stride(2), value_pages.stride(3));
+    }
+  });
+}
+
+void write_to_pages_cpu(const at::Tensor& key_pages, const at::Tensor& value_pages,
+                        const at::Tensor& keys, const at::Tensor& values,
+                        const at::Tensor& page_of_token, const at::Tensor& place_of_token) {
+  const auto write = [&]<typename Bits>(Bits) {
+    write_tokens<Bits>(key_pages, value_pages, keys, values, page_of_token, place_of_token);
+  };
+  switch (keys.element_size()) {
+    case 1:
+      return write(uint8_t{});
+    case 2:
+      return write(uint16_t{});
+    case 4:
+      return write(uint32_t{});
+    default:
+      return write(uint64_t{});
+  }
+}
+
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
+  m.def(
+      "write_to_pages(Tensor(a!) key_pages, Tensor(b!) value_pages, Tensor keys, Tensor values, "
+      "Tensor page_of_token, Tensor place_of_token) -> ()");
   m.def(
       "paged_attention(Tensor query, Tensor keys, Tensor values, Tensor? key_scales, "
       "Tensor? value_scales, Tensor tables, Tensor sequences, Tensor positions, Tensor? sinks, "
@@ -147,15 +205,30 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("paged_attention", paged_cpu);
+  m.impl("write_to_pages", write_to_pages_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
   m.impl("paged_attention", aten_fallback::paged_attention);
+  m.impl("write_to_pages", aten_fallback::write_to_pages);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("paged_attention", paged_meta);
+  m.impl("write_to_pages", [](const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                              const at::Tensor&, const at::Tensor&, const at::Tensor&) {});
 }
 
 }  // namespace
+
+void write_to_pages(const KeyValuePages& pages, const at::Tensor& keys, const at::Tensor& values,
+                    const at::Tensor& page_of_token, const at::Tensor& place_of_token) {
+  COLOSSAL_CHECK(keys.size(1) == page_of_token.numel() && values.size(1) == page_of_token.numel() &&
+                     keys.scalar_type() == pages.keys.scalar_type() &&
+                     values.scalar_type() == pages.values.scalar_type(),
+                 "keys {} and values {} of {} tokens", shape_text(keys), shape_text(values),
+                 page_of_token.numel());
+  static const auto op = find_operator<decltype(write_to_pages_cpu)>("colossal::write_to_pages");
+  op.call(pages.keys, pages.values, keys, values, page_of_token, place_of_token);
+}
 
 // Where all numbers of a row are 0, any scale will do.
 ScaledRows ScaledRows::of(const at::Tensor& numbers) {

@@ -17,6 +17,12 @@ struct KeyValuePages {
   at::Tensor key_scales, value_scales;
 };
 
+// Writes keys [kv_heads, tokens, head_size] and values [kv_heads, tokens, value_size], in the
+// pages' type and of any strides, into the pages: token i at place place_of_token[i] of page
+// page_of_token[i], both int64 on the host.
+void write_to_pages(const KeyValuePages& pages, const at::Tensor& keys, const at::Tensor& values,
+                    const at::Tensor& page_of_token, const at::Tensor& place_of_token);
+
 // Numbers rounded to int8 with a scale for each row of the last dim, so that the largest of a row
 // is 127 or -127.
 struct ScaledRows {

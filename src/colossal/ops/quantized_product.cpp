@@ -32,10 +32,20 @@ int64_t padded(int64_t inputs) {
   return (inputs + kernels::kCodeBlock - 1) / kernels::kCodeBlock * kernels::kCodeBlock;
 }
 
-// x [rows, in] in the type computed in, with zeros up to whole blocks.
+// Of bf16, dense: fp32. LibTorch takes longer to call its conversion than to convert a row.
+at::Tensor widened(const at::Tensor& x) {
+  at::Tensor wide = at::empty(x.sizes(), at::kFloat);
+  const auto* from = x.const_data_ptr<at::BFloat16>();
+  std::copy(from, from + x.numel(), wide.mutable_data_ptr<float>());
+  return wide;
+}
+
+// x [rows, in], dense, in the type computed in, with zeros up to whole blocks.
 at::Tensor padded_rows(const at::Tensor& x, at::ScalarType type) {
   const int64_t size = padded(x.size(1));
-  if (size == x.size(1)) return x.to(type).contiguous();
+  if (size == x.size(1)) {
+    return x.scalar_type() == at::kBFloat16 && type == at::kFloat ? widened(x) : x.to(type);
+  }
   at::Tensor wide = at::zeros({x.size(0), size}, x.options().dtype(type));
   wide.narrow(1, 0, x.size(1)).copy_(x);
   return wide;
@@ -73,17 +83,22 @@ std::vector<at::Tensor> biases_in(const QuantizedWeights& given, at::ScalarType 
   return biases;
 }
 
-// y [rows, out], x [rows, in padded], both Real.
+void* column_of(const at::Tensor& y, int64_t column) {
+  return static_cast<char*>(y.mutable_data_ptr()) + column * y.element_size();
+}
+
+// y [rows, out], Real or bf16, x [rows, in padded] Real.
 template <typename Real>
 void multiply_few(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
-  const std::vector<at::Tensor> biases = biases_in(given, y.scalar_type());
+  const std::vector<at::Tensor> biases = biases_in(given, x.scalar_type());
   for_outputs(given, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
     kernel_of<Real>(given.weights[i]->how.type)(
         {.rows = x.size(0),
          .x = x.const_data_ptr<Real>(),
          .weight = kernel_weight(*given.weights[i]),
          .bias = biases.empty() ? nullptr : biases[i].const_data_ptr<Real>(),
-         .y = y.mutable_data_ptr<Real>() + column,
+         .y = column_of(y, column),
+         .y_is_bfloat16 = y.scalar_type() == at::kBFloat16,
          .y_stride = y.stride(0)},
         begin, end);
   });
@@ -144,7 +159,8 @@ void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeig
          .sums = sums.const_data_ptr<int32_t>(),
          .weight = kernel_weight(*given.weights[i]),
          .bias = biases.empty() ? nullptr : biases[i].const_data_ptr<float>(),
-         .y = y.mutable_data_ptr<float>() + column,
+         .y = column_of(y, column),
+         .y_is_bfloat16 = y.scalar_type() == at::kBFloat16,
          .y_stride = y.stride(0)},
         begin, end);
   });
@@ -191,7 +207,8 @@ at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
   }
   const at::ScalarType wide = compute_type(x.scalar_type());
   const at::Tensor rows = padded_rows(x, in_int8 ? at::kFloat : wide);
-  at::Tensor y = at::empty({x.size(0), outputs}, rows.options());
+  const bool bfloat16 = x.scalar_type() == at::kBFloat16;
+  at::Tensor y = at::empty({x.size(0), outputs}, bfloat16 ? x.options() : rows.options());
   if (in_int8) {
     multiply_int8(y, rows, given);
   } else if (wide == at::kDouble) {

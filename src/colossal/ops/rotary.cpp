@@ -1,5 +1,6 @@
 #include "colossal/ops/rotary.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "colossal/base/error.h"
@@ -94,12 +96,41 @@ Turns turns_of(const at::Tensor& positions, const at::Tensor& frequencies, at::S
   return {cosines.to(type), angles.sin().mul_(backward ? -factor : factor).to(type)};
 }
 
+// Of frequencies; each layer has a tensor of its own.
+bool have_same_bytes(const at::Tensor& one, const at::Tensor& other) {
+  return one.numel() == other.numel() &&
+         std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0;
+}
+
+// Where no gradients are computed, a step's layers share the turns of its few tokens.
+Turns shared_turns(const at::Tensor& positions, const at::Tensor& frequencies, at::ScalarType type,
+                   double factor) {
+  constexpr int64_t kFewPositions = 64;
+  struct Last {
+    at::Tensor positions, frequencies;
+    at::ScalarType type = at::kFloat;
+    double factor = 0;
+    Turns turns;
+  };
+  if (at::GradMode::is_enabled() || positions.numel() > kFewPositions) {
+    return turns_of(positions, frequencies, type, factor, /*backward=*/false);
+  }
+  thread_local Last last;
+  if (!last.positions.is_same(positions) || !have_same_bytes(last.frequencies, frequencies) ||
+      last.type != type || last.factor != factor) {
+    last = {positions, frequencies, type, factor,
+            turns_of(positions, frequencies, type, factor, /*backward=*/false)};
+  }
+  return last.turns;
+}
+
 at::Tensor rotary_cpu(const at::Tensor& given, const at::Tensor& positions,
                       const at::Tensor& frequencies, int64_t rotated_heads, bool interleaved,
                       double factor, bool backward) {
   const at::Tensor x = given.contiguous();
-  const Turns turns =
-      turns_of(positions, frequencies, compute_type(x.scalar_type()), factor, backward);
+  const at::ScalarType type_of_turns = compute_type(x.scalar_type());
+  const Turns turns = backward ? turns_of(positions, frequencies, type_of_turns, factor, backward)
+                               : shared_turns(positions, frequencies, type_of_turns, factor);
   at::Tensor y = at::empty_like(x);
   const int64_t rows = x.size(0) * x.size(1), rows_with_turns = positions.numel();
   const kernels::TurnedHeads heads{.count = rotated_heads,
@@ -249,7 +280,11 @@ at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Te
                      rotated_heads <= x.size(2),
                  "x {}, positions {}, frequencies {}, {} heads", shape_text(x),
                  shape_text(positions), shape_text(frequencies), rotated_heads);
-  return Rotary::apply(x, positions, frequencies.to(x.device()), rotated_heads, turn);
+  const at::Tensor here = frequencies.to(x.device());
+  if (!at::GradMode::is_enabled()) {
+    return turned(x, positions, here, rotated_heads, turn, /*backward=*/false);
+  }
+  return Rotary::apply(x, positions, here, rotated_heads, turn);
 }
 
 }  // namespace colossal::ops

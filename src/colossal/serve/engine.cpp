@@ -212,6 +212,7 @@ struct Engine::Parts {
   void run(int threads) {
     at::set_num_threads(threads);
     const at::NoGradGuard no_grad;
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const ops::AwakeThreads awake;
     std::optional<ops::BatchInvariantProducts> invariant;
     if (options.batch_invariant) invariant.emplace();

@@ -34,7 +34,8 @@ struct QuantizedProduct {
   const Real* x;
   QuantizedWeight weight;
   const Real* bias;  // null: none
-  Real* y;
+  void* y;           // Real, or bf16: the nearest
+  bool y_is_bfloat16;
   int64_t y_stride;
 };
 
@@ -51,7 +52,8 @@ struct Int8Product {
   const int32_t* sums;      // [rows, groups]: of the codes of x
   QuantizedWeight weight;   // int8
   const float* bias;        // null: none
-  float* y;
+  void* y;                  // fp32, or bf16: the nearest
+  bool y_is_bfloat16;
   int64_t y_stride;
 };
 using MultiplyInt8 = void (*)(const Int8Product& product, int64_t begin, int64_t end);

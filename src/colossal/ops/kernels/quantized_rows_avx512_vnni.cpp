@@ -65,10 +65,10 @@ template <int kRows, int kOutputs>
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    float* y = product.y + (row + r) * product.y_stride + output;
+    const int64_t place = (row + r) * product.y_stride + output;
     for (int o = 0; o < kOutputs; ++o) {
       const float sum = folded_sum<float>(sums[r][o]) * product.row_scales[row + r];
-      y[o] = product.bias ? sum + product.bias[output + o] : sum;
+      store_result(product, place + o, product.bias ? sum + product.bias[output + o] : sum);
     }
   }
 }

@@ -1,5 +1,5 @@
-// Scales of quantized weights. Included by the sources that are compiled for one instruction set
-// each, as block.h is.
+// Scales of quantized weights, and results in their type. Included by the sources that are compiled
+// for one instruction set each, as block.h is.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -22,6 +22,17 @@ namespace {
   }
   const uint16_t bits = static_cast<const uint16_t*>(weight.scales)[place];
   return weight.scale_type == ScaleType::bfloat16 ? from_bfloat16(bits) : from_float16(bits);
+}
+
+template <typename Product, typename Real>
+[[gnu::always_inline]] inline void store_result(const Product& product, int64_t place, Real value) {
+  if (product.y_is_bfloat16) {
+    const auto bits = __builtin_bit_cast(uint32_t, static_cast<float>(value));
+    const uint32_t nearest = value != value ? 0x7FC00000 : bits + 0x7FFF + (bits >> 16 & 1);
+    static_cast<uint16_t*>(product.y)[place] = static_cast<uint16_t>(nearest >> 16);
+  } else {
+    static_cast<Real*>(product.y)[place] = value;
+  }
 }
 
 }  // namespace

@@ -87,10 +87,13 @@ class QuantizeFolder(EndToEndTest):
     def test_what_is_written_is_read_as_its_form_is_published(self):
         tokens = torch.arange(64).view(2, 32) * 3 % 257
         for name, flags, bits in (("int4", ["--quantize=int4", "--quantize-group=32", *self.calibrated("gptq")], 4),
+                                  ("symmetric", ["--quantize=int4", "--symmetric", *self.calibrated("gptq")], 4),
                                   ("int8", ["--quantize=int8", *self.calibrated("awq")], 8), ("fp8", ["--quantize=fp8"], 8)):
             with self.subTest(name):
                 folder = self.convert("form-" + name, *flags)
                 weights = decoded(folder, bits)
+                has_zeros = any(key.endswith("weight_zero_point") for key in load_file(weights_of(folder)))
+                self.assertEqual(has_zeros, name == "int4")
                 original = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float32)
                 model = LlamaForCausalLM(original.config)
                 missing = model.load_state_dict(weights, strict=False)
@@ -122,6 +125,7 @@ class QuantizeFolder(EndToEndTest):
 
     def test_what_does_not_go_together_is_named(self):
         for flags, said in ((["--calibrate=gptq"], "without --quantize"),
+                            (["--symmetric"], "without --quantize"),
                             (["--quantize=int4", "--calibrate=gptq"], "without --data"),
                             (["--quantize=int4", f"--data={CORPUS}"], "without --calibrate"),
                             (["--quantize=fp8", *self.calibrated("awq")], "both methods are of integers"),

@@ -187,6 +187,10 @@ class Model : public models::LanguageModel {
                               const at::Tensor& wanted) override {
     return head_->logits(states, context, wanted);
   }
+  at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
+                          const at::Tensor& wanted) override {
+    return head_->whole_states(states, context, wanted);
+  }
 
  private:
   std::unique_ptr<nn::Embedding> embedding_;

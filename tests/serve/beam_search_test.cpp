@@ -256,6 +256,31 @@ TEST_F(BeamEngine, EachBeamHasAConstraintOfItsOwnAndMayEndByItsText) {
   for (const BeamText& text : by_text) EXPECT_THAT(text.tokens, testing::SizeIs(6));
 }
 
+// Whether a text is complete may take long to find out: it is asked of those that would go on or
+// end, best first.
+TEST(BeamSearch, AsksOnlyOfTextsThatMatter) {
+  BeamSearch search({.width = 2}, {9}, 4);
+  const auto asked = [&](const std::vector<std::vector<double>>& logprobs, int32_t complete) {
+    std::vector<std::vector<BeamSearch::Candidate>> candidates;
+    for (const auto& of_beam : logprobs) {
+      auto& likely = candidates.emplace_back();
+      for (const double logprob : of_beam) {
+        likely.push_back({{.token = static_cast<int32_t>(likely.size())}, logprob});
+      }
+    }
+    Tokens tokens;
+    search.advance(candidates, [&](const BeamSearch::Continuation& continuation) {
+      tokens.push_back(continuation.token.token);
+      return continuation.token.token == complete;
+    });
+    return tokens;
+  };
+  EXPECT_THAT(asked({{-1, -2, -3, -4}}, -1), testing::ElementsAre(0, 1));
+  EXPECT_THAT(asked({{-1, -2, -6, -7}, {-1, -2, -3, -4}}, 1), testing::ElementsAre(0, 1, 0));
+  EXPECT_THAT(asked({{-1, -2, -6, -7}, {-5, -6, -7, -8}}, 0), testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(asked({{-1, -2, -3, -4}, {-5, -6, -7, -8}}, -1), testing::ElementsAre(0, 1));
+}
+
 TEST_F(BeamEngine, ACancelledSearchLeavesNoPage) {
   Engine engine(*tiny_.model, tiny_.specification.facts, {.type = at::kDouble});
   Request request{.prompt = prompt_of(5, 1), .max_new_tokens = 30, .beams = {.width = 4}};

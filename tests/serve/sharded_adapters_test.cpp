@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "colossal/base/error.h"
@@ -54,18 +55,28 @@ class ShardedAdapters : public testing::Test {
     std::ofstream(folder / "adapter_config.json") << config.dump();
   }
 
+  using Sizes = std::map<std::string, std::pair<int64_t, int64_t>>;  // inputs and outputs
+
   // As peft saves it, of all layers; without magnitudes of the tables of the vocabulary too.
   void write_adapter(const std::string& name, const std::vector<std::string>& targets,
                      bool magnitudes) {
-    constexpr int64_t kRank = 3;
     const models::ModelFacts& facts = specification_.facts;
     const int64_t inner = 96, queries = facts.heads * facts.head_size;
     const int64_t keys = facts.kv_heads * facts.head_size;
-    const std::map<std::string, std::pair<int64_t, int64_t>> sizes{
-        {"q_proj", {facts.hidden, queries}},  {"k_proj", {facts.hidden, keys}},
-        {"v_proj", {facts.hidden, keys}},     {"o_proj", {queries, facts.hidden}},
-        {"gate_proj", {facts.hidden, inner}}, {"up_proj", {facts.hidden, inner}},
-        {"down_proj", {inner, facts.hidden}}};
+    const Sizes sizes{{"self_attn.q_proj", {facts.hidden, queries}},
+                      {"self_attn.k_proj", {facts.hidden, keys}},
+                      {"self_attn.v_proj", {facts.hidden, keys}},
+                      {"self_attn.o_proj", {queries, facts.hidden}},
+                      {"mlp.gate_proj", {facts.hidden, inner}},
+                      {"mlp.up_proj", {facts.hidden, inner}},
+                      {"mlp.down_proj", {inner, facts.hidden}}};
+    write_adapter(name, targets, sizes, magnitudes, /*tables=*/!magnitudes);
+  }
+
+  void write_adapter(const std::string& name, const std::vector<std::string>& targets,
+                     const Sizes& sizes, bool magnitudes, bool tables) {
+    constexpr int64_t kRank = 3;
+    const models::ModelFacts& facts = specification_.facts;
     std::map<std::string, at::Tensor> values;
     std::map<std::string, std::vector<int64_t>> shapes;
     const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, double mean) {
@@ -74,17 +85,18 @@ class ShardedAdapters : public testing::Test {
       ops::fill_normal(values[tensor], mean, ops::parameter_stream(9, name + tensor), 0, 0.3);
     };
     for (int64_t layer = 0; layer < facts.layers; ++layer) {
-      for (const std::string& target : targets) {
-        const auto [in, out] = sizes.at(target);
+      for (const auto& [product, size] : sizes) {
+        if (std::ranges::find(targets, product.substr(product.find('.') + 1)) == targets.end()) {
+          continue;
+        }
         const std::string module =
-            fmt::format("base_model.model.model.layers.{}.{}.{}.", layer,
-                        target.find("_proj") == 1 ? "self_attn" : "mlp", target);
-        add(module + "lora_A.weight", {kRank, in}, 0);
-        add(module + "lora_B.weight", {out, kRank}, 0);
-        if (magnitudes) add(module + "lora_magnitude_vector", {out}, 3);
+            fmt::format("base_model.model.model.layers.{}.{}.", layer, product);
+        add(module + "lora_A.weight", {kRank, size.first}, 0);
+        add(module + "lora_B.weight", {size.second, kRank}, 0);
+        if (magnitudes) add(module + "lora_magnitude_vector", {size.second}, 3);
       }
     }
-    if (!magnitudes) {
+    if (tables) {
       const std::string model = "base_model.model.";
       add(model + "lm_head.lora_A.weight", {kRank, facts.hidden}, 0);
       add(model + "lm_head.lora_B.weight", {facts.vocabulary, kRank}, 0);
@@ -92,7 +104,7 @@ class ShardedAdapters : public testing::Test {
       add(model + "model.embed_tokens.lora_embedding_B", {facts.hidden, kRank}, 0);
     }
     const std::filesystem::path folder = folder_.path() / name;
-    std::filesystem::create_directory(folder);
+    std::filesystem::create_directories(folder);
     test::write_tensors(values, shapes, folder / "adapter_model.safetensors");
     const nlohmann::json config{{"peft_type", "LORA"},    {"r", kRank},
                                 {"lora_alpha", 4},        {"target_modules", targets},
@@ -124,7 +136,7 @@ class ShardedAdapters : public testing::Test {
     {
       const auto plain = load(folder_.path() / "plain");
       const auto magnitudes = load(folder_.path() / "magnitudes");
-      const auto prefix = load(folder_.path() / "prefix");
+      const auto prefix = has_prefix_ ? load(folder_.path() / "prefix") : plain;
       for (size_t i = 0; i < 7; ++i) {
         submit(i, i == 5 ? prefix : i % 3 == 0 ? nullptr : i % 3 == 1 ? plain : magnitudes);
       }
@@ -153,28 +165,42 @@ class ShardedAdapters : public testing::Test {
     return chosen;
   }
 
-  const test::TemporaryDirectory folder_;
-  models::ModelSpecification specification_;
-};
-
-TEST_F(ShardedAdapters, GiveTheNumbersOfOneRank) {
-  const std::vector<Chosen> expected = over_ranks({});
-  for (const Chosen& chosen : expected) EXPECT_EQ(chosen.error, "");
-  EXPECT_NE(expected[0].logprobs[0], expected[1].logprobs[0]);
-  for (const Strategy& strategy :
-       {tensor_strategy(TensorMode::one_d, 2), tensor_strategy(TensorMode::one_d, 3),
-        tensor_strategy(TensorMode::one_d, 1, 1, 2), tensor_strategy(TensorMode::one_d, 2, 1, 2)}) {
-    TRACED_CASE(testing::Message() << strategy.tp << ' ' << strategy.pp);
-    const std::vector<Chosen> found = over_ranks(strategy);
-    for (size_t i = 0; i < found.size(); ++i) {
-      EXPECT_EQ(found[i].tokens, expected[i].tokens) << i << found[i].error;
-      ASSERT_EQ(found[i].logprobs.size(), 7);
-      for (size_t token = 0; token < 7; ++token) {
-        EXPECT_NEAR(found[i].logprobs[token], expected[i].logprobs[token], 1e-11);
+  void expect_those_of_one_rank(const std::vector<Strategy>& strategies) const {
+    const std::vector<Chosen> expected = over_ranks({});
+    for (const Chosen& chosen : expected) EXPECT_EQ(chosen.error, "");
+    EXPECT_NE(expected[0].logprobs[0], expected[1].logprobs[0]);
+    for (const Strategy& strategy : strategies) {
+      TRACED_CASE(testing::Message() << strategy.tp << ' ' << tensor_mode_name(strategy.tensor_mode)
+                                     << ' ' << strategy.pp);
+      const std::vector<Chosen> found = over_ranks(strategy);
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(found[i].tokens, expected[i].tokens) << i << found[i].error;
+        ASSERT_EQ(found[i].logprobs.size(), 7);
+        for (size_t token = 0; token < 7; ++token) {
+          EXPECT_NEAR(found[i].logprobs[token], expected[i].logprobs[token], 1e-11);
+        }
       }
     }
   }
-  EXPECT_THROW(over_ranks(tensor_strategy(TensorMode::two_d, 4)), ConfigError);
+
+  const test::TemporaryDirectory folder_;
+  models::ModelSpecification specification_;
+  bool has_prefix_ = true;
+};
+
+std::vector<Strategy> layouts_of_adapters() {
+  return {tensor_strategy(TensorMode::one_d, 2),
+          tensor_strategy(TensorMode::one_d, 3),
+          tensor_strategy(TensorMode::one_d, 1, 1, 2),
+          tensor_strategy(TensorMode::one_d, 2, 1, 2),
+          tensor_strategy(TensorMode::two_d, 4),
+          tensor_strategy(TensorMode::two_and_half_d, 8, 2),
+          tensor_strategy(TensorMode::three_d, 8),
+          tensor_strategy(TensorMode::two_d, 4, 1, 2)};
+}
+
+TEST_F(ShardedAdapters, GiveTheNumbersOfOneRank) {
+  expect_those_of_one_rank(layouts_of_adapters());
 }
 
 // The requests with it end, the others go on.

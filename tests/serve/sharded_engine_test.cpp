@@ -303,7 +303,8 @@ TEST_F(ShardedEngine, SendsWhatTheLawsSay) {
         return;
       }
       {
-        Engine engine(*model, specification.facts, with_type({}, at::kDouble), model.ranks());
+        Engine engine(*model, specification.facts,
+                      with_type({.heartbeat = {.timeout = {}}}, at::kDouble), model.ranks());
         answers_of(engine, {questions()[0]});
       }
       first = world.ledger().entries();
@@ -313,10 +314,11 @@ TEST_F(ShardedEngine, SendsWhatTheLawsSay) {
     // begin and end; of each step 6 numbers, 5 of its chunk, its pages, its tokens and one wanted.
     const int64_t pages = 2 + 8 * 2;  // of 16 tokens
     EXPECT_EQ((first[{axis, comm::Reason::control}].law_bytes),
-              16 * (2 + steps) + 8 * (4 + steps * (6 + 5 + 1) + pages + tokens));
+              16 * (2 + steps) + 8 * (5 + steps * (6 + 5 + 1) + pages + tokens));
     if (pipeline) {
       EXPECT_EQ((first[{"pp", comm::Reason::stage}].law_bytes), 32 * steps + 8 * tokens * hidden);
-      EXPECT_EQ((second[{"pp", comm::Reason::stage}].law_bytes), (32 + 8 * vocabulary) * steps);
+      EXPECT_EQ((second[{"pp.ends", comm::Reason::stage}].law_bytes),
+                (32 + 8 * vocabulary) * steps);
     } else {
       // Of two ranks an all-reduce sends each half once each way; of logits rank 0 has 27 of 53.
       EXPECT_EQ((first[{"tp", comm::Reason::tensor}].law_bytes),

@@ -263,41 +263,203 @@ TEST_F(SpeculationTest, TheModelsOwnGuessesAreRight) {
   EXPECT_EQ(statistics.steps, 11);  // the prompt, then 5 tokens in each
 }
 
-// The second token's distribution over many seeds, against that of whole passes.
-TEST_F(SpeculationTest, DrawsHaveTheModelsDistribution) {
-  const at::NoGradGuard no_grad;
-  const RandomModel draft(small_draft(), at::kDouble);
-  const Tokens prompt = prompt_of(9, 1);
-  const auto probabilities = [&](const at::Tensor& tokens) {
-    const int64_t rows = tokens.size(0), length = tokens.size(1);
-    const at::Tensor last = at::arange(1, rows + 1, at::kLong) * length - 1;
-    return tiny_.model->logits(tokens, nn::make_step_context(rows, length, at::kCPU), last)
-        .softmax(-1);
-  };
-  const at::Tensor row = at::tensor(prompt, at::kLong).view({1, -1});
-  const at::Tensor first = probabilities(row);
-  const at::Tensor rows =
-      at::cat({row.expand({50, -1}), at::arange(50, at::kLong).unsqueeze(1)}, 1);
-  const at::Tensor second = at::mm(first, probabilities(rows)).squeeze(0);
-  constexpr int64_t kDraws = 3000;
+TEST_F(SpeculationTest, GuessesKeepToAConstraint) {
   Answers answers;
   Engine engine(*tiny_.model, tiny_.specification.facts,
-                {.max_queue = kDraws, .speculation = by_model(draft, 2), .type = at::kDouble});
-  for (int64_t i = 0; i < kDraws; ++i) {
-    answers.submit(
-        engine,
-        {.prompt = prompt, .sampling = {.seed = static_cast<uint64_t>(i)}, .max_new_tokens = 3});
-  }
+                {.speculation = by_model(tiny_, 4), .type = at::kDouble});
+  Request request{.prompt = prompt_of(20, 1), .sampling = {.seed = 3}, .max_new_tokens = 51};
+  request.constraint = std::make_shared<OnlyNeighbours>();
+  answers.submit(engine, request);
   engine.drain();
-  std::vector<double> counts(50);
-  for (const auto& answer : answers.all) ++counts.at(answer->tokens.at(1).token);
-  double statistic = 0;
-  for (int64_t token = 0; token < 50; ++token) {
-    const double expected = second[token].item<double>() * kDraws;
-    statistic += (counts[token] - expected) * (counts[token] - expected) / expected;
+  EXPECT_EQ(answers[0].tokens.size(), 51) << answers[0].error;
+  EXPECT_EQ(engine.statistics().accepted_tokens, 40);
+  EXPECT_EQ(engine.statistics().steps, 11);
+}
+
+// Counts the tokens that a model reads.
+class CountingModel : public models::LanguageModel {
+ public:
+  explicit CountingModel(models::LanguageModel& model) : model_(model) {}
+
+  int64_t tokens() const { return tokens_; }
+
+  at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+    tokens_ += tokens.numel();
+    return model_.embed(tokens, context);
   }
-  EXPECT_LT(statistic, 95);  // 49 degrees of freedom: 1 in 10,000 lies above
-  EXPECT_GT(engine.statistics().accepted_tokens, 20);
+  int64_t num_blocks() const override { return model_.num_blocks(); }
+  at::Tensor run_blocks(Range blocks, const at::Tensor& x,
+                        const nn::StepContext& context) override {
+    return model_.run_blocks(blocks, x, context);
+  }
+  at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override {
+    return model_.final_states(x, context);
+  }
+  at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
+                              const at::Tensor& wanted) override {
+    return model_.logits_of_states(states, context, wanted);
+  }
+  at::Tensor head_loss_sum(const at::Tensor&, const at::Tensor&, const nn::StepContext&) override {
+    throw Error("no drafter asks for it");
+  }
+  at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                                    const nn::StepContext& context) override {
+    return head_loss_sum(x, labels, context);
+  }
+  at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) override {
+    return head_loss_sum(x, x, context);
+  }
+  at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double,
+                              const nn::StepContext& context) override {
+    return head_loss_sum(x, teacher, context);
+  }
+  at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override {
+    return head_loss_sum(x, x, context);
+  }
+  at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override {
+    return head_loss_sum(x, x, context);
+  }
+  at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
+                         const at::Tensor& wanted) override {
+    return head_loss_sum(x, wanted, context);
+  }
+  at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
+                          const at::Tensor& wanted) override {
+    return head_loss_sum(states, wanted, context);
+  }
+
+ private:
+  models::LanguageModel& model_;
+  int64_t tokens_ = 0;
+};
+
+// Of 70 tokens that begin as another text has, 4 pages of 16 are found; its guesses are as right.
+TEST_F(SpeculationTest, ADraftModelReadsEqualBeginningsOnce) {
+  CountingModel draft(*tiny_.model);
+  Speculation speculation = by_model(tiny_, 3);
+  speculation.model = &draft;
+  Answers answers;
+  Engine engine(*tiny_.model, tiny_.specification.facts,
+                {.speculation = speculation, .type = at::kDouble});
+  Tokens prompt = prompt_of(70, 1);
+  std::vector<int64_t> read;
+  for (const bool other_end : {false, true}) {
+    const int64_t before = draft.tokens();
+    if (other_end) prompt[68] = (prompt[68] + 1) % 50;
+    answers.submit(engine, greedy(prompt, 9));
+    engine.drain();
+    read.push_back(draft.tokens() - before);
+  }
+  EXPECT_EQ(read[0] - read[1], 64);
+  EXPECT_EQ(engine.statistics().accepted_tokens, engine.statistics().draft_tokens);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(answers[i].tokens.size(), 9) << answers[i].error;
+}
+
+// As the documents define the options, with plain tensor operations.
+at::Tensor distribution_of(const at::Tensor& logits, const SamplingOptions& sampling) {
+  at::Tensor scaled = logits / sampling.temperature;
+  if (sampling.top_k > 0) {
+    const at::Tensor least = std::get<0>(scaled.topk(sampling.top_k, -1)).amin(-1, true);
+    scaled = scaled.masked_fill(scaled < least, -INFINITY);
+  }
+  const at::Tensor all = scaled.softmax(-1);
+  if (sampling.top_p == 1) return all;
+  // Of each token what the likelier ones have together: those that reach top_p are enough.
+  const auto [sorted, places] = all.sort(-1, /*descending=*/true);
+  const at::Tensor before = (sorted.cumsum(-1) - sorted);
+  const at::Tensor kept = sorted.masked_fill(before >= sampling.top_p, 0);
+  const at::Tensor in_place = at::zeros_like(all).scatter(-1, places, kept);
+  return in_place / in_place.sum(-1, true);
+}
+
+// Of counts that have these expectations: how far chi-square lies above its mean, in standard
+// deviations of the normal variable that it is close to (E. Wilson and M. Hilferty 1931). Rare
+// outcomes count as one.
+double excess_of(const std::vector<int64_t>& counts, const at::Tensor& probabilities,
+                 int64_t draws) {
+  double statistic = 0, rare_expected = 0, rare_count = 0;
+  int64_t outcomes = 0;
+  const auto add = [&](double count, double expected) {
+    statistic += (count - expected) * (count - expected) / expected;
+    ++outcomes;
+  };
+  for (int64_t i = 0; i < std::ssize(counts); ++i) {
+    const auto count = static_cast<double>(counts[i]);
+    const double expected = probabilities[i].item<double>() * static_cast<double>(draws);
+    if (expected == 0) {
+      EXPECT_EQ(count, 0) << "an impossible text";
+    } else if (expected < 5) {
+      rare_expected += expected;
+      rare_count += count;
+    } else {
+      add(count, expected);
+    }
+  }
+  if (rare_expected > 5) add(rare_count, rare_expected);
+  EXPECT_GT(outcomes, 20);
+  const auto freedom = static_cast<double>(outcomes - 1);
+  const double variance = 2 / (9 * freedom);
+  return (std::cbrt(statistic / freedom) - 1 + variance) / std::sqrt(variance);
+}
+
+// The joint distribution of three tokens over many seeds, against that of whole passes without kept
+// keys and values.
+TEST_F(SpeculationTest, DrawsHaveTheModelsDistribution) {
+  const at::NoGradGuard no_grad;
+  constexpr int64_t kVocabulary = 7, kDraws = 3000;
+  const RandomModel model(tiny_of(kVocabulary, false), at::kDouble);
+  const RandomModel head(tiny_of(kVocabulary, true), at::kDouble);
+  auto small = models::resolve_model({.preset = "gpt2-tiny",
+                                      .overrides = {{"n_layer", 1},
+                                                    {"n_embd", 12},
+                                                    {"n_head", 2},
+                                                    {"vocab_size", kVocabulary},
+                                                    {"n_positions", 128}}});
+  const RandomModel draft(small, at::kDouble);
+  const Tokens prompt = prompt_of(9, 1, kVocabulary);
+  const auto expected_of = [&](const SamplingOptions& sampling) {
+    at::Tensor texts = at::tensor(prompt, at::kLong).view({1, -1});
+    at::Tensor joint = at::ones({1, 1}, at::kDouble);
+    for (int token = 0; token < 3; ++token) {
+      const int64_t rows = texts.size(0), length = texts.size(1);
+      const at::Tensor last = at::arange(1, rows + 1, at::kLong) * length - 1;
+      const at::Tensor logits =
+          model.model->logits(texts, nn::make_step_context(rows, length, at::kCPU), last);
+      joint = (joint.view({-1, 1}) * distribution_of(logits, sampling)).view({-1, 1});
+      texts = at::cat({texts.repeat_interleave(kVocabulary, 0),
+                       at::arange(kVocabulary, at::kLong).repeat({rows}).unsqueeze(1)},
+                      1);
+    }
+    return joint.flatten();
+  };
+  for (const SamplingOptions& sampling :
+       std::vector<SamplingOptions>{{.temperature = 1},
+                                    {.temperature = 1.7},
+                                    {.temperature = 1.3, .top_k = 4},
+                                    {.temperature = 1.5, .top_p = 0.85}}) {
+    const at::Tensor expected = expected_of(sampling);
+    for (const Speculation& speculation : {by_model(draft, 2), by_head(head, 2)}) {
+      SCOPED_TRACE(fmt::format("{} {} {} {}", static_cast<int>(speculation.kind),
+                               sampling.temperature, sampling.top_k, sampling.top_p));
+      Answers answers;
+      Engine engine(*model.model, model.specification.facts,
+                    {.max_queue = kDraws, .speculation = speculation, .type = at::kDouble});
+      for (int64_t i = 0; i < kDraws; ++i) {
+        Request request{.prompt = prompt, .sampling = sampling, .max_new_tokens = 4};
+        request.sampling.seed = static_cast<uint64_t>(i);
+        answers.submit(engine, std::move(request));
+      }
+      engine.drain();
+      std::vector<int64_t> counts(expected.numel());
+      for (const auto& answer : answers.all) {
+        const Tokens text = answer->numbers();
+        ++counts.at((text[0] * kVocabulary + text[1]) * kVocabulary + text[2]);
+      }
+      EXPECT_LT(std::abs(excess_of(counts, expected, kDraws)), 3.7);  // 1 in 5,000 lies beyond
+      EXPECT_GT(engine.statistics().accepted_tokens, kDraws / 10);
+      EXPECT_LT(engine.statistics().accepted_tokens, engine.statistics().draft_tokens);
+    }
+  }
 }
 
 TEST_F(SpeculationTest, WhatDoesNotFitIsRefused) {

@@ -5,6 +5,7 @@
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/quantize_folder.h"
+#include "colossal/cli/temporary_folder.h"
 #include "colossal/io/file.h"
 #include "colossal/text/tokenizer_files.h"
 

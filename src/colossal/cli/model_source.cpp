@@ -1,10 +1,5 @@
 #include "colossal/cli/model_source.h"
 
-#include <stdlib.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/checkpoint/gguf_conversion.h"
@@ -13,19 +8,6 @@ namespace colossal::cli {
 
 bool is_gguf(const std::filesystem::path& path) {
   return path.extension() == ".gguf";
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "colossal-XXXXXX").string();
-  if (!mkdtemp(pattern.data())) {
-    throw IoError(fmt::format("{}: {}", pattern, std::strerror(errno)));
-  }
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 ModelSource::ModelSource(const std::string& given) : folder_(given) {

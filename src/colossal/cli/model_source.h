@@ -5,23 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "colossal/cli/temporary_folder.h"
+
 namespace colossal::cli {
 
 bool is_gguf(const std::filesystem::path& path);
-
-// A new folder for temporary files, removed at the end with all that is in it. Throws IoError.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Returns the folder of the given model. The contents of a GGUF file are written to a folder in
 // $TMPDIR, which exists while this lives; it must live until the weights have been read. Throws

@@ -39,7 +39,9 @@ ops::Quantization resolve_stored(const QuantizeFolderArguments& arguments) {
     throw ConfigError(
         fmt::format("--quantize={}: a folder is converted to int8, int4 or fp8", arguments.type));
   }
-  return resolve_quantization(arguments.type, arguments.group);
+  ops::Quantization how = resolve_quantization(arguments.type, arguments.group);
+  if (arguments.symmetric) how.zero_point = false;
+  return how;
 }
 
 }  // namespace
@@ -51,6 +53,9 @@ void add_quantize_folder(CLI::App& command, QuantizeFolderArguments& arguments) 
   command.add_option("--quantize-group", arguments.group,
                      "How many inputs share a scale, as of generate [int8, fp8: all of an output; "
                      "int4: 64]");
+  command.add_flag("--symmetric", arguments.symmetric,
+                   "int4 without zero points, as int8 and fp8 are: what some readers of the form "
+                   "need; the weights lose somewhat more");
   command
       .add_option(
           "--calibrate", arguments.calibrate,
@@ -82,9 +87,10 @@ std::string help_of_quantizing() {
 void prepare_quantize_folder(const QuantizeFolderArguments& arguments) {
   const bool calibrates = resolve_calibration(arguments.calibrate) != serve::Calibration::none;
   if (arguments.type.empty()) {
-    if (calibrates || arguments.group || !arguments.text.empty()) {
+    if (calibrates || arguments.group || arguments.symmetric || !arguments.text.empty()) {
       throw ConfigError(
-          "--calibrate, --data and --quantize-group without --quantize: add --quantize=int4, int8 "
+          "--calibrate, --data, --symmetric and --quantize-group without --quantize: add "
+          "--quantize=int4, int8 "
           "or fp8");
     }
     if (!arguments.flags.empty()) {

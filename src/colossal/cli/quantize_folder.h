@@ -14,6 +14,7 @@ namespace colossal::cli {
 struct QuantizeFolderArguments {
   std::string type;  // empty: nothing is quantized
   std::optional<int64_t> group;
+  bool symmetric = false;  // int4 without zero points
   std::string calibrate = "none";
   std::vector<std::string> text;  // patterns of files
   std::string tokenizer;          // empty: the model's

@@ -27,6 +27,7 @@ struct ServeArguments {
   std::string model;
   server::ServerOptions server;
   std::string drain_timeout = "30s";
+  std::string rank_timeout = "10s";
   std::string served_name;  // empty: the source's
   serve::EngineOptions engine;
   std::string kv_bytes;  // empty: what the engine takes by itself
@@ -38,13 +39,23 @@ struct ServeArguments {
   std::vector<std::string> flags;  // --section.key=value
 };
 
+std::chrono::milliseconds duration_of(const char* flag, const std::string& text,
+                                      const char* example) {
+  const auto duration = parse_duration(text);
+  if (duration) return *duration;
+  throw ConfigError(fmt::format("--{}={}: must be a duration such as {}", flag, text, example));
+}
+
 void resolve_options(ServeArguments& arguments) {
-  const auto drain = parse_duration(arguments.drain_timeout);
-  if (!drain) {
+  arguments.server.drain_timeout = duration_of("drain-timeout", arguments.drain_timeout, "30s");
+  serve::HeartbeatOptions& heartbeat = arguments.engine.heartbeat;
+  heartbeat.timeout = duration_of("rank-timeout", arguments.rank_timeout, "10s");
+  if (heartbeat.timeout.count() > 0 && heartbeat.timeout < 2 * heartbeat.interval) {
     throw ConfigError(
-        fmt::format("--drain-timeout={}: must be a duration such as 30s", arguments.drain_timeout));
+        fmt::format("--rank-timeout={}: ranks are asked each {}; give at least {}, or 0s for never",
+                    arguments.rank_timeout, exact_duration(heartbeat.interval),
+                    exact_duration(2 * heartbeat.interval)));
   }
-  arguments.server.drain_timeout = *drain;
   if (arguments.kv_bytes.empty()) return;
   const auto bytes = parse_bytes(arguments.kv_bytes);
   if (!bytes || bytes->bytes < 1) {
@@ -169,11 +180,12 @@ Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) 
   return loading;
 }
 
-// Opens the model once more, on new ranks.
+// Opens the model once more, on new ranks. error: with which the engine lost one.
 std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, InferenceRanks& ranks,
-                                                   server::Server& server) {
+                                                   server::Server& server,
+                                                   const std::string& error) {
   const Clock::time_point start = Clock::now();
-  const std::string cause = ranks.failure_of_others().value_or("a rank does not answer");
+  const std::string cause = ranks.failure_of_others().value_or(error);
   if (!ranks.can_start_again()) throw CommError(cause);
   log::warn("{}: all requests have ended with an error; the engine starts again", cause);
   ranks.disconnect();
@@ -203,7 +215,11 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   draft.emplace(
       open_speculation(arguments.speculation, loading.config, model->device(), loading.bits));
   options.speculation = draft->speculation;
-  options.on_lost = [&](const std::string&) { server.engine_lost(); };
+  std::string loss;
+  options.on_lost = [&](const std::string& error) {
+    loss = error;
+    server.engine_lost();
+  };
   auto engine = std::make_unique<serve::Engine>(**model, facts, options, model->ranks());
   served.set_max_length(engine->options().max_model_len);
   const serve::Engine& serving = *engine;
@@ -212,7 +228,7 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   while (server.wait() == server::Server::Event::lost) {
     const std::lock_guard lock(opened.opening);
     opened.model.reset();
-    opened.model = start_again(loading, ranks, server);
+    opened.model = start_again(loading, ranks, server, loss);
   }
   server.finish();
 }
@@ -280,6 +296,12 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
                      "Memory for keys and values, such as 2GiB; by default that of the most and "
                      "longest requests, at most a quarter of what is free");
   add_key_value_type(command, engine.int8_key_values);
+  command
+      .add_option(
+          "--rank-timeout", arguments.rank_timeout,
+          "With several ranks: how long one may give no sign of life, however long its work "
+          "takes, before it counts as lost; 0s: only parallel.timeout ends the wait")
+      ->capture_default_str();
   command.add_flag("!--no-prefix-cache", engine.prefix_cache,
                    "Requests with equal beginnings do not share keys and values");
   command.add_flag("--batch-invariant", engine.batch_invariant,

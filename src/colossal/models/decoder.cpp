@@ -129,4 +129,9 @@ at::Tensor Decoder::logits_of_states(const at::Tensor& states, const nn::StepCon
   return head_->logits(states, context, wanted);
 }
 
+at::Tensor Decoder::whole_states(const at::Tensor& states, const nn::StepContext& context,
+                                 const at::Tensor& wanted) {
+  return head_->whole_states(states, context, wanted);
+}
+
 }  // namespace colossal::models

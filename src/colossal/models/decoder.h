@@ -32,6 +32,8 @@ class Decoder : public LanguageModel {
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                               const at::Tensor& wanted) override;
+  at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
+                          const at::Tensor& wanted) override;
 
  private:
   static void freeze_tables(const nn::Builder& build);

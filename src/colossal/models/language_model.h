@@ -50,6 +50,9 @@ class LanguageModel {
   virtual at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                                       const at::Tensor& wanted) = 0;
+  // Returns final states of the tokens `wanted`, [n, hidden], whole at every layout.
+  virtual at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
+                                  const at::Tensor& wanted) = 0;
 
   // All parts, one after the other.
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,

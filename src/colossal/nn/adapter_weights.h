@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "colossal/base/range.h"
 #include "colossal/ops/attention_rule.h"
 
 namespace colossal::nn {
@@ -36,5 +38,8 @@ struct AdaptedRows {
   int64_t begin = 0;
   int64_t count = 0;
 };
+
+// Those among `tokens`, counted from the first of these.
+std::vector<AdaptedRows> rows_within(const std::vector<AdaptedRows>& rows, Range tokens);
 
 }  // namespace colossal::nn

@@ -219,7 +219,7 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
     dropped =
         input.dropout ? input.dropout(name, adapters_->dropout) : dropout(name, adapters_->dropout);
   }
-  return {std::move(downs), std::move(parts), std::move(dropped), input.move, sum_over_ranks()};
+  return {std::move(downs), std::move(parts), std::move(dropped), input.way, sum_over_ranks()};
 }
 
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part) {
@@ -301,7 +301,8 @@ std::unique_ptr<Attention> DenseBuilder::attention_of_latents(
 void DenseBuilder::make_down(const LatentAttentionOptions& options,
                              LatentAttentionLayer::Parts& parts) {
   AdaptedInput input = input_of_latents(options.hidden);
-  parts.move = std::exchange(input.move, nullptr);
+  parts.move = std::move(input.way.move);
+  input.way = LowRankAdapter::Way::here(input.way.of_x);
   std::vector<ParameterHandle> weights;
   std::vector<AdaptedProduct> products;
   const auto make = [&](const char* name, int64_t out_features) {

@@ -160,9 +160,9 @@ class DenseBuilder : public Builder {
     // Of what is here of the input. Null: dropout().
     std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
         nullptr;
-    LowRankAdapter::Move move = nullptr;
+    LowRankAdapter::Way way{};
   };
-  // The activation from which latents are made, whose `move` brings these to where they are used:
+  // The activation from which latents are made, whose `way` brings these to where they are used:
   // there every rank that has heads of a token has all of its latents.
   virtual AdaptedInput input_of_latents(int64_t hidden) {
     return {.features = hidden, .of_down = whole()};

@@ -135,6 +135,10 @@ class VocabularyHead {
   // tokens have them all.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context,
                             const at::Tensor& wanted) = 0;
+  // What the head multiplies, whole, of the tokens `wanted` as logits() takes them: [n, features].
+  // All ranks that share the tokens have them all.
+  virtual at::Tensor whole_states(const at::Tensor& x, const StepContext& context,
+                                  const at::Tensor& wanted) = 0;
 };
 
 }  // namespace colossal::nn

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/low_rank.h"
@@ -34,12 +35,7 @@ at::Tensor LowRankAdapter::apply(const at::Tensor& x, const std::vector<Paramete
   const at::Tensor y = context.adapted && has_magnitudes()
                            ? scaled(x, biases, context, scope, multiply)
                            : add_own(multiply(x, biases), x, context, scope);
-  for (const AdaptedRows& rows : context.adapted_rows) {
-    at::Tensor bias;
-    if (!biases.empty()) bias = at::cat(used(biases, scope));
-    add_brought(y.flatten(0, -2).narrow(0, rows.begin, rows.count),
-                x.flatten(0, -2).narrow(0, rows.begin, rows.count), bias, *rows.adapter, context);
-  }
+  if (!context.adapted_rows.empty()) add_brought(y, x, biases, context, scope);
   return y;
 }
 
@@ -100,44 +96,85 @@ at::Tensor LowRankAdapter::factors(const StepContext& context, LayerScope& scope
   return at::cat(factors);
 }
 
-void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x, const at::Tensor& bias,
-                                 const AdapterWeights& adapter, const StepContext& context) const {
-  std::vector<at::Tensor> downs;
-  struct Up {
-    const AdapterWeights::Product* product = nullptr;  // null: not adapted
-    size_t down = 0;                                   // which A it has
-  };
-  std::vector<Up> ups;
+int64_t LowRankAdapter::Brought::rank() const {
+  int64_t rank = 0;
+  for (const at::Tensor& down : downs) rank += down.size(0);
+  return rank;
+}
+
+auto LowRankAdapter::brought_by(const AdapterWeights& adapter) const -> Brought {
+  Brought brought;
   for (const Product& product : products_) {
     const auto found = adapter.products.find(product.name);
     if (found == adapter.products.end()) {
-      ups.emplace_back();
+      brought.ups.emplace_back();
       continue;
     }
     const at::Tensor& down = found->second.down;
-    const auto same =
-        std::ranges::find_if(downs, [&](const at::Tensor& other) { return other.is_same(down); });
-    ups.push_back({&found->second, static_cast<size_t>(same - downs.begin())});
-    if (same == downs.end()) downs.push_back(down);
+    const auto same = std::ranges::find_if(
+        brought.downs, [&](const at::Tensor& other) { return other.is_same(down); });
+    brought.ups.push_back({&found->second, static_cast<size_t>(same - brought.downs.begin())});
+    if (same == brought.downs.end()) brought.downs.push_back(down);
   }
-  if (downs.empty()) return;
-  const at::Tensor z = narrowed(x, downs, context);
-  const std::vector<int64_t> first_of_z = first_columns(downs);
+  return brought;
+}
+
+void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x,
+                                 const std::vector<ParameterHandle>& biases,
+                                 const StepContext& context, LayerScope& scope) const {
+  std::map<const AdapterWeights*, Brought> brought;
+  int64_t columns = 0;
+  for (const AdaptedRows& rows : context.adapted_rows) {
+    const auto [found, is_new] = brought.try_emplace(rows.adapter);
+    if (is_new) found->second = brought_by(*rows.adapter);
+    columns = std::max(columns, found->second.rank());
+  }
+  if (columns == 0) return;
+  const auto rows_of = [&](const Tokens& tokens) {
+    return tokens ? rows_within(context.adapted_rows, tokens(context)) : context.adapted_rows;
+  };
+  const at::Tensor x_rows = x.flatten(0, -2);
+  at::Tensor z = at::zeros({x_rows.size(0), columns}, x.options());
+  for (const auto& [adapter, begin, count] : rows_of(way_.of_x)) {
+    const Brought& of_rows = brought.at(adapter);
+    if (of_rows.downs.empty()) continue;
+    z.narrow(0, begin, count)
+        .narrow(1, 0, of_rows.rank())
+        .copy_(ops::fused_linear(x_rows.narrow(0, begin, count), {of_rows.downs, {}}));
+  }
+  if (way_.move) {
+    std::vector<int64_t> sizes = x.sizes().vec();
+    sizes.back() = columns;
+    z = way_.move(z.view(sizes), context).flatten(0, -2);
+  }
+  const at::Tensor bias = biases.empty() ? at::Tensor() : at::cat(used(biases, scope));
+  for (const auto& [adapter, begin, count] : rows_of(way_.of_y)) {
+    const Brought& of_rows = brought.at(adapter);
+    if (of_rows.downs.empty()) continue;
+    add_brought(y.flatten(0, -2).narrow(0, begin, count),
+                z.narrow(0, begin, count).narrow(1, 0, of_rows.rank()).contiguous(), bias, of_rows);
+  }
+}
+
+void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
+                                 const Brought& brought) const {
+  const std::vector<int64_t> first_of_z = first_columns(brought.downs);
   std::vector<ops::LowRankUp> added;
-  for (size_t i = 0; i < ups.size(); ++i) {
-    const AdapterWeights::Product* const product = ups[i].product;
+  for (size_t i = 0; i < brought.ups.size(); ++i) {
+    const auto& [product, down] = brought.ups[i];
     added.push_back({product ? product->up : at::Tensor(), products_[i].out_features,
-                     first_of_z[ups[i].down], product ? product->scale : 1});
+                     first_of_z[down], product ? product->scale : 1});
   }
   ops::add_low_rank(y, z, added);
   int64_t begin = 0;
-  for (size_t i = 0; i < ups.size(); ++i) {
+  for (size_t i = 0; i < brought.ups.size(); ++i) {
     const int64_t count = products_[i].out_features;
-    if (ups[i].product && ups[i].product->factors.defined()) {
+    const AdapterWeights::Product* const product = brought.ups[i].product;
+    if (product && product->factors.defined()) {
       at::Tensor columns = y.narrow(1, begin, count);
       // The bias is not scaled.
       if (bias.defined()) columns.sub_(bias.narrow(0, begin, count));
-      columns.mul_(ups[i].product->factors);
+      columns.mul_(product->factors);
       if (bias.defined()) columns.add_(bias.narrow(0, begin, count));
     }
     begin += count;
@@ -148,7 +185,7 @@ void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x, const
 at::Tensor LowRankAdapter::narrowed(const at::Tensor& x, const std::vector<at::Tensor>& downs,
                                     const StepContext& context) const {
   const at::Tensor z = ops::fused_linear(x, {downs, {}});
-  return move_ ? move_(z, context) : z;
+  return way_.move ? way_.move(z, context) : z;
 }
 
 }  // namespace colossal::nn

@@ -36,6 +36,16 @@ class LowRankAdapter {
   // Moves dropout(x) A^T, [.., ranks of all A's side by side], from how x is sharded to how y is.
   // Null: nothing to move.
   using Move = std::function<at::Tensor(const at::Tensor& z, const StepContext& context)>;
+  // Which of a step's tokens, counted row by row, an activation has here.
+  using Tokens = std::function<Range(const StepContext& context)>;
+  // From x to y.
+  struct Way {
+    Move move = nullptr;
+    Tokens of_x = nullptr, of_y = nullptr;  // null: all
+
+    // Where y lies as x does.
+    static Way here(const Tokens& tokens) { return {nullptr, tokens, tokens}; }
+  };
   // Makes the products y of an input, [.., out_features here], with these biases or none. The
   // result has no other use.
   using Multiply =
@@ -45,11 +55,11 @@ class LowRankAdapter {
   // downs: the A's, [rank, in_features here] each; none: no product has an adapter of the model's
   // own. dropout: of x; null: none. sum: see output_norms().
   LowRankAdapter(std::vector<ParameterHandle> downs, std::vector<Product> products,
-                 std::unique_ptr<Dropout> dropout, Move move, SumOverRanks sum)
+                 std::unique_ptr<Dropout> dropout, Way way, SumOverRanks sum)
       : downs_(std::move(downs)),
         products_(std::move(products)),
         dropout_(std::move(dropout)),
-        move_(std::move(move)),
+        way_(std::move(way)),
         sum_(std::move(sum)) {}
 
   // Returns the products of x with their biases, and what adapters change. biases: as many as
@@ -67,16 +77,31 @@ class LowRankAdapter {
   at::Tensor add_dropped(const at::Tensor& y, const at::Tensor& x, const StepContext& context,
                          LayerScope& scope) const;
   at::Tensor factors(const StepContext& context, LayerScope& scope) const;
-  // To y [rows, out_features here] of the rows' x.
-  void add_brought(const at::Tensor& y, const at::Tensor& x, const at::Tensor& bias,
-                   const AdapterWeights& adapter, const StepContext& context) const;
+  // What one that a step brings along has for these products.
+  struct Brought {
+    std::vector<at::Tensor> downs;  // its A's
+    struct Up {
+      const AdapterWeights::Product* product = nullptr;  // null: not adapted
+      size_t down = 0;                                   // which A it has
+    };
+    std::vector<Up> ups;   // of each product
+    int64_t rank() const;  // of all A's side by side
+  };
+  Brought brought_by(const AdapterWeights& adapter) const;
+  // Of all of the step: what they narrow x to travels at once, each in the rows of its tokens.
+  void add_brought(const at::Tensor& y, const at::Tensor& x,
+                   const std::vector<ParameterHandle>& biases, const StepContext& context,
+                   LayerScope& scope) const;
+  // To y [rows, out_features here]; z: what x is narrowed to.
+  void add_brought(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
+                   const Brought& brought) const;
   at::Tensor narrowed(const at::Tensor& x, const std::vector<at::Tensor>& downs,
                       const StepContext& context) const;
 
   std::vector<ParameterHandle> downs_;
   std::vector<Product> products_;
   std::unique_ptr<Dropout> dropout_;
-  Move move_;
+  Way way_;
   SumOverRanks sum_;
   mutable std::vector<at::Tensor> kept_norms_;  // since the last training pass
 };

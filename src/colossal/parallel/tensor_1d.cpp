@@ -336,6 +336,11 @@ class VocabularyHead : public nn::VocabularyHead {
     return wanted.defined() ? all : all.view({context.batch, context.sequence, -1});
   }
 
+  at::Tensor whole_states(const at::Tensor& x, const StepContext& context,
+                          const at::Tensor& wanted) override {
+    return nn::wanted_rows(flat_tokens(ranks_.begin_pair(x, context)), wanted);
+  }
+
  private:
   nn::VocabularyHeadParts parts_;
   Ranks ranks_;
@@ -451,24 +456,24 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearO
 nn::DenseBuilder::AdaptedInput Tensor1dBuilder::input_of_first(int64_t in_features) {
   return {.features = in_features,
           .of_down = whole(),
-          .move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
+          .way = {.move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
             return ranks.begin_pair(z, context);
-          }};
+          }}};
 }
 
 nn::DenseBuilder::AdaptedInput Tensor1dBuilder::input_of_second(int64_t in_features,
                                                                 std::vector<Range> held) {
   COLOSSAL_CHECK(held.size() <= 1, "{} runs of inputs", held.size());
   const int64_t begin = held.empty() ? 0 : held.front().begin;
-  return {
-      .features = in_features,
-      .of_down = {.held = {std::move(held)}},
-      .dropout =
-          [this, begin](const std::string& name, double probability) {
-            return std::make_unique<nn::DenseDropout>(full_name(name), probability, begin);
-          },
-      .move = [ranks = ranks_](const at::Tensor& z,
-                               const StepContext& context) { return ranks.end_pair(z, context); }};
+  return {.features = in_features,
+          .of_down = {.held = {std::move(held)}},
+          .dropout =
+              [this, begin](const std::string& name, double probability) {
+                return std::make_unique<nn::DenseDropout>(full_name(name), probability, begin);
+              },
+          .way = {.move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
+            return ranks.end_pair(z, context);
+          }}};
 }
 
 nn::Placement Tensor1dBuilder::of_first_outputs(const LinearSharding& sharding) const {

@@ -36,8 +36,11 @@ class GridEmbedding : public nn::Embedding {
     const BatchCut& batch = grid_.between.batch;
     const Range seen = batch.within(context.batch, grid_.embedding_level);
     const at::Tensor of_these = tokens.narrow(0, seen.begin, seen.size());
+    StepContext of_seen = context;
+    of_seen.adapted_rows = nn::rows_within(
+        context.adapted_rows, {seen.begin * context.sequence, seen.end * context.sequence});
     const at::Tensor found =
-        adapter_.add(look_up(of_these), of_these, table_.rows_here(), features_, context);
+        adapter_.add(look_up(of_these), of_these, table_.rows_here(), features_, of_seen);
     Shares shares{&grid_.embedding, batch.counts(context.batch, grid_.embedding_level)};
     shares.sizes = shares.times(context.sequence);
     return reduce_scatter_rows(found.flatten(0, 1), shares)
@@ -107,6 +110,13 @@ Shares tokens_of_ranks(const TensorGrid::Activation& activation, const StepConte
   Shares shares{&activation.tokens, activation.batch.counts(context.batch, 0)};
   shares.sizes = shares.times(context.sequence);
   return shares;
+}
+
+nn::LowRankAdapter::Tokens tokens_here(const TensorGrid::Activation& activation) {
+  return [&batch = activation.batch](const StepContext& context) {
+    const Range here = batch.here(context.batch);
+    return Range{here.begin * context.sequence, here.end * context.sequence};
+  };
 }
 
 // How many of `wanted`, rising, are within each of the shares.
@@ -335,23 +345,46 @@ class GridHead : public nn::VocabularyHead {
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context,
                     const at::Tensor& wanted) override {
-    Shares shares = tokens_of_ranks(grid_.within, context);
-    at::Tensor used = tokens_of(x, context);
-    if (wanted.defined()) {
-      const Range here = shares.here();
-      shares.sizes = num_within(shares, wanted);
-      used =
-          nn::wanted_rows(used, wanted.narrow(0, shares.here().begin, shares.mine()) - here.begin);
-    }
+    Wanted used = wanted_of(x, context, wanted);
     nn::LayerScope scope("vocabulary_head");
+    const at::Tensor products = logits_of_part(used.states);
+    if (!context.adapted_rows.empty()) {
+      StepContext of_these = context;
+      of_these.adapted_rows = nn::rows_within(context.adapted_rows, used.tokens);
+      parts_.adapter.add_brought(products, used.states, parts_.rows, used.here, of_these);
+    }
     const at::Tensor part =
-        ops::finish_logits(logits_of_part(used), parts_.logit_options(used, context, scope));
+        ops::finish_logits(products, parts_.logit_options(used.states, context, scope));
     const at::Tensor rows = gather_columns(part, Shares::even(grid_.within.features, vocabulary()));
-    const at::Tensor all = gather_rows(rows, shares);
+    const at::Tensor all = gather_rows(rows, used.of_ranks);
     return wanted.defined() ? all : all.view({context.batch, context.sequence, vocabulary()});
   }
 
+  at::Tensor whole_states(const at::Tensor& x, const StepContext& context,
+                          const at::Tensor& wanted) override {
+    const Wanted used = wanted_of(x, context, wanted);
+    return gather_rows(used.states, used.of_ranks);
+  }
+
  private:
+  // Of the tokens that are asked for, those of this rank.
+  struct Wanted {
+    at::Tensor states;  // [tokens, hidden]
+    at::Tensor here;    // which they are, counted from the first token here; undefined: all
+    Range tokens;       // here, of the step's
+    Shares of_ranks;    // how many each rank along `tokens` of the grid has
+  };
+  Wanted wanted_of(const at::Tensor& x, const StepContext& context,
+                   const at::Tensor& wanted) const {
+    Shares shares = tokens_of_ranks(grid_.within, context);
+    const Range tokens = shares.here();
+    const at::Tensor states = tokens_of(x, context);
+    if (!wanted.defined()) return {states, {}, tokens, std::move(shares)};
+    shares.sizes = num_within(shares, wanted);
+    const at::Tensor here = wanted.narrow(0, shares.here().begin, shares.mine()) - tokens.begin;
+    return {nn::wanted_rows(states, here), here, tokens, std::move(shares)};
+  }
+
   int64_t vocabulary() const { return parts_.table.vocabulary(); }
 
   // Of the sequences here [sequences, ..] those of all ranks: each is somewhere, the others' are
@@ -577,17 +610,19 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
           [this, &from, begin](const std::string& name, double probability) {
             return std::make_unique<GridDropout>(full_name(name), probability, from.batch, begin);
           },
-      .move =
-          [&from, &to, mirror](const at::Tensor& part, const StepContext& context) {
-            at::Tensor z =
-                part.numel() > 0 ? reduce_from_tensor_parallel(part, from.features) : part;
-            if (mirror) {
-              z = exchange(z,
-                           {to.batch.here(context.batch).size(), context.sequence, part.size(-1)},
-                           *mirror);
-            }
-            return z.numel() > 0 ? copy_to_tensor_parallel(z, to.features) : z;
-          }};
+      .way = {.move =
+                  [&from, &to, mirror](const at::Tensor& part, const StepContext& context) {
+                    at::Tensor z =
+                        part.numel() > 0 ? reduce_from_tensor_parallel(part, from.features) : part;
+                    if (mirror) {
+                      z = exchange(
+                          z, {to.batch.here(context.batch).size(), context.sequence, part.size(-1)},
+                          *mirror);
+                    }
+                    return z.numel() > 0 ? copy_to_tensor_parallel(z, to.features) : z;
+                  },
+              .of_x = tokens_here(from),
+              .of_y = tokens_here(to)}};
 }
 
 nn::LocalHeads TensorGridBuilder::heads_here(int64_t heads, int64_t kv_heads) const {
@@ -597,10 +632,12 @@ nn::LocalHeads TensorGridBuilder::heads_here(int64_t heads, int64_t kv_heads) co
 nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {
   return {.features = features,
           .of_down = of_all_heads(),
-          .dropout = [this](const std::string& name, double probability) {
-            return std::make_unique<GridDropout>(full_name(name), probability, grid_.within.batch,
-                                                 0);
-          }};
+          .dropout =
+              [this](const std::string& name, double probability) {
+                return std::make_unique<GridDropout>(full_name(name), probability,
+                                                     grid_.within.batch, 0);
+              },
+          .way = nn::LowRankAdapter::Way::here(tokens_here(grid_.within))};
 }
 
 nn::Placement TensorGridBuilder::of_head_outputs(const std::string& name) const {
@@ -633,7 +670,7 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::linear_of_all_outputs(
   nn::Placement of_weight = input.of_down;
   of_weight.held.insert(of_weight.held.begin(), {{0, options.out_features}});
   auto [weight, bias] = linear_parameters(name, options, std::move(of_weight), {});
-  input.move = nullptr;
+  input.way = nn::LowRankAdapter::Way::here(tokens_here(grid_.between));
   return std::make_unique<LinearOfAllOutputs>(
       std::make_unique<nn::DenseLinear>(
           weight, bias, options.order,

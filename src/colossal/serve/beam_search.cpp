@@ -62,12 +62,16 @@ std::vector<BeamSearch::Continuation> BeamSearch::advance(
     const std::vector<std::vector<Candidate>>& candidates, const IsComplete& is_complete) {
   std::vector<Continuation> goes_on;
   const std::vector<Continuation> best = best_of(candidates);
+  const bool at_length = length_ + 1 == most_;
   for (size_t rank = 0; rank < best.size(); ++rank) {
+    const bool may_end = std::cmp_less(rank, options_.width);
+    // is_complete() may take long, so that only those are asked of that matter.
+    if (!may_end && (at_length || std::ssize(goes_on) == options_.width)) break;
     const bool is_stopped =
         is_end(best[rank].token.token) || (is_complete && is_complete(best[rank]));
-    if (!is_stopped && length_ + 1 < most_) {
+    if (!is_stopped && !at_length) {
       if (std::ssize(goes_on) < options_.width) goes_on.push_back(best[rank]);
-    } else if (std::cmp_less(rank, options_.width)) {
+    } else if (may_end) {
       finish(best[rank], is_stopped ? FinishReason::stop : FinishReason::length);
     }
   }

@@ -16,17 +16,28 @@ constexpr int64_t kFewTokens = 2;
 constexpr int64_t kLongestRun = 4, kShortestRun = 2;
 
 // The guess is the draw that the request would make of these logits; nothing where there is none.
-std::optional<int32_t> draw(const at::Tensor& logits, const Sequence& sequence) {
+// constraint: where the text stands with its guesses; null: none.
+std::optional<int32_t> draw(const at::Tensor& logits, const Sequence& sequence,
+                            LogitsConstraint* constraint) {
   const Request& request = sequence.request;
-  const at::Tensor processed = logits.to(at::kDouble).contiguous();
+  at::Tensor processed = logits.to(at::kDouble).contiguous();
   std::vector<int32_t> generated(sequence.generated().begin(), sequence.generated().end());
   generated.insert(generated.end(), sequence.drafts.begin(), sequence.drafts.end());
   try {
+    if (constraint) constraint->apply(processed);
     process_logits(processed, request.sampling, {request.prompt, generated}, request.end_tokens);
     return sample(processed, request.sampling, sequence.size() + std::ssize(sequence.drafts));
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+// Whether the text goes on behind the guess.
+bool goes_on_after(int32_t guess, const Request& request, LogitsConstraint* constraint) {
+  if (std::ranges::find(request.end_tokens, guess) != request.end_tokens.end()) return false;
+  if (!constraint) return true;
+  constraint->accept(guess);
+  return !constraint->finished();
 }
 
 }  // namespace
@@ -56,23 +67,31 @@ void LookupDrafter::propose(const std::vector<DraftRequest>& requests) {
 }
 
 void NeuralDrafter::propose(const std::vector<DraftRequest>& requests) {
-  std::vector<Sequence*> going_on;
-  int64_t rounds = 0;
+  struct Guessing {
+    Sequence* sequence;
+    int64_t most;
+    std::shared_ptr<LogitsConstraint> constraint;
+  };
+  std::vector<Guessing> going_on;
   for (const auto& [sequence, most] : requests) {
     sequence->drafts.clear();
-    rounds = std::max(rounds, most);
+    const auto& constraint = sequence->request.constraint;
+    going_on.push_back({sequence, most, constraint ? constraint->clone() : nullptr});
   }
-  for (int64_t round = 0; round < rounds; ++round) {
-    going_on.clear();
-    for (const auto& [sequence, most] : requests) {
-      if (most > round && std::ssize(sequence->drafts) == round) going_on.push_back(sequence);
-    }
-    if (going_on.empty()) return;
-    const at::Tensor logits = next_logits(going_on);
+  while (!going_on.empty()) {
+    std::vector<Sequence*> sequences;
+    for (const Guessing& each : going_on) sequences.push_back(each.sequence);
+    const at::Tensor logits = next_logits(sequences);
+    std::vector<Guessing> next;
     for (size_t i = 0; i < going_on.size(); ++i) {
-      const auto guess = draw(logits[static_cast<int64_t>(i)], *going_on[i]);
-      if (guess) going_on[i]->drafts.push_back(*guess);
+      auto& [sequence, most, constraint] = going_on[i];
+      const auto guess = draw(logits[static_cast<int64_t>(i)], *sequence, constraint.get());
+      if (!guess) continue;
+      sequence->drafts.push_back(*guess);
+      const bool goes_on = goes_on_after(*guess, sequence->request, constraint.get());
+      if (goes_on && std::ssize(sequence->drafts) < most) next.push_back(going_on[i]);
     }
+    going_on = std::move(next);
   }
 }
 
@@ -102,6 +121,22 @@ at::Tensor NeuralDrafter::run(const Pass& pass, nn::StepContext& context) {
   return model_.final_states(model_.run_blocks({0, model_.num_blocks()}, x, context), context);
 }
 
+// A page that others read has what this model keeps of it, too, once it has read one of them.
+int64_t ModelDrafter::found_of(const Sequence& sequence) const {
+  int64_t pages = 0;
+  while (pages < std::ssize(sequence.kept) &&
+         read_[sequence.pages[pages]] == sequence.kept[pages]) {
+    ++pages;
+  }
+  return pages * page_size();
+}
+
+void ModelDrafter::remember(const Sequence& sequence) {
+  for (int64_t page = 0; page < std::ssize(sequence.kept); ++page) {
+    read_[sequence.pages[page]] = sequence.kept[page];
+  }
+}
+
 // Texts of which much is new are read first, but for their last token.
 at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
   nn::StepContext context;
@@ -113,7 +148,7 @@ at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
     const auto size = std::ssize(tokens);
     // What was guessed wrong is read again, as it has become.
     int64_t& done = sequence->drafted;
-    done = std::min(done, size - 1);
+    done = std::min(std::max(done, found_of(*sequence)), size - 1);
     while (size - done > kFewTokens) {
       Pass ahead;
       const int64_t end = std::min(size - 1, done + max_batch_tokens());
@@ -123,6 +158,7 @@ at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
     }
     add(last, *sequence, done, all.subspan(done), /*alone=*/true);
     done = size;
+    remember(*sequence);
   }
   const at::Tensor states = run(last, context);
   return model().logits_of_states(states, context, at::tensor(last.last_rows, at::kLong)).cpu();

@@ -53,9 +53,13 @@ class NeuralDrafter : public Drafter {
   // max_batch_tokens: of one pass.
   NeuralDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
                 int64_t max_batch_tokens, at::Device device)
-      : model_(model), store_(pages), max_batch_tokens_(max_batch_tokens), device_(device) {}
+      : model_(model),
+        store_(pages),
+        page_size_(pages.page_size),
+        max_batch_tokens_(max_batch_tokens),
+        device_(device) {}
 
-  // Guesses one token after the other, of all texts at once.
+  // Guesses one token after the other, of all texts at once; none that a text's constraint forbids.
   void propose(const std::vector<DraftRequest>& requests) override;
   void copy_page(int64_t from, int64_t to) override { store_.copy_page(from, to); }
 
@@ -78,11 +82,13 @@ class NeuralDrafter : public Drafter {
 
   models::LanguageModel& model() const { return model_; }
   at::Device device() const { return device_; }
+  int64_t page_size() const { return page_size_; }
   int64_t max_batch_tokens() const { return max_batch_tokens_; }
 
  private:
   models::LanguageModel& model_;
   nn::PagedKeyValueStore store_;
+  int64_t page_size_;
   int64_t max_batch_tokens_;
   at::Device device_;
 };
@@ -90,10 +96,18 @@ class NeuralDrafter : public Drafter {
 // A smaller model with the same vocabulary, which reads tokens.
 class ModelDrafter : public NeuralDrafter {
  public:
-  using NeuralDrafter::NeuralDrafter;
+  ModelDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
+               int64_t max_batch_tokens, at::Device device)
+      : NeuralDrafter(model, pages, max_batch_tokens, device),
+        read_(static_cast<size_t>(pages.pages)) {}
 
  private:
   at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
+  // How many first tokens of a text this model has read for another one.
+  int64_t found_of(const Sequence& sequence) const;
+  void remember(const Sequence& sequence);
+
+  std::vector<PagePool::Prefix> read_;  // of each page, the beginning that it was read with last
 };
 
 // A head on the model's own states (EAGLE). At position i it reads the state of token i and token i

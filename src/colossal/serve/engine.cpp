@@ -94,16 +94,6 @@ void check_speculation(EngineOptions& options, const models::ModelFacts& facts) 
   if (options.max_model_len == 0) options.max_model_len = std::min(positions, facts.positions);
 }
 
-// The final states of a token are whole at each rank, or cut.
-void refuse_cut_states(const char* what, const Strategy& strategy) {
-  const TensorMode mode = strategy.tensor_mode;
-  if (strategy.tp == 1 || mode == TensorMode::one_d) return;
-  throw ConfigError(fmt::format(
-      "{} with parallel.tp_mode = \"{}\": ranks have parts of the states of their tokens "
-      "only; they come with parallel.tp_mode = \"1d\" and pipelines",
-      what, tensor_mode_name(mode)));
-}
-
 EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts,
                        const ParallelContext* ranks) {
   require_positive("max-num-seqs", options.max_num_seqs);
@@ -116,9 +106,6 @@ EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts,
                                   ops::kernels::kPagePositions));
   }
   check_speculation(options, facts);
-  if (options.speculation.kind == Speculation::Kind::head && ranks) {
-    refuse_cut_states("--speculate=eagle", ranks->strategy());
-  }
   const bool length_is_given = options.max_model_len != 0;
   resolve_length(options, facts);
   resolve_pages(options, facts, ranks, length_is_given);
@@ -185,10 +172,7 @@ void validate(const Request& request, const EngineOptions& options,
 struct Engine::Parts {
   Parts(models::LanguageModel& model, const models::ModelFacts& given_facts,
         const EngineOptions& given, const ParallelContext* given_ranks)
-      : facts(given_facts),
-        options(resolved(given, facts, given_ranks)),
-        strategy(given_ranks ? given_ranks->strategy() : Strategy()),
-        ranks(given_ranks) {
+      : facts(given_facts), options(resolved(given, facts, given_ranks)), ranks(given_ranks) {
     start(model);
   }
 
@@ -283,7 +267,6 @@ struct Engine::Parts {
 
   const models::ModelFacts facts;
   const EngineOptions options;
-  const Strategy strategy;
   const ParallelContext* ranks;    // the thread's own
   std::optional<EngineCore> core;  // the thread's own
 
@@ -314,7 +297,6 @@ Engine::~Engine() {
 
 RequestId Engine::submit(Request request) {
   validate(request, parts_->options, parts_->facts);
-  if (request.pooling != Pooling::none) refuse_cut_states("embeddings", parts_->strategy);
   auto sequence = std::make_unique<Sequence>();
   sequence->tokens = request.prompt;
   if (request.prompt_logprobs >= 0) sequence->prompt_logprobs.resize(request.prompt.size());

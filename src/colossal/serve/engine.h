@@ -15,6 +15,7 @@
 #include "colossal/base/error.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/language_model.h"
+#include "colossal/serve/heartbeat.h"
 #include "colossal/serve/request.h"
 
 namespace colossal::serve {
@@ -49,6 +50,7 @@ struct EngineOptions {
   bool batch_invariant = false;
   Speculation speculation{};
   bool int8_key_values = false;  // with a scale for each head and token; else in the model's type
+  HeartbeatOptions heartbeat{};  // with several ranks: how one that hangs is found
   at::ScalarType type = at::kFloat;  // that the model computes in, of keys and values
   at::Device device = at::kCPU;      // where the model's weights are
   // With several ranks: how long the others hear nothing from an idle engine. Less than the timeout

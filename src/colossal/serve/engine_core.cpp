@@ -25,13 +25,15 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-SchedulerOptions scheduler_options(const EngineOptions& options, const models::ModelFacts& facts) {
+SchedulerOptions scheduler_options(const EngineOptions& options, const models::ModelFacts& facts,
+                                   int64_t steps_under_way) {
   const int64_t row_bytes = facts.vocabulary * static_cast<int64_t>(sizeof(double));
   return {.page_size = options.page_size,
           .max_num_seqs = options.max_num_seqs,
           .max_batch_tokens = options.max_batch_tokens,
           .max_scored_tokens = std::max<int64_t>(1, kScoredBytes / row_bytes),
-          .prefix_cache = options.prefix_cache};
+          .prefix_cache = options.prefix_cache,
+          .steps_under_way = steps_under_way};
 }
 
 Strategy strategy_of(const ParallelContext* ranks) {
@@ -119,7 +121,7 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, int64_t page
 std::vector<nn::AdaptedRows> adapted_rows(const std::vector<Scheduler::Work>& works) {
   std::vector<nn::AdaptedRows> adapted;
   int64_t row = 0;
-  for (const auto& [sequence, count, drafts] : works) {
+  for (const auto& [sequence, begin, count, drafts] : works) {
     if (const nn::AdapterWeights* adapter = sequence->request.adapter.get()) {
       add_rows(adapted, {adapter, row, count});
     }
@@ -159,15 +161,18 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
       ranks_(ranks),
       pass_(model, page_options(options, facts, ranks), options.device, ranks, around_stage),
       drafter_(make_drafter(options, page_options(options, facts, ranks).pages)),
-      scheduler_(scheduler_options(options, facts), page_options(options, facts, ranks).pages,
+      scheduler_(scheduler_options(options, facts, pass_.most_under_way()),
+                 page_options(options, facts, ranks).pages,
                  [this](int64_t from, int64_t to) {
                    copied_pages_.emplace_back(from, to);
                    if (drafter_) drafter_->copy_page(from, to);
                  }),
       counts_(before) {
+  const bool beats = ranks && options.heartbeat.timeout.count() > 0;
   tell(StepMessage::Kind::begin,
        {scheduler_.pages().size(), options.page_size, options.int8_key_values ? 1 : 0,
-        options.batch_invariant ? 1 : 0});
+        options.batch_invariant ? 1 : 0, beats ? 1 : 0});
+  if (beats) heartbeat_.emplace(*ranks, options.heartbeat);
 }
 
 template <typename Run>
@@ -178,6 +183,7 @@ auto EngineCore::in_step(const Run& run) {
     if (!ranks_) throw;
     lost_ = true;
     ranks_->world().abort(error.what());
+    heartbeat_.reset();  // whoever hears of the loss may let go of the ranks
     throw CommError(error.what());
   }
 }
@@ -185,6 +191,7 @@ auto EngineCore::in_step(const Run& run) {
 EngineCore::~EngineCore() {
   if (lost_) return;
   try {
+    finish_all();
     tell(StepMessage::Kind::end);
   } catch (const CommError& error) {
     log::warn("the engine's other ranks were not told of its end: {}", error.what());
@@ -216,6 +223,7 @@ void EngineCore::add(std::unique_ptr<Sequence> sequence) {
 
 void EngineCore::share(const std::shared_ptr<const nn::AdapterWeights>& adapter) {
   if (shared_adapters_.contains(adapter->number)) return;
+  finish_all();  // the others answer once they are done with what they were told before
   std::vector<int64_t> message{static_cast<int64_t>(adapter->number)};
   for (const char byte : adapter->folder) message.push_back(byte);
   tell(StepMessage::Kind::adapter, std::move(message));
@@ -266,49 +274,90 @@ void EngineCore::propose() {
   if (!requests.empty()) guard_drafter([&] { drafter_->propose(requests); });
 }
 
+// So that ranks which run their passes together, as those of rollouts, run as many, each call
+// starts one, empty or not.
 void EngineCore::step() {
   drop_unused_adapters();
   propose();
   const Works works = scheduler_.schedule();
   if (works.empty()) {
     tell(StepMessage::Kind::nothing);
-    in_step([&] { pass_.run({}); });
-    return;
+    in_step([&] { pass_.start({}); });
+    if (!under_way_.empty()) finish();
+  } else {
+    start(works);
   }
+  while (!under_way_.empty() &&
+         (std::ssize(under_way_) == pass_.most_under_way() || !scheduler_.has_more())) {
+    finish();
+  }
+}
+
+template <typename Run>
+void EngineCore::guard_works(const Works& works, const Run& run) {
   std::vector<uint64_t> ids;
   for (const Scheduler::Work& work : works) ids.push_back(work.sequence->id);
   try {
-    run(works);
+    run();
   } catch (const std::exception& error) {
     if (lost_) throw;
     for (const uint64_t id : ids) end(id, FinishReason::failed, error.what());
   }
 }
 
-void EngineCore::run(const Works& works) {
-  const Wanted wanted = wanted_rows(works);
-  const auto [logits, states] = forward(works, wanted);
+void EngineCore::start(const Works& works) {
+  bool started = false;
+  guard_works(works, [&] {
+    UnderWay pass{works, wanted_rows(works), drafts_by_states()};
+    const StepPlan planned = plan(works, pass.wanted);
+    tell(StepMessage::Kind::step, to_numbers(planned));
+    in_step([&] { pass_.start(planned, adapted_rows(works)); });
+    under_way_.push_back(std::move(pass));
+    started = true;
+  });
+  if (!started) leave_step(works);
+}
+
+void EngineCore::finish() {
+  const UnderWay pass = std::move(under_way_.front());
+  under_way_.pop_front();
+  guard_works(pass.works, [&] { take_results(pass); });
+  leave_step(pass.works);
+}
+
+void EngineCore::leave_step(const Works& works) {
+  for (const Scheduler::Work& work : works) --work.sequence->steps;
+  std::erase_if(retired_, [](const auto& sequence) { return sequence->steps == 0; });
+}
+
+void EngineCore::finish_all() {
+  while (!under_way_.empty()) finish();
+}
+
+void EngineCore::take_results(const UnderWay& pass) {
+  const auto [logits, states] = in_step([&] { return pass_.collect(); });
   ++counts_.steps;
-  for (const Scheduler::Work& work : works) {
-    scheduler_.finish(work);
+  for (const Scheduler::Work& work : pass.works) {
+    if (!work.sequence->has_ended) scheduler_.finish(work);
     counts_.batch_tokens += work.count;
     counts_.drafts += work.drafts > 0 ? 1 : 0;
     counts_.draft_tokens += work.drafts;
   }
-  give_states(states, works);
+  if (pass.has_all_states) give_states(states, pass.works);
   std::vector<uint64_t> ids;
-  for (const Scheduler::Work& work : works) ids.push_back(work.sequence->id);
-  score_prompts(logits, wanted.logits);
-  deliver_all(logits, wanted.logits, works);
-  for (size_t i = 0; i < wanted.states.size(); ++i) {
-    const uint64_t id = wanted.states[i].sequence->id;
-    const int64_t row = drafts_by_states() ? wanted.states[i].row : static_cast<int64_t>(i);
-    guarded(id, [&] { pool(states[row], wanted.states[i]); });
+  for (const Scheduler::Work& work : pass.works) ids.push_back(work.sequence->id);
+  score_prompts(logits, pass.wanted.logits);
+  deliver_all(logits, pass.wanted.logits, pass.works);
+  for (size_t i = 0; i < pass.wanted.states.size(); ++i) {
+    const WantedRow& wanted = pass.wanted.states[i];
+    if (wanted.sequence->has_ended) continue;
+    const int64_t row = pass.has_all_states ? wanted.row : static_cast<int64_t>(i);
+    guarded(wanted.sequence->id, [&] { pool(states[row], wanted); });
   }
   if (!drafts_by_states()) return;
   std::vector<Sequence*> going_on;
-  for (size_t i = 0; i < works.size(); ++i) {
-    if (scheduler_.has(ids[i])) going_on.push_back(works[i].sequence);
+  for (size_t i = 0; i < pass.works.size(); ++i) {
+    if (scheduler_.has(ids[i])) going_on.push_back(pass.works[i].sequence);
   }
   guard_drafter([&] { drafter_->read(going_on); });
 }
@@ -319,12 +368,11 @@ bool EngineCore::drafts_by_states() const {
 
 // states: of all tokens of the step, which is over, but what follows from its logits is not.
 void EngineCore::give_states(const at::Tensor& states, const Works& works) {
-  if (!drafts_by_states()) return;
   int64_t row = 0;
-  for (const auto& [sequence, count, drafts] : works) {
+  for (const auto& [sequence, begin, count, drafts] : works) {
     if (may_guess(sequence->request)) {
       sequence->states = states.narrow(0, row, count);
-      sequence->states_begin = sequence->computed - (count - drafts);
+      sequence->states_begin = begin;
     }
     row += count;
   }
@@ -349,6 +397,7 @@ void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedR
   std::vector<size_t> due, of_beams;
   for (size_t i = 0; i < rows.size(); ++i) {
     const Sequence& sequence = *rows[i].sequence;
+    if (sequence.has_ended) continue;
     if (rows[i].position == sequence.size()) (sequence.group ? of_beams : due).push_back(i);
   }
   continue_beams(logits, rows, of_beams);
@@ -379,10 +428,10 @@ void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedR
 auto EngineCore::wanted_rows(const Works& works) -> Wanted {
   Wanted wanted;
   int64_t row = 0;
-  for (const auto& [sequence, count, drafts] : works) {
+  for (const auto& [sequence, begin, count, drafts] : works) {
     const Pooling pooling = sequence->request.pooling;
     for (int64_t i = 0; i < count; ++i, ++row) {
-      const int64_t position = sequence->computed + i + 1;
+      const int64_t position = begin + i + 1;
       const bool is_last = position >= sequence->size();  // or follows a guess
       if (pooling == Pooling::mean || (pooling == Pooling::last && is_last)) {
         wanted.states.push_back({sequence, row, position});
@@ -396,23 +445,16 @@ auto EngineCore::wanted_rows(const Works& works) -> Wanted {
   return wanted;
 }
 
-auto EngineCore::forward(const Works& works, const Wanted& wanted) -> PassResults {
-  const StepPlan planned = plan(works, wanted);
-  tell(StepMessage::Kind::step, to_numbers(planned));
-  return in_step([&] { return pass_.run(planned, adapted_rows(works)); });
-}
-
 StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
   StepPlan planned{.copied_pages = std::exchange(copied_pages_, {})};
-  for (const auto& [sequence, count, drafts] : works) {
-    const auto begin = sequence->tokens.begin() + sequence->computed;
-    planned.tokens.insert(planned.tokens.end(), begin, begin + count - drafts);
+  for (const auto& [sequence, begin, count, drafts] : works) {
+    const auto tokens = std::span(sequence->tokens).subspan(begin, count - drafts);
+    planned.tokens.insert(planned.tokens.end(), tokens.begin(), tokens.end());
     planned.tokens.insert(planned.tokens.end(), sequence->drafts.begin(), sequence->drafts.end());
-    planned.chunks.push_back(
-        {.tokens = {.positions = {sequence->computed, sequence->computed + count},
-                    .pages = sequence->pages,
-                    .alone = drafts > 0},
-         .prompt = sequence->prompt_size()});
+    planned.chunks.push_back({.tokens = {.positions = {begin, begin + count},
+                                         .pages = sequence->pages,
+                                         .alone = drafts > 0},
+                              .prompt = sequence->prompt_size()});
   }
   for (const auto& [adapter, begin, count] : adapted_rows(works)) {
     planned.adapted.push_back({static_cast<int64_t>(adapter->number), begin, count});
@@ -598,7 +640,9 @@ void EngineCore::rearrange(BeamGroup& group, const std::vector<BeamSearch::Conti
     Sequence* const parent = group.beams[goes_on[i].parent];
     if (without_place.erase(parent) > 0) beams[i] = parent;
   }
-  for (const Sequence* dropped : without_place) scheduler_.remove(*dropped);
+  for (const Sequence* dropped : without_place) {
+    retire(scheduler_.remove(*dropped));
+  }
   for (size_t i = 0; i < goes_on.size(); ++i) {
     if (beams[i]) continue;
     const Sequence& parent = *group.beams[goes_on[i].parent];
@@ -658,10 +702,9 @@ void EngineCore::guarded(uint64_t id, const Run& run) {
 }
 
 void EngineCore::end(uint64_t id, FinishReason reason, const std::string& error) {
-  const std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
+  std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
   if (!sequence) return;
-  while (scheduler_.remove(id)) {
-  }
+  while (std::unique_ptr<Sequence> beam = scheduler_.remove(id)) retire(std::move(beam));
   const Clock::time_point now = Clock::now();
   const Clock::time_point started = sequence->has_started ? sequence->started : now;
   const Clock::time_point first = sequence->prompt_done ? sequence->first_token : now;
@@ -676,6 +719,12 @@ void EngineCore::end(uint64_t id, FinishReason reason, const std::string& error)
   } catch (const std::exception& thrown) {
     log::warn("a request's on_finish: {}", thrown.what());
   }
+  retire(std::move(sequence));
+}
+
+void EngineCore::retire(std::unique_ptr<Sequence> sequence) {
+  sequence->has_ended = true;
+  if (sequence->steps > 0) retired_.push_back(std::move(sequence));
 }
 
 EngineStatistics EngineCore::statistics() const {

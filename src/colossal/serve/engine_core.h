@@ -1,8 +1,10 @@
 // What the engine does in a step, without its thread: one forward pass, and what follows from it.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +42,12 @@ class EngineCore {
   void add(std::unique_ptr<Sequence> sequence);  // finds its salt
   void cancel(uint64_t id);
   void end_all(FinishReason reason, const std::string& error);
-  bool idle() const { return scheduler_.empty(); }
-  // One forward pass. An error of the model ends the requests that it worked on with `failed`; with
-  // several ranks all requests, and a CommError is thrown: there can be no further step. While it
-  // is idle it tells the other ranks so, who wait no longer than their groups' timeout.
+  bool idle() const { return scheduler_.empty() && under_way_.empty(); }
+  // Starts one forward pass, and takes the results of those that must end before the next one can
+  // start: where ranks are a pipeline others go on, so that each stage has one to work on. An error
+  // of the model ends the requests that it worked on with `failed`; with several ranks all
+  // requests, and a CommError is thrown: there can be no further step. While it is idle it tells
+  // the other ranks so, who wait no longer than their groups' timeout.
   void step();
   EngineStatistics statistics() const;
 
@@ -62,6 +66,12 @@ class EngineCore {
     std::string error{};
   };
   using Works = std::vector<Scheduler::Work>;
+  // A pass that was started.
+  struct UnderWay {
+    Works works;
+    Wanted wanted;
+    bool has_all_states;  // those of all its tokens, for a drafter
+  };
 
   void propose();
   bool drafts_by_states() const;
@@ -69,13 +79,21 @@ class EngineCore {
   // run(); after an exception nothing is guessed any more.
   template <typename Run>
   void guard_drafter(const Run& run);
-  void run(const Works& works);
+  void start(const Works& works);
+  // Takes the results of the oldest pass under way.
+  void finish();
+  void finish_all();
+  void take_results(const UnderWay& pass);
+  // A step is over that had these works.
+  void leave_step(const Works& works);
+  // run(); an error ends the requests of these works, or is thrown where a rank is lost.
+  template <typename Run>
+  void guard_works(const Works& works, const Run& run);
   // Chooses from the first row of each sequence, and from the next one as long as its guesses are
   // right.
   void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                    const Works& works);
   static Wanted wanted_rows(const Works& works);
-  PassResults forward(const Works& works, const Wanted& wanted);
   StepPlan plan(const Works& works, const Wanted& wanted);
   void score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
   // For each of the rows of logits.
@@ -99,6 +117,8 @@ class EngineCore {
   template <typename Run>
   void guarded(uint64_t id, const Run& run);
   void end(uint64_t id, FinishReason reason, const std::string& error = "");
+  // Keeps a sequence that was taken out until the step that works on it is over.
+  void retire(std::unique_ptr<Sequence> sequence);
 
   // Has the other ranks load the adapter, unless they have it. Throws Error where one cannot.
   void share(const std::shared_ptr<const nn::AdapterWeights>& adapter);
@@ -112,12 +132,15 @@ class EngineCore {
   EngineOptions options_;
   const ParallelContext* ranks_;
   bool lost_ = false;  // a rank: nobody hears what is told
+  std::optional<Heartbeat> heartbeat_;
   ForwardPass pass_;
   std::vector<std::pair<int64_t, int64_t>> copied_pages_;  // before the next pass
   std::unique_ptr<Drafter> drafter_;                       // null: nothing is guessed
   // That the other ranks have, by number.
   std::map<uint64_t, std::weak_ptr<const nn::AdapterWeights>> shared_adapters_;
   Scheduler scheduler_;
+  std::deque<UnderWay> under_way_;  // oldest first
+  std::vector<std::unique_ptr<Sequence>> retired_;
   EngineStatistics counts_;
 };
 

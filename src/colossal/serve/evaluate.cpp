@@ -58,7 +58,8 @@ class Evaluator {
         corpus_(corpus),
         options_(options),
         ranks_(options.ranks),
-        strategy_(ranks_ ? ranks_->strategy() : Strategy{}) {}
+        strategy_(ranks_ ? ranks_->strategy() : Strategy{}),
+        stages_(ranks_) {}
 
   Evaluation run(const std::function<void(const Evaluation&)>& progress) {
     const int64_t targets = corpus_.num_tokens() - 1;
@@ -144,7 +145,7 @@ class Evaluator {
   double loss_sum(const Rows& rows) {
     const Batch batch = read(rows_of_replica(rows));
     double sum = 0;
-    run_stages(ranks_, [&](int stage, const at::Tensor& before) {
+    stages_.run([&](int stage, const at::Tensor& before) {
       at::Tensor x = stage == 0 ? model_.embed(batch.inputs, batch.context) : before;
       x = model_.run_blocks(strategy_.blocks_of_stage(stage, model_.num_blocks()), x,
                             batch.context);
@@ -167,6 +168,7 @@ class Evaluator {
   EvaluateOptions options_;
   const ParallelContext* ranks_;
   Strategy strategy_;
+  Stages stages_;
 };
 
 }  // namespace

@@ -12,9 +12,8 @@
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/comm/group.h"
-#include "colossal/nn/vocabulary_head_parts.h"
 #include "colossal/ops/few_rows.h"
-#include "colossal/serve/stages.h"
+#include "colossal/serve/heartbeat.h"
 #include "colossal/serve/step_messages.h"
 
 namespace colossal::serve {
@@ -44,16 +43,35 @@ ForwardPass::ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOp
       ranks_(ranks),
       around_stage_(around_stage),
       strategy_(ranks ? ranks->strategy() : Strategy{}),
-      store_(pages) {}
+      store_(pages),
+      stages_(ranks) {}
 
-PassResults ForwardPass::run(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
+int64_t ForwardPass::most_under_way() const {
+  return strategy_.num_stages() == strategy_.pp ? strategy_.pp : 1;
+}
+
+void ForwardPass::start(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
   for (const auto& [from, to] : plan.copied_pages) store_.copy_page(from, to);
   results_ = {};
   run_stages(plan, adapted);
-  if (plan.empty()) return {};
-  PassResults results{.logits = at_first_rank(results_.logits)};
-  if (!plan.wanted_states.empty()) results.states = at_first_rank(results_.states);
-  if (results.states.defined()) results.states = results.states.to(at::kDouble);
+  if (plan.empty()) return;
+  if (results_travel() && results_.logits.defined()) send_results();
+  if (!ranks_ || leads(*ranks_)) {
+    started_.push_back({std::move(results_), !plan.wanted_states.empty()});
+  }
+}
+
+PassResults ForwardPass::collect() {
+  COLOSSAL_CHECK(!started_.empty(), "no pass was started");
+  auto [results, has_states] = std::move(started_.front());
+  started_.pop_front();
+  if (results_travel()) {
+    const comm::Group& ends = ranks_->ends_group();
+    results.logits = receive_activation(1 - ends.rank(), ends);
+    if (has_states) results.states = receive_activation(1 - ends.rank(), ends);
+  }
+  results.logits = results.logits.cpu();
+  if (has_states) results.states = results.states.cpu().to(at::kDouble);
   return results;
 }
 
@@ -94,7 +112,7 @@ void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::Adapted
     around_stage_ ? around_stage_(stage, work) : work();
     return after;
   };
-  if (has_work) return serve::run_stages(ranks_, run);
+  if (has_work) return stages_.run(run);
   for (int stage = 0; stage < strategy_.num_stages(); ++stage) {
     if (!ranks_ || ranks_->holds_stage(stage)) run(stage, {});
   }
@@ -115,26 +133,26 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
       model_.logits_of_states(states, context, at::tensor(plan.wanted_logits, at::kLong));
   if (!plan.wanted_states.empty()) {
     results_.states =
-        nn::wanted_rows(states.flatten(0, 1), at::tensor(plan.wanted_states, at::kLong));
+        model_.whole_states(states, context, at::tensor(plan.wanted_states, at::kLong));
   }
   return {};
 }
 
-at::Tensor ForwardPass::at_first_rank(const at::Tensor& result) const {
-  if (!ranks_) return result.cpu();
-  if (ranks_->coordinate(Axis::tp) != 0) return {};
-  const comm::Group& pipeline = ranks_->group(Axis::pp);
-  const int from = strategy_.stage_rank(strategy_.num_stages() - 1);
-  const bool travels = from != 0;
-  if (travels && pipeline.rank() == from) send_activation(result, 0, pipeline);
-  if (pipeline.rank() != 0) return {};
-  return (travels ? receive_activation(from, pipeline) : result).cpu();
+bool ForwardPass::results_travel() const {
+  return ranks_ && strategy_.stage_rank(strategy_.num_stages() - 1) != 0;
+}
+
+void ForwardPass::send_results() {
+  if (ranks_->coordinate(Axis::tp) != 0) return;
+  const comm::Group& ends = ranks_->ends_group();
+  send_activation(results_.logits, 1 - ends.rank(), ends);
+  if (results_.states.defined()) send_activation(results_.states, 1 - ends.rank(), ends);
 }
 
 namespace {
 
 nn::PagedKeyValueOptions pages_of(const StepMessage& begin, const models::ModelFacts& facts) {
-  COLOSSAL_CHECK(begin.kind == StepMessage::Kind::begin && begin.numbers.size() == 4,
+  COLOSSAL_CHECK(begin.kind == StepMessage::Kind::begin && begin.numbers.size() == 5,
                  "an engine that has not begun: message {} of {} numbers",
                  static_cast<int64_t>(begin.kind), begin.numbers.size());
   return {.layers = facts.layers,
@@ -188,16 +206,10 @@ int64_t count_failures(bool failed, const ParallelContext& ranks) {
   return count.item<int64_t>();
 }
 
-void follow(models::LanguageModel& model, const models::ModelFacts& facts,
-            const ParallelContext& ranks, const AroundStage& around_stage,
-            const LoadAdapter& load_adapter) {
+namespace {
+
+void work_on_plans(ForwardPass& pass, FollowedAdapters& adapters, const ParallelContext& ranks) {
   using Kind = StepMessage::Kind;
-  const at::NoGradGuard no_grad;
-  const nn::PagedKeyValueOptions pages = pages_of(hear(ranks), facts);
-  std::optional<ops::BatchInvariantProducts> invariant;
-  if (pages.each_token_alone) invariant.emplace();
-  FollowedAdapters adapters(ranks, load_adapter);
-  ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage);
   for (StepMessage message = hear(ranks); message.kind != Kind::end; message = hear(ranks)) {
     if (message.kind == Kind::adapter) {
       adapters.load(message.numbers);
@@ -206,8 +218,30 @@ void follow(models::LanguageModel& model, const models::ModelFacts& facts,
     } else {
       const StepPlan plan =
           message.kind == Kind::step ? plan_from_numbers(message.numbers) : StepPlan();
-      pass.run(plan, adapters.rows(plan));
+      pass.start(plan, adapters.rows(plan));
     }
+  }
+}
+
+}  // namespace
+
+void follow(models::LanguageModel& model, const models::ModelFacts& facts,
+            const ParallelContext& ranks, const AroundStage& around_stage,
+            const LoadAdapter& load_adapter) {
+  const at::NoGradGuard no_grad;
+  const StepMessage begin = hear(ranks);
+  const nn::PagedKeyValueOptions pages = pages_of(begin, facts);
+  std::optional<ops::BatchInvariantProducts> invariant;
+  if (pages.each_token_alone) invariant.emplace();
+  FollowedAdapters adapters(ranks, load_adapter);
+  ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage);
+  if (begin.numbers.back() == 0) return work_on_plans(pass, adapters, ranks);
+  const HeartbeatAnswers answers(ranks);
+  try {
+    work_on_plans(pass, adapters, ranks);
+  } catch (const std::exception& error) {
+    ranks.world().abort(error.what());  // which ends the answers, too
+    throw;
   }
 }
 

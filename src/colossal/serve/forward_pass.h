@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "colossal/models/language_model.h"
 #include "colossal/nn/adapter_weights.h"
 #include "colossal/nn/paged_key_value_store.h"
+#include "colossal/serve/stages.h"
 #include "colossal/serve/step_plan.h"
 
 namespace colossal::serve {
@@ -33,13 +35,19 @@ class ForwardPass {
               at::Device device, const ParallelContext* ranks,
               const AroundStage& around_stage = {});
 
-  // Collective over the ranks. An empty plan: around_stage() has nothing to run, but where ranks
-  // share out experts: then the pass has no tokens, and those here work on other ranks' rows. All
-  // that share them out run their passes together. Logits [wanted,
-  // vocabulary] on the host, at the first rank; undefined at others. Law: what the layers say; at
-  // each border of the pipeline 32 bytes and the activation; and as much with the logits from the
-  // last stage to the first rank, where these are two ranks.
-  PassResults run(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
+  // How many passes may be started before the first is collected: each stage then has one to work
+  // on. With several stages a rank it is one, as a stage would wait for a later one of this rank.
+  int64_t most_under_way() const;
+  // Runs this rank's stages of a pass. Collective over the ranks, none of which waits for those
+  // behind it. An empty plan: around_stage() has nothing to run, but where ranks share out experts:
+  // then the pass has no tokens, and those here work on other ranks' rows. All that share them out
+  // run their passes together. Law: what the layers say; at each border of the pipeline 32 bytes
+  // and the activation; and as much with the logits, and with the states, from the last stage to
+  // the first rank, where these are two ranks.
+  void start(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
+  // At the first rank: waits for the results of the oldest pass that was started, of a plan that
+  // was not empty, and has not been collected.
+  PassResults collect();
 
  private:
   nn::StepContext begin(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
@@ -49,7 +57,9 @@ class ForwardPass {
   // results_.
   at::Tensor run_stage(int stage, const at::Tensor& x, const StepPlan& plan,
                        const nn::StepContext& context);
-  at::Tensor at_first_rank(const at::Tensor& result) const;
+  // Whether the last stage is on another rank than the first one.
+  bool results_travel() const;
+  void send_results();
 
   models::LanguageModel& model_;
   at::Device device_;
@@ -57,7 +67,13 @@ class ForwardPass {
   AroundStage around_stage_;
   Strategy strategy_;
   nn::PagedKeyValueStore store_;
+  Stages stages_;
   PassResults results_;  // of the pass under way, at the ranks of the last stage
+  struct Started {
+    PassResults results;  // undefined: they come from the last stage
+    bool has_states = false;
+  };
+  std::deque<Started> started_;  // at the first rank
 };
 
 // Reads this rank's part of an adapter of the model, as InferenceModel::load_adapter().

@@ -279,16 +279,6 @@ void refuse_quantized_shards(const InferenceOptions& options) {
                   cause_of_few_bits(options), way_to_numbers(options)));
 }
 
-// Rows of a step's tokens are cut there, and cut otherwise between products.
-void refuse_adapter_on_grid(const Strategy& strategy) {
-  if (strategy.tp == 1 || strategy.tensor_mode == TensorMode::one_d) return;
-  throw ConfigError(fmt::format(
-      "adapters that requests choose, with parallel.tp_mode = \"{}\": each rank has some of a "
-      "step's tokens there, others in each product; use parallel.tp_mode = \"1d\" or pipelines, or "
-      "merge the adapter: colossal convert --merge-adapter",
-      tensor_mode_name(strategy.tensor_mode)));
-}
-
 // Experts have rows in an order of their own, not in that of the step.
 void refuse_experts(const models::ModelAdapter& adapter, const std::filesystem::path& folder) {
   const auto found = std::ranges::find_if(adapter.products, &adapters::Product::is_of_experts);
@@ -486,7 +476,6 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
 // The model is described once more, with the adapter's parameters, of which alone there is memory.
 std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
     const std::filesystem::path& folder) {
-  refuse_adapter_on_grid(parts_->context.strategy());
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
   if (adapted.adapter->prefix && parts_->base.adapter && parts_->base.adapter->prefix) {
     throw ConfigError(fmt::format(

@@ -59,7 +59,7 @@ class InferenceModel {
 
   // Reads this rank's part of an adapter from a folder of peft, to the device; it needs the model
   // no more. Not thread-safe by itself, but forward passes may go on. Throws ConfigError for a
-  // folder that has none, or that of another model, and for the tensor modes 2d to 3d; IoError for
+  // folder that has none, or that of another model; IoError for
   // what the disk refuses, and for numbers that are not finite.
   std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 

@@ -19,53 +19,86 @@ void Scheduler::add(std::unique_ptr<Sequence> sequence) {
 
 std::vector<Scheduler::Work> Scheduler::schedule() {
   int64_t budget = options_.max_batch_tokens;
+  const size_t most = share_of_step();
   Works works;
   const int64_t preemptions_before = preemptions_;
   for (const bool single : {true, false}) {
     std::vector<Sequence*> in_order;
     for (const auto& [order, sequence] : running_) {
-      if (!sequence->waits && sequence->generates() == single) in_order.push_back(sequence.get());
+      if (sequence->is_free() && sequence->generates() == single) {
+        in_order.push_back(sequence.get());
+      }
     }
     for (Sequence* sequence : in_order) {
+      if (works.size() >= most) break;
       if (running_.contains(sequence->order())) continue_running(*sequence, budget, works);
     }
   }
   // Pages that one has just given back are not for another one that comes later.
   if (preemptions_ == preemptions_before) {
-    while (budget > 0) {
+    while (budget > 0 && works.size() < most) {
       const auto next = next_to_admit();
       if (next == waiting_.end() || !admit(next, budget, works)) break;
     }
   }
   // All that run may be beams which wait for one that has no pages: these make room for it.
-  while (works.empty() && !running_.empty()) {
+  const auto is_in_step = [](const auto& entry) { return entry.second->steps > 0; };
+  while (works.empty() && !running_.empty() && std::ranges::none_of(running_, is_in_step)) {
     const auto next = next_to_admit();
     if (next == waiting_.end() || admit(next, budget, works)) break;
     preempt(*running_.rbegin()->second, works);
   }
   std::vector<Work> chosen;
-  for (const auto& [order, work] : works) chosen.push_back(work);
+  for (const auto& [order, work] : works) {
+    ++work.sequence->steps;
+    work.sequence->under_way += work.count - work.drafts;
+    chosen.push_back(work);
+  }
   std::ranges::stable_sort(chosen, {}, [](const Work& work) {
     return std::pair(!work.generates(), work.sequence->adapter_number());
   });
   return chosen;
 }
 
+size_t Scheduler::share_of_step() const {
+  int64_t sequences = 0;
+  for (const Sequences* all : {&running_, &waiting_}) {
+    sequences +=
+        std::ranges::count_if(*all, [](const auto& entry) { return !entry.second->waits; });
+  }
+  sequences = std::min(sequences, options_.max_num_seqs);
+  return (sequences + options_.steps_under_way - 1) / options_.steps_under_way;
+}
+
+bool Scheduler::has_more() {
+  const auto is_free = [](const auto& entry) { return entry.second->is_free(); };
+  return std::ranges::any_of(running_, is_free) || next_to_admit() != waiting_.end();
+}
+
 void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& works) {
   if (budget == 0) return;
   const int64_t count = chunk_of(sequence, budget);
-  sequence.drafts.resize(std::max<int64_t>(0, count - sequence.pending()));
-  while (!reserve(sequence, sequence.computed + count)) {
-    Sequence& last = *running_.rbegin()->second;
-    if (const auto work = works.find(last.order()); work != works.end()) {
+  sequence.drafts.resize(std::max<int64_t>(0, count - sequence.remaining()));
+  const int64_t begin = sequence.computed + sequence.under_way;
+  while (!reserve(sequence, begin + count)) {
+    Sequence* const last = last_to_give_way(sequence);
+    if (!last) return;
+    if (const auto work = works.find(last->order()); work != works.end()) {
       budget += work->second.count;
     }
-    const bool is_itself = &last == &sequence;
-    preempt(last, works);
-    if (is_itself) return;
+    preempt(*last, works);
+    if (last == &sequence) return;
   }
   budget -= count;
-  works[sequence.order()] = {&sequence, count, std::ssize(sequence.drafts)};
+  works[sequence.order()] = {&sequence, begin, count, std::ssize(sequence.drafts)};
+}
+
+Sequence* Scheduler::last_to_give_way(const Sequence& sequence) const {
+  for (auto last = running_.rbegin(); last->second.get() != &sequence; ++last) {
+    if (last->second->steps == 0) return last->second.get();
+  }
+  Sequence* const last = running_.rbegin()->second.get();
+  return last == &sequence && last->steps == 0 ? last : nullptr;
 }
 
 int64_t Scheduler::slots_in_use() const {
@@ -114,7 +147,7 @@ bool Scheduler::admit(Sequences::iterator next, int64_t& budget, Works& works) {
   COLOSSAL_CHECK(reserve(sequence, sequence.computed + count), "{} pages for {} tokens",
                  pages_.available(), count);
   budget -= count;
-  works[sequence.order()] = {&sequence, count};
+  works[sequence.order()] = {&sequence, sequence.computed, count};
   running_.insert(waiting_.extract(next));
   return true;
 }
@@ -125,12 +158,11 @@ void Scheduler::find_prefix(Sequence& sequence) {
   const std::span<const int32_t> tokens(sequence.tokens);
   while (sequence.computed + size <= sequence.size()) {
     const auto found =
-        pages_.find(sequence.prefix, sequence.salt, tokens.subspan(sequence.computed, size));
+        pages_.find(sequence.prefix(), sequence.salt, tokens.subspan(sequence.computed, size));
     if (!found) break;
     pages_.share(found->page);
     sequence.pages.push_back(found->page);
-    sequence.prefix = found->prefix;
-    ++sequence.kept_pages;
+    sequence.kept.push_back(found->prefix);
     sequence.computed += size;
     if (sequence.computed == sequence.size()) own_last_page(sequence);
   }
@@ -139,17 +171,8 @@ void Scheduler::find_prefix(Sequence& sequence) {
 void Scheduler::own_last_page(Sequence& sequence) {
   const int64_t shared = sequence.pages.back();
   sequence.pages.pop_back();
-  --sequence.kept_pages;
+  sequence.kept.pop_back();
   sequence.computed -= options_.page_size;
-  // What the pages before it hold, found once more by its own number.
-  sequence.prefix = 0;
-  for (int64_t page = 0; page < sequence.kept_pages; ++page) {
-    const std::span<const int32_t> tokens(sequence.tokens);
-    sequence.prefix = pages_
-                          .find(sequence.prefix, sequence.salt,
-                                tokens.subspan(page * options_.page_size, options_.page_size))
-                          ->prefix;
-  }
   if (pages_.available() > 0) {
     const int64_t own = pages_.take();
     copy_page_(shared, own);
@@ -162,12 +185,13 @@ void Scheduler::own_last_page(Sequence& sequence) {
 int64_t Scheduler::chunk_of(const Sequence& sequence, int64_t budget) const {
   const int64_t most =
       sequence.wants_prompt_logprobs() ? std::min(budget, options_.max_scored_tokens) : budget;
-  return std::min(most, sequence.pending() + std::ssize(sequence.drafts));
+  return std::min(most, sequence.remaining() + std::ssize(sequence.drafts));
 }
 
 void Scheduler::finish(const Work& work) {
   Sequence& sequence = *work.sequence;
   sequence.computed += work.count - work.drafts;
+  sequence.under_way -= work.count - work.drafts;
   keep_full_pages(sequence);
 }
 
@@ -180,16 +204,18 @@ void Scheduler::keep_full_pages(Sequence& sequence) {
   if (!options_.prefix_cache) return;
   const int64_t size = options_.page_size;
   const std::span<const int32_t> tokens(sequence.tokens);
-  for (; (sequence.kept_pages + 1) * size <= sequence.computed; ++sequence.kept_pages) {
-    sequence.prefix = pages_.keep(sequence.pages[sequence.kept_pages], sequence.prefix,
-                                  sequence.salt, tokens.subspan(sequence.kept_pages * size, size));
+  for (int64_t page = std::ssize(sequence.kept); (page + 1) * size <= sequence.computed; ++page) {
+    sequence.kept.push_back(pages_.keep(sequence.pages[page], sequence.prefix(), sequence.salt,
+                                        tokens.subspan(page * size, size)));
   }
 }
 
 std::vector<Sequence*> Scheduler::generating() const {
   std::vector<Sequence*> all;
+  const size_t most = share_of_step();
   for (const auto& [order, sequence] : running_) {
-    if (sequence->generates()) all.push_back(sequence.get());
+    if (all.size() >= most) break;
+    if (sequence->is_free() && sequence->generates()) all.push_back(sequence.get());
   }
   return all;
 }
@@ -211,6 +237,7 @@ bool Scheduler::has(uint64_t id) const {
 Sequence& Scheduler::fork(const Sequence& from, int64_t beam) {
   auto made = std::make_unique<Sequence>(from);
   made->beam = beam;
+  made->steps = 0;
   for (const int64_t page : made->pages) pages_.share(page);
   own_open_page(*made);
   Sequences& sequences = running_.contains(from.order()) ? running_ : waiting_;
@@ -231,27 +258,28 @@ void Scheduler::own_open_page(Sequence& sequence) {
   pages_.release(shared);
 }
 
-void Scheduler::remove(const Sequence& sequence) {
+std::unique_ptr<Sequence> Scheduler::remove(const Sequence& sequence) {
   for (Sequences* sequences : {&running_, &waiting_}) {
     const auto found = sequences->find(sequence.order());
-    if (found == sequences->end()) continue;
-    release(*found->second);
-    sequences->erase(found);
-    return;
+    if (found != sequences->end()) return take_out(*sequences, found);
   }
+  return nullptr;
 }
 
 std::unique_ptr<Sequence> Scheduler::remove(uint64_t id) {
   for (Sequences* sequences : {&running_, &waiting_}) {
     const auto found =
         std::ranges::find_if(*sequences, [&](const auto& entry) { return entry.second->id == id; });
-    if (found == sequences->end()) continue;
-    std::unique_ptr<Sequence> sequence = std::move(found->second);
-    sequences->erase(found);
-    release(*sequence);
-    return sequence;
+    if (found != sequences->end()) return take_out(*sequences, found);
   }
   return nullptr;
+}
+
+std::unique_ptr<Sequence> Scheduler::take_out(Sequences& sequences, Sequences::iterator found) {
+  std::unique_ptr<Sequence> sequence = std::move(found->second);
+  sequences.erase(found);
+  release(*sequence);
+  return sequence;
 }
 
 std::vector<uint64_t> Scheduler::ids() const {
@@ -281,8 +309,7 @@ void Scheduler::release(Sequence& sequence) {
   sequence.drafts.clear();
   sequence.drafted = 0;
   sequence.states = at::Tensor();
-  sequence.kept_pages = 0;
-  sequence.prefix = 0;
+  sequence.kept.clear();
 }
 
 void Scheduler::preempt(Sequence& sequence, Works& works) {

@@ -27,13 +27,17 @@ struct SchedulerOptions {
   int64_t max_batch_tokens = 512;
   int64_t max_scored_tokens = 512;  // of a chunk whose log-probabilities are asked for
   bool prefix_cache = true;
+  // Steps that may be under way at once: none of them takes more than its share of the sequences.
+  int64_t steps_under_way = 1;
 };
 
 class Scheduler {
  public:
-  // The next `count` tokens of a sequence, of which the last `drafts` are guesses.
+  // `count` tokens of a sequence from the position `begin` on, of which the last `drafts` are
+  // guesses.
   struct Work {
     Sequence* sequence = nullptr;
+    int64_t begin = 0;
     int64_t count = 0;
     int64_t drafts = 0;
 
@@ -45,16 +49,20 @@ class Scheduler {
             std::function<void(int64_t, int64_t)> copy_page);
 
   void add(std::unique_ptr<Sequence> sequence);
-  // Running sequences of which one token is to be computed, in their order.
+  // Running sequences of which one token is to be computed in the next step, in their order.
   std::vector<Sequence*> generating() const;
+  // Whether there may be work for one more step.
+  bool has_more();
   // Takes free pages for guesses of such a sequence. Returns for how many guesses there is room, at
   // most `most`.
   int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
   // Returns the work of a step: sequences that generate first, and within them and the rest, those
-  // of one adapter together. Empty: nothing waits or runs.
+  // of one adapter together. Chunks of a prompt may be in several steps; a sequence that is in any
+  // (Sequence::steps, which is counted up here) keeps its pages. Empty: nothing waits or runs but
+  // in other steps, or those have all pages.
   std::vector<Work> schedule();
-  // After the step, for each work: the keys and values of its tokens, but for guesses, are in the
-  // pages.
+  // With the results of the step, for each work of a sequence that is still here: the keys and
+  // values of its tokens, but for guesses, are in the pages.
   void finish(const Work& work);
   // Called when the sequence's first guess was right: it is now the last of the tokens, and has
   // keys and values.
@@ -66,7 +74,7 @@ class Scheduler {
   // Takes a sequence out, its pages given back; null: there is none of this id (any more; a request
   // has one for each of its beams).
   std::unique_ptr<Sequence> remove(uint64_t id);
-  void remove(const Sequence& sequence);
+  std::unique_ptr<Sequence> remove(const Sequence& sequence);
   std::vector<uint64_t> ids() const;  // of all that run or wait
 
   bool empty() const { return running_.empty() && waiting_.empty(); }
@@ -85,13 +93,19 @@ class Scheduler {
   // Gives a sequence the pages of its first `tokens` tokens; false: there are too few.
   bool reserve(Sequence& sequence, int64_t tokens);
   void release(Sequence& sequence);
+  std::unique_ptr<Sequence> take_out(Sequences& sequences, Sequences::iterator found);
   void preempt(Sequence& sequence, Works& works);
+  // How many sequences a step takes at most.
+  size_t share_of_step() const;
   // Works on the next tokens of a running sequence, as far as `budget` goes.
   void continue_running(Sequence& sequence, int64_t& budget, Works& works);
   // The first that waits to be worked on and may run beside the others; the end: there is none.
   Sequences::iterator next_to_admit();
   // Whether it runs from now on.
   bool admit(Sequences::iterator next, int64_t& budget, Works& works);
+  // The last that may give its pages back for this one, which may be this one itself; null: those
+  // that come after it are in steps.
+  Sequence* last_to_give_way(const Sequence& sequence) const;
   // How many of max_num_seqs those count as that have started.
   int64_t slots_in_use() const;
   void keep_full_pages(Sequence& sequence);

@@ -63,14 +63,18 @@ struct Sequence {
 
   int64_t computed = 0;          // how many first tokens have their keys and values in `pages`
   std::vector<int64_t> pages{};  // from the first position on
-  int64_t kept_pages = 0;        // how many first pages are those of `prefix`
-  PagePool::Prefix prefix = 0;
+  std::vector<PagePool::Prefix> kept{};  // beginnings that end with the first pages
 
   // In beam search: what it is a beam of, and which one. It waits once its logits were there, until
   // those of all beams are.
   std::shared_ptr<BeamGroup> group{};
   int64_t beam = 0;
   bool waits = false;
+  // Steps that work on it, whose results are not all dealt with, and how many tokens after
+  // `computed` they compute, guesses not counted.
+  int64_t steps = 0;
+  int64_t under_way = 0;
+  bool has_ended = false;  // only those steps still know it
 
   std::vector<std::optional<GeneratedToken>> prompt_logprobs{};
   std::vector<double> pooled{};  // the sum of the states of the first `num_pooled` tokens
@@ -83,8 +87,12 @@ struct Sequence {
 
   int64_t size() const { return std::ssize(tokens); }
   int64_t prompt_size() const { return std::ssize(request.prompt); }
+  PagePool::Prefix prefix() const { return kept.empty() ? 0 : kept.back(); }
   int64_t pending() const { return size() - computed; }
   bool generates() const { return pending() == 1 && !waits; }
+  // Of the pending ones, those that no step computes yet.
+  int64_t remaining() const { return pending() - under_way; }
+  bool is_free() const { return !waits && remaining() > 0; }
   std::span<const int32_t> generated() const {
     return std::span(tokens).subspan(request.prompt.size());
   }

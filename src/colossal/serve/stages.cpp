@@ -31,29 +31,32 @@ at::Tensor empty_like_described(const at::Tensor& description, at::Device device
 
 }  // namespace
 
-void run_stages(const ParallelContext* ranks, const RunStage& run) {
-  if (!ranks) {
+void Stages::run(const RunStage& run) {
+  if (!ranks_) {
     run(0, {});
     return;
   }
-  const int stages = ranks->strategy().num_stages();
+  const int stages = ranks_->strategy().num_stages();
   at::Tensor x;
   for (int stage = 0; stage < stages; ++stage) {
-    if (!ranks->holds_stage(stage)) continue;
-    if (stage > 0 && !ranks->holds_stage(stage - 1)) {
-      const comm::Group& border = ranks->stage_channel(stage - 1, Way::forward);
+    if (!ranks_->holds_stage(stage)) continue;
+    if (stage > 0 && !ranks_->holds_stage(stage - 1)) {
+      const comm::Group& border = ranks_->stage_channel(stage - 1, Way::forward);
       x = receive_activation(1 - border.rank(), border);
     }
     x = run(stage, x);
-    if (stage == stages - 1 || ranks->holds_stage(stage + 1)) continue;
-    const comm::Group& border = ranks->stage_channel(stage, Way::forward);
-    send_activation(x, 1 - border.rank(), border);
+    if (stage == stages - 1 || ranks_->holds_stage(stage + 1)) continue;
+    const comm::Group& border = ranks_->stage_channel(stage, Way::forward);
+    sent_.wait();
+    sent_ = send_activation(x, 1 - border.rank(), border);
   }
 }
 
-void send_activation(const at::Tensor& x, int to, const comm::Group& group) {
-  comm::send(describe(x).to(group.device()), to, group, comm::Reason::stage);
-  if (x.numel() > 0) comm::send(x.contiguous().view(-1), to, group, comm::Reason::stage);
+comm::Work send_activation(const at::Tensor& x, int to, const comm::Group& group) {
+  comm::Work sent =
+      comm::send_async(describe(x).to(group.device()), to, group, comm::Reason::stage);
+  if (x.numel() == 0) return sent;
+  return comm::send_async(x.contiguous().view(-1), to, group, comm::Reason::stage);
 }
 
 at::Tensor receive_activation(int from, const comm::Group& group) {

@@ -3,15 +3,20 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
+#include <optional>
+
 #include "colossal/comm/group.h"
 
 namespace colossal::serve {
 namespace {
 
-// From the first rank along both axes.
-void broadcast(const at::Tensor& numbers, const ParallelContext& ranks) {
-  if (ranks.coordinate(Axis::tp) == 0) {
-    comm::broadcast(numbers, 0, ranks.group(Axis::pp), comm::Reason::control);
+// To the next rank along the pipeline, which passes it on, and to those of this stage.
+void pass_on(const at::Tensor& numbers, StepMessage::Kind kind, const ParallelContext& ranks) {
+  const comm::Group& pipeline = ranks.group(Axis::pp);
+  if (ranks.coordinate(Axis::tp) == 0 && pipeline.rank() + 1 < pipeline.size()) {
+    comm::Work sent =
+        comm::send_async(numbers, pipeline.rank() + 1, pipeline, comm::Reason::control);
+    if (kind != StepMessage::Kind::step) sent.wait();
   }
   comm::broadcast(numbers, 0, ranks.group(Axis::tp), comm::Reason::control);
 }
@@ -23,23 +28,32 @@ bool leads(const ParallelContext& ranks) {
 }
 
 void tell(const StepMessage& message, const ParallelContext& ranks) {
-  const int64_t count = std::ssize(message.numbers);
-  broadcast(at::tensor({static_cast<int64_t>(message.kind), count}, at::kLong).to(ranks.device()),
-            ranks);
-  if (count > 0) broadcast(at::tensor(message.numbers, at::kLong).to(ranks.device()), ranks);
+  const auto tell = [&](const std::vector<int64_t>& numbers) {
+    pass_on(at::tensor(numbers, at::kLong).to(ranks.device()), message.kind, ranks);
+  };
+  tell({static_cast<int64_t>(message.kind), std::ssize(message.numbers)});
+  if (!message.numbers.empty()) tell(message.numbers);
 }
 
 StepMessage hear(const ParallelContext& ranks) {
+  std::optional<StepMessage::Kind> kind;
   const auto numbers_of = [&](int64_t count) {
     const at::Tensor heard =
         at::empty({count}, at::TensorOptions(at::kLong).device(ranks.device()));
-    broadcast(heard, ranks);
+    const comm::Group& pipeline = ranks.group(Axis::pp);
+    const bool is_told_by_tp = ranks.coordinate(Axis::tp) > 0;
+    if (!is_told_by_tp && pipeline.rank() > 0) {
+      comm::receive(heard, pipeline.rank() - 1, pipeline, comm::Reason::control);
+    }
+    if (is_told_by_tp) comm::broadcast(heard, 0, ranks.group(Axis::tp), comm::Reason::control);
     const at::Tensor here = heard.cpu();
     const auto* numbers = here.const_data_ptr<int64_t>();
+    if (!kind) kind = static_cast<StepMessage::Kind>(numbers[0]);
+    if (!is_told_by_tp) pass_on(heard, *kind, ranks);
     return std::vector<int64_t>(numbers, numbers + count);
   };
   const std::vector<int64_t> head = numbers_of(2);
-  StepMessage message{.kind = static_cast<StepMessage::Kind>(head[0])};
+  StepMessage message{.kind = *kind};
   if (head[1] > 0) message.numbers = numbers_of(head[1]);
   return message;
 }

@@ -11,7 +11,7 @@ namespace colossal::serve {
 struct StepMessage {
   enum class Kind : int64_t {
     begin,  // an engine's pages: how many, of how many tokens, whether in int8, whether each token
-            // attends alone
+            // attends alone; and whether the first rank asks for signs of life (heartbeat.h)
     step,   // a StepPlan
     adapter,       // to load: its number, and a number for each byte of its folder's path
     drop_adapter,  // its number
@@ -26,7 +26,8 @@ struct StepMessage {
 bool leads(const ParallelContext& ranks);
 
 // At the first rank. Law: 16 bytes and 8 for each number, to each of the others: along the pipeline
-// from the first rank, and at each stage along tp.
+// from the first rank, and at each stage along tp. A step is told without waiting for the next
+// stage, which may still work on the step before it.
 void tell(const StepMessage& message, const ParallelContext& ranks);
 // At the others: waits for the next message, passes it on.
 StepMessage hear(const ParallelContext& ranks);

@@ -34,6 +34,7 @@ serve::EngineOptions engine_options(const models::ModelFacts& facts, const Engin
   serve::EngineOptions made{.max_num_seqs = options.max_num_seqs,
                             .max_model_len = std::min(facts.positions, longest(prompts)),
                             .batch_invariant = options.batch_invariant,
+                            .heartbeat = {.timeout = {}},  // as the rest of a training step
                             .type = engine.config().precision.compute,
                             .device = engine.context().device()};
   made.max_num_seqs =

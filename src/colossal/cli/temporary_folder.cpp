@@ -1,0 +1,55 @@
+#include "colossal/cli/temporary_folder.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "colossal/base/error.h"
+#include "colossal/base/pipe.h"
+
+namespace colossal::cli {
+namespace {
+
+// Only system calls: other threads of the process that we are a copy of may have held locks.
+[[noreturn]] void remove_after_the_end(int from_owner, const char* path) {
+  setpgid(0, 0);  // away from the terminal's signals
+  dup2(from_owner, STDIN_FILENO);
+  close_range(STDOUT_FILENO, ~0U, 0);  // it holds nothing that others wait for to be closed
+  char none = 0;
+  while (read(STDIN_FILENO, &none, 1) == -1 && errno == EINTR) {
+  }
+  execl("/bin/rm", "rm", "-rf", "--", path, nullptr);
+  _exit(1);
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "colossal-XXXXXX").string();
+  if (!mkdtemp(pattern.data())) {
+    throw IoError(fmt::format("{}: {}", pattern, std::strerror(errno)));
+  }
+  path_ = pattern;
+  Pipe pipe;
+  guard_ = fork();
+  if (guard_ == 0) {
+    pipe.write_end.close();
+    remove_after_the_end(pipe.read_end.get(), pattern.c_str());
+  }
+  to_guard_ = std::move(pipe.write_end);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+  to_guard_.close();
+  if (guard_ > 0) waitpid(guard_, nullptr, 0);
+}
+
+}  // namespace colossal::cli

@@ -1,0 +1,296 @@
+// Several steps of a pipeline under way at once: each stage works on one of them, and texts are
+// what they are on one rank.
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "colossal/base/error.h"
+#include "colossal/serve/engine_core.h"
+#include "colossal/serve/forward_pass.h"
+#include "colossal/serve/inference_model.h"
+#include "tests/serve/random_model.h"
+#include "tests/serve/random_weights.h"
+#include "tests/serve/sharded_models.h"
+#include "tests/support/run_ranks.h"
+
+namespace colossal::serve {
+namespace {
+
+using test::for_model;
+using test::tensor_strategy;
+
+class ShardedPipeline : public testing::Test {
+ protected:
+  ShardedPipeline() : specification_(test::uneven_gpt2()) {
+    at::set_num_threads(1);  // such small products only wait for each other
+    test::write_random_weights(specification_, folder_.path());
+  }
+
+  using OfFirst = std::function<void(const InferenceModel& model)>;
+
+  void over_ranks(const Strategy& strategy, const OfFirst& of_first,
+                  const AroundStage& around_stage = {}) const {
+    const InferenceOptions options{.type = at::kDouble,
+                                   .strategy = for_model(strategy, specification_.facts)};
+    test::run_ranks(strategy.world_size(), [&](comm::World& world) {
+      at::set_num_threads(1);
+      const InferenceModel model(specification_, options, world);
+      if (world.rank() == 0) return of_first(model);
+      follow(*model, specification_.facts, *model.ranks(), around_stage);
+    });
+  }
+
+  // With an engine of the first rank.
+  void use(const Strategy& strategy, EngineOptions options,
+           const std::function<void(Engine& engine)>& run) const {
+    options.type = at::kDouble;
+    over_ranks(strategy, [&](const InferenceModel& model) {
+      Engine engine(*model, specification_.facts, options, model.ranks());
+      run(engine);
+    });
+  }
+
+  static Strategy stages(int pp) { return tensor_strategy(TensorMode::one_d, 1, 1, pp); }
+
+  const test::TemporaryDirectory folder_;
+  models::ModelSpecification specification_;
+};
+
+// Steps of requests of 5 tokens on two stages. The last rank begins its part of a step only once
+// the first one has begun the next step, where there is one.
+TEST_F(ShardedPipeline, StagesWorkAtTheSameTime) {
+  struct Case {
+    int64_t requests, prompt, max_batch_tokens;
+    int steps, followed;  // how many first ones have one behind them
+  };
+  // Six requests in two steps at a time; one long prompt, of which chunk follows chunk.
+  for (const Case& of : {Case{6, 4, 512, 2 * 5, 2 * 5 - 1}, Case{1, 40, 7, 6 + 4, 5}}) {
+    std::atomic<int> begun = 0;
+    int done = 0, in_vain = 0;
+    const AroundStage at_first = [&](int, const std::function<void()>& run) {
+      ++begun;
+      run();
+    };
+    const AroundStage at_last = [&](int, const std::function<void()>& run) {
+      ++done;
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+      const auto is_behind = [&] { return done <= of.followed && begun <= done; };
+      while (is_behind() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      in_vain += is_behind() ? 1 : 0;
+      run();
+    };
+    std::vector<int64_t> ended(of.requests, 0);
+    const auto of_first = [&](const InferenceModel& model) {
+      EngineOptions options{.max_num_seqs = 8,
+                            .max_batch_tokens = of.max_batch_tokens,
+                            .max_model_len = 60,
+                            .heartbeat = {.timeout = {}},
+                            .type = at::kDouble};
+      options.cache_bytes = 40 * page_bytes(options, specification_.facts);
+      EngineCore core(*model, specification_.facts, options, model.ranks(), at_first);
+      for (int64_t i = 0; i < of.requests; ++i) {
+        auto sequence = std::make_unique<Sequence>();
+        sequence->id = static_cast<uint64_t>(i + 1);
+        sequence->request = greedy(prompt_of(of.prompt + i, 1), 5);
+        sequence->tokens = sequence->request.prompt;
+        sequence->request.on_finish = [&, i](FinishReason, const Usage& usage, const std::string&) {
+          ended[i] = usage.completion_tokens;
+        };
+        core.add(std::move(sequence));
+      }
+      const at::NoGradGuard no_grad;
+      while (!core.idle()) core.step();
+      EXPECT_EQ(core.statistics().steps, of.steps);
+    };
+    over_ranks(stages(2), of_first, at_last);
+    EXPECT_EQ(in_vain, 0);
+    EXPECT_THAT(ended, testing::Each(5));
+  }
+}
+
+// Of what stands between steps: guesses, beams, pages given back, chunks, and who leaves early.
+TEST_F(ShardedPipeline, TextsAreThoseOfOneRank) {
+  const RandomModel draft(specification_, at::kDouble);
+  const auto texts = [&](const Strategy& strategy, const EngineOptions& options,
+                         EngineStatistics* counted = nullptr) {
+    std::vector<std::string> found;
+    use(strategy, options, [&](Engine& engine) {
+      Answers answers;
+      std::vector<std::string> beams(2);
+      for (int64_t i = 0; i < 9; ++i) {
+        Request request = greedy(prompt_of(3 + i * 4, i % 2, 53), 4 + i % 5);
+        request.sampling = {.temperature = i % 3 == 0 ? 0.0 : 1.0,
+                            .seed = static_cast<uint64_t>(i)};
+        if (i % 4 == 1) request.end_tokens = {3, 7, 18, 21};
+        request.priority = i == 5 ? -1 : 0;
+        answers.submit(engine, std::move(request));
+      }
+      for (size_t i = 0; i < beams.size(); ++i) {
+        Request request = greedy(prompt_of(5 + static_cast<int64_t>(i), 1, 53), 6);
+        request.sampling.temperature = 1;
+        request.beams.width = 3;
+        request.on_beams = [&, i](const std::vector<BeamText>& all) {
+          for (const BeamText& text : all) {
+            beams[i] += fmt::format("{:.9f}:", text.score);
+            for (const GeneratedToken& token : text.tokens) {
+              beams[i] += fmt::format(" {}", token.token);
+            }
+          }
+        };
+        answers.submit(engine, std::move(request));
+      }
+      engine.drain();
+      for (const auto& answer : answers.all) {
+        found.push_back(fmt::format("{} {} {}", static_cast<int>(answer->reason.value()),
+                                    answer->error, fmt::join(answer->numbers(), " ")));
+      }
+      found.insert(found.end(), beams.begin(), beams.end());
+      EXPECT_EQ(engine.statistics().pages_in_use, 0);
+      if (counted) *counted = engine.statistics();
+    });
+    return found;
+  };
+  const std::vector<std::string> expected = texts({}, {});
+  EngineOptions few_pages{.max_num_seqs = 6, .max_model_len = 47, .type = at::kDouble};
+  few_pages.cache_bytes =
+      8 * page_bytes(few_pages, specification_.facts, for_model(stages(2), specification_.facts));
+  Speculation by_model{.kind = Speculation::Kind::model,
+                       .drafts = 3,
+                       .model = draft.model.get(),
+                       .facts = draft.specification.facts};
+  for (const int pp : {2, 3, 4}) {
+    for (const EngineOptions& options : std::vector<EngineOptions>{
+             {},
+             {.max_batch_tokens = 7},
+             {.max_num_seqs = 4},
+             {.prefix_cache = false, .speculation = {.kind = Speculation::Kind::lookup}},
+             {.speculation = by_model},
+             few_pages}) {
+      TRACED_CASE(testing::Message() << pp << ' ' << options.max_batch_tokens << ' '
+                                     << options.max_num_seqs << ' ' << options.cache_bytes);
+      EngineStatistics counted;
+      EXPECT_EQ(texts(stages(pp), options, &counted), expected);
+      EXPECT_TRUE(counted.preemptions > 0 || options.cache_bytes == 0 || pp > 2);
+      EXPECT_TRUE(counted.prefix_hits > 0 || options.max_num_seqs != 4);
+    }
+  }
+}
+
+// While steps work on them: their pages are free at once, and others go on.
+TEST_F(ShardedPipeline, RequestsMayBeCancelled) {
+  Answers alone;
+  use({}, {}, [&](Engine& engine) {
+    alone.submit(engine, greedy(prompt_of(9, 2, 53), 30));
+    engine.drain();
+  });
+  for (const bool by_beams : {false, true}) {
+    Answers answers;
+    use(stages(3), {.max_num_seqs = 12}, [&](Engine& engine) {
+      std::vector<RequestId> cancelled;
+      for (int64_t i = 0; i < 4; ++i) {
+        Request request = greedy(prompt_of(7 + i, 1, 53), 50);
+        request.sampling.temperature = by_beams ? 1 : 0;
+        if (by_beams) request.beams.width = 2;
+        cancelled.push_back(answers.submit(engine, std::move(request)));
+      }
+      Request request = greedy(prompt_of(9, 2, 53), 30);
+      request.on_token = [&, left = std::ssize(cancelled) + 3](const GeneratedToken&) mutable {
+        if (--left < std::ssize(cancelled) && left >= 0) engine.cancel(cancelled[left]);
+        return true;
+      };
+      answers.submit(engine, std::move(request));
+      engine.drain();
+      EXPECT_EQ(engine.statistics().pages_in_use, 0);
+    });
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(answers[i].reason, FinishReason::cancelled);
+    EXPECT_EQ(answers[4].numbers(), alone[0].numbers());
+  }
+}
+
+TEST_F(ShardedPipeline, AnEngineMayEndWhileStepsAreUnderWay) {
+  Answers answers;
+  use(stages(3), {}, [&](Engine& engine) {
+    std::atomic<int> tokens = 0;
+    for (int64_t i = 0; i < 6; ++i) {
+      Request request = greedy(prompt_of(7 + i, 1, 53), 50);
+      request.on_token = [&](const GeneratedToken&) { return ++tokens > 0; };
+      answers.submit(engine, std::move(request));
+    }
+    while (tokens < 12) std::this_thread::yield();
+  });
+  for (const auto& answer : answers.all) {
+    EXPECT_EQ(answer->reason, FinishReason::cancelled) << answer->error;
+  }
+}
+
+// A rank that hears of the engine's begin, and then of nothing: its thread that answers for it does
+// not run either.
+TEST_F(ShardedPipeline, ARankThatHangsIsFoundLongBeforeTheTimeout) {
+  for (const Strategy& strategy : {stages(2), tensor_strategy(TensorMode::one_d, 2)}) {
+    const InferenceOptions options{.type = at::kDouble,
+                                   .strategy = for_model(strategy, specification_.facts)};
+    Answers answers;
+    std::atomic<bool> is_over = false;
+    std::string cause;
+    std::chrono::duration<double> taken{};
+    EXPECT_THROW(
+        test::run_ranks(2,
+                        [&](comm::World& world) {
+                          at::set_num_threads(1);
+                          const InferenceModel model(specification_, options, world);
+                          if (world.rank() != 0) {
+                            hear(*model.ranks());
+                            while (!is_over) std::this_thread::yield();
+                            return;
+                          }
+                          const auto start = std::chrono::steady_clock::now();
+                          EngineOptions of_engine{
+                              .heartbeat = {.interval = std::chrono::milliseconds(20),
+                                            .timeout = std::chrono::milliseconds(200)},
+                              .type = at::kDouble};
+                          of_engine.on_lost = [&](const std::string& error) { cause = error; };
+                          {
+                            Engine engine(*model, specification_.facts, of_engine, model.ranks());
+                            for (int64_t i = 0; i < 3; ++i) {
+                              answers.submit(engine, greedy(prompt_of(5, i, 53), 5));
+                            }
+                            engine.drain();
+                            taken = std::chrono::steady_clock::now() - start;
+                          }
+                          is_over = true;
+                          throw CommError("as the engine's rank ends then");
+                        }),
+        std::runtime_error);
+    for (const auto& answer : answers.all) EXPECT_EQ(answer->reason, FinishReason::failed);
+    EXPECT_THAT(cause, testing::HasSubstr("rank 1 has not answered for 200ms"));
+    EXPECT_LT(taken.count(), 5);
+  }
+}
+
+// However long its work takes, a rank answers.
+TEST_F(ShardedPipeline, ARankThatWorksForLongIsNotLost) {
+  int passes = 0;
+  Answers answers;
+  over_ranks(
+      stages(2),
+      [&](const InferenceModel& model) {
+        Engine engine(*model, specification_.facts,
+                      {.heartbeat = {.interval = std::chrono::milliseconds(10),
+                                     .timeout = std::chrono::milliseconds(150)},
+                       .type = at::kDouble},
+                      model.ranks());
+        answers.submit(engine, greedy(prompt_of(5, 1, 53), 3));
+        engine.drain();
+      },
+      [&](int, const std::function<void()>& run) {
+        if (++passes == 2) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+        run();
+      });
+  EXPECT_EQ(answers[0].numbers().size(), 3) << answers[0].error;
+}
+
+}  // namespace
+}  // namespace colossal::serve

@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"
 
 namespace colossal::test {
@@ -20,6 +22,31 @@ struct LayoutCase {
 
 // Every axis, stage and mode, and tiers and recomputation.
 const std::vector<LayoutCase>& layouts_of_adapters();
+
+// What trains at these layouts, by name.
+using Trainings = std::vector<std::pair<std::string, TinyTraining>>;
+
+// Calls expect_parity(training, layouts) for each: every third layout, another third for the next
+// training. Slow tests take all layouts for each.
+template <typename ExpectParity>
+void for_thirds_of_layouts(const Trainings& trainings, const ExpectParity& expect_parity) {
+  for (size_t i = 0; i < trainings.size(); ++i) {
+    const auto& [name, training] = trainings[i];
+    TRACED_CASE(name);
+    std::vector<LayoutCase> third;
+    for (size_t k = i % 3; k < layouts_of_adapters().size(); k += 3) {
+      third.push_back(layouts_of_adapters()[k]);
+    }
+    expect_parity(training, third);
+  }
+}
+template <typename ExpectParity>
+void for_all_layouts(const Trainings& trainings, const ExpectParity& expect_parity) {
+  for (const auto& [name, training] : trainings) {
+    TRACED_CASE(name);
+    expect_parity(training, layouts_of_adapters());
+  }
+}
 
 TinyTraining at_layout(TinyTraining training, const LayoutCase& which);
 

@@ -32,32 +32,17 @@ bool is_adapters(const std::string& parameter) {
   return parameter.find(".lora_") != std::string::npos;
 }
 
-void expect_parity(const TinyTraining& training) {
+void expect_parity(const TinyTraining& training, const std::vector<LayoutCase>& layouts) {
   const TinyResult expected = train_tiny(training, 1);
   for (const auto& [name, gradient] : expected.gradients) {
     EXPECT_TRUE(is_adapters(name)) << name;
     EXPECT_GT(gradient.norm().item<double>(), 0) << name;
   }
-  for (const LayoutCase& which : layouts_of_adapters()) {
+  for (const LayoutCase& which : layouts) {
     TRACED_CASE(which.name);
     const TinyTraining there = at_layout(training, which);
     expect_same(train_tiny(there, which.ranks), expected, 1e-9, there);
   }
-}
-
-TEST(AdapterLayouts, LlamaTrainsAsOnOneRank) {
-  expect_parity(training_of(tiny_llama(), every_product_and_table));
-}
-
-// Whose embedding and head share a table, and each has an adapter of its own.
-TEST(AdapterLayouts, Gpt2TrainsAsOnOneRank) {
-  expect_parity(training_of(tiny_gpt2(), every_product_and_table));
-}
-
-TEST(AdapterLayouts, TablesInBlocksOfRowsTrainAsOnOneRank) {
-  TinyTraining training = training_of(tiny_llama(), every_product_and_table);
-  training.layout.table_rows = 20;
-  expect_parity(training);
 }
 
 TinyTraining with_magnitudes(TinyTraining training) {
@@ -66,23 +51,30 @@ TinyTraining with_magnitudes(TinyTraining training) {
   return training;
 }
 
-TEST(AdapterLayouts, LlamaWithMagnitudesTrainsAsOnOneRank) {
-  expect_parity(with_magnitudes(training_of(tiny_llama(), every_product)));
+Trainings trainings() {
+  TinyTraining tables_in_blocks = training_of(tiny_llama(), every_product_and_table);
+  tables_in_blocks.layout.table_rows = 20;
+  TinyTraining packed = training_of(tiny_llama(), some_products);
+  packed.adapter->base = ops::PackedType::nf4;
+  packed.adapter->sizes["blocks.0.stacked"] = {.rank = 5, .scale = 0.4};
+  return {
+      {"llama", training_of(tiny_llama(), every_product_and_table)},
+      // Whose embedding and head share a table, and each has an adapter of its own.
+      {"gpt2", training_of(tiny_gpt2(), every_product_and_table)},
+      {"tables in blocks of rows", tables_in_blocks},
+      {"llama with magnitudes", with_magnitudes(training_of(tiny_llama(), every_product))},
+      {"gpt2 with magnitudes", with_magnitudes(training_of(tiny_gpt2(), every_product))},
+      {"other ranks and magnitudes over a packed base", with_magnitudes(packed)},
+      {"parts of a product that share one or have none", training_of(tiny_llama(), some_products)},
+  };
 }
 
-TEST(AdapterLayouts, Gpt2WithMagnitudesTrainsAsOnOneRank) {
-  expect_parity(with_magnitudes(training_of(tiny_gpt2(), every_product)));
+TEST(AdapterLayouts, TrainAsOnOneRank) {
+  for_thirds_of_layouts(trainings(), expect_parity);
 }
 
-TEST(AdapterLayouts, OtherRanksAndMagnitudesOverAPackedBaseTrainAsOnOneRank) {
-  TinyTraining training = training_of(tiny_llama(), some_products);
-  training.adapter->base = ops::PackedType::nf4;
-  training.adapter->sizes["blocks.0.stacked"] = {.rank = 5, .scale = 0.4};
-  expect_parity(with_magnitudes(training));
-}
-
-TEST(AdapterLayouts, PartsOfAProductMayShareOrHaveNone) {
-  expect_parity(training_of(tiny_llama(), some_products));
+TEST(SlowAdapterLayouts, TrainAsOnOneRank) {
+  for_all_layouts(trainings(), expect_parity);
 }
 
 TEST(AdapterLayouts, TheModelStaysAsItIs) {

@@ -89,30 +89,32 @@ TinyTraining over_numbers(const TinyTraining& training) {
   return plain;
 }
 
-void expect_parity(const TinyTraining& training) {
+void expect_parity(const TinyTraining& training, const std::vector<LayoutCase>& layouts) {
   EXPECT_FALSE(packed_weights(training).empty());
   TinyResult expected = train_tiny(over_numbers(training), 1);
   for (const nn::ParameterHandle& parameter : packed_weights(training)) {
     EXPECT_EQ(expected.weights.erase(parameter->name), 1) << parameter->name;
   }
   expect_same(train_tiny(training, 1), expected, 1e-9, training);
-  for (const LayoutCase& which : layouts_of_adapters()) {
+  for (const LayoutCase& which : layouts) {
     TRACED_CASE(which.name);
     const TinyTraining there = at_layout(training, which);
     expect_same(train_tiny(there, which.ranks), expected, 1e-9, there);
   }
 }
 
-TEST(PackedBase, LlamaOverNf4TrainsAsOnOneRank) {
-  expect_parity(training_of(llama_of_blocks(), PackedType::nf4));
+Trainings trainings() {
+  return {{"llama over nf4", training_of(llama_of_blocks(), PackedType::nf4)},
+          {"gpt2 over nf4", training_of(gpt2_of_blocks(), PackedType::nf4)},
+          {"llama over int8", training_of(llama_of_blocks(), PackedType::int8)}};
 }
 
-TEST(PackedBase, Gpt2OverNf4TrainsAsOnOneRank) {
-  expect_parity(training_of(gpt2_of_blocks(), PackedType::nf4));
+TEST(PackedBase, TrainsAsOnOneRank) {
+  for_thirds_of_layouts(trainings(), expect_parity);
 }
 
-TEST(PackedBase, LlamaOverInt8TrainsAsOnOneRank) {
-  expect_parity(training_of(llama_of_blocks(), PackedType::int8));
+TEST(SlowPackedBase, TrainsAsOnOneRank) {
+  for_all_layouts(trainings(), expect_parity);
 }
 
 // Chunks are padded to 64 bytes, panels are not.

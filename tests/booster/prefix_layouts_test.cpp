@@ -22,51 +22,50 @@ TinyTraining training_of(const models::DecoderConfig& model) {
   return training;
 }
 
-void expect_parity(const TinyTraining& training) {
+void expect_parity(const TinyTraining& training, const std::vector<LayoutCase>& layouts) {
   const TinyResult expected = train_tiny(training, 1);
   EXPECT_EQ(std::ssize(expected.gradients), 2 * training.model.layers);
   for (const auto& [name, gradient] : expected.gradients) {
     EXPECT_TRUE(adapters::find_prefix_parameter(name)) << name;
     EXPECT_GT(gradient.norm().item<double>(), 0) << name;
   }
-  for (const LayoutCase& which : layouts_of_adapters()) {
+  for (const LayoutCase& which : layouts) {
     TRACED_CASE(which.name);
     const TinyTraining there = at_layout(training, which);
     expect_same(train_tiny(there, which.ranks), expected, 1e-9, there);
   }
 }
 
-TEST(PrefixLayouts, LlamaTrainsAsOnOneRank) {
-  expect_parity(training_of(tiny_llama()));
-}
-
-// Dropout of attention probabilities, those of virtual tokens included.
-TEST(PrefixLayouts, Gpt2WithDropoutTrainsAsOnOneRank) {
-  expect_parity(training_of(tiny_gpt2(0.2)));
-}
-
-TEST(PrefixLayouts, DocumentsTrainAsOnOneRank) {
-  TinyTraining training = training_of(tiny_llama());
+TinyTraining over_documents(TinyTraining training) {
   training.end_of_document = 7;
   training.tokens = at::arange(12 * 11).view({12, 11}).mul(5).remainder(13);
-  expect_parity(training);
+  return training;
 }
 
-TEST(PrefixLayouts, WindowsOverDocumentsAndAPackedBaseTrainAsOnOneRank) {
-  TinyTraining training =
-      training_of(decoder("mistral-7b-v0.1", {{"vocab_size", 97},
-                                              {"hidden_size", 36},
-                                              {"intermediate_size", 52},
-                                              {"num_hidden_layers", 2},
-                                              {"num_attention_heads", 6},
-                                              {"num_key_value_heads", 2},
-                                              {"head_dim", 6},
-                                              {"sliding_window", 6},
-                                              {"max_position_embeddings", 32}}));
-  training.adapter->base = ops::PackedType::int8;
-  training.end_of_document = 7;
-  training.tokens = at::arange(12 * 11).view({12, 11}).mul(5).remainder(13);
-  expect_parity(training);
+Trainings trainings() {
+  TinyTraining windows = training_of(decoder("mistral-7b-v0.1", {{"vocab_size", 97},
+                                                                 {"hidden_size", 36},
+                                                                 {"intermediate_size", 52},
+                                                                 {"num_hidden_layers", 2},
+                                                                 {"num_attention_heads", 6},
+                                                                 {"num_key_value_heads", 2},
+                                                                 {"head_dim", 6},
+                                                                 {"sliding_window", 6},
+                                                                 {"max_position_embeddings", 32}}));
+  windows.adapter->base = ops::PackedType::int8;
+  return {{"llama", training_of(tiny_llama())},
+          // Dropout of attention probabilities, those of virtual tokens included.
+          {"gpt2 with dropout", training_of(tiny_gpt2(0.2))},
+          {"documents", over_documents(training_of(tiny_llama()))},
+          {"windows over documents and a packed base", over_documents(windows)}};
+}
+
+TEST(PrefixLayouts, TrainAsOnOneRank) {
+  for_thirds_of_layouts(trainings(), expect_parity);
+}
+
+TEST(SlowPrefixLayouts, TrainAsOnOneRank) {
+  for_all_layouts(trainings(), expect_parity);
 }
 
 // A prefix does not travel: ranks that share a sequence all have it.

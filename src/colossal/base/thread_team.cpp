@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "colossal/base/yield.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -34,7 +36,8 @@ bool await_awake(const Condition& condition) {
       if (condition()) return true;
       pause();
     }
-    std::this_thread::yield();  // to LibTorch's threads, if they have the CPU's work
+    // LibTorch's threads may have the CPU's work.
+    if (!yield_briefly()) return false;
   } while (Clock::now() < end);
   return false;
 }
@@ -59,8 +62,9 @@ void ThreadTeam::run(const std::function<void(int)>& part) {
   task_.notify_all();
   call(0);
   const auto all_done = [&] { return running_.load(std::memory_order_acquire) == 0; };
-  // A thread that has lost its CPU to another process may need this one.
-  while (!await_awake(all_done)) std::this_thread::yield();
+  while (!await_awake(all_done)) {
+    if (const int left = running_.load(); left > 0) running_.wait(left);
+  }
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
@@ -70,7 +74,7 @@ void ThreadTeam::work(int index) {
     if (!await_awake(has_task)) task_.wait(done);
     if (stopped_) return;
     call(index);
-    running_.fetch_sub(1, std::memory_order_release);
+    if (running_.fetch_sub(1) == 1) running_.notify_all();
   }
 }
 

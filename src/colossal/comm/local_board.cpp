@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/base/yield.h"
 
 namespace colossal::comm {
 
@@ -26,10 +26,14 @@ bool LocalBoard::count_in() {
   return true;
 }
 
-// A few turns on the processor for the others are cheaper than being put to sleep and woken.
+// A few turns on the processor for the others are cheaper than being put to sleep and woken. Not
+// where other processes take the turns: whoever yields waits for all of them, whoever sleeps is
+// soon woken.
 void LocalBoard::spin_until_open(uint64_t generation) const {
   constexpr int kTurns = 64;
-  for (int turn = 0; turn < kTurns && generation_ == generation; ++turn) std::this_thread::yield();
+  for (int turn = 0; turn < kTurns && generation_ == generation; ++turn) {
+    if (!yield_briefly()) return;
+  }
 }
 
 std::string LocalBoard::trouble(int rank, int peer) const {

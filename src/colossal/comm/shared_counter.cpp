@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <climits>
-#include <thread>
+
+#include "colossal/base/yield.h"
 
 namespace colossal::comm {
 
@@ -31,8 +32,7 @@ bool SpinThenSleep::turn() {
     return true;
   }
   if (yields_ == 0) return false;
-  --yields_;
-  std::this_thread::yield();
+  yields_ = yield_briefly() ? yields_ - 1 : 0;
   return true;
 }
 

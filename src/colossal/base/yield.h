@@ -1,0 +1,10 @@
+#pragma once
+
+namespace colossal {
+
+// Gives the CPU to another thread that waits for it. False: it was gone for about a slice of the
+// scheduler's time, so other processes want the CPU. Who waits for something should then sleep: a
+// sleeper that is woken comes before them, one that yields comes after them, each time.
+bool yield_briefly();
+
+}  // namespace colossal

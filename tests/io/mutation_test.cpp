@@ -1,4 +1,4 @@
-// Thousands of damaged files from a fixed seed. Whatever a file says, only IoError or ConfigError
+// Thousands of damaged files. Whatever a file says, only IoError or ConfigError
 // may come of it, and no more memory may be asked for than its own size explains.
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -10,8 +10,10 @@
 #include <random>
 
 #include "colossal/io/checkpoint_directory.h"
+#include "colossal/io/gguf.h"
 #include "colossal/io/tensor_directory.h"
 #include "tests/io/files.h"
+#include "tests/support/mutations.h"
 #include "tests/support/temporary_directory.h"
 
 namespace {
@@ -182,6 +184,55 @@ TEST(MutationTest, SafetensorsFiles) {
   }
   EXPECT_GT(accepted, 100);  // changed data, names or padding
   EXPECT_LT(accepted, 4000);
+}
+
+// The same for as long as mutations.h says, and of changes that it makes.
+TEST(MutationTest, SafetensorsFilesForATime) {
+  const colossal::test::TemporaryDirectory folder(colossal::test::Storage::memory);
+  const auto path = folder / "model.safetensors";
+  test::write_safetensors(path,
+                          {{"wte.weight", ScalarType::bf16, {5, 7}},
+                           {"h.0.bias", ScalarType::f32, {3}},
+                           {"empty", ScalarType::f32, {0, 4}}},
+                          {{"format", "pt"}});
+  colossal::test::for_mutations(
+      {read_file(path)}, "\"\\[]{}:,0189-.eE", [&](const std::string& bytes, auto&) {
+        test::write_text(path, bytes);
+        is_accepted([&] { const TensorDirectory directory(folder.path()); });
+      });
+}
+
+TEST(MutationTest, GgufFilesForATime) {
+  const colossal::test::TemporaryDirectory folder(colossal::test::Storage::memory);
+  const auto path = folder / "model.gguf";
+  const GgufPlan plan =
+      plan_gguf({{"general.architecture", GgufValue::of("llama")},
+                 {"llama.block_count", GgufValue::of(uint32_t{2})},
+                 {"llama.rope.freq_base", GgufValue::of(1e4F)},
+                 {"flag", GgufValue::of(true)},
+                 {"tokenizer.ggml.tokens", GgufValue::of(std::vector<std::string>{"a", "bc", ""})},
+                 {"tokenizer.ggml.scores", GgufValue::of(std::vector<float>{0, -1, -2.5F})}},
+                {{.name = "token_embd.weight", .type = GgufType::f32, .shape = {3, 4}},
+                 {.name = "blk.0.w", .type = GgufType::q8_0, .shape = {2, 32}}});
+  std::string good = plan.header;
+  good.resize(static_cast<size_t>(plan.file_bytes), '\1');
+  colossal::test::for_mutations(
+      {good}, std::string("\0\1\2\4\7\x0c\x20\x80\xff", 9), [&](const std::string& bytes, auto&) {
+        test::write_text(path, bytes);
+        const size_t peak = peak_of([&] {
+          is_accepted([&] {
+            const GgufReader file(path);
+            file.integer("llama.block_count");
+            file.texts("tokenizer.ggml.tokens");
+            file.numbers("tokenizer.ggml.scores");
+            for (const GgufTensor& tensor : file.tensors()) {
+              std::vector<float> numbers(static_cast<size_t>(tensor.numel()));
+              file.read(tensor, 0, numbers);
+            }
+          });
+        });
+        ASSERT_LE(peak, 4 * allowed_memory(bytes.size()));
+      });
 }
 
 TEST(MutationTest, ManyTinyTensorsCostNoMoreThanTheirFile) {

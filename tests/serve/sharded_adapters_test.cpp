@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "colossal/base/error.h"
 #include "colossal/serve/engine.h"
@@ -203,6 +206,23 @@ TEST_F(ShardedAdapters, GiveTheNumbersOfOneRank) {
   expect_those_of_one_rank(layouts_of_adapters());
 }
 
+// What multiplies an input of all heads, before and behind latents.
+TEST_F(ShardedAdapters, OfLatentsGiveThemToo) {
+  specification_ = test::latent_deepseek();
+  test::write_random_weights(specification_, folder_.path());
+  const Sizes sizes{{"self_attn.q_a_proj", {36, 10}},
+                    {"self_attn.kv_a_proj_with_mqa", {36, 9 + 4}},
+                    {"self_attn.q_b_proj", {10, 6 * (6 + 4)}},
+                    {"self_attn.o_proj", {6 * 7, 36}},
+                    {"mlp.down_proj", {40, 36}}};
+  write_adapter("plain", {"q_a_proj", "kv_a_proj_with_mqa", "q_b_proj", "o_proj"}, sizes,
+                /*magnitudes=*/false, /*tables=*/true);
+  write_adapter("magnitudes", {"kv_a_proj_with_mqa", "q_b_proj", "down_proj"}, sizes,
+                /*magnitudes=*/true, /*tables=*/false);
+  has_prefix_ = false;
+  expect_those_of_one_rank(layouts_of_adapters());
+}
+
 // The requests with it end, the others go on.
 TEST_F(ShardedAdapters, OneThatARankCannotLoadEndsItsRequests) {
   const InferenceOptions options{
@@ -227,6 +247,62 @@ TEST_F(ShardedAdapters, OneThatARankCannotLoadEndsItsRequests) {
     EXPECT_EQ(chosen[i].tokens.size(), has_adapter ? 0 : 7);
     const bool is_told = chosen[i].error.find("cannot load the adapter") != std::string::npos;
     EXPECT_EQ(is_told, has_adapter) << chosen[i].error;
+  }
+}
+
+// A rank is lost while one request runs, others wait, some of adapters that the ranks do not have
+// yet, and more are submitted: each ends, once, and soon.
+TEST_F(ShardedAdapters, ALostRankEndsWhatWaits) {
+  for (const Strategy& strategy :
+       {tensor_strategy(TensorMode::one_d, 2), tensor_strategy(TensorMode::one_d, 1, 1, 2)}) {
+    const InferenceOptions options{.type = at::kDouble,
+                                   .strategy = for_model(strategy, specification_.facts)};
+    std::atomic<int> submitted = 0, failed = 0, other = 0;
+    std::chrono::duration<double> taken{};
+    const auto of_first = [&](InferenceModel& model) {
+      Engine engine(*model, specification_.facts,
+                    {.max_num_seqs = 1, .max_queue = 100000, .type = at::kDouble}, model.ranks());
+      const std::vector<std::shared_ptr<const nn::AdapterWeights>> adapters{
+          nullptr, model.load_adapter(folder_.path() / "plain"),
+          model.load_adapter(folder_.path() / "magnitudes")};
+      std::chrono::steady_clock::time_point lost_at;
+      try {
+        for (;; ++submitted) {
+          Request request{.prompt = {1, 2, 3}, .max_new_tokens = 40};
+          request.adapter = adapters[submitted % 3];
+          request.on_finish = [&](FinishReason reason, const Usage&, const std::string&) {
+            ++(reason == FinishReason::failed ? failed : other);
+          };
+          engine.submit(std::move(request));
+          if (submitted > 30) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          lost_at = std::chrono::steady_clock::now();
+        }
+      } catch (const EngineLost&) {
+        engine.drain();
+        taken = std::chrono::steady_clock::now() - lost_at;
+      }
+      throw CommError("as the engine's rank ends then");
+    };
+    EXPECT_THROW(
+        test::run_ranks(2,
+                        [&](comm::World& world) {
+                          at::set_num_threads(1);
+                          InferenceModel model(specification_, options, world);
+                          if (world.rank() == 0) return of_first(model);
+                          int passes = 0;
+                          follow(
+                              *model, specification_.facts, *model.ranks(),
+                              [&](int, const auto& run) {
+                                if (++passes == 12) throw Error("killed");
+                                run();
+                              },
+                              [&](const auto& folder) { return model.load_adapter(folder); });
+                        }),
+        std::runtime_error);
+    EXPECT_GT(submitted, 3);
+    EXPECT_EQ(failed, submitted);
+    EXPECT_EQ(other, 0);
+    EXPECT_LT(taken.count(), 5);
   }
 }
 

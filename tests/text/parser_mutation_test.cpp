@@ -1,106 +1,35 @@
-// Damaged grammars, and damaged calls of tools, from a fixed seed: 2 seconds each, or as many as
-// COLOSSAL_FUZZ_SECONDS says, from a seed of the clock's. What a parser says of them, it says by a
-// ConfigError, soon, and the same however a text is cut.
+// Damaged grammars, expressions, schemas, templates and calls of tools (mutations.h). What a parser
+// says of them, it says by an error of its own, soon, and the same however a text is cut.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <random>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/text/chat_template.h"
 #include "colossal/text/grammar/automaton.h"
 #include "colossal/text/grammar/gbnf.h"
+#include "colossal/text/grammar/json_schema.h"
+#include "colossal/text/grammar/regular_expression.h"
 #include "colossal/text/tool_call_parser.h"
+#include "tests/support/mutations.h"
 
 namespace colossal::text {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Random = std::mt19937_64;
+using test::for_mutations;
+using test::Mutator;
 
-// Texts that begin as these and lose, get and repeat pieces.
-class Mutator {
- public:
-  Mutator(std::vector<std::string> texts, std::string alphabet, uint64_t seed)
-      : texts_(std::move(texts)), alphabet_(std::move(alphabet)), random_(seed) {}
-
-  std::string next() {
-    std::string text = texts_[below(texts_.size())];
-    for (size_t changes = below(8); changes > 0; --changes) change(text);
-    return text;
+// Some bytes of a text that may or may not belong to the grammar.
+void walk(const grammar::Grammar& made, grammar::Symbol root, Mutator& mutator) {
+  grammar::Automaton automaton(made, root);
+  auto state = automaton.start();
+  for (int i = 0; i < 12 && state != grammar::Automaton::kDead; ++i) {
+    const char byte = "abc=+1(\n!\xc3\xa4\"{}:,[]"[mutator.below(18)];
+    state = automaton.next(state, {&byte, 1});
   }
-  size_t below(size_t limit) { return limit == 0 ? 0 : random_() % limit; }
-
- private:
-  std::string piece() {
-    const std::string& other = texts_[below(texts_.size())];
-    const size_t begin = below(other.size());
-    return other.substr(begin, 1 + below(12));
-  }
-  void change(std::string& text) {
-    const size_t at = below(text.size() + 1);
-    switch (below(6)) {
-      case 0:
-        text.erase(at, 1 + below(10));
-        return;
-      case 1:
-        text.insert(at, piece());
-        return;
-      case 2:
-        text.insert(at, 1, alphabet_[below(alphabet_.size())]);
-        return;
-      case 3:
-        if (at < text.size()) text[at] = static_cast<char>(below(256));
-        return;
-      case 4:
-        text.resize(at);
-        return;
-      default:
-        text.insert(at, text.substr(at, 1 + below(40)));
-    }
-  }
-
-  std::vector<std::string> texts_;
-  std::string alphabet_;
-  Random random_;
-};
-
-struct Budget {
-  double seconds = 2;
-  uint64_t seed = 1;
-
-  static Budget of_environment() {
-    const char* const given = std::getenv("COLOSSAL_FUZZ_SECONDS");
-    if (!given) return {};
-    return {std::atof(given), static_cast<uint64_t>(Clock::now().time_since_epoch().count())};
-  }
-};
-
-// Calls run(text) until the time is over; each may take a second at most.
-template <typename Run>
-void for_mutations(std::vector<std::string> texts, const std::string& alphabet, const Run& run) {
-  const Budget budget = Budget::of_environment();
-  Mutator mutator(std::move(texts), alphabet, budget.seed);
-  const auto start = Clock::now();
-  int64_t runs = 0;
-  for (auto now = start; std::chrono::duration<double>(now - start).count() < budget.seconds;) {
-    const std::string text = mutator.next();
-    run(text, mutator);
-    const auto end = Clock::now();
-    ASSERT_LT(std::chrono::duration<double>(end - now).count(), 1)
-        << "seed " << budget.seed << ": " << testing::PrintToString(text);
-    ASSERT_FALSE(testing::Test::HasFailure())
-        << "seed " << budget.seed << ": " << testing::PrintToString(text);
-    now = end;
-    ++runs;
-  }
-  testing::Test::RecordProperty("runs", std::to_string(runs));
-  std::printf("%lld runs from seed %llu\n", static_cast<long long>(runs),
-              static_cast<unsigned long long>(budget.seed));
 }
 
 TEST(ParserMutation, GrammarsAreReadOrRefused) {
@@ -114,13 +43,70 @@ TEST(ParserMutation, GrammarsAreReadOrRefused) {
         try {
           grammar::Grammar made;
           const grammar::Symbol root = grammar::add_gbnf(made, text);
-          grammar::Automaton automaton(made, root);
-          auto state = automaton.start();
-          for (int i = 0; i < 12 && state != grammar::Automaton::kDead; ++i) {
-            const char byte = "abc=+1(\n!\xc3\xa4\""[mutator.below(13)];
-            state = automaton.next(state, {&byte, 1});
-          }
+          walk(made, root, mutator);
         } catch (const ConfigError&) {
+        }
+      });
+}
+
+TEST(ParserMutation, ExpressionsAreReadOrRefused) {
+  for_mutations({R"(^(a|b+?)*[^c-e\]x]{2,5}\d\w\s.$)", R"([\w.+-]+@[a-z0-9]+(\.[a-z]{2,})+)",
+                 R"(\u00e4|\x41|\t|(?:x{3}|y{1,}){2})", R"(((((a?)b?)c?)d?){4})"},
+                "\\[](){}|*+?.^$-:<>=!,0129azdws\xc3\xa4",
+                [](const std::string& text, Mutator& mutator) {
+                  try {
+                    grammar::Grammar made;
+                    const grammar::Symbol root = grammar::add_regular_expression(made, text);
+                    walk(made, root, mutator);
+                  } catch (const ConfigError&) {
+                  }
+                });
+}
+
+TEST(ParserMutation, SchemasAreReadOrRefused) {
+  for_mutations(
+      {R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "array", "items":
+         {"enum": [1, "x", null, true]}, "minItems": 1, "maxItems": 3}}, "required": ["a"]})",
+       R"({"$defs": {"n": {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/n"},
+         {"type": "null"}]}}}}, "$ref": "#/$defs/n"})",
+       R"({"type": ["string", "number"], "minLength": 2, "maxLength": 5, "pattern": "^[a-z]+$"})",
+       R"({"prefixItems": [{"const": {"x": [1.5e3]}}, {"type": "boolean"}], "type": "array",
+         "additionalProperties": {"type": "string"}})"},
+      "\"\\[]{}:,$#/ 01-.eatrue", [](const std::string& text, Mutator& mutator) {
+        const auto schema =
+            nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+        if (schema.is_discarded()) return;
+        try {
+          grammar::Grammar made;
+          const grammar::Symbol root = grammar::add_json_schema(made, schema);
+          walk(made, root, mutator);
+        } catch (const ConfigError&) {
+        }
+      });
+}
+
+TEST(ParserMutation, TemplatesAreRenderedOrRefused) {
+  const nlohmann::ordered_json messages = {
+      {{"role", "system"}, {"content", "be brief"}},
+      {{"role", "user"}, {"content", "one <two> \u00e4"}},
+      {{"role", "assistant"}, {"content", "three"}, {"tool_calls", {{{"name", "f"}}}}}};
+  for_mutations(
+      {"{% for m in messages %}{{ '<|' + m.role + '|>' }}\n{{ m['content'] | trim }}{% endfor %}",
+       "{%- set ns = namespace(found=false) -%}{%- for m in messages[1:] if m.role != 'x' -%}"
+       "{%- if loop.first and not loop.last %}{% set ns.found = true %}{%- elif ns.found %}"
+       "{{ loop.index0 * 2 ** 3 // 5 % 4 }}{% else %}{{ m | tojson(indent=2) }}{% endif %}{% "
+       "endfor %}",
+       "{% macro show(a, b=1) %}{{ a ~ b }}{% endmacro %}{{ show(messages | length, b=[1, 2, "
+       "(3,)]) }}"
+       "{{ messages | map(attribute='role') | join(', ') | upper | replace('A', 'b') }}",
+       "{# note #}{% generation %}{{ messages[-1].content.split('r')[::-1] | list }}{% "
+       "endgeneration %}"
+       "{% if tools is defined and tools is not none %}{{ raise_exception('no') }}{% endif %}"
+       "{{ {'a': 1, 'b': {'c': none}}.items() | list }}{{ range(3) | sum }}{{ 'x' * 5 }}"},
+      "{}%#|'\"()[].,:=+-*/~<>!_ \n0129azifor", [&](const std::string& text, Mutator&) {
+        try {
+          ChatTemplate(text).render(messages, {});
+        } catch (const jinja::TemplateError&) {
         }
       });
 }

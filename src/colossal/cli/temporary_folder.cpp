@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <string>
+#include <random>
 
 #include "colossal/base/error.h"
 #include "colossal/base/pipe.h"
@@ -30,19 +30,26 @@ namespace {
 
 }  // namespace
 
+// The guard is there before the folder is, so that no moment is left in which nobody would remove
+// it.
 TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "colossal-XXXXXX").string();
-  if (!mkdtemp(pattern.data())) {
-    throw IoError(fmt::format("{}: {}", pattern, std::strerror(errno)));
-  }
-  path_ = pattern;
+  std::random_device random;
+  path_ = std::filesystem::temp_directory_path() /
+          fmt::format("colossal-{:08x}{:08x}", random(), random());
   Pipe pipe;
   guard_ = fork();
   if (guard_ == 0) {
     pipe.write_end.close();
-    remove_after_the_end(pipe.read_end.get(), pattern.c_str());
+    remove_after_the_end(pipe.read_end.get(), path_.c_str());
   }
   to_guard_ = std::move(pipe.write_end);
+  if (mkdir(path_.c_str(), S_IRWXU) == 0) return;
+  const int error = errno;
+  if (guard_ > 0) {
+    kill(guard_, SIGKILL);  // what stands there is not ours
+    waitpid(guard_, nullptr, 0);
+  }
+  throw IoError(fmt::format("{}: {}", path_.string(), std::strerror(error)));
 }
 
 TemporaryFolder::~TemporaryFolder() {

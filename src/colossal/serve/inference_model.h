@@ -59,8 +59,8 @@ class InferenceModel {
 
   // Reads this rank's part of an adapter from a folder of peft, to the device; it needs the model
   // no more. Not thread-safe by itself, but forward passes may go on. Throws ConfigError for a
-  // folder that has none, or that of another model; IoError for
-  // what the disk refuses, and for numbers that are not finite.
+  // folder that has none, or that of another model; IoError for what the disk refuses, and for
+  // numbers that are not finite.
   std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 
   at::ScalarType type() const;  // of weights and activations

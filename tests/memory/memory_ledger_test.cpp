@@ -52,6 +52,19 @@ TEST_P(MemoryLedgerTest, CountsWhatIsAliveAndThePeak) {
   EXPECT_EQ(changes, (std::vector<int64_t>{1000, 500, -500, 200, -1000, -200}));
 }
 
+TEST_P(MemoryLedgerTest, CountsAThreadThatWorksForItsOwn) {
+  MemoryLedger ledger;
+  const MemoryScope scope(ledger, GetParam());
+  at::Tensor of_another_thread;
+  std::thread([&, counting = CountingThread()] {
+    const MemoryScope counted(counting);
+    of_another_thread = bytes(100);
+  }).join();
+  EXPECT_EQ(ledger.live().total(), 100);
+  of_another_thread.reset();
+  EXPECT_EQ(ledger.live().total(), 0);
+}
+
 TEST_P(MemoryLedgerTest, CountsItsOwnDeviceAndThreadOnly) {
   MemoryLedger ledger;
   const MemoryScope scope(ledger, GetParam());

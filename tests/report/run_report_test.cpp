@@ -133,6 +133,22 @@ TEST(RunReport, ShowsHowBusyExpertsWere) {
   EXPECT_LT(written(report).html.size(), 600'000u);
 }
 
+TEST(RunReport, ShowsSamplingBesideUpdatesAndStaleness) {
+  RunReport report = plausible_report();
+  EXPECT_THAT(written(report).text, Not(HasSubstr("Staleness")));
+  for (StepMetrics& step : report.metrics) {
+    step.of_task = {{"sampling/seconds", 0.5},
+                    {"sampling/overlapped_seconds", 0.4},
+                    {"staleness/0", 0.25},
+                    {"staleness/1", 0.75}};
+  }
+  const WrittenPage page = written(report);
+  for (const char* expected :
+       {"while passes ran", "Staleness", "shares of the tokens learned from, by generations"}) {
+    EXPECT_THAT(page.text, HasSubstr(expected));
+  }
+}
+
 TEST(RunReport, FetchesNothing) {
   const std::string html = written(plausible_report()).html;
   EXPECT_THAT(html, Not(HasSubstr("http://")));

@@ -17,28 +17,36 @@ Completion tokens(int64_t count, bool ended) {
           .ended = ended};
 }
 
-// Samples generation `version`; completion n has its end after 1 + n % 13 tokens, or none.
-std::vector<ScoredCompletion> sample(BegunCompletions& begun, int64_t version, int64_t& next,
-                                     int64_t& passes) {
-  for (int64_t more = begun.missing(kCount); more > 0; --more) begun.begin({.number = next++});
-  passes = 0;
-  for (const auto& [completion, max_new_tokens] : begun.continuations(kCount)) {
+// Each completion n has its end after 1 + n % 13 tokens, or none. Returns the most passes.
+int64_t go_on(const std::vector<BegunCompletions::Continuation>& continued, int64_t version) {
+  int64_t passes = 0;
+  for (const auto& [completion, max_new_tokens] : continued) {
     const int64_t length = 1 + completion->number % 13;
     const int64_t left = length - std::ssize(completion->completion.tokens);
     BegunCompletions::append(
         *completion, tokens(std::min(left, max_new_tokens), left <= max_new_tokens), version);
     passes = std::max(passes, max_new_tokens);
   }
-  return begun.take(kCount);
+  return passes;
 }
 
-class Staleness : public testing::TestWithParam<int64_t> {};
+void begin_until(BegunCompletions& begun, int64_t count, int64_t& next) {
+  for (int64_t more = begun.missing(count); more > 0; --more) begun.begin({.number = next++});
+}
+
+class Staleness : public testing::TestWithParam<std::tuple<int64_t, int64_t>> {};
 TEST_P(Staleness, IsBoundedAndEachCompletionComesOnceInOrder) {
-  BegunCompletions begun(GetParam(), kMaxLength);
+  const auto [staleness, updates] = GetParam();
+  BegunCompletions begun(
+      {.max_staleness = staleness, .updates = updates, .max_length = kMaxLength});
   int64_t next = 0, learned = 0, stalest = 0;
   for (int64_t version = 0; version < kGenerations; ++version) {
-    int64_t passes = 0;
-    for (const ScoredCompletion& each : sample(begun, version, next, passes)) {
+    begin_until(begun, kCount, next);
+    const auto unfinished = begun.unfinished(kCount);
+    // Only the first generation has nothing that was begun before.
+    EXPECT_EQ(unfinished.empty(), version > 0 && staleness > 0);
+    go_on(unfinished, version);
+    for (const ScoredCompletion& each : begun.take(kCount)) {
       EXPECT_EQ(each.number, learned++);
       const int64_t length = std::min<int64_t>(1 + each.number % 13, kMaxLength);
       EXPECT_EQ(std::ssize(each.completion.tokens), length);
@@ -47,30 +55,45 @@ TEST_P(Staleness, IsBoundedAndEachCompletionComesOnceInOrder) {
       ASSERT_EQ(each.versions.size(), each.completion.tokens.size());
       EXPECT_TRUE(std::ranges::is_sorted(each.versions));
       stalest = std::max(stalest, version - each.versions.front());
+      if (version > 0) {
+        EXPECT_GE(version - each.versions.back(), std::min<int64_t>(staleness, 1));
+      }
     }
-    // The first generation has nothing that was begun before.
-    const int64_t share = (kMaxLength + GetParam()) / (GetParam() + 1);
-    EXPECT_LE(passes, version == 0 ? kMaxLength : share);
+    for (int64_t update = 0; staleness > 0 && update < updates; ++update) {
+      begin_until(begun, staleness * kCount, next);
+      const int64_t passes = go_on(begun.beside_update(update, kCount), version);
+      // Those that were begun with the run had less time.
+      const int64_t all = staleness * updates;
+      if (version >= staleness) {
+        EXPECT_LE(passes, (kMaxLength + all - 1) / all);
+      }
+    }
   }
-  EXPECT_EQ(stalest, GetParam());
-  EXPECT_EQ(next - learned, GetParam() * kCount);
+  EXPECT_EQ(stalest, staleness);
+  EXPECT_EQ(next - learned, staleness * kCount);
 }
-INSTANTIATE_TEST_SUITE_P(All, Staleness, testing::Values(0, 1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(All, Staleness,
+                         testing::Combine(testing::Values(0, 1, 2, 4), testing::Values(1, 3)));
 
 TEST(Staleness, GoesOnFromItsState) {
-  BegunCompletions begun(2, kMaxLength);
-  int64_t next = 0, passes = 0;
-  sample(begun, 0, next, passes);
-  BegunCompletions restored(2, kMaxLength);
+  const BegunCompletions::Options options{.max_staleness = 2, .max_length = kMaxLength};
+  BegunCompletions begun(options);
+  int64_t next = 0;
+  begin_until(begun, 2 * kCount, next);
+  go_on(begun.beside_update(0, kCount), 0);
+  begun.to_be_rewarded().front()->rewards = {0.5};
+  BegunCompletions restored(options);
   restored.restore(nlohmann::json::parse(begun.state().dump()));
-  int64_t next_restored = next;
-  const auto expected = sample(begun, 1, next, passes);
-  const auto found = sample(restored, 1, next_restored, passes);
+  EXPECT_EQ(restored.to_be_rewarded().size(), begun.to_be_rewarded().size());
+  go_on(begun.unfinished(kCount), 1);
+  go_on(restored.unfinished(kCount), 1);
+  const auto expected = begun.take(kCount), found = restored.take(kCount);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(found[i].number, expected[i].number);
     EXPECT_EQ(found[i].completion, expected[i].completion);
     EXPECT_EQ(found[i].versions, expected[i].versions);
+    EXPECT_EQ(found[i].rewards, expected[i].rewards);
   }
 }
 

@@ -247,6 +247,12 @@ const std::vector<OnlineLayout>& online_layouts() {
   return all;
 }
 
+std::map<std::string, double> without_times(const report::StepMetrics& step) {
+  std::map<std::string, double> metrics = step.of_task;
+  std::erase_if(metrics, [](const auto& metric) { return metric.first.ends_with("seconds"); });
+  return metrics;
+}
+
 void expect_same_steps(const Steps& found, const Steps& expected, double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   const auto near = [&](double a, double b, const std::string& what) {
@@ -258,11 +264,127 @@ void expect_same_steps(const Steps& found, const Steps& expected, double toleran
     near(found[i].loss, expected[i].loss, "loss");
     near(found[i].grad_norm, expected[i].grad_norm, "grad_norm");
     EXPECT_EQ(found[i].tokens, expected[i].tokens);
-    ASSERT_EQ(found[i].of_task.size(), expected[i].of_task.size());
-    for (const auto& [name, value] : expected[i].of_task) {
-      near(found[i].of_task.at(name), value, name);
-    }
+    const auto of_task = without_times(expected[i]), found_of_task = without_times(found[i]);
+    ASSERT_EQ(found_of_task.size(), of_task.size());
+    for (const auto& [name, value] : of_task) near(found_of_task.at(name), value, name);
   }
+}
+
+// Sampling beside updates and after their passes.
+class OnlineOverlap : public testing::TestWithParam<OnlineLayout> {
+ protected:
+  static void learn_later(RunConfig& run, TuneConfig& tune) {
+    begin_earlier(run, tune);
+    tune.beta = 0.1;
+    tune.num_iterations = 2;
+    run.train.steps = 6;
+  }
+  static Steps run(bool overlap, const OnlineLayout& layout) {
+    return run_online({.ranks = layout.ranks, .change = [&](RunConfig& run, TuneConfig& tune) {
+                         learn_later(run, tune);
+                         tune.overlap_sampling = overlap;
+                         layout.change(run);
+                       }});
+  }
+};
+
+double overlapped_seconds(const Steps& steps) {
+  double sum = 0;
+  for (const report::StepMetrics& step : steps) {
+    const auto overlapped = step.of_task.find("sampling/overlapped_seconds");
+    if (overlapped == step.of_task.end()) continue;
+    EXPECT_GE(step.of_task.at("sampling/seconds"), overlapped->second);
+    sum += overlapped->second;
+  }
+  return sum;
+}
+
+TEST_P(OnlineOverlap, ChangesNoBit) {
+  const Steps beside = run(true, GetParam()), after = run(false, GetParam());
+  expect_same_steps(beside, after, 0);
+  // The sampler's own layers make the norms of DoRA once more, which ranks of tp sum.
+  const bool makes_norms = GetParam().name == "dora_tp3";
+  for (size_t i = 0; i < after.size() && !makes_norms; ++i) {
+    EXPECT_EQ(beside[i].bytes_sent, after[i].bytes_sent);
+  }
+  EXPECT_GT(after.back().grad_norm, 0);
+  EXPECT_GT(after.back().of_task.at("staleness/1"), 0.1);
+  EXPECT_EQ(overlapped_seconds(after), 0);
+  const bool takes_turns = GetParam().name.ends_with("zero3") || GetParam().name.ends_with("tiers");
+  EXPECT_EQ(overlapped_seconds(beside) > 0, !takes_turns);
+}
+
+void use_experts(RunConfig& run) {
+  run.model.preset = "mixtral-8x7b";
+  run.model.overrides = {
+      {"vocab_size", 259},      {"hidden_size", 24},        {"intermediate_size", 20},
+      {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+      {"num_local_experts", 5}, {"num_experts_per_tok", 2}, {"max_position_embeddings", 24}};
+}
+
+// The norms of its weights change with each update.
+void use_dora(RunConfig& run) {
+  run.model = {.path = saved_model(Method::sft)};
+  run.adapter.kind = "lora";
+  run.adapter.rank = 3;
+  run.adapter.dora = true;
+  run.adapter.dropout = 0;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OnlineOverlap,
+    testing::Values(OnlineLayout{"alone", 1, [](RunConfig&) {}},
+                    OnlineLayout{"dp3", 3, [](RunConfig& c) { c.parallel.zero = 1; }},
+                    OnlineLayout{"tp3", 3, [](RunConfig& c) { c.parallel.tp = 3; }},
+                    OnlineLayout{"dp2_pp2", 4, [](RunConfig& c) { c.parallel.pp = 2; }},
+                    OnlineLayout{"sp2_tp2_zero2", 4,
+                                 [](RunConfig& c) {
+                                   c.parallel.sp = c.parallel.tp = 2;
+                                   c.parallel.zero = 2;
+                                 }},
+                    OnlineLayout{"tp4_2d", 4,
+                                 [](RunConfig& c) {
+                                   c.parallel.tp = 4;
+                                   c.parallel.tp_mode = "2d";
+                                 }},
+                    OnlineLayout{"dp2_ep2", 2,
+                                 [](RunConfig& c) {
+                                   use_experts(c);
+                                   c.parallel.ep = 2;
+                                 }},
+                    OnlineLayout{"tp2_ep2_recompute", 2,
+                                 [](RunConfig& c) {
+                                   use_experts(c);
+                                   c.parallel.tp = c.parallel.ep = 2;
+                                   c.memory.recompute = "full";
+                                 }},
+                    OnlineLayout{"dora_dp2", 2, use_dora},
+                    OnlineLayout{"dora_tp3", 3,
+                                 [](RunConfig& c) {
+                                   use_dora(c);
+                                   c.parallel.tp = 3;
+                                 }},
+                    OnlineLayout{"dp2_zero3", 2, [](RunConfig& c) { c.parallel.zero = 3; }},
+                    OnlineLayout{"host_tiers", 1,
+                                 [](RunConfig& c) { c.memory.offload_parameters = "host"; }}),
+    [](const auto& info) { return info.param.name; });
+
+// What is read of weights and rewards is waited for, also where a reward takes longer than the
+// update's passes.
+TEST(OnlineOverlapTime, IsThatOfThePasses) {
+  const Steps steps = run_online({.change = [](RunConfig& run, TuneConfig& tune) {
+    begin_earlier(run, tune);
+    run.train.micro_batch = 1;
+    tune.reward.push_back("command:sleep 0.2; sed s/.*/1/");
+  }});
+  double overlapped = 0, all = 0;
+  for (const report::StepMetrics& step : steps) {
+    EXPECT_EQ(step.of_task.at("rewards/failures"), 0);
+    overlapped += step.of_task.at("sampling/overlapped_seconds");
+    all += step.of_task.at("sampling/seconds");
+  }
+  EXPECT_GT(all, 0.2 * 4);
+  EXPECT_GT(overlapped, 0.02);
 }
 
 struct OnlineCase {
@@ -383,7 +505,111 @@ TEST_P(OnlineResume, GoesOnAsIfUndisturbed) {
   EXPECT_EQ(asked, 3);
   expect_same_steps(both, whole, 0);
 }
-INSTANTIATE_TEST_SUITE_P(Settings, OnlineResume, testing::Values(reuse_completions, begin_earlier));
+void begin_earlier_and_reuse(RunConfig& run, TuneConfig& tune) {
+  reuse_completions(run, tune);
+  tune.max_staleness = 2;
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, OnlineResume,
+                         testing::Values(reuse_completions, begin_earlier,
+                                         begin_earlier_and_reuse));
+
+TEST(OnlineResumeOverlap, GoesOnWithoutIt) {
+  const auto settings = [](bool overlap) {
+    return [=](RunConfig& run, TuneConfig& tune) {
+      begin_earlier_and_reuse(run, tune);
+      tune.overlap_sampling = overlap;
+    };
+  };
+  const Steps whole = run_online({.change = settings(true)});
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  const auto kept = [&](bool overlap) {
+    return [&, overlap](RunConfig& run, TuneConfig& tune) {
+      settings(overlap)(run, tune);
+      run.checkpoint.directory = (directory.path() / "checkpoints").string();
+    };
+  };
+  int asked = 0;
+  run_online({.change = kept(true), .stop_requested = [&] { return ++asked == 2; }},
+             directory.path());
+  expect_same_steps(run_online({.change = kept(false)}, directory.path()), whole, 0);
+}
+
+// Completions that wait to be learned from have been rewarded by others.
+TEST(OnlineResumeRewards, AreAskedAnewWhereTheyAreOthers) {
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  const auto rewarded = [&](std::vector<std::string> rewards) {
+    return [&, rewards](RunConfig& run, TuneConfig& tune) {
+      begin_earlier(run, tune);
+      tune.reward = rewards;
+      run.checkpoint.directory = (directory.path() / "checkpoints").string();
+    };
+  };
+  int asked = 0;
+  run_online({.change = rewarded({"length"}), .stop_requested = [&] { return ++asked == 2; }},
+             directory.path());
+  const Steps steps =
+      run_online({.change = rewarded({"command:sed s/.*/7/", "length"})}, directory.path());
+  EXPECT_EQ(steps.back().of_task.at("rewards/sed/mean"), 7);
+}
+
+// What a run says when it goes on after the file of a folder beside it has been written anew.
+std::string told_of_changed(const std::filesystem::path& changed, const OnlineRun& given,
+                            const std::filesystem::path& directory) {
+  OnlineRun run = given;
+  run.change = [&](RunConfig& config, TuneConfig& tune) {
+    given.change(config, tune);
+    config.checkpoint.directory = (directory / "checkpoints").string();
+  };
+  int asked = 0;
+  run.stop_requested = [&] { return ++asked == 1; };
+  run_online(run, directory);
+  if (!changed.empty()) std::ofstream(changed / "config.json", std::ios::app) << "\n";
+  testing::internal::CaptureStderr();
+  run_online(run, directory);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
+  const test::TemporaryDirectory models(test::Storage::memory);
+  const auto path = [&](const char* name) { return models / name; };
+  const auto recursive = std::filesystem::copy_options::recursive;
+  std::filesystem::copy(saved_model(Method::sft), path("model"), recursive);
+  std::filesystem::copy(saved_model(Method::sft), path("teacher"), recursive);
+  std::filesystem::copy(saved_model(Method::reward), path("judge"), recursive);
+  const auto rewarded = [&](RunConfig& run, TuneConfig& tune) {
+    run.model = {.path = path("model").string()};
+    tune.reward = {"length", "model:" + path("judge").string()};
+    tune.beta = 0.1;
+  };
+  const auto adapted = [&](RunConfig& run, TuneConfig& tune) {
+    rewarded(run, tune);
+    run.adapter.kind = "lora";
+  };
+  const auto taught = [&](RunConfig& run, TuneConfig& tune) {
+    run.model = {.path = path("model").string()};
+    tune.teacher = path("teacher").string();
+    tune.temperature = 1;
+  };
+  struct Case {
+    const char* changed;
+    const char* told;
+    OnlineRun run;
+  };
+  const std::vector<Case> cases{
+      {"judge", "judge\": the model there is another one", {.change = rewarded}},
+      {"model", "warning: model.path: the model there is another one", {.change = rewarded}},
+      {"model", "its weights are others than until this checkpoint", {.change = adapted}},
+      {"teacher", "warning: tune.teacher", {.method = Method::distill, .change = taught}}};
+  for (const Case& given : cases) {
+    SCOPED_TRACE(given.changed);
+    const test::TemporaryDirectory changed(test::Storage::memory), as_it_was(test::Storage::memory);
+    EXPECT_THAT(told_of_changed(path(given.changed), given.run, changed.path()),
+                HasSubstr(given.told));
+    EXPECT_THAT(told_of_changed({}, given.run, as_it_was.path()),
+                testing::Not(HasSubstr("until this checkpoint")));
+  }
+}
 
 TEST(OnlineRefusals, OfOtherSettingsThanThoseOfTheCompletionsOfACheckpoint) {
   using Change = std::function<void(RunConfig&, TuneConfig&)>;
@@ -403,6 +629,7 @@ TEST(OnlineRefusals, OfOtherSettingsThanThoseOfTheCompletionsOfACheckpoint) {
   const std::vector<std::pair<const char*, Change>> changes{
       {"tune.num_generations = 4", [](RunConfig&, TuneConfig& t) { t.num_generations = 4; }},
       {"tune.max_staleness = 0", [](RunConfig&, TuneConfig& t) { t.max_staleness = 0; }},
+      {"tune.num_iterations = 2", [](RunConfig&, TuneConfig& t) { t.num_iterations = 2; }},
       {"tune.max_completion_length = 5",
        [](RunConfig&, TuneConfig& t) { t.max_completion_length = 5; }},
       {"train.global_batch = 6", [](RunConfig& r, TuneConfig&) { r.train.global_batch = 6; }}};

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes policy_golden.json: losses and gradients of TRL's trainers that learn from a model's own completions, in fp64.
 
-Needs trl 1.16.0 with what it imports; the tests read the file and need neither. The log-probabilities of a model are
-given to a trainer by a stub, so that its formulas run as they are.
+Needs trl 1.16.0 alone; the tests read the file and do not. The log-probabilities of a model are given to a trainer by a stub,
+so that its formulas run as they are.
 """
 import itertools
 import json
@@ -12,6 +12,7 @@ import types
 from collections import defaultdict
 
 import torch
+import without_data  # noqa: F401
 from trl.experimental.gkd import GKDTrainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_trainer import RLOOTrainer

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes trl_golden.json: losses and gradients of TRL's own trainers for given log-probabilities, in fp64.
 
-Needs trl 1.16.0 with what it imports; the tests read the file and need neither. What a trainer asks of a model
+Needs trl 1.16.0 alone; the tests read the file and do not. What a trainer asks of a model
 (log-probabilities of the labels) is given to it by a stub, so that its formulas run as they are.
 """
 import json
@@ -9,6 +9,7 @@ import pathlib
 import types
 
 import torch
+import without_data  # noqa: F401
 from trl.experimental.cpo import CPOTrainer
 from trl.experimental.orpo import ORPOTrainer
 from trl.trainer.dpo_trainer import DPOTrainer

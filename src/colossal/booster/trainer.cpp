@@ -1,5 +1,9 @@
 #include "colossal/booster/trainer.h"
 
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
@@ -12,6 +16,7 @@
 #include "colossal/booster/training_data.h"
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/model_weights.h"
+#include "colossal/io/folder_digest.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/parallel/builder.h"
@@ -94,6 +99,7 @@ class Trainer {
         context_(context),
         checkpoints_(folders.checkpoints()),
         task_(make_task(job, context_, hooks.during_set_up)),
+        base_digest_(job.model.adapter ? io::folder_digest(job.model.weights) : ""),
         saved_model_(describe_saved_model(job, task_->tokenizer())),
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
@@ -195,6 +201,12 @@ class Trainer {
   void resume(const std::filesystem::path& path) {
     const nlohmann::json state = checkpoint::load(path, engine_.chunks(), description());
     check_base(path, state);
+    if (context_.rank() == 0 && state.value("base_digest", base_digest_) != base_digest_) {
+      log::warn(
+          "model.path = \"{}\": its weights are others than until this checkpoint, and the adapter "
+          "was trained beside those: the run goes on with other numbers than an undisturbed one",
+          job_.config.model.path);
+    }
     engine_.set_steps_done(state.at("step"));
     task_->check_resumed(state.at("data"));
     task_->restore(state.at("data"));
@@ -221,13 +233,16 @@ class Trainer {
     if (save_ && save_->done()) finish_save();
     monitor_.begin_step();
     std::vector<data::Batch> micro_batches = loader.next();
+    TrainingTask::BesidePasses beside = task_->begin_step(engine_);
     task_->complete(micro_batches, engine_);
     StepResult result;
     try {
-      result = engine_.step(micro_batches,
-                            {.stop_requested = hooks_.stop_requested, .before_update = [this] {
-                               if (save_) save_->wait_until_read();
-                             }});
+      engine_.forward_backward(micro_batches);
+      const std::map<std::string, double> told = wait_for(beside);
+      result = engine_.update({.stop_requested = hooks_.stop_requested, .before_update = [this] {
+                                 if (save_) save_->wait_until_read();
+                               }});
+      result.metrics.insert(told.begin(), told.end());
     } catch (const NonFiniteError&) {
       if (summary_.steps > 0) save_last();
       throw;
@@ -246,6 +261,17 @@ class Trainer {
     const int64_t save_every = job_.config.checkpoint.every;
     const bool due = save_every > 0 && result.step % save_every == 0;
     if (checkpoints_ && due && !last && !summary_.stopped) start_save();
+  }
+
+  // Returns this rank's metrics of the work: how long it took, and for how much of that the step's
+  // passes went on.
+  static std::map<std::string, double> wait_for(TrainingTask::BesidePasses& work) {
+    if (!work.seconds.valid()) return {};
+    const auto begin = std::chrono::steady_clock::now();
+    const double took = work.seconds.get();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    return {{work.name + "/seconds", took},
+            {work.name + "/overlapped_seconds", std::max(0.0, took - waited.count())}};
   }
 
   void finish() {
@@ -323,6 +349,7 @@ class Trainer {
                          {"data", task_->state()},
                          {"precision", describe(job_.precision)},
                          {"base", job_.config.adapter.base},
+                         {"base_digest", base_digest_},
                          {"threads", job_.threads},
                          {"ranks", context_.world().size()}};
     return description;
@@ -333,6 +360,7 @@ class Trainer {
   const ParallelContext& context_;
   checkpoint::RunFolder* checkpoints_;  // null: the run keeps none
   std::unique_ptr<TrainingTask> task_;
+  const std::string base_digest_;  // of the folder of frozen weights; empty: there are none
   const SavedModel saved_model_;
   StepMemory memory_;  // before the model, which it counts
   std::unique_ptr<nn::Builder> build_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -47,6 +48,14 @@ class TrainingTask {
 
   // Called once, when the model that is trained has its weights. Collective.
   virtual void begin(models::LanguageModel&, Engine&) {}
+  // Work that goes on beside a step's passes, in another thread, and reads the weights; or that is
+  // done when it is waited for. The update waits for it.
+  struct BesidePasses {
+    std::string name = {};             // in metrics
+    std::future<double> seconds = {};  // that it has taken; invalid: there is no work
+  };
+  // Called when a step begins. Collective.
+  virtual BesidePasses begin_step(Engine&) { return {}; }
   // Called with a loader's batches before the engine gets them. Fills in fields that need a forward
   // pass of a model, such as the log-probabilities of a reference. Collective.
   virtual void complete(std::vector<data::Batch>&, Engine&) {}

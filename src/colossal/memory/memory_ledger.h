@@ -71,12 +71,24 @@ class MemoryLedger {
   std::shared_ptr<Books> books_;
 };
 
+// Who counts what the thread allocates that makes this, for a thread that works for it.
+class CountingThread {
+ public:
+  CountingThread();
+
+ private:
+  friend class MemoryScope;
+  std::shared_ptr<MemoryLedger::Books> books_;
+  c10::DeviceType device_;
+};
+
 // While one lives, the ledger counts what this thread allocates on a kind of device: the CPU or
 // meta. The innermost counts.
 class MemoryScope {
  public:
   MemoryScope(const MemoryLedger& ledger, c10::DeviceType device);
-  MemoryScope();  // nobody counts
+  explicit MemoryScope(const CountingThread& as);  // whoever counts there
+  MemoryScope();                                   // nobody counts
   ~MemoryScope();
   MemoryScope(const MemoryScope&) = delete;
   MemoryScope& operator=(const MemoryScope&) = delete;

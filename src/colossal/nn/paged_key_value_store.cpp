@@ -115,6 +115,8 @@ at::Tensor PagedKeyValueStore::attend(int64_t index, const at::Tensor& queries,
   COLOSSAL_CHECK(queries.size(0) == 1 && tokens == page_of_token_.numel(),
                  "{} rows of {} tokens, {} in the step", queries.size(0), tokens,
                  page_of_token_.numel());
+  // Of a rank that works on other ranks' tokens alone.
+  if (tokens == 0) return queries.new_empty({1, queries.size(1), 0, given_values.size(3)});
   at::Tensor keys = given_keys, values = given_values;
   if (options_.int8) {
     const ops::ScaledRows of_keys = ops::ScaledRows::of(keys),

@@ -111,20 +111,50 @@ Chart traffic_chart(const Metrics& metrics) {
   return chart;
 }
 
-// Of models with experts: the busiest expert.
-Chart router_chart(const Metrics& metrics) {
-  Chart chart{.title = "Router load",
-              .note = "rows of the busiest expert of any layer over the mean",
-              .from_zero = true};
-  ChartSeries& series = chart.series.emplace_back();
-  series.name = "router load";
+// Of the steps that have a metric of the task.
+ChartSeries series_of_task(const Metrics& metrics, const std::string& name,
+                           const std::string& metric) {
+  ChartSeries series{.name = name};
   for (const StepMetrics& step : metrics) {
-    const auto found = step.of_task.find("router_load");
+    const auto found = step.of_task.find(metric);
     if (found == step.of_task.end()) continue;
     series.x.push_back(static_cast<double>(step.step));
     series.y.push_back(found->second);
   }
-  return chart;
+  return series;
+}
+
+// Of models with experts: the busiest expert.
+Chart router_chart(const Metrics& metrics) {
+  return {.title = "Router load",
+          .note = "rows of the busiest expert of any layer over the mean",
+          .from_zero = true,
+          .series = {series_of_task(metrics, "router load", "router_load")}};
+}
+
+// Of runs that sample completions beside updates.
+Chart sampling_chart(const Metrics& metrics) {
+  return {.title = "Sampling",
+          .note = "of the first rank, with rewards",
+          .unit = kSeconds,
+          .from_zero = true,
+          .series = {series_of_task(metrics, "in all", "sampling/seconds"),
+                     series_of_task(metrics, "while passes ran", "sampling/overlapped_seconds")}};
+}
+
+// Of these: how many generations older than the model the weights were that sampled a token.
+Chart staleness_chart(const Metrics& metrics) {
+  Chart chart{
+      .title = "Staleness",
+      .note = "shares of the tokens learned from, by generations",
+      .unit = kPercent,
+      .form = metrics.size() <= kMostBars ? ChartForm::stacked_bar : ChartForm::stacked_area};
+  for (int64_t staleness = 0;; ++staleness) {
+    const std::string name = fmt::format("{}", staleness);
+    ChartSeries series = series_of_task(metrics, name, "staleness/" + name);
+    if (series.x.empty()) return chart;
+    chart.series.push_back(std::move(series));
+  }
 }
 
 Chart step_memory_chart(const std::vector<ChartSeries>& step_memory) {
@@ -152,6 +182,8 @@ std::string charts_section(const RunReport& report) {
       memory_chart(metrics),
       traffic_chart(metrics),
       router_chart(metrics),
+      sampling_chart(metrics),
+      staleness_chart(metrics),
       step_memory_chart(report.step_memory),
   };
   std::string html;

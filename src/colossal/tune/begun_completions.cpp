@@ -7,19 +7,34 @@
 
 namespace colossal::tune {
 
-int64_t BegunCompletions::missing(int64_t count) const {
-  return std::max<int64_t>(0, (max_staleness_ + 1) * count - std::ssize(begun_));
+bool BegunCompletions::is_finished(const ScoredCompletion& completion) const {
+  return completion.completion.ended ||
+         std::ssize(completion.completion.tokens) >= options_.max_length;
 }
 
-std::vector<BegunCompletions::Continuation> BegunCompletions::continuations(int64_t count) {
+int64_t BegunCompletions::missing(int64_t count) const {
+  return std::max<int64_t>(0, count - std::ssize(begun_));
+}
+
+std::vector<BegunCompletions::Continuation> BegunCompletions::unfinished(int64_t count) {
   std::vector<Continuation> found;
-  const int64_t rounds = max_staleness_ + 1;
+  for (int64_t i = 0; i < count; ++i) {
+    if (is_finished(begun_[i])) continue;
+    found.push_back({&begun_[i], options_.max_length - std::ssize(begun_[i].completion.tokens)});
+  }
+  return found;
+}
+
+std::vector<BegunCompletions::Continuation> BegunCompletions::beside_update(int64_t update,
+                                                                            int64_t count) {
+  std::vector<Continuation> found;
+  const int64_t all = options_.max_staleness * options_.updates;
   for (int64_t i = 0; i < std::ssize(begun_); ++i) {
-    const int64_t rounds_left = std::min(i / count, max_staleness_);
-    const int64_t allowed = (max_length_ * (rounds - rounds_left) + rounds - 1) / rounds;
-    const Completion& so_far = begun_[i].completion;
-    const int64_t more = allowed - std::ssize(so_far.tokens);
-    if (!so_far.ended && more > 0) found.push_back({&begun_[i], more});
+    const int64_t generations_left = std::min(i / count, options_.max_staleness - 1);
+    const int64_t left = (generations_left + 1) * options_.updates - 1 - update;
+    const int64_t allowed = (options_.max_length * (all - left) + all - 1) / all;
+    const int64_t more = allowed - std::ssize(begun_[i].completion.tokens);
+    if (!is_finished(begun_[i]) && more > 0) found.push_back({&begun_[i], more});
   }
   return found;
 }
@@ -34,6 +49,14 @@ void BegunCompletions::append(ScoredCompletion& to, const Completion& sampled, i
   to.versions.resize(whole.tokens.size(), version);
 }
 
+std::vector<ScoredCompletion*> BegunCompletions::to_be_rewarded() {
+  std::vector<ScoredCompletion*> found;
+  for (ScoredCompletion& each : begun_) {
+    if (is_finished(each) && each.rewards.empty()) found.push_back(&each);
+  }
+  return found;
+}
+
 std::vector<ScoredCompletion> BegunCompletions::take(int64_t count) {
   COLOSSAL_CHECK(std::ssize(begun_) >= count, "{} completions of {}", begun_.size(), count);
   const auto end = begun_.begin() + count;
@@ -41,6 +64,10 @@ std::vector<ScoredCompletion> BegunCompletions::take(int64_t count) {
                                       std::make_move_iterator(end));
   begun_.erase(begun_.begin(), end);
   return taken;
+}
+
+void BegunCompletions::forget_rewards() {
+  for (ScoredCompletion& each : begun_) each.rewards.clear();
 }
 
 }  // namespace colossal::tune

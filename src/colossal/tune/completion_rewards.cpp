@@ -51,19 +51,19 @@ void CompletionRewards::load() {
 }
 
 std::vector<ScoredText> CompletionRewards::texts_of(
-    const std::vector<ScoredCompletion>& completions) const {
+    const std::vector<ScoredCompletion*>& completions) const {
   std::vector<ScoredText> texts;
-  for (const ScoredCompletion& each : completions) {
-    std::vector<int32_t> tokens = each.completion.tokens;
-    if (each.completion.ended) tokens.pop_back();
-    texts.push_back({.columns = &sample_at_(each.position).columns,
+  for (const ScoredCompletion* each : completions) {
+    std::vector<int32_t> tokens = each->completion.tokens;
+    if (each->completion.ended) tokens.pop_back();
+    texts.push_back({.columns = &sample_at_(each->position).columns,
                      .completion = tokenizer_.decode_continuation(tokens),
-                     .tokens = std::ssize(each.completion.tokens)});
+                     .tokens = std::ssize(each->completion.tokens)});
   }
   return texts;
 }
 
-void CompletionRewards::score(std::vector<ScoredCompletion>& completions) {
+void CompletionRewards::score(const std::vector<ScoredCompletion*>& completions) {
   const std::vector<ScoredText> texts = texts_of(completions);
   const Range here = share_of(std::ssize(texts), context_.coordinate({"dp", "sp"}),
                               static_cast<int>(context_.data_group().size()));
@@ -78,13 +78,13 @@ void CompletionRewards::score(std::vector<ScoredCompletion>& completions) {
   for (const nlohmann::json& part : gather_parts(mine, asks, context_)) {
     failures_ += part.at("failures").get<int64_t>();
     for (const nlohmann::json& rewards : part.at("rewards")) {
-      (next++)->rewards = rewards.get<std::vector<double>>();
+      (*next++)->rewards = rewards.get<std::vector<double>>();
     }
   }
   for (auto& [place, model] : models_) {
     const std::vector<double> scores = model->score(texts);
     failures_ += model->failures();
-    for (size_t i = 0; i < completions.size(); ++i) completions[i].rewards[place] = scores[i];
+    for (size_t i = 0; i < completions.size(); ++i) completions[i]->rewards[place] = scores[i];
   }
 }
 

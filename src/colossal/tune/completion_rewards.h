@@ -32,7 +32,7 @@ class CompletionRewards {
   void load();  // the weights of reward models. Collective.
 
   // Fills in the rewards of completions, which all ranks have and get. Collective.
-  void score(std::vector<ScoredCompletion>& completions);
+  void score(const std::vector<ScoredCompletion*>& completions);
   // Returns the weighted sums of their rewards, fp64 [completions].
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
@@ -41,7 +41,7 @@ class CompletionRewards {
   int64_t failures() const { return failures_; }  // calls on all ranks that failed so far
 
  private:
-  std::vector<ScoredText> texts_of(const std::vector<ScoredCompletion>& completions) const;
+  std::vector<ScoredText> texts_of(const std::vector<ScoredCompletion*>& completions) const;
 
   const ParallelContext& context_;
   const text::Tokenizer& tokenizer_;

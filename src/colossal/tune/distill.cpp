@@ -151,7 +151,7 @@ class Distill final : public SampleTask {
                                                     job().sequence_length - row.prompt_tokens)});
     }
     const std::vector<Completion> completions =
-        roll_out_together(*student_, job().model.facts, engine, prompts, rollout_);
+        roll_out_together(sampled_model(*student_, job().model.facts, engine), prompts, rollout_);
     std::vector<ScoredCompletion> all;
     for (const Completion& each : completions) all.push_back({.completion = each});
     const auto told = length_metrics(all);

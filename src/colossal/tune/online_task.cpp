@@ -1,15 +1,20 @@
 #include "colossal/tune/online_task.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "colossal/base/log.h"
+#include "colossal/booster/model_view.h"
+#include "colossal/memory/memory_ledger.h"
 #include "colossal/ops/linear_cross_entropy.h"
 #include "colossal/tune/completion_scores.h"
 #include "colossal/tune/gather_parts.h"
@@ -48,15 +53,49 @@ std::vector<double> numbers_of(const at::Tensor& row, int64_t prompt_tokens, int
   return {part.const_data_ptr<double>(), part.const_data_ptr<double>() + count};
 }
 
+// Returns how long it took.
+template <typename Run>
+double seconds_of(const Run& run) {
+  const auto begin = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Why sampling must wait for an update's passes; empty: it need not.
+std::string reason_to_take_turns(const Job& job, const ParallelContext& context) {
+  if (job.strategy.zero == 3) return "with parallel.zero = 3 weights are here for their uses only";
+  if (!job.tiers.parameters.all_on_device()) {
+    return "with memory.offload_parameters weights are here for their uses only";
+  }
+  if (!context.device().is_cpu()) return "on a GPU both would use one stream";
+  return "";
+}
+
+// Null where sampling waits for updates' passes. Collective.
+std::unique_ptr<const ParallelContext> groups_beside_updates(const Job& job,
+                                                             const ParallelContext& context,
+                                                             const TuneConfig& config) {
+  if (config.max_staleness == 0 || !config.overlap_sampling) return nullptr;
+  if (const std::string reason = reason_to_take_turns(job, context); !reason.empty()) {
+    log::info("sampling and updates take turns, with the same numbers: {}", reason);
+    return nullptr;
+  }
+  return std::make_unique<const ParallelContext>(context.world(), context.strategy(),
+                                                 context.device());
+}
+
 }  // namespace
 
 OnlineTask::OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
                        const std::function<void()>& reading)
     : SampleTask(job, context, tuning, SampleKind::prompt, reading),
-      rewards_(job, context, config(), tokenizer(), samples(),
+      beside_(groups_beside_updates(job, context, config())),
+      rewards_(job, beside_ ? *beside_ : context, config(), tokenizer(), samples(),
                [this](int64_t position) -> const Sample& { return sample_at(position); }),
       rollout_(rollout_options(config(), job, tokenizer())),
-      begun_(config().max_staleness, config().max_completion_length) {}
+      begun_({.max_staleness = config().max_staleness,
+              .updates = config().updates_per_generation(),
+              .max_length = config().max_completion_length}) {}
 
 std::vector<std::string> OnlineTask::metrics() const {
   std::vector<std::string> names{"reward",    "reward_std",       kAlike,
@@ -87,6 +126,7 @@ nlohmann::json OnlineTask::state() const {
              {"settings", settings_of_completions()},
              {"generations", generations_},
              {"begun", begun_.state()},
+             {"rewards", config().reward},
              {"updates", updates_}};
   if (generation_ && updates_ < config().updates_per_generation()) {
     rollout["generation"] = to_json(*generation_);
@@ -100,13 +140,14 @@ nlohmann::json OnlineTask::settings_of_completions() const {
           {"tune.max_staleness", config().max_staleness},
           {"tune.max_completion_length", config().max_completion_length},
           {"tune.steps_per_generation", config().steps_per_generation},
+          {"tune.num_iterations", config().num_iterations},
           {"train.global_batch", shape().global_batch}};
 }
 
 void OnlineTask::require_same(const nlohmann::json& state) const {
   const nlohmann::json settings = settings_of_completions();
   for (const auto& [key, here] : settings.items()) {
-    const nlohmann::json& there = state.at("rollout").at("settings").at(key);
+    const nlohmann::json there = state.at("rollout").at("settings").value(key, here);
     if (there == here) continue;
     throw ConfigError(fmt::format(
         "{} = {}: the checkpoint holds completions that were begun with {}, which are still to be "
@@ -127,6 +168,7 @@ void OnlineTask::restore(const nlohmann::json& state) {
   next_completion_ = rollout.at("next_completion");
   generations_ = rollout.at("generations");
   begun_.restore(rollout.at("begun"));
+  if (rollout.value("rewards", nlohmann::json()) != config().reward) begun_.forget_rewards();
   updates_ = rollout.at("updates");
   if (rollout.contains("generation")) {
     generation_ = generation_from_json(rollout.at("generation"));
@@ -147,15 +189,41 @@ bool OnlineTask::learns_from(const ScoredCompletion& completion) const {
   return completion.completion.ended || !config().mask_truncated_completions;
 }
 
+TrainingTask::BesidePasses OnlineTask::begin_step(Engine& engine) {
+  if (!generation_ || updates_ >= config().updates_per_generation()) take_generation(engine);
+  if (config().max_staleness == 0) return {};
+  const int64_t count = completions_per_generation();
+  begin_until(config().max_staleness * count);
+  const Sampling sampling = sampling_of(begun_.beside_update(updates_, count), generations_ - 1);
+  if (!beside_) {
+    go_on(sampling, sampled_model(*model_, job().model.facts, engine));
+    return {};
+  }
+  BesidePasses work{.name = "sampling"};
+  engine.chunks().synchronize();
+  work.seconds = std::async(
+      std::launch::async,
+      [this, sampling, view = std::make_shared<ModelView>(job(), *beside_, engine.chunks()),
+       type = engine.config().precision.compute, counting = memory::CountingThread(),
+       threads = at::get_num_threads()] {
+        const memory::MemoryScope counted(counting);
+        at::set_num_threads(threads);
+        const SampledModel from{
+            .model = view->model(), .facts = job().model.facts, .context = *beside_, .type = type};
+        return seconds_of([&] { go_on(sampling, from); });
+      });
+  return work;
+}
+
 void OnlineTask::complete(std::vector<data::Batch>& batches, Engine& engine) {
-  if (!generation_ || updates_ >= config().updates_per_generation()) generate(engine);
+  if (updates_ == 0) score(*generation_, engine);
   for (const Range& rows : rows_of_step(updates_ % config().steps_per_generation)) {
     batches.push_back(make_batch(*generation_, rows));
   }
   ++updates_;
 }
 
-void OnlineTask::generate(Engine& engine) {
+void OnlineTask::take_generation(Engine& engine) {
   Generation generation{.completions = sample_usable(engine)};
   double learned = 0;
   for (const ScoredCompletion& each : generation.completions) {
@@ -163,11 +231,15 @@ void OnlineTask::generate(Engine& engine) {
   }
   generation.mean_learned = learned / static_cast<double>(generation.completions.size());
   generation_ = std::move(generation);
-  score_tokens(*generation_, engine);
-  find_advantages(*generation_);
+  failures_ = rewards_.failures();
   ++generations_;
   updates_ = 0;
-  if (config().log_completions) log_completions(*generation_, engine.steps_done() + 1);
+}
+
+void OnlineTask::score(Generation& generation, Engine& engine) {
+  score_tokens(generation, engine);
+  find_advantages(generation);
+  if (config().log_completions) log_completions(generation, engine.steps_done() + 1);
 }
 
 std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
@@ -193,31 +265,44 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
   return usable;
 }
 
-std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {
+void OnlineTask::begin_until(int64_t count) {
   const int64_t group = config().num_generations;
   for (int64_t more = begun_.missing(count); more > 0; more -= group, ++next_position_) {
     for (int64_t i = 0; i < group; ++i) {
       begun_.begin({.position = next_position_, .number = next_completion_++});
     }
   }
-  const auto continued = begun_.continuations(count);
-  std::vector<Prompt> prompts;
+}
+
+OnlineTask::Sampling OnlineTask::sampling_of(std::vector<BegunCompletions::Continuation> continued,
+                                             int64_t version) const {
+  Sampling sampling{.continued = std::move(continued), .version = version};
   const auto seed = static_cast<uint64_t>(job().config.train.seed);
-  for (const auto& [completion, max_new_tokens] : continued) {
+  for (const auto& [completion, max_new_tokens] : sampling.continued) {
     std::vector<int32_t> tokens = sample_at(completion->position).rows.front().tokens;
     const std::vector<int32_t>& so_far = completion->completion.tokens;
     tokens.insert(tokens.end(), so_far.begin(), so_far.end());
-    prompts.push_back(
+    sampling.prompts.push_back(
         {std::move(tokens), seed_of_completion(seed, completion->number), max_new_tokens});
   }
-  const std::vector<Completion> sampled =
-      roll_out_together(*model_, job().model.facts, engine, prompts, rollout_);
-  for (size_t i = 0; i < continued.size(); ++i) {
-    BegunCompletions::append(*continued[i].completion, sampled[i], generations_);
+  return sampling;
+}
+
+void OnlineTask::go_on(const Sampling& sampling, const SampledModel& from) {
+  if (!sampling.prompts.empty()) {
+    const std::vector<Completion> sampled = roll_out_together(from, sampling.prompts, rollout_);
+    for (size_t i = 0; i < sampled.size(); ++i) {
+      BegunCompletions::append(*sampling.continued[i].completion, sampled[i], sampling.version);
+    }
   }
-  std::vector<ScoredCompletion> taken = begun_.take(count);
-  rewards_.score(taken);
-  return taken;
+  if (const auto complete = begun_.to_be_rewarded(); !complete.empty()) rewards_.score(complete);
+}
+
+std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {
+  begin_until(count);
+  go_on(sampling_of(begun_.unfinished(count), generations_),
+        sampled_model(*model_, job().model.facts, engine));
+  return begun_.take(count);
 }
 
 void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
@@ -291,7 +376,7 @@ std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredComple
     if (std::isfinite(spread)) found[deviation] = spread;
   };
   add("reward", "reward_std", rewards);
-  found[kFailures] = static_cast<double>(rewards_.failures());
+  found[kFailures] = static_cast<double>(failures_);
   if (!completions.front().reference.empty()) {
     double left = 0, tokens = 0;
     for (const ScoredCompletion& each : completions) {
@@ -317,7 +402,7 @@ std::map<std::string, double> OnlineTask::staleness_metrics(
   double sum = 0, all = 0;
   for (const ScoredCompletion& each : completions) {
     for (const int64_t version : each.versions) {
-      const int64_t staleness = generations_ - version;
+      const int64_t staleness = generations_ - 1 - version;
       COLOSSAL_CHECK(staleness >= 0 && staleness <= most, "a token of staleness {}", staleness);
       ++tokens[staleness];
       sum += static_cast<double>(staleness);

@@ -4,6 +4,11 @@
 // Each rank of the data group samples a share of the completions. All ranks then gather all of them
 // and compute the same advantages. A completion's random draws depend only on the run's seed and
 // the completion's number in the run, so the layout changes nothing but rounding.
+//
+// With a staleness, completions for later generations go on, and are rewarded, beside the forward
+// and backward passes of each update, in a thread and in groups of their own. Which these are and
+// how far they go follows from counts alone, and the update waits for them: they have the same bits
+// where they go on before the passes instead.
 #pragma once
 
 #include <functional>
@@ -33,6 +38,7 @@ class OnlineTask : public SampleTask {
   void restore(const nlohmann::json& state) override;
 
   void begin(models::LanguageModel& model, Engine& engine) override;
+  BesidePasses begin_step(Engine& engine) override;
   void complete(std::vector<data::Batch>& batches, Engine& engine) override;
   HeadLoss loss() const override;
 
@@ -72,13 +78,28 @@ class OnlineTask : public SampleTask {
   int64_t completions_per_generation() const;
   bool learns_from(const ScoredCompletion& completion) const;
 
-  void generate(Engine& engine);
-  // Samples completions, and returns the `count` that are next, in groups, with their rewards.
-  // Collective.
+  // Takes a generation to learn from, samples what it lacks.
+  void take_generation(Engine& engine);
+  // Begins completions until `count` are there.
+  void begin_until(int64_t count);
+  // Completions that go on, with the weights of a model that has learned from `version`
+  // generations.
+  struct Sampling {
+    std::vector<BegunCompletions::Continuation> continued;
+    std::vector<Prompt> prompts;  // of each
+    int64_t version = 0;
+  };
+  Sampling sampling_of(std::vector<BegunCompletions::Continuation> continued,
+                       int64_t version) const;
+  // Samples, and rewards all that have all of their tokens. Collective.
+  void go_on(const Sampling& sampling, const SampledModel& from);
+  // Returns the `count` completions that are next, in groups, with their rewards. Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
   // Samples until there are enough groups whose rewards differ. If there are too few after the last
   // round, other groups fill up.
   std::vector<ScoredCompletion> sample_usable(Engine& engine);
+  // Adds what is computed of a generation before it is learned from.
+  void score(Generation& generation, Engine& engine);
   // Adds log-probabilities by the current model and by the reference, if the method needs them.
   void score_tokens(Generation& generation, Engine& engine);
   void find_advantages(Generation& generation) const;
@@ -97,16 +118,18 @@ class OnlineTask : public SampleTask {
   }
   void log_completions(const Generation& generation, int64_t step) const;
 
+  std::unique_ptr<const ParallelContext> beside_;  // groups of the thread; null: there is none
   CompletionRewards rewards_;
   RolloutOptions rollout_;
   models::LanguageModel* model_ = nullptr;
   std::optional<PolicyScorer> scorer_;
   std::optional<Generation> generation_;
-  BegunCompletions begun_;
+  BegunCompletions begun_;       // while completions go on beside an update, their thread has it
   int64_t next_position_ = 0;    // of the prompt whose completions are begun next
   int64_t next_completion_ = 0;  // the number of the completion that is begun next
   int64_t generations_ = 0;      // that have been sampled
   int64_t updates_ = 0;          // that have learned from the generation
+  int64_t failures_ = 0;         // of rewards, when the generation was taken
 };
 
 }  // namespace colossal::tune

@@ -19,11 +19,6 @@ bool has_prompts_alone(const Tuning& tuning) {
   return is_online(tuning.method) || (tuning.method == Method::distill && tuning.config.lmbda == 1);
 }
 
-bool has_reference(const Tuning& tuning) {
-  if (is_online(tuning.method)) return tuning.config.beta != 0;
-  return tuning.method == Method::dpo || tuning.method == Method::kto;
-}
-
 int64_t parameters_in(const std::string& folder, const std::string& setting) {
   try {
     return models::resolve_model({.path = folder}).facts.parameters;
@@ -34,7 +29,7 @@ int64_t parameters_in(const std::string& folder, const std::string& setting) {
 
 // Parameters of the models that a run holds beside the one that it trains.
 int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
-  const bool has_copy = has_reference(tuning) && !Reference::is_base(job);
+  const bool has_copy = has_reference(tuning.method, tuning.config) && !Reference::is_base(job);
   int64_t parameters = has_copy ? job.model.facts.parameters : 0;
   for (const std::string& reward : tuning.config.reward) {
     if (const auto folder = reward_model_folder(reward)) {

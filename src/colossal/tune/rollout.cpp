@@ -28,30 +28,20 @@ int64_t longest(const std::vector<Prompt>& prompts) {
 }
 
 // Pages for all that is sampled at once, so that nothing is computed twice.
-serve::EngineOptions engine_options(const models::ModelFacts& facts, const Engine& engine,
-                                    const std::vector<Prompt>& prompts,
+serve::EngineOptions engine_options(const SampledModel& from, const std::vector<Prompt>& prompts,
                                     const RolloutOptions& options) {
   serve::EngineOptions made{.max_num_seqs = options.max_num_seqs,
-                            .max_model_len = std::min(facts.positions, longest(prompts)),
+                            .max_model_len = std::min(from.facts.positions, longest(prompts)),
                             .batch_invariant = options.batch_invariant,
                             .heartbeat = {.timeout = {}},  // as the rest of a training step
-                            .type = engine.config().precision.compute,
-                            .device = engine.context().device()};
+                            .type = from.type,
+                            .device = from.context.device()};
   made.max_num_seqs =
       std::clamp<int64_t>(std::ssize(prompts), 1, std::max<int64_t>(1, made.max_num_seqs));
   const int64_t pages = made.max_model_len / made.page_size + 2;
   made.cache_bytes =
-      made.max_num_seqs * pages * serve::page_bytes(made, facts, engine.context().strategy());
+      made.max_num_seqs * pages * serve::page_bytes(made, from.facts, from.context.strategy());
   return made;
-}
-
-// Brings the weights of a stage for a pass, or lets those gather that do so with this rank.
-serve::AroundStage around_stage(Engine& engine) {
-  return [&engine](int stage, const std::function<void()>& run) {
-    engine.chunks().begin_evaluation(stage);
-    run();
-    engine.chunks().end_evaluation();
-  };
 }
 
 // Ranks that hold a stage's weights together run each pass of a sampler together.
@@ -61,19 +51,19 @@ bool passes_are_shared(const ParallelContext& context) {
 }
 
 // The ranks that sample together; null: each by itself.
-const ParallelContext* ranks_of(const Engine& engine) {
-  const Strategy& strategy = engine.context().strategy();
-  return strategy.pp * strategy.tp * strategy.expert_ranks() > 1 ? &engine.context() : nullptr;
+const ParallelContext* ranks_of(const ParallelContext& context) {
+  const Strategy& strategy = context.strategy();
+  return strategy.pp * strategy.tp * strategy.expert_ranks() > 1 ? &context : nullptr;
 }
 
 class Rollout {
  public:
-  Rollout(models::LanguageModel& model, const models::ModelFacts& facts, Engine& engine,
-          const std::vector<Prompt>& prompts, const RolloutOptions& options)
-      : engine_(engine),
+  Rollout(const SampledModel& from, const std::vector<Prompt>& prompts,
+          const RolloutOptions& options)
+      : context_(from.context),
         options_(options),
-        core_(model, facts, engine_options(facts, engine, prompts, options), ranks_of(engine),
-              around_stage(engine)),
+        core_(from.model, from.facts, engine_options(from, prompts, options),
+              ranks_of(from.context), from.around_stage),
         completions_(prompts.size()) {
     for (size_t i = 0; i < prompts.size(); ++i) add(prompts[i], i);
   }
@@ -118,14 +108,13 @@ class Rollout {
   // Whether this rank has anything to sample, or one that runs its passes with it.
   bool any_busy() {
     const bool busy = !core_.idle();
-    const ParallelContext& context = engine_.context();
-    if (!passes_are_shared(context)) return busy;
-    const at::Tensor ranks = at::full({1}, busy ? 1.0 : 0.0, at::kDouble).to(context.device());
-    comm::all_reduce(ranks, context.data_group(), comm::Reason::control);
+    if (!passes_are_shared(context_)) return busy;
+    const at::Tensor ranks = at::full({1}, busy ? 1.0 : 0.0, at::kDouble).to(context_.device());
+    comm::all_reduce(ranks, context_.data_group(), comm::Reason::control);
     return ranks.item<double>() > 0;
   }
 
-  Engine& engine_;
+  const ParallelContext& context_;
   const RolloutOptions& options_;
   serve::EngineCore core_;
   std::vector<Completion> completions_;
@@ -134,15 +123,28 @@ class Rollout {
 
 }  // namespace
 
-std::vector<Completion> roll_out(models::LanguageModel& model, const models::ModelFacts& facts,
-                                 Engine& engine, const std::vector<Prompt>& prompts,
-                                 const RolloutOptions& options) {
+SampledModel sampled_model(models::LanguageModel& model, const models::ModelFacts& facts,
+                           Engine& engine) {
   engine.chunks().synchronize();
-  if (const ParallelContext* ranks = ranks_of(engine); ranks && !serve::leads(*ranks)) {
-    serve::follow(model, facts, *ranks, around_stage(engine));
+  return {.model = model,
+          .facts = facts,
+          .context = engine.context(),
+          .type = engine.config().precision.compute,
+          // Or lets those gather that do so with this rank.
+          .around_stage = [&engine](int stage, const std::function<void()>& run) {
+            engine.chunks().begin_evaluation(stage);
+            run();
+            engine.chunks().end_evaluation();
+          }};
+}
+
+std::vector<Completion> roll_out(const SampledModel& from, const std::vector<Prompt>& prompts,
+                                 const RolloutOptions& options) {
+  if (const ParallelContext* ranks = ranks_of(from.context); ranks && !serve::leads(*ranks)) {
+    serve::follow(from.model, from.facts, *ranks, from.around_stage);
     return {};
   }
-  return Rollout(model, facts, engine, prompts, options).run();
+  return Rollout(from, prompts, options).run();
 }
 
 RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
@@ -167,15 +169,14 @@ Range share_of(int64_t count, int rank, int ranks) {
   return {count * rank / ranks, count * (rank + 1) / ranks};
 }
 
-std::vector<Completion> roll_out_together(models::LanguageModel& model,
-                                          const models::ModelFacts& facts, Engine& engine,
+std::vector<Completion> roll_out_together(const SampledModel& from,
                                           const std::vector<Prompt>& prompts,
                                           const RolloutOptions& options) {
-  const ParallelContext& context = engine.context();
+  const ParallelContext& context = from.context;
   const Range here = share_of(std::ssize(prompts), context.coordinate({"dp", "sp"}),
                               static_cast<int>(context.data_group().size()));
-  const std::vector<Completion> mine = roll_out(
-      model, facts, engine, {prompts.begin() + here.begin, prompts.begin() + here.end}, options);
+  const std::vector<Completion> mine =
+      roll_out(from, {prompts.begin() + here.begin, prompts.begin() + here.end}, options);
   nlohmann::json part = nlohmann::json::array();
   for (const Completion& each : mine) part.push_back(to_json(each));
   std::vector<Completion> all;

@@ -10,6 +10,7 @@
 #include "colossal/booster/engine.h"
 #include "colossal/booster/job.h"
 #include "colossal/models/language_model.h"
+#include "colossal/serve/forward_pass.h"
 #include "colossal/serve/sampling.h"
 #include "colossal/text/tokenizer.h"
 #include "colossal/tune/tune_config.h"
@@ -45,6 +46,19 @@ struct RolloutOptions {
 RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
                                const text::Tokenizer& tokenizer);
 
+// A model that completions are sampled from.
+struct SampledModel {
+  models::LanguageModel& model;
+  const models::ModelFacts& facts;
+  const ParallelContext& context;        // whose groups the model uses
+  at::ScalarType type;                   // that it computes in
+  serve::AroundStage around_stage = {};  // brings the weights of a stage; empty: they are here
+};
+// Returns the model in training, and waits for weights that are under way. All arguments must
+// outlive what is returned.
+SampledModel sampled_model(models::LanguageModel& model, const models::ModelFacts& facts,
+                           Engine& engine);
+
 // Returns the completions of the prompts, in order. Ranks of pp and tp sample together, as they
 // hold the model together: collective over them; the first one (serve::leads) has the prompts and
 // gets the completions, the others get none. With ZeRO stage 3 or shared experts the ranks of the
@@ -52,8 +66,7 @@ RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
 // without prompts, and each pass sends an all-reduce of 8 bytes and the weights that it gathers, or
 // the rows of experts. Throws Error if
 // logits are not finite.
-std::vector<Completion> roll_out(models::LanguageModel& model, const models::ModelFacts& facts,
-                                 Engine& engine, const std::vector<Prompt>& prompts,
+std::vector<Completion> roll_out(const SampledModel& from, const std::vector<Prompt>& prompts,
                                  const RolloutOptions& options);
 
 // A part of `count` things, as even as it goes: that of one of several ranks.
@@ -61,8 +74,7 @@ Range share_of(int64_t count, int rank, int ranks);
 
 // roll_out() of prompts that all ranks have, shared out over the ranks of the data group; all ranks
 // get all completions. Law: that of gather_parts(). Collective over all ranks.
-std::vector<Completion> roll_out_together(models::LanguageModel& model,
-                                          const models::ModelFacts& facts, Engine& engine,
+std::vector<Completion> roll_out_together(const SampledModel& from,
                                           const std::vector<Prompt>& prompts,
                                           const RolloutOptions& options);
 

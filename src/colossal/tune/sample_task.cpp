@@ -2,6 +2,7 @@
 
 #include <ATen/ops/tensor.h>
 
+#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -9,6 +10,9 @@
 #include "colossal/base/units.h"
 #include "colossal/booster/agreement.h"
 #include "colossal/booster/training_data.h"
+#include "colossal/io/folder_digest.h"
+#include "colossal/tune/reference.h"
+#include "colossal/tune/rewards.h"
 
 namespace colossal::tune {
 namespace {
@@ -31,6 +35,38 @@ void tell(const Samples& found, const char* setting, int64_t max_length) {
   if (found.skipped > 0) {
     log::warn("{}: skipped {} lines that hold no sample", setting, format_count(found.skipped));
   }
+}
+
+// The folders of the models that a run reads beside the one that it trains, whenever it begins or
+// goes on, by the settings that name them.
+std::map<std::string, std::string> folders_beside(const Tuning& tuning, const Job& job) {
+  const RunConfig& run = job.config;
+  std::map<std::string, std::string> folders;
+  for (const std::string& reward : tuning.config.reward) {
+    if (const auto folder = reward_model_folder(reward)) {
+      folders[fmt::format("tune.reward = \"{}\"", reward)] = *folder;
+    }
+  }
+  const auto add = [&](const char* setting, const std::string& folder) {
+    if (!folder.empty()) folders[setting] = folder;
+  };
+  add("tune.teacher", tuning.config.teacher);
+  if (tuning.method == Method::draft_head && tuning.config.teacher.empty()) {
+    add("model.path", run.model.path);
+  }
+  if (!has_reference(tuning.method, tuning.config)) return folders;
+  add("model.path", run.model.path);
+  if (!Reference::is_base(job)) add("adapter.resume_from", run.adapter.resume_from);
+  return folders;
+}
+
+std::map<std::string, std::string> digests_of(const std::map<std::string, std::string>& folders) {
+  std::map<std::string, std::string> digests;
+  for (const auto& [setting, folder] : folders) {
+    // Where there is none, who reads the model says so.
+    if (std::filesystem::exists(folder)) digests[setting] = io::folder_digest(folder);
+  }
+  return digests;
 }
 
 }  // namespace
@@ -60,6 +96,7 @@ SampleTask::SampleTask(const Job& job, const ParallelContext& context, const Tun
       context_(context),
       tuning_(tuning),
       shape_(batch_shape(job, context)),
+      models_beside_(digests_of(folders_beside(tuning, job))),
       tokenizer_(open_tokenizer(job)) {
   train_ = read(job.config.data.train, "data.train", kind, reading);
   order_.emplace(std::ssize(train_.samples), static_cast<uint64_t>(job.config.data.seed));
@@ -171,13 +208,11 @@ double SampleTask::mean_over_ranks(double sum, double count) const {
 }
 
 nlohmann::json SampleTask::state() const {
-  nlohmann::json state{{"method", method_name(tuning_.method)},
-                       {"samples", train_.samples.size()},
-                       {"contents", train_.fingerprint},
-                       {"tokenizer", tokenizer_->fingerprint()},
-                       {"sequence_length", job_.sequence_length},
-                       {"global_batch", job_.config.train.global_batch},
-                       {"seed", job_.config.data.seed}};
+  nlohmann::json state{
+      {"method", method_name(tuning_.method)},   {"samples", train_.samples.size()},
+      {"contents", train_.fingerprint},          {"tokenizer", tokenizer_->fingerprint()},
+      {"sequence_length", job_.sequence_length}, {"global_batch", job_.config.train.global_batch},
+      {"seed", job_.config.data.seed},           {"models_beside", models_beside_}};
   if (validation_) state["validation_contents"] = validation_->fingerprint;
   return state;
 }
@@ -212,6 +247,14 @@ void SampleTask::check_resumed(const nlohmann::json& saved) const {
     log::warn(
         "{} has changed since this checkpoint: samples will not be those of an undisturbed run",
         what);
+  }
+  const nlohmann::json before = saved.value("models_beside", nlohmann::json::object());
+  for (const auto& [setting, digest] : models_beside_) {
+    if (before.value(setting, digest) == digest) continue;
+    log::warn(
+        "{}: the model there is another one than until this checkpoint: the run goes on with other "
+        "numbers than an undisturbed one",
+        setting);
   }
 }
 

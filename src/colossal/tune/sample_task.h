@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -88,6 +89,7 @@ class SampleTask : public TrainingTask {
   const ParallelContext& context_;
   Tuning tuning_;
   data::BatchShape shape_;
+  std::map<std::string, std::string> models_beside_;  // digest of each, by setting
   std::unique_ptr<text::Tokenizer> tokenizer_;
   Samples train_;
   std::optional<Samples> validation_;

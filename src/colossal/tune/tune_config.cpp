@@ -141,9 +141,13 @@ void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
 void describe_staleness(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.max_staleness", &config.max_staleness,
              "How many generations before they are learned from completions are begun. They go on "
-             "in each with the weights of then, so that no generation waits for its longest "
-             "completion. 0: all is sampled with the newest weights.",
+             "beside each update with the weights from before it, so that no generation waits for "
+             "its longest completion. 0: all is sampled with the newest weights.",
              {.unit = "generations", .minimum = 0});
+  schema.add("tune.overlap_sampling", &config.overlap_sampling,
+             "true: with tune.max_staleness, sample while the forward and backward passes of "
+             "updates run. false: before them. The numbers are the same. With parallel.zero = 3, "
+             "memory.offload_parameters and on a GPU it is false.");
   schema.add(
       "tune.importance_sampling_mode", &config.importance_sampling_mode,
       "What corrects for tokens that were sampled with other weights or kernels. token_*: the "
@@ -478,6 +482,11 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
   schema.add("tune.alpha", &config.alpha,
              "How strongly AlphaPO bends rewards away from log-probabilities. 0: they are "
              "log-probabilities.");
+}
+
+bool has_reference(Method method, const TuneConfig& config) {
+  if (is_online(method)) return config.beta != 0;
+  return method == Method::dpo || method == Method::kto;
 }
 
 void validate(Method method, const RunConfig& run, const TuneConfig& config) {

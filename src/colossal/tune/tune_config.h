@@ -54,6 +54,7 @@ struct TuneConfig {
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   int64_t top_k = 0;
   int64_t max_staleness = 0;
+  bool overlap_sampling = true;
   std::optional<ImportanceCorrection> importance_sampling_mode;  // unset: see correction()
   double importance_sampling_clip_max = 3;
   std::optional<double> importance_sampling_clip_min;  // unset: no bound
@@ -83,6 +84,9 @@ struct TuneConfig {
   double highest_epsilon() const { return epsilon_high.value_or(epsilon); }
   int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };
+
+// Whether a run compares the model with what it was at the start.
+bool has_reference(Method method, const TuneConfig& config);
 
 // set_defaults() sets the method's defaults, also those of other sections ([optimizer], [train]
 // ...). Call it first; then describe() declares the method's keys.

@@ -599,7 +599,7 @@ TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
   const std::vector<Case> cases{
       {"judge", "judge\": the model there is another one", {.change = rewarded}},
       {"model", "warning: model.path: the model there is another one", {.change = rewarded}},
-      {"model", "its weights are others than until this checkpoint", {.change = adapted}},
+      {"model", "its files are others than until this checkpoint", {.change = adapted}},
       {"teacher", "warning: tune.teacher", {.method = Method::distill, .change = taught}}};
   for (const Case& given : cases) {
     SCOPED_TRACE(given.changed);

@@ -1,8 +1,10 @@
 #include "colossal/base/thread_team.h"
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
+#include "colossal/base/log.h"
 #include "colossal/base/yield.h"
 
 #if defined(__x86_64__)
@@ -45,7 +47,12 @@ bool await_awake(const Condition& condition) {
 }  // namespace
 
 ThreadTeam::ThreadTeam(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error& error) {
+    log::warn("{} threads compute instead of {}: no more can be started ({})", size(), threads,
+              error.what());
+  }
 }
 
 ThreadTeam::~ThreadTeam() {

@@ -203,7 +203,7 @@ class Trainer {
     check_base(path, state);
     if (context_.rank() == 0 && state.value("base_digest", base_digest_) != base_digest_) {
       log::warn(
-          "model.path = \"{}\": its weights are others than until this checkpoint, and the adapter "
+          "model.path = \"{}\": its files are others than until this checkpoint, and the adapter "
           "was trained beside those: the run goes on with other numbers than an undisturbed one",
           job_.config.model.path);
     }
@@ -234,10 +234,16 @@ class Trainer {
     monitor_.begin_step();
     std::vector<data::Batch> micro_batches = loader.next();
     TrainingTask::BesidePasses beside = task_->begin_step(engine_);
-    task_->complete(micro_batches, engine_);
     StepResult result;
     try {
-      engine_.forward_backward(micro_batches);
+      try {
+        task_->complete(micro_batches, engine_);
+        engine_.forward_backward(micro_batches);
+      } catch (const std::exception& error) {
+        // It leaves once the work beside has ended: the other ranks hear of it now.
+        if (beside.seconds.valid()) context_.world().abort(error.what());
+        throw;
+      }
       const std::map<std::string, double> told = wait_for(beside);
       result = engine_.update({.stop_requested = hooks_.stop_requested, .before_update = [this] {
                                  if (save_) save_->wait_until_read();

@@ -48,8 +48,8 @@ class TrainingTask {
 
   // Called once, when the model that is trained has its weights. Collective.
   virtual void begin(models::LanguageModel&, Engine&) {}
-  // Work that goes on beside a step's passes, in another thread, and reads the weights; or that is
-  // done when it is waited for. The update waits for it.
+  // Work that goes on beside a step's passes, in another thread, and reads the weights. The update
+  // waits for it.
   struct BesidePasses {
     std::string name = {};             // in metrics
     std::future<double> seconds = {};  // that it has taken; invalid: there is no work

@@ -28,10 +28,11 @@ std::set<fs::path> files_of_model(const fs::path& folder) {
   if (!fs::is_directory(folder)) return {folder};
   std::set<fs::path> files;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
     std::error_code unknown;
-    if (entry.is_regular_file(unknown) && kinds.contains(entry.path().extension())) {
-      files.insert(entry.path());
+    if (entry->is_regular_file(unknown) && kinds.contains(entry->path().extension())) {
+      files.insert(entry->path());
     }
   }
   if (error) raise_io_error(folder, "list the folder", error.value());

@@ -98,7 +98,8 @@ Turns turns_of(const at::Tensor& positions, const at::Tensor& frequencies, at::S
 
 // Of frequencies; each layer has a tensor of its own.
 bool have_same_bytes(const at::Tensor& one, const at::Tensor& other) {
-  return one.numel() == other.numel() &&
+  return one.defined() && one.scalar_type() == other.scalar_type() &&
+         one.numel() == other.numel() &&
          std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0;
 }
 

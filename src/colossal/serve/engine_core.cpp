@@ -172,7 +172,10 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
   tell(StepMessage::Kind::begin,
        {scheduler_.pages().size(), options.page_size, options.int8_key_values ? 1 : 0,
         options.batch_invariant ? 1 : 0, beats ? 1 : 0});
-  if (beats) heartbeat_.emplace(*ranks, options.heartbeat);
+  if (!beats) return;
+  // Some may still read their weights, and answer no sign of life before they have them.
+  count_failures(false, *ranks);
+  heartbeat_.emplace(*ranks, options.heartbeat);
 }
 
 template <typename Run>

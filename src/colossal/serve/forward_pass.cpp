@@ -236,6 +236,7 @@ void follow(models::LanguageModel& model, const models::ModelFacts& facts,
   FollowedAdapters adapters(ranks, load_adapter);
   ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage);
   if (begin.numbers.back() == 0) return work_on_plans(pass, adapters, ranks);
+  count_failures(false, ranks);
   const HeartbeatAnswers answers(ranks);
   try {
     work_on_plans(pass, adapters, ranks);

@@ -58,8 +58,9 @@ void Heartbeat::run() {
     }
     try {
       if (!ask(is_last)) return;
-    } catch (const CommError&) {
-      return;  // the engine hears of it too
+    } catch (const CommError& error) {
+      ranks_.world().abort(error.what());  // an engine that is idle would not hear of it
+      return;
     }
   } while (!is_last);
 }

@@ -192,14 +192,9 @@ class ShardedAdapters : public testing::Test {
 };
 
 std::vector<Strategy> layouts_of_adapters() {
-  return {tensor_strategy(TensorMode::one_d, 2),
-          tensor_strategy(TensorMode::one_d, 3),
-          tensor_strategy(TensorMode::one_d, 1, 1, 2),
-          tensor_strategy(TensorMode::one_d, 2, 1, 2),
-          tensor_strategy(TensorMode::two_d, 4),
-          tensor_strategy(TensorMode::two_and_half_d, 8, 2),
-          tensor_strategy(TensorMode::three_d, 8),
-          tensor_strategy(TensorMode::two_d, 4, 1, 2)};
+  std::vector<Strategy> all = test::tensor_and_pipeline_strategies();
+  all.push_back(tensor_strategy(TensorMode::one_d, 3));
+  return all;
 }
 
 TEST_F(ShardedAdapters, GiveTheNumbersOfOneRank) {

@@ -1,6 +1,8 @@
 // Small models and strategies for tests of several ranks.
 #pragma once
 
+#include <vector>
+
 #include "colossal/layout/heads.h"
 #include "colossal/mesh/strategy.h"
 #include "colossal/models/families.h"
@@ -82,6 +84,17 @@ inline models::ModelSpecification qwen_of_few_experts() {
 
 inline Strategy tensor_strategy(TensorMode mode, int tp, int depth = 1, int pp = 1) {
   return {.pp = pp, .tp = tp, .tensor_mode = mode, .tp_depth = depth, .tp_sequence = false};
+}
+
+// Every tensor mode, and stages of two of them.
+inline std::vector<Strategy> tensor_and_pipeline_strategies() {
+  return {tensor_strategy(TensorMode::one_d, 2),
+          tensor_strategy(TensorMode::one_d, 1, 1, 2),
+          tensor_strategy(TensorMode::one_d, 2, 1, 2),
+          tensor_strategy(TensorMode::two_d, 4),
+          tensor_strategy(TensorMode::two_and_half_d, 8, 2),
+          tensor_strategy(TensorMode::three_d, 8),
+          tensor_strategy(TensorMode::two_d, 4, 1, 2)};
 }
 
 // Completed for a model, as even a cut of its blocks as it goes.

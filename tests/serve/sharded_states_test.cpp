@@ -13,17 +13,11 @@ namespace colossal::serve {
 namespace {
 
 using test::for_model;
-using test::tensor_strategy;
 
 std::vector<Strategy> layouts_of_states() {
-  return {tensor_strategy(TensorMode::one_d, 2),
-          {.tp = 2},  // each rank has some of the tokens
-          tensor_strategy(TensorMode::one_d, 1, 1, 2),
-          tensor_strategy(TensorMode::one_d, 2, 1, 2),
-          tensor_strategy(TensorMode::two_d, 4),
-          tensor_strategy(TensorMode::two_and_half_d, 8, 2),
-          tensor_strategy(TensorMode::three_d, 8),
-          tensor_strategy(TensorMode::two_d, 4, 1, 2)};
+  std::vector<Strategy> all = test::tensor_and_pipeline_strategies();
+  all.push_back({.tp = 2});  // each rank has some of the tokens
+  return all;
 }
 
 class ShardedStates : public testing::Test {

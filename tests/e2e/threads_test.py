@@ -49,10 +49,6 @@ class Threads(EndToEndTest):
         [(environment, _)] = self.running(GOMP_SPINCOUNT="5")
         self.assertEqual(environment["GOMP_SPINCOUNT"], "5")
 
-    def test_a_thread_alone_waits_for_none(self):
-        [(environment, _)] = self.running("--train.threads=1")
-        self.assertNotIn("GOMP_SPINCOUNT", environment)
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -11,7 +11,6 @@
 #include "colossal/base/process_limits.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/precision.h"
-#include "colossal/cli/thread_spinning.h"
 #include "colossal/serve/model_folder.h"
 #include "colossal/text/tokenizer_files.h"
 
@@ -28,12 +27,10 @@ memory::Tiers resolve_tiers(const InferenceConfig& config) {
   return tiers;
 }
 
-void prepare_rank(const InferenceConfig& config, int local_size,
-                  const std::vector<int>& descriptors) {
+void prepare_rank(const InferenceConfig& config, int local_size) {
   resolve_tiers(config);
   const int cores = std::max(1, machine::available_cores() / local_size);
   const auto threads = static_cast<int>(config.threads.value_or(cores));
-  if (threads > 1) limit_spinning(descriptors);
   constexpr int kOtherThreads = 4;
   machine::require_threads(threads, kOtherThreads);
   at::set_num_threads(threads);
@@ -93,11 +90,11 @@ void describe(ConfigSchema& schema, ModelRanksConfig& config) {
 }
 
 void prepare(const InferenceConfig& config) {
-  prepare_rank(config, 1, {});
+  prepare_rank(config, 1);
 }
 
 void prepare(const InferenceConfig& config, const InferenceRanks& ranks) {
-  prepare_rank(config, ranks.local_size(), ranks.descriptors());
+  prepare_rank(config, ranks.local_size());
 }
 
 void add_ranks_option(CLI::App& command, std::optional<int>& ranks, const std::string& what) {

@@ -2,12 +2,15 @@
 
 #include <fmt/ranges.h>
 
+#include <fstream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/cli/command.h"
-#include "colossal/cli/thread_spinning.h"
 #include "colossal/cluster/local_launcher.h"
 
 namespace colossal::cli {
@@ -16,6 +19,17 @@ namespace {
 // Another rank that ends with an error is heard of first over the connection.
 constexpr std::chrono::milliseconds kLastWords{500};
 constexpr std::chrono::milliseconds kLook{10};
+
+// Those of this process, but for its name.
+std::vector<std::string> arguments_of_process() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) {
+    arguments.push_back(std::move(argument));
+  }
+  if (!arguments.empty()) arguments.erase(arguments.begin());
+  return arguments;
+}
 
 }  // namespace
 
@@ -33,11 +47,6 @@ InferenceRanks::InferenceRanks(const std::optional<int>& ranks)
   if (launch_) log::set_rank_prefix(launch_->rendezvous.rank, launch_->rendezvous.size);
 }
 
-std::vector<int> InferenceRanks::descriptors() const {
-  if (!launch_) return {};
-  return {launch_->error_fd, launch_->rendezvous.listen_fd};
-}
-
 comm::World& InferenceRanks::connect(const std::string& backend, std::chrono::milliseconds timeout,
                                      const comm::Settings& settings) {
   if (size() == 1) {
@@ -48,7 +57,6 @@ comm::World& InferenceRanks::connect(const std::string& backend, std::chrono::mi
   if (launch_) {
     meeting = launch_->rendezvous;
   } else {
-    limit_spinning_of_children();
     if (!guard_) guard_.emplace();
     cluster::MeetingPoint point;
     others_ = cluster::start_following_ranks(arguments_of_process(), num_ranks_, *guard_, &point);

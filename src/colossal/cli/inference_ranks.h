@@ -26,8 +26,6 @@ class InferenceRanks {
   int size() const { return launch_ ? launch_->rendezvous.size : num_ranks_; }
   int local_size() const { return launch_ ? launch_->local_size : num_ranks_; }
   bool is_first() const { return !launch_ || launch_->rendezvous.rank == 0; }
-  // That a process which starts itself again needs.
-  std::vector<int> descriptors() const;
   // Whether the others can be started once more: they are our children.
   bool can_start_again() const { return !launch_ && num_ranks_ > 1; }
 

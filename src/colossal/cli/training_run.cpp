@@ -12,7 +12,6 @@
 #include "colossal/booster/agreement.h"
 #include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
-#include "colossal/cli/thread_spinning.h"
 #include "colossal/cluster/launch_environment.h"
 #include "colossal/cluster/local_launcher.h"
 #include "colossal/cluster/stop_listener.h"
@@ -110,10 +109,6 @@ int train_launched(const RunArguments& arguments, const ReadRun& read,
   }
   const TrainingRun run = read(arguments);
   const Job job = resolve(run.given, rendezvous.size, launch.local_size);
-  // A stop that came this early would be forgotten; it ends the run soon anyway.
-  if (job.threads > 1 && !stop.requested()) {
-    limit_spinning({launch.error_fd, rendezvous.listen_fd});
-  }
   require_open_files(rendezvous.size);
   require_threads(job, launch.local_size);
   comm::Settings settings = common_settings(job);
@@ -150,13 +145,11 @@ int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
   const Job job = resolve(run.given, ranks, ranks);  // refuses before any rank starts
   require_open_files(ranks);
   if (ranks == 1) {
-    if (job.threads > 1) limit_spinning();
     cluster::StopListener stop;
     require_threads(job, ranks);
     const auto world = comm::single_world(comm::device_alone(job.config.parallel.backend));
     return unless_stopped_in_set_up(stop, [&] { return train_rank(run, job, *world, stop); });
   }
-  limit_spinning_of_children();
   std::vector<std::string> command = run.words;
   command.push_back(arguments.file);
   command.insert(command.end(), arguments.flags.begin(), arguments.flags.end());

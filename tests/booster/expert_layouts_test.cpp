@@ -188,9 +188,11 @@ void expect_serial(const Layout& layout, const TinyResult& serial) {
   expect_same(train_tiny(training, layout.ranks), serial, 1e-9, training);
 }
 
-TEST(ExpertLayouts, EveryPairOfSettingsTrainsAsOneRankDoes) {
+TEST(ExpertLayouts, MostPairsOfSettingsTrainAsOneRankDoes) {
   const TinyResult serial = train_tiny(training_of({}), 1);
-  for (const Layout& layout : pairwise(all_layouts(), settings_of)) expect_serial(layout, serial);
+  for (const Layout& layout : most_pairs(all_layouts(), settings_of)) {
+    expect_serial(layout, serial);
+  }
 }
 
 TEST(SlowExpertLayouts, EveryThreeSettingsTrainAsOneRankDoes) {

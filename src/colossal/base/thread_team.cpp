@@ -7,10 +7,6 @@
 #include "colossal/base/log.h"
 #include "colossal/base/yield.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace colossal {
 namespace {
 
@@ -21,14 +17,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kAwake{1000};
 constexpr int kChecksOfClock = 64;
 
-void pause() {
-#if defined(__x86_64__)
-  _mm_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
 // Waits for it, awake. False: it did not come in time.
 template <typename Condition>
 bool await_awake(const Condition& condition) {
@@ -36,7 +24,7 @@ bool await_awake(const Condition& condition) {
   do {
     for (int i = 0; i < kChecksOfClock; ++i) {
       if (condition()) return true;
-      pause();
+      pause_spinning();
     }
     // LibTorch's threads may have the CPU's work.
     if (!yield_briefly()) return false;

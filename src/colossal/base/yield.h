@@ -7,4 +7,11 @@ namespace colossal {
 // sleeper that is woken comes before them, one that yields comes after them, each time.
 bool yield_briefly();
 
+// Tells the processor that this thread spins, so that the core's other thread runs faster.
+inline void pause_spinning() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 }  // namespace colossal

@@ -26,9 +26,7 @@ void SharedCounter::sleep(uint32_t seen, std::chrono::milliseconds length) {
 bool SpinThenSleep::turn() {
   if (spins_ > 0) {
     --spins_;
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    pause_spinning();
     return true;
   }
   if (yields_ == 0) return false;

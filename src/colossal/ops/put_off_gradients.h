@@ -1,5 +1,6 @@
-// A backward pass in two halves (P. Qi et al. 2023, "Zero Bubble Pipeline Parallelism"): gradients
-// of inputs, for which other ranks wait, now; gradients of weights when there is time.
+// Deferred weight gradients (P. Qi et al. 2023, "Zero Bubble Pipeline Parallelism"): the backward
+// pass computes gradients of inputs, which other ranks wait for, at once, and gradients of weights
+// when there is time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,29 +12,33 @@
 
 namespace colossal::ops {
 
-// Runs the graph behind `outputs` backward with these gradients, as a backward pass does: leaves
-// accumulate. Outputs without an edge or a gradient, and those beyond the gradients, are left out.
-// keep_graph: it may run again.
+// Runs the backward pass of the graph that ends in `outputs`, with these gradients; leaves
+// accumulate as usual. gradients may be shorter than outputs; outputs without a gradient, with an
+// undefined gradient or with an invalid edge are skipped. keep_graph: keep the graph for another
+// run.
 void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at::Tensor> gradients,
                bool keep_graph);
 
-// Gradients of weights that backward passes have put off. It keeps alive what they need.
+// Queue of weight gradients that backward passes have deferred. Keeps the tensors alive that their
+// computation needs.
 class PutOffGradients {
  public:
   using Compute = std::function<std::vector<at::Tensor>()>;
 
-  // Called in the backward of an autograd function: its inputs from `first_input` on (tensors only,
-  // as in save_for_backward) get undefined gradients now, and the results of `compute` later.
+  // Called within the backward function of a torch::autograd::Function. Defers the gradients of its
+  // inputs from `first_input` on (tensors only, as for save_for_backward): the backward function
+  // returns undefined gradients for them, and run() computes them by `compute`.
   void put_off(size_t first_input, Compute compute);
-  // Computes what was put off, in that order, and accumulates it into the leaves behind the inputs,
-  // whose hooks run as in a backward pass.
+  // Computes the deferred gradients in the order in which they were deferred, and accumulates them
+  // into the leaves, whose hooks run as in a backward pass.
   void run();
   bool empty() const { return entries_.empty(); }
 
-  // Where functions of this thread put off gradients; null: they compute them at once.
+  // Returns the queue of the calling thread's innermost Scope; null if there is none: backward
+  // functions then compute weight gradients at once.
   static PutOffGradients* of_this_thread();
 
-  // While one lives, gradients of this thread's backward pass go to `into`.
+  // While a Scope exists, backward functions of its thread defer weight gradients to `into`.
   class Scope {
    public:
     explicit Scope(PutOffGradients& into);

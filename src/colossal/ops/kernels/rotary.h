@@ -1,5 +1,5 @@
-// Rotary positions (J. Su et al., "RoFormer", 2021): channel i of a head turns with channel i +
-// half, or, interleaved, channel 2 i with 2 i + 1. Channels from 2 half on stay.
+// Rotary position embedding (J. Su et al., "RoFormer", 2021): rotates pairs of a head's channels
+// (i, half + i) or, if interleaved, (2 i, 2 i + 1). Channels from 2 * half on are copied.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"

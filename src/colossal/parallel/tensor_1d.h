@@ -2,8 +2,8 @@
 //
 // Linear layers come in pairs (sharding.h). The first of a pair is cut along its outputs, the
 // second along its inputs, and the second's results are summed over ranks. The rows of the token
-// embedding and of the vocabulary head are cut too; logits are never sent. Every rank holds norms,
-// biases of second layers and position embeddings whole.
+// embedding and of the vocabulary head are cut too; the loss is computed without sending logits.
+// Every rank holds norms, biases of second layers and position embeddings whole.
 //
 // Activations between pairs, without tp_sequence: every rank has the whole activation [batch,
 // sequence, hidden] and equal gradients of whole parameters. An all-reduce ends each pair in

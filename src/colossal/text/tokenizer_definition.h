@@ -76,9 +76,9 @@ struct SplitDefinition {
 
 // One step of pre-tokenization. Each step is applied to every piece of the step before it; within a
 // step, the fields are applied in order.
-struct PreTokenizerStep {   // replaces each space; empty: spaces are kept
-  std::string space = {};   // put before each piece that does not begin with it; empty: none
-  std::string prefix = {};  // put before a piece that does not begin with it; empty: nothing is
+struct PreTokenizerStep {
+  std::string space = {};   // replaces each space; empty: spaces are kept
+  std::string prefix = {};  // put before each piece that does not begin with it; empty: none
   bool prefix_begins_text_only = false;  // only for the piece at the beginning of the text
   std::optional<SplitDefinition> split = {};
   bool to_byte_alphabet = false;  // later steps see the bytes in GPT-2's byte alphabet

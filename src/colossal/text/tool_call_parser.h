@@ -14,13 +14,12 @@ namespace colossal::text {
 enum class ToolCallForm {
   none,
   hermes,  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Hermes, Qwen
-  // the whole answer is {"name": ..., "parameters": {...}}; ";" separates several calls
+  // The whole answer is {"name": ..., "parameters": {...}}; ";" separates several calls.
   llama_json,
   mistral,  // [TOOL_CALLS][{"name": ..., "arguments": {...}}, ...] or [TOOL_CALLS]name{...}
-  // Forms that only constrained decoding with our grammars produces: [{"name": ..., "parameters":
-  // {...}}, ...].
-  list,
-  arguments  // only the arguments of one known tool; also from constrained decoding
+  // Only constrained decoding with Colossal's grammars produces the following forms.
+  list,      // [{"name": ..., "parameters": {...}}, ...]
+  arguments  // the arguments of one known tool
 };
 
 // Detects the form from a chat template; `none` if the template has no tools or uses an unknown

@@ -22,7 +22,7 @@ struct BatchField {
 };
 
 struct Batch {
-  // tokens [batch, sequence] int64 on the CPU (any tensor for a user's own torch module)
+  // Tokens [batch, sequence] int64 on the CPU (any tensor for a user's own torch module).
   at::Tensor inputs;
   at::Tensor labels;  // [batch, sequence] int64: the next token; -100: ignored
   // [batch] The global id of each sequence, which seeds its random numbers. In training it is the

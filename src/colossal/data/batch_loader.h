@@ -39,7 +39,7 @@ class BatchLoader {
   ReadStep read_step_;
   int64_t step_;  // the step being read
   int64_t end_step_;
-  // declared last so that its destructor, which waits, runs first
+  // Declared last so that its destructor, which waits, runs first.
   std::future<std::vector<Batch>> pending_;
 };
 

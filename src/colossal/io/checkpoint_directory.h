@@ -107,9 +107,9 @@ std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 // Directories in use by a live writer are kept.
 void remove_stale_temporaries(const std::filesystem::path& folder);
 
-// Of the checkpoints for which `counts` returns true, removes all but the `keep` newest. Renames
-// each one to a hidden name first, so that a partly removed directory is never taken for a
-// checkpoint.
+// Considers only the checkpoints for which `counts` returns true: keeps the `keep` newest of these
+// and removes the others. Renames a checkpoint to a hidden name before its removal, so that a
+// partly removed directory is never taken for a checkpoint.
 void prune(const std::filesystem::path& folder, int64_t keep,
            const std::function<bool(const Checkpoint&)>& counts);
 

@@ -28,7 +28,7 @@ class File {
                           OutsideLinks links);
   static File open_for_writing(const std::filesystem::path& path);  // the file must exist
   static File create(const std::filesystem::path& path);            // the file must not exist
-  // for writing; keeps the contents
+  // For writing; keeps the contents.
   static File open_or_create(const std::filesystem::path& path);
   // Creates a file without a directory entry: it disappears with its descriptor, however the
   // process ends.

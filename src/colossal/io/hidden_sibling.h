@@ -18,7 +18,7 @@ struct HiddenName {
   std::string name;  // file name of P
   HiddenKind kind;
 };
-// nullopt if the name has neither form.
+// Returns nullopt if the name has neither form.
 std::optional<HiddenName> parse_hidden_name(const std::string& file_name);
 
 }  // namespace colossal::io

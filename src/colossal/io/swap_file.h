@@ -88,7 +88,7 @@ class SwapFile {
   std::string method_;
   mutable std::mutex mutex_;
   Pieces pieces_;
-  // declared last so that it finishes before the file is closed
+  // Declared last so that it finishes before the file is closed.
   std::unique_ptr<TransferQueue> queue_;
 };
 

@@ -39,7 +39,7 @@ class ConfigFields {
  public:
   explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
 
-  // true if present and not null
+  // Returns true if present and not null.
   bool has(const std::string& name) const { return find(name) != nullptr; }
   // Sizes are integers from 1 to `maximum`.
   int64_t required_size(const std::string& name, int64_t maximum);

@@ -37,9 +37,10 @@ struct DecoderConfig {
   bool learned_positions = false;
   int64_t position_offset = 0;  // rows at the start of the position table that are never used
   bool embedding_norm = false;
-  // The model is an EAGLE draft model: its blocks start from a linear layer of the token's
-  // embedding and the target model's final hidden state of the previous token. Source: Y. Li et
-  // al., "EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty", 2024.
+  // The model is an EAGLE draft model: the input of its blocks is a linear layer of the token's
+  // embedding concatenated with the target model's final hidden state of the previous token.
+  // Source: Y. Li et al., "EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty",
+  // 2024.
   bool reads_states = false;
 
   enum class Norm { rms, layer };
@@ -80,7 +81,7 @@ struct DecoderConfig {
   nn::QueryKeyNormOptions query_key_norm{};
   double attention_soft_cap = 0;  // 0: none
   double alibi = 0;               // factor of the ALiBi slopes; 0: no ALiBi
-  // an additional logit per head in the softmax that belongs to no key
+  // An additional logit per head in the softmax that belongs to no key.
   bool attention_sinks = false;
 
   int64_t inner = 0;  // intermediate size of the MLP
@@ -103,7 +104,7 @@ struct DecoderConfig {
   bool shared_gate = false;
 
   bool score_head = false;  // reward model: outputs one score per position instead of logits
-  // outputs one value per position (the expected reward) in addition to the logits
+  // Outputs one value per position (the expected reward) in addition to the logits.
   bool value_head = false;
   bool tied_head = false;
   bool head_bias = false;

@@ -25,7 +25,7 @@ struct ModelAdapter {
   adapters::LoraSettings settings;
   std::vector<adapters::Product> products;  // the linear layers and tables that have an adapter
   std::vector<std::string> trained = {};    // parameters of the model that are trained themselves
-  // if set, the fields above are empty
+  // If set, the fields above are empty.
   std::optional<adapters::PrefixSettings> prefix = std::nullopt;
   // Type to which the model's linear weights are quantized; nullopt: not quantized. Not part of an
   // adapter's folder.
@@ -42,7 +42,7 @@ struct ModelSpecification {
   // All fields of config.json that affect the computation, and the transformers class that loads
   // the model.
   nlohmann::json config;
-  // the other fields of the folder's config.json, copied to checkpoints
+  // The other fields of the folder's config.json, copied to checkpoints.
   nlohmann::json other_fields;
   DecoderConfig decoder;
   ModelFacts facts;
@@ -53,9 +53,9 @@ struct ModelSpecification {
 };
 
 struct ModelRequest {
-  // one of preset_names(); empty if `path` is set
+  // One of preset_names(); empty if `path` is set.
   std::string preset;
-  // a folder with config.json; empty if `preset` is set
+  // A folder with config.json; empty if `preset` is set.
   std::string path;
   nlohmann::json overrides = nlohmann::json::object();  // fields of config.json
   // For each overridden field, the prefix of error messages about it: "run.toml:3: model.n_layer =

@@ -17,7 +17,7 @@ class ByteTrie {
   static constexpr int32_t kAbsent = -1;
 
   // keys: strings with their values (>= 0). The strings need not outlive the constructor. An empty
-  // string is never found; of equal strings, the last one's value counts.
+  // string is never found; if strings are equal, the last value wins.
   explicit ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys);
 
   // Calls on_key for each string that is a prefix of `text`, shortest first.

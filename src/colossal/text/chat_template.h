@@ -14,11 +14,11 @@ namespace colossal::text {
 
 struct ChatOptions {
   bool add_generation_prompt = true;  // end the text with the header of the model's answer
-  // end the text within the last message, for the model to continue it
+  // End the text within the last message, for the model to continue it.
   bool continue_final_message = false;
   nlohmann::ordered_json tools = nullptr;
   nlohmann::ordered_json documents = nullptr;
-  // further variables of the template
+  // Further variables of the template.
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();
 };
 

@@ -18,8 +18,8 @@ class Decoder {
   Decoder(const TokenizerDefinition& definition, const std::vector<AddedToken>& added_tokens);
 
   // Appends the token's bytes. first: the token is the first of a text, where its leading space may
-  // be dropped. Returns true if the token has bytes anywhere but at the start of a text; decoding
-  // then continues with first = false.
+  // be dropped. Returns true if the token would have bytes with first = false; the following
+  // tokens are then not first.
   bool append(int32_t token, bool first, std::string& bytes) const;
 
   int32_t vocabulary_size() const { return vocabulary_size_; }  // largest token id + 1
@@ -28,7 +28,7 @@ class Decoder {
   void add(int32_t token, const std::string& content, const DecoderDefinition& definition);
 
   std::unordered_map<int32_t, std::string> bytes_of_token_;
-  // only tokens that decode differently at the start of a text
+  // Only tokens that decode differently at the start of a text.
   std::unordered_map<int32_t, std::string> bytes_of_first_;
   int32_t vocabulary_size_ = 0;
 };

@@ -30,7 +30,7 @@ class JsonNode {
   bool is_array() const { return value_.is_array(); }
 
   JsonNode operator[](const char* key) const;
-  // the value is a list; index < size()
+  // The value is a list; index < size().
   JsonNode element(size_t index) const;
   size_t size() const { return is_array() ? value_.size() : 0; }  // 0 if not a list
 

@@ -94,7 +94,7 @@ struct BpeDefinition {
   std::optional<std::string> unknown_token;
   bool fuse_unknown = false;
   bool ignore_merges = false;  // a word that is a token is not split further
-  // characters without a token become the tokens of their bytes, "<0x0A>"
+  // Characters without a token become the tokens of their bytes, "<0x0A>".
   bool byte_fallback = false;
 };
 
@@ -122,7 +122,7 @@ struct DecoderDefinition {
   std::string strip;           // removed once from the beginning of a text; empty: none
 
   struct Words {
-    // tokens without this prefix begin a word and get a space before them
+    // Tokens without this prefix begin a word and get a space before them.
     std::string continuing_prefix;
     bool clean_up = false;  // remove spaces before punctuation and contractions
   };

@@ -27,7 +27,7 @@ class ArgumentReader {
   // Throw TemplateError if the argument has another type.
   int64_t integer(size_t which, int64_t otherwise) const;
   std::string_view string(size_t which, std::string_view otherwise = "") const;
-  // nullopt if missing or None
+  // Returns nullopt if missing or None.
   std::optional<std::string_view> optional_string(size_t which) const;
 
  private:

@@ -37,7 +37,7 @@ using ExpressionPointer = std::unique_ptr<const Expression>;
 
 class Statement : public Node {
  public:
-  // the latter two apply to the innermost {% for %}
+  // The latter two apply to the innermost {% for %}.
   enum class Then { next, next_round, end_loop };
   using Node::Node;
   Then execute(Interpreter& interpreter) const {

@@ -84,7 +84,7 @@ class With : public Statement {
 
 struct MacroDefinition {
   std::string name;
-  // with default values, which may be null
+  // Names and default values; the default is null if there is none.
   std::vector<std::pair<std::string, ExpressionPointer>> parameters;
   Block body;
   // Returns a function that sees the variables of the current scope. The definition must outlive

@@ -147,7 +147,7 @@ struct Loop {
 
 // Throw TemplateError if the result exceeds the limits on Extent.
 Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
-// of equal keys, the last one's value counts
+// If keys are equal, the last value wins.
 Value make_dict(std::vector<std::pair<Value, Value>> entries);
 
 bool equal(const Value& a, const Value& b);

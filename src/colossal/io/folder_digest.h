@@ -1,4 +1,4 @@
-// Notices that a model's folder has become another one.
+// Detects changes of a model folder.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 namespace colossal::io {
 
-// Returns a digest of a model's folder, or of a single file: of the names, sizes and parts of the
-// files that it is read from. It reads at most 64 KiB of a file, so that it costs milliseconds
-// whatever the size; a file that was trained further or made anew has another one. Throws IoError.
+// Returns a digest of a model folder or a single file: of the names, sizes and samples of the
+// model's files. Reads at most 64 KiB per file, so it takes milliseconds even for large models, and
+// differs after further training or a new conversion. Throws IoError.
 std::string folder_digest(const std::filesystem::path& folder);
 
 }  // namespace colossal::io

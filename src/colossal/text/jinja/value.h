@@ -1,4 +1,4 @@
-// Values of a Jinja template, with the meaning that Python gives them.
+// Values of a Jinja template, with Python's semantics.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace colossal::text::jinja {
 
-// A template is wrong, or uses a value wrongly: "line 12: reason".
+// The template is invalid, or uses a value wrongly. Messages have the form "line 12: reason".
 class TemplateError : public ConfigError {
  public:
   using ConfigError::ConfigError;
 };
 
-// A template called raise_exception(); what() is its message, without a line.
+// The template called raise_exception(). what() is its message, without a line number.
 class TemplateRefusal : public TemplateError {
  public:
   using TemplateError::TemplateError;
@@ -38,7 +38,7 @@ struct None {
   bool operator==(const None&) const = default;
 };
 
-// A name or an attribute that is not there. It prints as nothing; most other uses are errors.
+// A missing name or attribute. Prints as nothing; most other uses are errors.
 struct Undefined {
   std::string name;
 };
@@ -53,8 +53,8 @@ struct Function {
   std::function<Value(Interpreter&, const Arguments&)> call;
 };
 
-// Strings are valid UTF-8. Lists and dicts never change once made, as the sandbox of `transformers`
-// has it; namespaces do.
+// Strings are valid UTF-8. Lists and dicts are immutable, like in the sandbox of `transformers`;
+// namespaces are mutable.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -84,11 +84,11 @@ class Value {
     return std::holds_alternative<std::shared_ptr<const std::string>>(data_);
   }
 
-  // The number of a boolean or an integer; the caller has checked that it is one.
+  // The following require that the value has the type. integer(): is_integer() or is_boolean().
   int64_t integer() const;
-  double number() const;  // of any is_number()
+  double number() const;  // requires is_number()
   const std::string& string() const;
-  // Null where it is another kind.
+  // Null if the value has another type.
   const List* list() const;
   const Dict* dict() const;
   Namespace* space() const;
@@ -97,7 +97,7 @@ class Value {
   const std::string& undefined_name() const;
 
   bool truth() const;
-  std::string type_name() const;  // as Python calls it
+  std::string type_name() const;  // Python's name of the type
   std::string str() const;        // Python's str()
   std::string repr() const;       // Python's repr()
 
@@ -109,8 +109,8 @@ class Value {
       data_;
 };
 
-// How deep lists and dicts lie within each other, and how much would be written of them; a value
-// that occurs twice counts twice. Limits on both keep a template from making what no memory holds.
+// depth: nesting depth of lists and dicts. size: bound on the output of the value; a value that
+// occurs twice counts twice. Limits on both keep a template from exhausting memory.
 struct Extent {
   int depth = 0;
   int64_t size = 1;
@@ -124,7 +124,7 @@ struct List {
   Extent extent = {};
 };
 
-// In order of insertion.
+// Entries are in order of insertion.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   Extent extent = {};
@@ -140,21 +140,23 @@ struct Namespace {
 // The variable `loop` within a {% for %}.
 struct Loop {
   std::shared_ptr<const List> items;
-  int64_t index = 0;  // from 0
-  int64_t depth = 0;  // of loops within each other, from 0
+  int64_t index = 0;  // 0-based
+  int64_t depth = 0;  // nesting depth among loops, 0-based
   Value last_changed = Value::undefined("changed");
 };
 
-// Throw TemplateError where the extent is beyond any use.
+// Throw TemplateError if the result exceeds the limits on Extent.
 Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
-Value make_dict(std::vector<std::pair<Value, Value>> entries);  // of equal keys the last counts
+// If keys are equal, the last value wins.
+Value make_dict(std::vector<std::pair<Value, Value>> entries);
 
 bool equal(const Value& a, const Value& b);
-// Below, equal, above: negative, 0, positive. Throws TemplateError where Python cannot order them.
+// Returns a negative number, 0 or a positive number for a < b, a == b, a > b. Throws TemplateError
+// if Python cannot order the two types.
 int compare(const Value& a, const Value& b);
 
-// Returns what a {% for %} goes through: elements, keys or characters. Throws TemplateError for
-// what is no sequence of anything.
+// Returns what {% for %} iterates over: the elements of a list, the keys of a dict, or the
+// characters of a string; empty for undefined. Throws TemplateError for any other type.
 std::shared_ptr<const List> iterate(const Value& value);
 
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,

@@ -33,8 +33,8 @@ struct EngineConfig {
   double gradient_clip = 1.0;  // maximal global gradient norm; 0: no clipping
   uint64_t seed = 0;           // for initial weights and dropout
   Precision precision;
-  bool uses_parameter_handles =
-      true;  // false for a user's own torch module: see memory::ChunkOptions
+  // false for a user's own torch module: see memory::ChunkOptions
+  bool uses_parameter_handles = true;
   bool reduce_once_per_step = false;  // for ZeRO stages 2 and 3: see memory::ChunkOptions
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
@@ -60,16 +60,15 @@ struct EngineConfig {
 };
 
 struct StepResult {
-  int64_t step = 0;             // number of updates so far, including this one
-  double loss = 0;              // mean over the global batch, before the update
-  double grad_norm = 0;         // of the gradient of that mean, before clipping
-  double learning_rate = 0;     // of this update
-  int64_t tokens = 0;           // input tokens of the global batch, without padding
-  bool skipped = false;         // no label counted, so nothing was updated
-  bool stop_requested = false;  // on any rank
-  std::map<std::string, double> metrics =
-      {};                          // means over the step; a metric without values is absent
-  RowsOfExperts expert_rows = {};  // only for a model with experts
+  int64_t step = 0;                            // number of updates so far, including this one
+  double loss = 0;                             // mean over the global batch, before the update
+  double grad_norm = 0;                        // of the gradient of that mean, before clipping
+  double learning_rate = 0;                    // of this update
+  int64_t tokens = 0;                          // input tokens of the global batch, without padding
+  bool skipped = false;                        // no label counted, so nothing was updated
+  bool stop_requested = false;                 // on any rank
+  std::map<std::string, double> metrics = {};  // means over the step; without values: absent
+  RowsOfExperts expert_rows = {};              // only for a model with experts
 };
 
 // Thrown if a loss or gradient is not finite. No rank has updated: the state is that before the

@@ -10,8 +10,8 @@ namespace colossal {
 
 struct PrecisionConfig {
   std::string compute = "auto";  // "auto": bf16 if the device has bf16 instructions, else fp32
-  std::string gradients =
-      "auto";  // "auto": that of compute; fp32 for bf16 with several micro-batches a step
+  // "auto": fp32 if compute is bf16 and a step has several micro-batches, else that of compute
+  std::string gradients = "auto";
 };
 
 struct Precision {

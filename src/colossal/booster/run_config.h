@@ -47,7 +47,7 @@ struct ParallelConfig {
   std::string accumulate = "sharded";
   std::optional<std::string> pp_schedule;         // unset: 1f1b
   std::optional<int64_t> pp_chunks;               // unset: the default of the schedule
-  std::optional<std::vector<int64_t>> pp_layers;  // unset: the default of the schedule
+  std::optional<std::vector<int64_t>> pp_layers;  // unset: balanced by cost
   std::string backend = "auto";
   std::chrono::milliseconds timeout{300'000};
 };

@@ -27,8 +27,8 @@ struct GgufFamily {
   // true: GGUF rotates adjacent channels of a head, while Hugging Face models rotate the two halves
   // of a head. The rows of queries and keys are then reordered.
   bool turns_neighbours = false;
-  bool norms_add_one =
-      false;  // GGUF stores a norm's weight as 1 + the weight in Hugging Face files
+  // true: GGUF stores a norm's weight as 1 + the weight in Hugging Face files.
+  bool norms_add_one = false;
   bool has_experts = false;
 };
 

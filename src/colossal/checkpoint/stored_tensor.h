@@ -13,9 +13,8 @@
 //                               bf16
 //   qweight, qzeros, scales     in place of "weight": gptq and awq (packed_integers.h). Decoded to
 //                               fp32
-//   NAME_packed, NAME_scale     pack-quantized of compressed-tensors (packed_integers.h). Decoded
-//   to
-//                               fp32
+//   NAME_packed, NAME_scale     pack-quantized of compressed-tensors (packed_integers.h).
+//                               Decoded to fp32
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -3,8 +3,7 @@
 // MASTER_PORT.
 //
 // A program that is ours does the following (any other program simply runs):
-//   - calls read_launch_environment() first, detects that it was launched, and does not launch
-//   again;
+//   - calls read_launch_environment() first, and does not launch again if it was launched;
 //   - creates a StopListener, checks requested() at each step, and exits with kStoppedExitCode once
 //     its state is saved;
 //   - passes its last message to send_error(), and prints it only if that returns false. The

@@ -5,9 +5,8 @@
 //   gptq   qweight I32 [in / n, out], qzeros I32 [groups, out / n], scales [groups, out]. If groups
 //          are not contiguous inputs: g_idx I32 [in], the group of each input. Zero points are
 //          stored minus 1 (checkpoint_format "gptq")
-//   awq    qweight I32 [in, out / 8], qzeros I32 [groups, out / 8], scales [groups, out]. A word
-//   has
-//          outputs 0, 2, 4, 6, 1, 3, 5, 7
+//   awq    qweight I32 [in, out / 8], qzeros I32 [groups, out / 8], scales [groups, out]. The
+//          order of outputs in a word is 0, 2, 4, 6, 1, 3, 5, 7
 //   compressed-tensors, "pack-quantized"
 //          weight_packed I32 [out, in / n], weight_scale [out, groups], weight_shape I64 [2], and
 //          weight_zero_point I32 [out / n, groups], absent if all zero points are the middle of the

@@ -9,8 +9,8 @@
 //   NAME_blocks, NAME_scales    U8 [.., out, in / 32, 16] and U8 [.., out, in / 32]: MXFP4 (Open
 //                               Compute Project, "OCP Microscaling Formats", 2023). A byte has two
 //                               values, the first in the low bits, times 2^(scale - 127). The
-//                               tensor NAME is the transpose, [.., in, out] (GPT-OSS). Decoded to
-//                               bf16
+//                               tensor NAME is the transpose, [.., in, out] (GPT-OSS).
+//                               Decoded to bf16
 //   qweight, qzeros, scales     in place of "weight": gptq and awq (packed_integers.h). Decoded to
 //                               fp32
 //   NAME_packed, NAME_scale     pack-quantized of compressed-tensors (packed_integers.h).

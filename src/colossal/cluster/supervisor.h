@@ -43,8 +43,7 @@ class Supervisor {
   //   3            a rank was killed by a signal, or a host was lost
   //   c            a rank exited with c and is the cause, see JobOutcome
   //   75           a stop was requested, and ranks exited with kStoppedExitCode (errors of ranks
-  //   that
-  //                lost these ranks do not count) or a program of ours had not begun
+  //                that lost these ranks do not count) or a program of ours had not begun
   //   128 + signal a signal that asked to stop, or insisted, made us end the ranks
   int run();
 

@@ -20,9 +20,8 @@
 namespace colossal::memory {
 
 struct ChunkOptions {
-  at::ScalarType working = at::kFloat;  // dtype in which the model computes
-  at::ScalarType master =
-      at::kFloat;  // dtype that is updated; if equal to working, there is one copy
+  at::ScalarType working = at::kFloat;   // dtype in which the model computes
+  at::ScalarType master = at::kFloat;    // dtype of the update; equal to working: one copy
   at::ScalarType gradient = at::kFloat;  // dtype of accumulation and communication
   int64_t chunk_bytes = int64_t{16} << 20;
   // For ZeRO stages 2 and 3 with several micro-batches. false: gradients are reduced after each

@@ -263,8 +263,7 @@ class ChunkEngine : private nn::Residency {
     int index;  // of the chunk
   };
   std::unordered_map<const nn::Parameter*, Place> places_;
-  std::unordered_map<const c10::StorageImpl*, int>
-      storages_;  // index of the chunk of each weight's storage
+  std::unordered_map<const c10::StorageImpl*, int> storages_;  // of weights: index of the chunk
 };
 
 }  // namespace colossal::memory

@@ -21,13 +21,13 @@ struct ChunkPlan {
   std::vector<Slot> slots;  // in order of use
   int64_t numel = 0;        // of the buffer; slots are aligned to 64 bytes
   nn::Placement placement;  // shared by its parameters, except `held`
-  bool trainable = true;  // frozen parameters have chunks of their own, without gradients, state or
-                          // gradient traffic
-  at::ScalarType type =
-      at::kFloat;         // dtype of the elements; packed weights have chunks of their own
+  // Frozen parameters have chunks of their own, without gradients, state or gradient traffic.
+  bool trainable = true;
+  // Dtype of the elements. Packed weights have chunks of their own.
+  at::ScalarType type = at::kFloat;
   int64_t first_use = 0;  // of the first slot, as an index in order of use
-  int64_t global_numel =
-      0;  // of its parameters summed over the tensor-parallel ranks: the same on all ranks
+  // Elements of its parameters, summed over the tensor-parallel ranks: the same on all ranks.
+  int64_t global_numel = 0;
 
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type)); }
   int64_t global_bytes() const { return global_numel * element_bytes(); }

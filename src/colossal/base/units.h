@@ -20,7 +20,7 @@ struct ByteSize {
 std::string format_bytes(int64_t bytes);                            // "17 B", "612 MiB", "1.50 GiB"
 std::string format_count(int64_t count);                            // "1,234,567"
 std::string format_duration(std::chrono::duration<double> length);  // "250ms", "4.2s", "1m23s"
-// "9,340 tokens/s"; three digits below 100: "4.96 steps/s".
+// "9,340 tokens/s"; below 100 with three digits: "4.96 steps/s".
 std::string format_rate(double per_second, std::string_view unit);
 
 // Exact: parse_duration and parse_bytes return the same value.

@@ -64,7 +64,8 @@ GgufFields model_fields(const GgufFamily& family, const models::DecoderConfig& c
 // the model's scaling is not that of Llama 3.
 std::vector<float> frequency_divisors(const models::DecoderConfig& config);
 
-// Returns config.json. Throws IoError for a missing field, ConfigError for what is not known.
+// Returns the contents of config.json for a GGUF file. Throws IoError for a missing field,
+// ConfigError for a value that is not supported.
 nlohmann::ordered_json config_of(const io::GgufReader& file, const GgufFamily& family);
 
 }  // namespace colossal::checkpoint

@@ -15,9 +15,9 @@ struct RunOptions {
   // Host names or addresses; rank 0 is on the first. Empty: only this machine, over loopback. Start
   // the same command on each host, with pdsh, ssh or a scheduler.
   std::vector<std::string> hosts = {};
-  std::optional<int> host_index =
-      {};            // which of `hosts` this is; else found by addresses and host name
-  int port = 29500;  // on hosts[0], where the launchers connect
+  // Index of this machine in `hosts`. nullopt: found by its addresses and host name.
+  std::optional<int> host_index = {};
+  int port = 29500;                        // on hosts[0], where the launchers connect
   std::vector<std::string> command = {};   // the program and its arguments
   std::chrono::seconds join_timeout{300};  // for the launchers of all hosts to connect
   Grace grace = {};

@@ -20,7 +20,7 @@ enum class MemoryKind : uint8_t {
   optimizer,      // masters and optimizer states
   activations,    // kept for the backward pass
   gathered,       // whole weights of which the rank stores only a shard, or which are offloaded
-  communication,  // what collectives send, receive or gather
+  communication,  // buffers of collectives
   other,  // everything else, mostly short-lived: intermediate results, workspaces of kernels
 };
 inline constexpr size_t kNumMemoryKinds = 7;

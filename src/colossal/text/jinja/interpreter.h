@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ struct Span {
 // Variables of a block of the template; those of the blocks around it are seen, not set.
 struct Scope {
   std::shared_ptr<Scope> parent;
-  std::vector<std::pair<std::string, Value>> names;
+  std::map<std::string, Value, std::less<>> names;
 };
 
 class Interpreter {
@@ -49,6 +50,16 @@ class Interpreter {
   // Counts the characters or elements of a value that is gone through as steps; with `deep`, nested
   // ones too.
   void charge_for(const Value& value, bool deep = false);
+  void charge_for(const Arguments& arguments, bool deep = false);
+  void charge_elements(int64_t count);
+  void count_call() { add_steps(1); }  // of a filter or a test, for an element
+  // The longest text there may be.
+  size_t most_bytes() const { return static_cast<size_t>(limits_.output_bytes); }
+  // What is computed is charged first: jinja::iterate(), and value.str().
+  std::shared_ptr<const List> iterate(const Value& value);
+  std::string text_of(const Value& value);
+  // Adds to a text that is being made.
+  void append(std::string& text, std::string_view part);
   int line() const { return line_; }
 
   Value find(const std::string& name) const;  // undefined where there is none
@@ -70,6 +81,7 @@ class Interpreter {
 
  private:
   void add_steps(int64_t count);
+  void require_length(size_t bytes) const;  // of one text
 
   Limits limits_;
   int64_t steps_ = 0;

@@ -12,6 +12,12 @@ namespace colossal::text::jinja {
 // All text is valid UTF-8; positions and lengths count characters.
 std::vector<std::string> characters_of(std::string_view text);
 int64_t length_of(std::string_view text);
+std::string_view first_characters(std::string_view text, int64_t count);  // all if it is shorter
+
+// Bytes of the first place at or after `from`, or of the last, where `wanted` stands; npos: none.
+// In time of the two lengths' sum, whatever the texts.
+size_t find_text(std::string_view text, std::string_view wanted, size_t from = 0);
+size_t find_last(std::string_view text, std::string_view wanted);
 
 bool is_python_space(char32_t character);  // str.isspace
 // Without white space, or without any of these characters, at its ends.
@@ -26,9 +32,10 @@ std::vector<std::string> split_text(std::string_view text,
                                     bool from_right = false);
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends);
 
-// Replaces at most `max_count` occurrences; below 0: all.
+// Replaces at most `max_count` occurrences; below 0: all. Is cut short, but longer than
+// `most_bytes`, where the text would be so.
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
-                         int64_t max_count);
+                         int64_t max_count, size_t most_bytes);
 
 // Letter by letter, as Unicode's simple mappings have it, but for "ß", which becomes "SS".
 std::string upper_case(std::string_view text);

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -124,17 +126,27 @@ struct List {
   Extent extent = {};
 };
 
+bool equal(const Value& a, const Value& b);
+
+// Equal values have equal hashes. As long as a value is large.
+struct ValueHash {
+  size_t operator()(const Value& value) const;
+};
+struct ValueEqual {
+  bool operator()(const Value& a, const Value& b) const { return equal(a, b); }
+};
+
 // In order of insertion.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
+  std::unordered_map<Value, size_t, ValueHash, ValueEqual> places;  // of keys in `entries`
   Extent extent = {};
   const Value* find(const Value& key) const;
 };
 
 struct Namespace {
-  std::vector<std::pair<std::string, Value>> entries;
+  std::map<std::string, Value, std::less<>> entries;
   const Value* find(std::string_view name) const;
-  void set(const std::string& name, Value value);
 };
 
 // The variable `loop` within a {% for %}.
@@ -147,9 +159,9 @@ struct Loop {
 
 // Throw TemplateError where the extent is beyond any use.
 Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
-Value make_dict(std::vector<std::pair<Value, Value>> entries);  // of equal keys the last counts
-
-bool equal(const Value& a, const Value& b);
+// Of equal keys the last counts. Lists and dicts are no keys.
+Value make_dict(std::vector<std::pair<Value, Value>> entries);
+void require_hashable(const Value& key);
 // Below, equal, above: negative, 0, positive. Throws TemplateError where Python cannot order them.
 int compare(const Value& a, const Value& b);
 
@@ -157,7 +169,8 @@ int compare(const Value& a, const Value& b);
 // what is no sequence of anything.
 std::shared_ptr<const List> iterate(const Value& value);
 
+// Is cut short, but longer than `most_bytes`, where the text would be so.
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
-                    std::string_view key_end, bool sort_keys);
+                    std::string_view key_end, bool sort_keys, size_t most_bytes);
 
 }  // namespace colossal::text::jinja

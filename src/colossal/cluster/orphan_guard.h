@@ -12,7 +12,7 @@ namespace colossal::cluster {
 // Made before the sockets and pipes that it should not inherit; ends with this object.
 class OrphanGuard {
  public:
-  OrphanGuard();
+  OrphanGuard();  // throws IoError
   ~OrphanGuard();
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;

@@ -31,6 +31,11 @@ class World {
   // A group of these global ranks, in this order; `ranks` must contain this rank. Collective over
   // them: all call it with the same arguments, in the same order as their other groups.
   virtual Group group(const std::string& axis, const std::vector<int>& ranks) = 0;
+  // The same, of tensors in the host's memory wherever this rank computes: its messages wait for no
+  // device, and no device for them.
+  virtual Group host_group(const std::string& axis, const std::vector<int>& ranks) {
+    return group(axis, ranks);
+  }
 
   // This rank's ledger, shared by all its groups.
   Ledger& ledger() { return *ledger_; }

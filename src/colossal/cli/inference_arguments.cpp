@@ -321,7 +321,6 @@ serve::EngineOptions engine_options(const serve::InferenceModel& model,
   options.device = model.device();
   // Several signs within the time after which a rank would be taken for lost.
   options.sign_of_life = std::min(options.sign_of_life, config.parallel.timeout / 4);
-  options.heartbeat.interval = std::min(options.heartbeat.interval, config.parallel.timeout / 4);
   return options;
 }
 

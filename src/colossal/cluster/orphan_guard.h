@@ -13,7 +13,7 @@ namespace colossal::cluster {
 // it before sockets and pipes that it should not inherit. The destructor ends the process.
 class OrphanGuard {
  public:
-  OrphanGuard();
+  OrphanGuard();  // throws IoError
   ~OrphanGuard();
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;

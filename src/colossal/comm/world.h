@@ -32,6 +32,11 @@ class World {
   // Collective over these ranks: all call it with the same arguments, in the same order as their
   // other groups.
   virtual Group group(const std::string& axis, const std::vector<int>& ranks) = 0;
+  // The same, of tensors in the host's memory wherever this rank computes: its messages wait for no
+  // device, and no device for them.
+  virtual Group host_group(const std::string& axis, const std::vector<int>& ranks) {
+    return group(axis, ranks);
+  }
 
   // This rank's ledger, shared by all its groups.
   Ledger& ledger() { return *ledger_; }

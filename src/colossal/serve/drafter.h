@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "colossal/models/language_model.h"
@@ -24,11 +25,17 @@ struct DraftRequest {
   int64_t most = 0;
 };
 
+// A sequence whose constraint has thrown while tokens were guessed for it.
+struct DraftFailure {
+  uint64_t id = 0;
+  std::string error;
+};
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // Sets the `drafts` of sequences that generate.
-  virtual void propose(const std::vector<DraftRequest>& requests) = 0;
+  // Sets the `drafts` of sequences that generate. Those in the result have none.
+  virtual std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) = 0;
   // Whether a step's sequences get the states of their tokens.
   virtual bool wants_states() const { return false; }
   // Called after each step with those of its sequences that go on.
@@ -44,7 +51,7 @@ std::vector<int32_t> look_up_continuation(std::span<const int32_t> text, int64_t
 
 class LookupDrafter : public Drafter {
  public:
-  void propose(const std::vector<DraftRequest>& requests) override;
+  std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
 };
 
 // A model of its own. Its keys and values lie in pages of the same numbers.
@@ -60,7 +67,7 @@ class NeuralDrafter : public Drafter {
         device_(device) {}
 
   // Guesses one token after the other, of all texts at once; none that a text's constraint forbids.
-  void propose(const std::vector<DraftRequest>& requests) override;
+  std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
   void copy_page(int64_t from, int64_t to) override { store_.copy_page(from, to); }
 
  protected:

@@ -171,7 +171,7 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
   const bool beats = ranks && options.heartbeat.timeout.count() > 0;
   tell(StepMessage::Kind::begin,
        {scheduler_.pages().size(), options.page_size, options.int8_key_values ? 1 : 0,
-        options.batch_invariant ? 1 : 0, beats ? 1 : 0});
+        options.batch_invariant ? 1 : 0, beats ? options.heartbeat.patience().count() : 0});
   if (!beats) return;
   // Some may still read their weights, and answer no sign of life before they have them.
   count_failures(false, *ranks);
@@ -274,7 +274,12 @@ void EngineCore::propose() {
     const int64_t drafts = scheduler_.reserve_for_drafts(*sequence, most);
     if (drafts > 0) requests.push_back({sequence, drafts});
   }
-  if (!requests.empty()) guard_drafter([&] { drafter_->propose(requests); });
+  if (requests.empty()) return;
+  guard_drafter([&] {
+    for (const auto& [id, error] : drafter_->propose(requests)) {
+      end(id, FinishReason::failed, error);
+    }
+  });
 }
 
 // So that ranks which run their passes together, as those of rollouts, run as many, each call

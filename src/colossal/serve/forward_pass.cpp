@@ -235,9 +235,10 @@ void follow(models::LanguageModel& model, const models::ModelFacts& facts,
   if (pages.each_token_alone) invariant.emplace();
   FollowedAdapters adapters(ranks, load_adapter);
   ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage);
-  if (begin.numbers.back() == 0) return work_on_plans(pass, adapters, ranks);
+  const std::chrono::milliseconds patience(begin.numbers.back());
+  if (patience.count() == 0) return work_on_plans(pass, adapters, ranks);
   count_failures(false, ranks);
-  const HeartbeatAnswers answers(ranks);
+  const HeartbeatAnswers answers(ranks, patience);
   try {
     work_on_plans(pass, adapters, ranks);
   } catch (const std::exception& error) {

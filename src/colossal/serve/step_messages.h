@@ -11,7 +11,8 @@ namespace colossal::serve {
 struct StepMessage {
   enum class Kind : int64_t {
     begin,  // an engine's pages: how many, of how many tokens, whether in int8, whether each token
-            // attends alone; and whether the first rank asks for signs of life (heartbeat.h)
+            // attends alone; and for how many milliseconds the first rank may ask for no sign of
+            // life (heartbeat.h), 0: it never asks
     step,   // a StepPlan
     adapter,       // to load: its number, and a number for each byte of its folder's path
     drop_adapter,  // its number

@@ -19,6 +19,10 @@ using Json = nlohmann::ordered_json;  // templates show objects in the order tha
 // than any request has.
 Json parse_body(std::string_view body);
 
+// JSON within a string of a body; nothing where it is none. Throws ApiError 400 as parse_body()
+// does.
+std::optional<Json> parse_text(const std::string& text);
+
 // On one line; bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const Json& json);
 

@@ -22,9 +22,12 @@ class Automaton {
 
   State start() const { return start_; }
   // Return the state after the byte or bytes; kDead stays kDead. Throw GrammarError if the grammar
-  // leads to too many states or nests too deeply.
+  // leads to too many or too large states, nests too deeply, or needs too much work since
+  // begin_work().
   State next(State state, unsigned char byte);
   State next(State state, std::string_view bytes);
+  // Resets the count of work. Call before a series of next() that should take at most a second.
+  void begin_work() { work_ = 0; }
   // may_end: the text may end in this state. must_end: no byte can follow.
   bool may_end(State state) const { return states_[static_cast<size_t>(state)].may_end; }
   bool must_end(State state) const { return states_[static_cast<size_t>(state)].stacks.empty(); }
@@ -40,13 +43,15 @@ class Automaton {
   };
   static constexpr State kUnknown = -2;
 
-  void expand(Stack stack, Stacks& reached, std::vector<Stack>& seen) const;
+  void expand(Stack stack, Stacks& reached, std::vector<Stack>& seen);
   State intern(Stacks stacks);
 
   static constexpr int32_t kEndOfSequence = -2;  // a rule number that marks the end of a sequence
   std::vector<Symbol> symbols_;                  // all sequences, each terminated by kEndOfSequence
   // per rule: where in symbols_ its alternatives begin
   std::vector<std::vector<int32_t>> begins_;
+  size_t work_ = 0;     // stack elements visited since begin_work()
+  size_t indices_ = 0;  // elements of the stacks of all states
   State start_;
   std::map<Stacks, State> numbers_;
   std::vector<Stacks> states_;

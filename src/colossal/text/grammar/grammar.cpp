@@ -81,11 +81,15 @@ std::vector<CodePoints> complement(std::vector<CodePoints> ranges) {
   return rest;
 }
 
-void Grammar::add_alternative(int32_t rule, Sequence sequence) {
-  num_symbols_ += sequence.size() + 1;
+void Grammar::count_symbols(size_t count) {
+  num_symbols_ += count;
   if (num_symbols_ > kMaxSymbols) {
     throw GrammarError("the expression or schema is too large: repetitions multiply");
   }
+}
+
+void Grammar::add_alternative(int32_t rule, Sequence sequence) {
+  count_symbols(sequence.size() + 1);
   rules_[static_cast<size_t>(rule)].push_back(std::move(sequence));
 }
 
@@ -131,6 +135,7 @@ Sequence Grammar::repeated(const Symbol& symbol, int64_t minimum, int64_t maximu
   if (minimum > kMaxRepetitions || maximum > kMaxRepetitions) {
     throw GrammarError(fmt::format("more than {} repetitions", kMaxRepetitions));
   }
+  count_symbols(static_cast<size_t>(minimum));  // many of these may come into one sequence
   Sequence sequence(static_cast<size_t>(minimum), symbol);
   if (maximum < 0) {
     const int32_t any = add_rule();

@@ -54,6 +54,8 @@ class Grammar {
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 
  private:
+  void count_symbols(size_t count);
+
   std::vector<std::vector<Sequence>> rules_;
   size_t num_symbols_ = 0;
 };

@@ -13,5 +13,8 @@ using Test = bool (*)(const Value& operand, const Arguments&);
 // Throw TemplateError if there is none of this name.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
+// Charges what a test goes through.
+bool run_test(Interpreter& interpreter, Test test, const Value& operand,
+              const Arguments& arguments);
 
 }  // namespace colossal::text::jinja

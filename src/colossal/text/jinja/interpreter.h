@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ struct Span {
 // sets only its own.
 struct Scope {
   std::shared_ptr<Scope> parent;
-  std::vector<std::pair<std::string, Value>> names;
+  std::map<std::string, Value, std::less<>> names;
 };
 
 class Interpreter {
@@ -51,6 +52,16 @@ class Interpreter {
   // Call before iterating over `value`: counts its characters or elements as steps; if `deep`,
   // those of nested values, too. Throws TemplateError at a limit.
   void charge_for(const Value& value, bool deep = false);
+  void charge_for(const Arguments& arguments, bool deep = false);
+  void charge_elements(int64_t count);
+  void count_call() { add_steps(1); }  // of a filter or a test, for an element
+  // The longest text there may be.
+  size_t most_bytes() const { return static_cast<size_t>(limits_.output_bytes); }
+  // What is computed is charged first: jinja::iterate(), and value.str().
+  std::shared_ptr<const List> iterate(const Value& value);
+  std::string text_of(const Value& value);
+  // Adds to a text that is being made.
+  void append(std::string& text, std::string_view part);
   int line() const { return line_; }
 
   Value find(const std::string& name) const;  // undefined if there is none of this name
@@ -73,6 +84,7 @@ class Interpreter {
 
  private:
   void add_steps(int64_t count);
+  void require_length(size_t bytes) const;  // of one text
 
   Limits limits_;
   int64_t steps_ = 0;

@@ -12,6 +12,12 @@ namespace colossal::text::jinja {
 // All texts are valid UTF-8; positions and lengths count characters, not bytes.
 std::vector<std::string> characters_of(std::string_view text);
 int64_t length_of(std::string_view text);
+std::string_view first_characters(std::string_view text, int64_t count);  // all if it is shorter
+
+// Return the byte position of the first occurrence of `wanted` at or after `from`, or of the last
+// occurrence; npos if there is none. The time is linear in the lengths of both texts.
+size_t find_text(std::string_view text, std::string_view wanted, size_t from = 0);
+size_t find_last(std::string_view text, std::string_view wanted);
 
 bool is_python_space(char32_t character);  // str.isspace
 // Remove white space from the ends, or the characters of `what` if given.
@@ -26,9 +32,10 @@ std::vector<std::string> split_text(std::string_view text,
                                     bool from_right = false);
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends);
 
-// Replaces at most `max_count` occurrences; a negative number means all.
+// Replaces at most `max_count` occurrences; a negative number means all. Stops once the result has
+// more than `most_bytes` bytes.
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
-                         int64_t max_count);
+                         int64_t max_count, size_t most_bytes);
 
 // Map each character by Unicode's simple case mappings, except "ß", whose upper case is "SS".
 std::string upper_case(std::string_view text);

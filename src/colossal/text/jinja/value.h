@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -124,17 +126,27 @@ struct List {
   Extent extent = {};
 };
 
+bool equal(const Value& a, const Value& b);
+
+// Equal values have equal hashes. Hashing takes time linear in the size of the value.
+struct ValueHash {
+  size_t operator()(const Value& value) const;
+};
+struct ValueEqual {
+  bool operator()(const Value& a, const Value& b) const { return equal(a, b); }
+};
+
 // Entries are in order of insertion.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
+  std::unordered_map<Value, size_t, ValueHash, ValueEqual> places;  // of keys in `entries`
   Extent extent = {};
   const Value* find(const Value& key) const;
 };
 
 struct Namespace {
-  std::vector<std::pair<std::string, Value>> entries;
+  std::map<std::string, Value, std::less<>> entries;
   const Value* find(std::string_view name) const;
-  void set(const std::string& name, Value value);
 };
 
 // The variable `loop` within a {% for %}.
@@ -147,10 +159,10 @@ struct Loop {
 
 // Throw TemplateError if the result exceeds the limits on Extent.
 Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
-// If keys are equal, the last value wins.
+// If keys are equal, the last value wins. Throws TemplateError if a key is a list or a dict.
 Value make_dict(std::vector<std::pair<Value, Value>> entries);
-
-bool equal(const Value& a, const Value& b);
+// Throws TemplateError if `key` is a list or a dict, as Python does.
+void require_hashable(const Value& key);
 // Returns a negative number, 0 or a positive number for a < b, a == b, a > b. Throws TemplateError
 // if Python cannot order the two types.
 int compare(const Value& a, const Value& b);
@@ -159,7 +171,8 @@ int compare(const Value& a, const Value& b);
 // characters of a string; empty for undefined. Throws TemplateError for any other type.
 std::shared_ptr<const List> iterate(const Value& value);
 
+// Stops once the result has more than `most_bytes` bytes.
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
-                    std::string_view key_end, bool sort_keys);
+                    std::string_view key_end, bool sort_keys, size_t most_bytes);
 
 }  // namespace colossal::text::jinja

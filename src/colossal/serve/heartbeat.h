@@ -1,8 +1,8 @@
-// Finds a rank that hangs long before the timeout of its groups passes, which is made for steps
-// that may take long. The first rank asks all others for a sign of life, and a thread of each
-// answers, however long its work takes. So the first rank notices one that does not answer, and
-// the others notice that nobody asks. Their messages are the host's, over TCP where ranks compute
-// on GPUs: they wait for no device.
+// Detects a hung rank long before the timeout of its communication groups, which must allow for
+// long steps. The first rank sends heartbeats to all other ranks, and a thread of each rank answers
+// them, even while a step runs. The first rank notices a rank that does not answer; the others
+// notice that no heartbeat comes. Heartbeats use World::host_group(), TCP if ranks compute on GPUs,
+// so they wait for no device.
 #pragma once
 
 #include <chrono>
@@ -16,27 +16,28 @@ namespace colossal::serve {
 
 struct HeartbeatOptions {
   std::chrono::milliseconds interval{1000};
-  // How long a rank may leave a beat unanswered before it counts as lost; 0: nobody asks.
+  // A rank that does not answer a heartbeat within this time counts as lost; 0: no heartbeats.
   std::chrono::milliseconds timeout{10'000};
 
-  // How long the others wait for a beat. Where one of them hangs, the first rank waits for its
-  // answer before it asks again, and is not to be taken for the one that hangs.
+  // How long the other ranks wait for a heartbeat. It is longer than `timeout`: if one of them hangs,
+  // the first rank waits `timeout` for the answer before it sends the next heartbeat, and must not
+  // be mistaken for the rank that hangs.
   std::chrono::milliseconds patience() const { return timeout + 2 * interval; }
 };
 
-// At the first rank: asks all others. While it lives, an answer that does not come ends every
-// collective of the world with a CommError that names the rank. Law: at each beat 8 bytes to each
-// of the others; from each as much. Collective with HeartbeatAnswers.
+// Runs on the first rank: sends heartbeats to all other ranks from a thread. If an answer is late,
+// aborts every collective of the world with a CommError that names the rank. Law: per heartbeat 8
+// bytes to each other rank and 8 bytes back. Collective with HeartbeatAnswers.
 class Heartbeat {
  public:
   Heartbeat(const ParallelContext& ranks, const HeartbeatOptions& options);
-  ~Heartbeat();  // lets the others go
+  ~Heartbeat();  // sends a last heartbeat, which ends HeartbeatAnswers on the other ranks
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
  private:
   void run();
-  // Whether all have answered.
+  // Sends one heartbeat. Returns whether all ranks answered; aborts the world if not.
   bool ask(bool is_last);
 
   comm::World& world_;
@@ -48,8 +49,9 @@ class Heartbeat {
   std::thread thread_;
 };
 
-// At the others: answers until the first rank ends, or is lost. Ends every collective of the world
-// with a CommError that names the first rank when it asks nothing for as long as `patience`.
+// Runs on the other ranks: answers heartbeats from a thread until the last one, or until a rank is
+// lost. If no heartbeat comes for `patience`, aborts every collective of the world with a CommError
+// that names the first rank.
 class HeartbeatAnswers {
  public:
   HeartbeatAnswers(const ParallelContext& ranks, std::chrono::milliseconds patience);

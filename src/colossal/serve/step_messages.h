@@ -1,4 +1,4 @@
-// What the first of the ranks that hold a model tells the others.
+// Messages from the first of the ranks that hold a model to the other ranks.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,12 @@ struct StepMessage {
 // Whether this rank is the first of the pp x tp ranks that hold a model together.
 bool leads(const ParallelContext& ranks);
 
-// At the first rank. Law: 16 bytes and 8 for each number, to each of the others: along the pipeline
-// from the first rank, and at each stage along tp. A step is told without waiting for the next
-// stage, which may still work on the step before it.
+// Called on the first rank: sends a message to all other ranks, along the pipeline from the first
+// rank and, within each stage, along tp. Does not wait for the next stage if the message is a step,
+// because that stage may still compute the previous step. Law: 16 bytes and 8 per number, to each
+// other rank.
 void tell(const StepMessage& message, const ParallelContext& ranks);
-// At the others: waits for the next message, passes it on.
+// Called on the other ranks: waits for the next message, forwards it and returns it.
 StepMessage hear(const ParallelContext& ranks);
 
 }  // namespace colossal::serve

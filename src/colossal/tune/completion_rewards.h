@@ -1,5 +1,5 @@
-// The rewards of a run's completions. Each rank asks functions for its share of the completions;
-// reward models run on all ranks together.
+// Computes the rewards of a run's completions. Reward functions run on each rank's share of the
+// completions; reward models run on all ranks together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,21 +24,22 @@ class CompletionRewards {
   // Returns the sample at a position in the run's order.
   using SampleAt = std::function<const Sample&(int64_t position)>;
 
-  // prompts: all of the run. All arguments must outlive this. Throws ConfigError for rewards that
-  // there are not, and what ModelReward throws.
+  // prompts: all prompts of the run. The reference and pointer arguments must outlive this object.
+  // Throws ConfigError for unknown rewards, and whatever ModelReward throws.
   CompletionRewards(const Job& job, const ParallelContext& context, const TuneConfig& config,
                     const text::Tokenizer& tokenizer, const std::vector<Sample>& prompts,
                     SampleAt sample_at);
-  void load();  // the weights of reward models. Collective.
+  void load();  // loads the weights of reward models. Collective.
 
-  // Fills in the rewards of completions, which all ranks have and get. Collective.
+  // Sets the rewards of completions. All ranks pass the same completions and get all rewards.
+  // Collective.
   void score(const std::vector<ScoredCompletion*>& completions);
-  // Returns the weighted sums of their rewards, fp64 [completions].
+  // Returns the weighted sum of rewards of each completion: [completions], fp64.
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
   // Names for metrics, in the order of ScoredCompletion::rewards.
   const std::vector<std::string>& metric_names() const { return functions_.metric_names(); }
-  int64_t failures() const { return failures_; }  // calls on all ranks that failed so far
+  int64_t failures() const { return failures_; }  // number of failed calls so far, over all ranks
 
  private:
   std::vector<ScoredText> texts_of(const std::vector<ScoredCompletion*>& completions) const;
@@ -47,7 +48,7 @@ class CompletionRewards {
   const text::Tokenizer& tokenizer_;
   SampleAt sample_at_;
   RewardSet functions_;
-  std::map<size_t, std::unique_ptr<ModelReward>> models_;  // by their place in tune.reward
+  std::map<size_t, std::unique_ptr<ModelReward>> models_;  // key: index in tune.reward
   int64_t failures_ = 0;
 };
 

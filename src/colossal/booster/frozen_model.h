@@ -16,7 +16,8 @@
 namespace colossal {
 
 // Returns a run's job with the model of another folder in place of its own, for a FrozenModel
-// beside it. Its tokenizer is the folder's, or the run's if the folder has none. Throws
+// beside it. The folder may be an adapter's: then it is the model that this names, with it. Its
+// tokenizer is the folder's, or the run's if the folder has none. Throws
 // ConfigError, which begins with `setting`, for a model that does not fit the run's layout or the
 // length of its rows, or has no weights.
 Job job_of_folder(const Job& run, const std::string& folder, const std::string& setting);

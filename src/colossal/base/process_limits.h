@@ -11,7 +11,8 @@ namespace colossal::machine {
 void require_open_files(int64_t files, const std::string& what);
 
 // Throws ConfigError, naming train.threads, the number that it has and the limit, where this
-// process cannot start that many threads and `others` beside them at once.
-void require_threads(int train_threads, int others);
+// process cannot start that many threads and `others` beside them at once. beside: what computes
+// with as many threads again at the same time, with the setting that turns it off; empty: nothing.
+void require_threads(int train_threads, int others, const std::string& beside = "");
 
 }  // namespace colossal::machine

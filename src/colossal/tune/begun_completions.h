@@ -5,7 +5,9 @@
 // on beside each update in between, with the weights from before it. Beside each a completion may
 // have this many more of its tokens than beside the one before: their most, divided by the number
 // of these updates. So sampling takes as many passes as that beside each update, instead of as many
-// as the longest completion has tokens, and nothing depends on how fast a rank samples.
+// as the longest completion has tokens, and nothing depends on how fast a rank samples. Where
+// rewards are waited for, completions have all of their tokens an update earlier, if there are
+// several.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +24,11 @@ class BegunCompletions {
     int64_t max_staleness = 0;  // in generations
     int64_t updates = 1;        // that learn from a generation
     int64_t max_length = 1;     // the most tokens of a completion
+    bool waits_for_rewards = false;
   };
   explicit BegunCompletions(const Options& options) : options_(options) {}
+  // Beside how many updates a completion goes on.
+  static int64_t parts(const Options& options);
 
   // How many more must be begun for there to be `count`.
   int64_t missing(int64_t count) const;
@@ -42,6 +47,10 @@ class BegunCompletions {
   static void append(ScoredCompletion& to, const Completion& sampled, int64_t version);
   // Those that have all of their tokens and no rewards yet.
   std::vector<ScoredCompletion*> to_be_rewarded();
+  // Whether the first `count` have theirs.
+  bool are_rewarded(int64_t count) const;
+  // The completion of this number, which must be there.
+  ScoredCompletion& with_number(int64_t number);
   // Takes the first completions, which all have their end or their most tokens.
   std::vector<ScoredCompletion> take(int64_t count);
 

@@ -1,10 +1,11 @@
-// The rewards of a run's completions. Each rank asks functions for its share of the completions;
-// reward models run on all ranks together.
+// The rewards of a run's completions. Each rank asks functions for its share of the completions, in
+// a thread of its own; reward models run on all ranks together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/text/tokenizer.h"
+#include "colossal/tune/begun_completions.h"
 #include "colossal/tune/generation.h"
 #include "colossal/tune/model_reward.h"
 #include "colossal/tune/reward_set.h"
@@ -31,8 +33,13 @@ class CompletionRewards {
                     SampleAt sample_at);
   void load();  // the weights of reward models. Collective.
 
-  // Fills in the rewards of completions, which all ranks have and get. Collective.
-  void score(const std::vector<ScoredCompletion*>& completions);
+  // Asks for the rewards of completions, which all ranks have. Models have scored them when it
+  // returns; functions go on until collect(). What was asked for before must have been collected.
+  // Collective.
+  void ask(const std::vector<ScoredCompletion*>& completions);
+  // Waits for the functions, and fills in the rewards of the completions that were asked for, if
+  // there are any, on all ranks. Collective.
+  void collect(BegunCompletions& completions);
   // Returns the weighted sums of their rewards, fp64 [completions].
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
@@ -43,12 +50,20 @@ class CompletionRewards {
  private:
   std::vector<ScoredText> texts_of(const std::vector<ScoredCompletion*>& completions) const;
 
+  // What was asked for.
+  struct Asked {
+    std::vector<int64_t> numbers = {};  // of the completions
+    std::map<size_t, std::vector<double>> of_models = {};
+    std::future<nlohmann::json> of_functions = {};  // of this rank's share
+  };
+
   const ParallelContext& context_;
   const text::Tokenizer& tokenizer_;
   SampleAt sample_at_;
   RewardSet functions_;
   std::map<size_t, std::unique_ptr<ModelReward>> models_;  // by their place in tune.reward
   int64_t failures_ = 0;
+  Asked asked_;  // last: its thread uses the others
 };
 
 }  // namespace colossal::tune

@@ -24,6 +24,7 @@
 #include "colossal/tune/policy_losses.h"
 #include "colossal/tune/policy_scorer.h"
 #include "colossal/tune/sample_task.h"
+#include "colossal/tune/sampler_thread.h"
 
 namespace colossal::tune {
 
@@ -91,7 +92,8 @@ class OnlineTask : public SampleTask {
   };
   Sampling sampling_of(std::vector<BegunCompletions::Continuation> continued,
                        int64_t version) const;
-  // Samples, and rewards all that have all of their tokens. Collective.
+  // Samples, takes the rewards that were asked for before, and asks for those of all that have all
+  // of their tokens since. Collective.
   void go_on(const Sampling& sampling, const SampledModel& from);
   // Returns the `count` completions that are next, in groups, with their rewards. Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
@@ -130,6 +132,7 @@ class OnlineTask : public SampleTask {
   int64_t generations_ = 0;      // that have been sampled
   int64_t updates_ = 0;          // that have learned from the generation
   int64_t failures_ = 0;         // of rewards, when the generation was taken
+  std::optional<SamplerThread> sampler_;  // last: it uses the others
 };
 
 }  // namespace colossal::tune

@@ -12,8 +12,13 @@ namespace colossal::tune {
 // ConfigError if there is no room for a prompt.
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 
+// Returns the bytes of tensors that a rank holds beside the model in training and its activations,
+// at most: weights of frozen models, a teacher's logits, and what a sampler takes that goes on
+// beside the passes of updates.
+int64_t bytes_beside_updates(const Tuning& tuning, const Job& job);
+
 // Returns the job as dry runs must see it: with twice the rows if samples are pairs, and with
-// budgets reduced by what frozen models beside it take: weights, and a teacher's logits.
+// budgets reduced by bytes_beside_updates().
 Job job_of_rows(const Tuning& tuning, const Job& job);
 
 }  // namespace colossal::tune

@@ -46,6 +46,10 @@ std::vector<std::string> built_in_rewards();
 //               (Yu et al. 2025, eq. 13)
 std::unique_ptr<Reward> make_reward_function(const std::string& name, const RewardOptions& options);
 
+// Whether a program or an address gives a reward, which may take its time while nothing is computed
+// here.
+bool is_external(const std::string& reward);
+
 // Returns the folder of a reward "model:DIR"; nothing for another reward. A model is no function of
 // a text alone: see model_reward.h.
 std::optional<std::string> reward_model_folder(const std::string& reward);

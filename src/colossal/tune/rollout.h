@@ -10,6 +10,7 @@
 #include "colossal/booster/engine.h"
 #include "colossal/booster/job.h"
 #include "colossal/models/language_model.h"
+#include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/sampling.h"
 #include "colossal/text/tokenizer.h"
@@ -45,6 +46,19 @@ struct RolloutOptions {
 // Returns the options of a run that samples as `config` says.
 RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
                                const text::Tokenizer& tokenizer);
+
+// What is sampled, as far as the sampler's memory depends on it.
+struct Sampled {
+  const models::ModelFacts& facts;
+  const Strategy& strategy;
+  at::ScalarType type;  // that the model computes in
+  int64_t prompts = 0;  // of this rank
+  int64_t longest = 1;  // the most tokens of a prompt with its completion
+  at::Device device = at::kCPU;
+};
+// Returns the options of an engine with pages for all that is sampled at once, so that nothing is
+// computed twice.
+serve::EngineOptions sampler_options(const Sampled& what, const RolloutOptions& options);
 
 // A model that completions are sampled from.
 struct SampledModel {

@@ -30,6 +30,15 @@ struct BaseModel {
 nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
                            const std::vector<Product>& adapted, const BaseModel& base);
 
+// What an adapter's folder says of the model that it is of.
+struct AdaptedModel {
+  std::string folder;       // empty: it says none
+  bool scores = false;      // it scores texts
+  bool has_prefix = false;  // the adapter is one
+};
+// Nothing for a folder that is no adapter's.
+std::optional<AdaptedModel> adapted_model(const std::filesystem::path& folder);
+
 struct PeftFolder {
   LoraSettings settings;
   std::vector<std::string> modules;                   // modules with an adapter, without duplicates

@@ -11,7 +11,9 @@ namespace colossal::machine {
 void require_open_files(int64_t files, const std::string& what);
 
 // Throws ConfigError if this process cannot run train_threads + others threads at once. The message
-// has the value of train.threads, how many threads could be started, and the limit.
-void require_threads(int train_threads, int others);
+// has the value of train.threads, how many threads could be started, and the limit. beside: names
+// what computes with as many threads again at the same time, and the setting that turns it off;
+// empty if nothing does.
+void require_threads(int train_threads, int others, const std::string& beside = "");
 
 }  // namespace colossal::machine

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
@@ -106,7 +107,10 @@ void add_ranks_option(CLI::App& command, std::optional<int>& ranks, const std::s
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& to_do,
                                                  const std::string& adapter) {
-  models::ModelSpecification specification = models::resolve_model({.path = folder});
+  models::ModelRequest request{.path = folder};
+  // The adapter of a reward model may have the head that its model lacks.
+  if (const auto adapted = adapters::adapted_model(adapter)) request.score_head = adapted->scores;
+  models::ModelSpecification specification = models::resolve_model(request);
   if (specification.weights.empty()) {
     throw ConfigError(fmt::format("{} holds no weights to {} with", folder, to_do));
   }

@@ -20,6 +20,9 @@ struct TrainingRun {
   comm::Settings settings = {};  // settings besides the config that must be equal on all ranks
   MakeTask make_task;
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;  // see TrainingHooks
+  // What computes beside the passes of a job's updates, with as many threads and with groups of its
+  // own, and the setting that turns it off, for messages; empty: nothing does.
+  std::function<std::string(const Job&)> beside_updates = [](const Job&) { return ""; };
 };
 
 // Reads the run's configuration. Called once per rank.

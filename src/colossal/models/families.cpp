@@ -514,6 +514,11 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
   const bool keeps_latents = specification.decoder.has_latents() && !of_latents;
   specification.facts.kept_heads = specification.decoder.kept_heads(keeps_latents);
   specification.facts.kept_features = specification.decoder.kept_features(keeps_latents);
+  if (adapter && !adapter->weights.empty()) {  // whose folder has what it trains as it is
+    std::erase_if(specification.without_weights, [&](const std::string& parameter) {
+      return std::ranges::count(adapter->trained, parameter) > 0;
+    });
+  }
   specification.adapter = std::move(adapter);
 }
 
@@ -558,9 +563,6 @@ ModelSpecification with_adapter(ModelSpecification specification,
   refuse_magnitudes_of_vocabulary(adapter, folder);
   adapter.trained = list_trained(specification, read.settings.modules_to_save, adapter.products,
                                  (folder / adapters::kConfigFile).string() + ": modules_to_save");
-  std::erase_if(specification.without_weights, [&](const std::string& parameter) {
-    return std::ranges::count(adapter.trained, parameter) > 0;
-  });
   set_adapter(specification, std::move(adapter));
   return specification;
 }
@@ -581,7 +583,10 @@ std::optional<std::string> spare_tensor(const ModelSpecification& specification,
     return "";  // of the blocks of the model that is guessed for
   }
   const bool predicts = !specification.decoder.score_head;
-  if (!predicts && !specification.without_weights.empty() &&
+  const bool has_new_head =
+      !specification.without_weights.empty() ||
+      (specification.adapter && std::ranges::count(specification.adapter->trained, "score.weight"));
+  if (!predicts && has_new_head &&
       (name == slice_in_files(specification, "head.weight").name ||
        (specification.decoder.head_bias &&
         name == slice_in_files(specification, "head.bias").name))) {

@@ -6,7 +6,8 @@
 // update. Per update, the allowed length of a completion grows by max_length / (number of these
 // updates). Sampling therefore needs at most that many forward passes per update, instead of as
 // many as the longest completion has tokens, and the result does not depend on how fast a rank
-// samples.
+// samples. If rewards are waited for and there are several such updates, completions are finished
+// one update earlier.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,11 @@ class BegunCompletions {
     int64_t max_staleness = 0;  // in generations
     int64_t updates = 1;        // updates per generation
     int64_t max_length = 1;     // most tokens of a completion
+    bool waits_for_rewards = false;
   };
   explicit BegunCompletions(const Options& options) : options_(options) {}
+  // Returns during how many updates a completion is continued.
+  static int64_t parts(const Options& options);
 
   // Returns how many completions must be begun to have `count`.
   int64_t missing(int64_t count) const;
@@ -46,6 +50,10 @@ class BegunCompletions {
   static void append(ScoredCompletion& to, const Completion& sampled, int64_t version);
   // Returns the completions that are finished and have no rewards yet.
   std::vector<ScoredCompletion*> to_be_rewarded();
+  // Whether the first `count` completions have their rewards.
+  bool are_rewarded(int64_t count) const;
+  // Returns the completion with this number, which must be there.
+  ScoredCompletion& with_number(int64_t number);
   // Removes and returns the first `count` completions, all of which must be finished.
   std::vector<ScoredCompletion> take(int64_t count);
 

@@ -27,6 +27,7 @@
 #include "colossal/tune/policy_losses.h"
 #include "colossal/tune/policy_scorer.h"
 #include "colossal/tune/sample_task.h"
+#include "colossal/tune/sampler_thread.h"
 
 namespace colossal::tune {
 
@@ -93,7 +94,8 @@ class OnlineTask : public SampleTask {
   };
   Sampling sampling_of(std::vector<BegunCompletions::Continuation> continued,
                        int64_t version) const;
-  // Continues the completions and computes rewards of all finished ones. Collective.
+  // Continues the completions, collects the rewards that were requested before, and requests the
+  // rewards of all completions that are finished by now. Collective.
   void go_on(const Sampling& sampling, const SampledModel& from);
   // Returns the next `count` completions, in groups, with rewards. Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
@@ -134,6 +136,7 @@ class OnlineTask : public SampleTask {
   int64_t generations_ = 0;      // number of generations sampled
   int64_t updates_ = 0;          // number of updates made on the current generation
   int64_t failures_ = 0;         // failed reward calls when the current generation was sampled
+  std::optional<SamplerThread> sampler_;  // last: it uses the others
 };
 
 }  // namespace colossal::tune

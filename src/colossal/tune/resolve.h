@@ -12,9 +12,13 @@ namespace colossal::tune {
 // ConfigError if there is no room for a prompt.
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 
+// Returns an upper bound of the bytes that a rank holds beside the model in training and its
+// activations: weights of frozen models (reference, reward models, teacher), a teacher's logits,
+// and the memory of a sampler that runs beside the passes of updates.
+int64_t bytes_beside_updates(const Tuning& tuning, const Job& job);
+
 // Returns the job for dry runs: with twice the rows if samples are pairs, and with memory budgets
-// reduced by the frozen models of the run (reference, reward models, teacher) and a teacher's
-// logits.
+// reduced by bytes_beside_updates().
 Job job_of_rows(const Tuning& tuning, const Job& job);
 
 }  // namespace colossal::tune

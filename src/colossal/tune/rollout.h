@@ -10,6 +10,7 @@
 #include "colossal/booster/engine.h"
 #include "colossal/booster/job.h"
 #include "colossal/models/language_model.h"
+#include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/sampling.h"
 #include "colossal/text/tokenizer.h"
@@ -47,6 +48,19 @@ struct RolloutOptions {
 // Returns the rollout options for a configuration.
 RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
                                const text::Tokenizer& tokenizer);
+
+// What the sampler's memory depends on.
+struct Sampled {
+  const models::ModelFacts& facts;
+  const Strategy& strategy;
+  at::ScalarType type;  // compute type of the model
+  int64_t prompts = 0;  // on this rank
+  int64_t longest = 1;  // most tokens of a prompt with its completion
+  at::Device device = at::kCPU;
+};
+// Returns the options of an engine with pages for all sequences that are sampled at once, so that
+// none is preempted and recomputed.
+serve::EngineOptions sampler_options(const Sampled& what, const RolloutOptions& options);
 
 // The model to sample from.
 struct SampledModel {

@@ -359,7 +359,7 @@ class CountingModel : public models::LanguageModel {
                                     const nn::StepContext& context) override {
     return head_loss_sum(x, labels, context);
   }
-  at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) override {
+  at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override {
     return head_loss_sum(x, x, context);
   }
   at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double,
@@ -376,7 +376,7 @@ class CountingModel : public models::LanguageModel {
                          const at::Tensor& wanted) override {
     return head_loss_sum(x, wanted, context);
   }
-  at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
+  at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
                           const at::Tensor& wanted) override {
     return head_loss_sum(states, wanted, context);
   }

@@ -88,10 +88,10 @@ TEST(Staleness, GoesOnFromItsState) {
   int64_t next = 0;
   begin_until(begun, 2 * kCount, next);
   go_on(begun.beside_update(0, kCount), 0);
-  begun.to_be_rewarded().front()->rewards = {0.5};
+  begun.unrewarded().front()->rewards = {0.5};
   BegunCompletions restored(options);
   restored.restore(nlohmann::json::parse(begun.state().dump()));
-  EXPECT_EQ(restored.to_be_rewarded().size(), begun.to_be_rewarded().size());
+  EXPECT_EQ(restored.unrewarded().size(), begun.unrewarded().size());
   go_on(begun.unfinished(kCount), 1);
   go_on(restored.unfinished(kCount), 1);
   const auto expected = begun.take(kCount), found = restored.take(kCount);

@@ -14,7 +14,7 @@ namespace colossal {
 int64_t sequence_of(const data::Batch& batch);
 
 // Returns the positions of a batch that this rank of sp computes, on the context's device.
-data::Batch batch_here(const data::Batch& batch, const ParallelContext& context);
+data::Batch local_batch(const data::Batch& batch, const ParallelContext& context);
 
 // Name of the batch field that becomes StepContext::states: the values on this rank.
 inline constexpr const char* kStatesField = "states";

@@ -26,7 +26,7 @@ struct GgufFamily {
   std::vector<std::pair<std::string_view, std::string_view>> layers;
   // true: GGUF rotates adjacent channels of a head, while Hugging Face models rotate the two halves
   // of a head. The rows of queries and keys are then reordered.
-  bool turns_neighbours = false;
+  bool rotates_adjacent_channels = false;
   // true: GGUF stores a norm's weight as 1 + the weight in Hugging Face files.
   bool norms_add_one = false;
   bool has_experts = false;
@@ -51,7 +51,7 @@ std::vector<std::string> hf_names(const GgufFamily& family, const std::string& g
                                   int64_t experts);
 
 // Returns the number of rows of a head if the rows of the tensor are reordered, else 0.
-int64_t rows_of_turning_heads(const GgufFamily& family, std::string_view gguf_name,
+int64_t rows_of_rotary_head(const GgufFamily& family, std::string_view gguf_name,
                               const models::DecoderConfig& config);
 bool adds_one(const GgufFamily& family, std::string_view gguf_name);
 // Whether a matrix is always stored as fp32. True for routers.

@@ -12,7 +12,7 @@ namespace colossal::checkpoint {
 // Reads all weights of the model's folder, and of its adapter's folder, into `chunks`. `asked` is
 // called whenever a parameter is looked up. Throws as read_weights() does.
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
-                const ReadApart& apart = {}, const std::function<void()>& asked = {},
+                const UnchunkedParameters& apart = {}, const std::function<void()>& asked = {},
                 const ChangedWeights& changed = {});
 
 // Reads the weights of an adapter from its folder, for those of `parameters` that are in `chunks`.

@@ -27,10 +27,10 @@ using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
 // This rank's shard of a parameter, of its local shape and in the dtype of the file.
-struct WeightsHere {
+struct LocalWeights {
   at::Tensor numbers;
   // Set if the file has the linear layer's weight in a quantized form that can be used without
-  // decoding, and ReadApart::as_stored is true: the quantization, and the scales and zero points of
+  // decoding, and UnchunkedParameters::as_stored is true: the quantization, and the scales and zero points of
   // the groups. Their shape is that of `numbers` with one entry per group in place of the inputs.
   // zeros: undefined if there are no zero points.
   std::optional<ops::Quantization> stored{};
@@ -39,9 +39,9 @@ struct WeightsHere {
 
 // Parameters that are not in chunks. `take` is called with each parameter's whole shard as soon as
 // it is read.
-struct ReadApart {
+struct UnchunkedParameters {
   nn::ParameterList parameters{};
-  std::function<void(nn::Parameter& parameter, const WeightsHere& weights)> take{};
+  std::function<void(nn::Parameter& parameter, const LocalWeights& weights)> take{};
   bool as_stored = false;  // also read scales and zeros, if stored_quantization() is set
 };
 
@@ -83,7 +83,7 @@ void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
-    const ReadApart& apart = {}, const ChangedWeights& changed = {});
+    const UnchunkedParameters& apart = {}, const ChangedWeights& changed = {});
 
 // Reads the weights of `parameters` from one file. Every other tensor of the file must be spare.
 // Throws as read_weights() does.

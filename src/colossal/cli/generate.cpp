@@ -152,7 +152,7 @@ void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
   with_engine(*model, facts, options, [&](serve::Engine& engine) {
     served.set_max_length(engine.options().max_model_len);
     chat(engine, served, interrupts, arguments.file.request);
-    say_speculation(engine);
+    log_acceptance_rate(engine);
   });
 }
 
@@ -195,7 +195,7 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
       write(*arguments.prompt);
       generate_text(engine, *tokenizer, arguments);
     }
-    say_speculation(engine);
+    log_acceptance_rate(engine);
   });
 }
 

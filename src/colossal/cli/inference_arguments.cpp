@@ -221,7 +221,7 @@ OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
   return opened;
 }
 
-void say_speculation(const serve::Engine& engine) {
+void log_acceptance_rate(const serve::Engine& engine) {
   if (engine.options().speculation.kind == serve::Speculation::Kind::none) return;
   const serve::EngineStatistics statistics = engine.statistics();
   const auto guessed = static_cast<double>(std::max<int64_t>(1, statistics.draft_tokens));

@@ -70,7 +70,7 @@ OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const WeightBits& bits);
 
 // Logs the acceptance rate of draft tokens, if the engine uses speculative decoding.
-void say_speculation(const serve::Engine& engine);
+void log_acceptance_rate(const serve::Engine& engine);
 
 void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 

@@ -43,7 +43,7 @@ class InferenceRanks {
   // ranks rethrow.
   int guarded(const std::function<void()>& run);
   // Returns the error of a child rank that has failed; nullopt if none fails within half a second.
-  std::optional<std::string> failure_of_others();
+  std::optional<std::string> child_rank_failure();
 
  private:
   std::optional<cluster::LaunchEnvironment> launch_;

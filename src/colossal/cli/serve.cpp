@@ -172,7 +172,7 @@ std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, Infer
                                                    server::Server& server,
                                                    const std::string& error) {
   const Clock::time_point start = Clock::now();
-  const std::string cause = ranks.failure_of_others().value_or(error);
+  const std::string cause = ranks.child_rank_failure().value_or(error);
   if (!ranks.can_start_again()) throw CommError(cause);
   log::warn("{}: all requests have ended with an error; the engine starts again", cause);
   ranks.disconnect();

@@ -42,14 +42,14 @@ class JobOutcome {
   // Whether all ranks of this host failed with the same exit code, which blames no other rank, and
   // no other host reported a different failure. The cause is then the job, such as a wrong
   // configuration, and not one rank.
-  bool all_alike() const;
+  bool all_failed_alike() const;
 
-  // Returns the text for people: cause().describe(), or, if all_alike(), the ranks' message without
+  // Returns the text for people: cause().describe(), or, if all_failed_alike(), the ranks' message without
   // a rank.
   std::string message() const;
 
   // Whether every failure only reports that another rank died or did not connect.
-  bool all_wait_for_another() const;
+  bool all_blame_another_rank() const;
 
   // Returns the last messages of the ranks, as describe() formats them; at most the first 16.
   std::vector<std::string> said_by_ranks() const;

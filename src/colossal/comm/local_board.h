@@ -65,7 +65,7 @@ class LocalBoard {
   bool count_in();  // returns whether this rank was the last, which opens the gate
   void spin_until_open(uint64_t generation) const;
   // Returns why `rank` cannot go on waiting for `peer` (-1: for any rank); empty if it can.
-  std::string trouble(int rank, int peer) const;
+  std::string failure_reason(int rank, int peer) const;
   std::string missing_ranks() const;
   void check_calls_match(int rank) const;
   std::deque<Message*>& messages_between(int from, int to) { return messages_[from * size_ + to]; }

@@ -173,7 +173,7 @@ class ShmBoard {
   template <typename Over>
   void check(int peer, const Over& over);
   std::string closed() const;
-  std::string trouble(int peer) const;
+  std::string failure_reason(int peer) const;
   bool process_has_ended(int rank) const;
   std::string other_call() const;
   [[noreturn]] void fail(const CallFailure& failure);

@@ -36,8 +36,8 @@ struct TextPiece {
 // Splits files into pieces, in order. Not thread-safe.
 class PieceReader {
  public:
-  // takes_pieces: see Tokenizer::takes_pieces(). The files must outlive the reader.
-  PieceReader(std::span<const SourceFile> files, bool takes_pieces, const TokenizeOptions& options);
+  // is_concatenative: see Tokenizer::is_concatenative(). The files must outlive the reader.
+  PieceReader(std::span<const SourceFile> files, bool is_concatenative, const TokenizeOptions& options);
 
   // Returns the next piece; nullopt at the end. Throws the errors of tokenize_files().
   std::optional<TextPiece> next();

@@ -54,7 +54,7 @@ int token_width(const text::Tokenizer& tokenizer);
 // the tokens, token_width() bytes each, to `sink` on the calling thread. A document is a file, or a
 // line if holds_lines(). Files are decompressed according to their names. Memory: up to 4 pieces
 // per thread. A piece is a whole file, or some MiB of a file if the file holds lines or the
-// tokenizer takes_pieces(). Throws ConfigError for text that is not UTF-8 and for invalid lines
+// tokenizer is_concatenative(). Throws ConfigError for text that is not UTF-8 and for invalid lines
 // (with InvalidFiles::error), and for a file or line that is too large to tokenize as a whole;
 // IoError for a file that cannot be read or that changes meanwhile.
 TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,

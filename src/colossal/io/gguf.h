@@ -20,7 +20,7 @@
 namespace colossal::io {
 
 // The values are those of the file format.
-enum class GgufKind : uint32_t {
+enum class GgufFieldType : uint32_t {
   u8 = 0,
   i8 = 1,
   u16 = 2,
@@ -38,7 +38,7 @@ enum class GgufKind : uint32_t {
 
 // The value of a field: its bytes as in the file, decoded on access.
 struct GgufValue {
-  GgufKind kind = GgufKind::u8;  // of the value, or of the elements if is_array
+  GgufFieldType kind = GgufFieldType::u8;  // of the value, or of the elements if is_array
   bool is_array = false;
   uint64_t count = 1;  // number of elements if is_array
   std::string bytes;

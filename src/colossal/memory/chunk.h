@@ -128,13 +128,13 @@ class Chunk {
   void fetch(const std::function<void()>& arrived);
   void wait_for_weights() { gather_.wait(); }
   // Whether the chunk has only stacks of experts, not sharded and offloaded. Then fetch_when_used()
-  // may replace fetch(). It fetches nothing; bring_experts() fetches the experts of a slot with
-  // counts[expert] > 0 that are not on the device yet, and bring_all() fetches the whole chunk.
+  // may replace fetch(). It fetches nothing; fetch_experts() fetches the experts of a slot with
+  // counts[expert] > 0 that are not on the device yet, and fetch_all() fetches the whole chunk.
   // After a fetch(), both do nothing.
   bool can_bring_experts() const;
   void fetch_when_used();
-  void bring_experts(size_t slot, const std::vector<int64_t>& counts);
-  void bring_all();
+  void fetch_experts(size_t slot, const std::vector<int64_t>& counts);
+  void fetch_all();
   // Allocates the whole weights, without values, until release_weights().
   void take_weights();
   void release_weights();

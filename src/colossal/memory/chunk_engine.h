@@ -107,7 +107,7 @@ class ChunkEngine : private nn::Residency {
   void end_forward() { fetcher_->end(); }
   void begin_backward(bool last, int stage = 0);
   void end_backward();
-  // A backward pass in two halves (ops/put_off_gradients.h), with other passes between them. The
+  // A backward pass in two halves (ops/deferred_gradients.h), with other passes between them. The
   // weight gradients of the first half are held back. The second half accepts them with take(), and
   // computes the gradients that were put off.
   class HeldGradients {

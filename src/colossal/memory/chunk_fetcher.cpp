@@ -165,13 +165,13 @@ bool ChunkFetcher::brings_experts_when_used(const Chunk& chunk) const {
 
 void ChunkFetcher::before_use(int index) {
   prepare_use(index);
-  chunks_[index]->bring_all();
+  chunks_[index]->fetch_all();
   chunks_[index]->begin_use();
 }
 
 void ChunkFetcher::before_use_of(int index, size_t slot, const std::vector<int64_t>& counts) {
   prepare_use(index);
-  chunks_[index]->bring_experts(slot, counts);
+  chunks_[index]->fetch_experts(slot, counts);
   chunks_[index]->begin_use();
 }
 

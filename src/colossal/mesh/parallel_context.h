@@ -65,7 +65,7 @@ class ParallelContext {
   bool holds_stage(int stage) const { return strategy_.stage_rank(stage) == coordinate(Axis::pp); }
   // The ranks that hold the first and the last stage of this rank's pipeline, if they are two ranks
   // and this rank is one of them; else this rank alone. The two share the table of a tied head.
-  const comm::Group& ends_group() const { return ends_; }
+  const comm::Group& tied_table_group() const { return ends_; }
   // Returns the group that sends activations from `stage` to the next stage (forward), or gradients
   // back (backward). The two stages must be on different ranks of pp, and this rank must hold one
   // of them. The group carries only the messages of this border and direction, in order.

@@ -23,7 +23,7 @@ class Decoder : public LanguageModel {
                            const nn::StepContext& context) override;
   at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                     const nn::StepContext& context) override;
-  at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                               const nn::StepContext& context) override;
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override;
@@ -33,7 +33,7 @@ class Decoder : public LanguageModel {
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                               const at::Tensor& wanted) override;
-  at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
+  at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
                           const at::Tensor& wanted) override;
 
  private:

@@ -41,7 +41,7 @@ struct DecoderConfig {
   // embedding concatenated with the target model's final hidden state of the previous token.
   // Source: Y. Li et al., "EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty",
   // 2024.
-  bool reads_states = false;
+  bool is_draft_head = false;
 
   enum class Norm { rms, layer };
   Norm norm = Norm::rms;
@@ -138,10 +138,10 @@ struct DecoderConfig {
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
   int64_t attended_features() const { return heads * size_of_value(); }
   // Size of the KV cache per token and layer. of_latents: the cache stores latents instead of
-  // heads. kept_heads(): number of key heads (= value heads); kept_features(): features of keys and
+  // heads. key_value_cache_heads(): number of key heads (= value heads); key_value_cache_features(): features of keys and
   // values.
-  int64_t kept_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
-  int64_t kept_features(bool of_latents) const {
+  int64_t key_value_cache_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
+  int64_t key_value_cache_features(bool of_latents) const {
     const int64_t rotary = attention.front().rotary.channels;
     return of_latents ? rotary + 2 * key_value_rank : kv_heads * (head_size + size_of_value());
   }

@@ -34,7 +34,7 @@ struct ModelAdapter {
 
   // Returns true if the model without the adapter is the reference model of a run that starts with
   // this adapter.
-  bool leaves_reference() const { return weights.empty() && !settings.pissa && trained.empty(); }
+  bool base_is_reference() const { return weights.empty() && !settings.pissa && trained.empty(); }
 };
 
 // Everything that defines a model.
@@ -66,7 +66,7 @@ struct ModelRequest {
   bool score_head = false;
   // Add a value head. The head is new if the folder has none.
   bool value_head = false;
-  // Build an EAGLE draft model (DecoderConfig::reads_states). If the folder holds a target model
+  // Build an EAGLE draft model (DecoderConfig::is_draft_head). If the folder holds a target model
   // instead, the draft model gets the target's embedding, head and final norm, and one new block of
   // the same kind.
   bool draft_head = false;

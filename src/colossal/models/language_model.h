@@ -35,8 +35,8 @@ class LanguageModel {
                                             const nn::StepContext& context) = 0;
   // For distillation; see nn::VocabularyHead. Return this rank's shard of the logits, and for each
   // token the divergence from a teacher's distribution, [batch, sequence]. teacher:
-  // head_logits_here() of the teacher.
-  virtual at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) = 0;
+  // local_logits() of the teacher.
+  virtual at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                       const nn::StepContext& context) = 0;
   // For reward models: returns a score for each position, [batch, sequence], which depends on the
@@ -55,7 +55,7 @@ class LanguageModel {
                                       const at::Tensor& wanted) = 0;
   // Returns the final states of the tokens `wanted` on every rank, [n, hidden], regardless of how
   // they are sharded.
-  virtual at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
+  virtual at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
                                   const at::Tensor& wanted) = 0;
 
   // The following run all parts in sequence.
@@ -89,8 +89,8 @@ struct ModelFacts {
   int64_t value_size = 0;  // features per value head
   // KV cache per token and layer: number of key heads (= value heads), and total features of keys
   // and values.
-  int64_t kept_heads = 0;
-  int64_t kept_features = 0;
+  int64_t key_value_cache_heads = 0;
+  int64_t key_value_cache_features = 0;
   int64_t vocabulary = 0;
   int64_t positions = 0;     // maximum sequence length
   int64_t experts = 0;       // per layer with experts; 0: the model has no experts

@@ -164,7 +164,7 @@ class DenseVocabularyHead : public VocabularyHead {
   }
   at::Tensor logits(const at::Tensor& x, const StepContext& context,
                     const at::Tensor& wanted) override;
-  at::Tensor whole_states(const at::Tensor& x, const StepContext&,
+  at::Tensor gathered_states(const at::Tensor& x, const StepContext&,
                           const at::Tensor& wanted) override {
     return wanted_rows(x.flatten(0, 1), wanted);
   }

@@ -137,7 +137,7 @@ class DenseExperts : public Experts {
   virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
   // Runs the experts. rows: [rows, hidden] in the order of the experts' places; counts: number of
   // rows of each place. Returns the results in the same order.
-  virtual at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
+  virtual at::Tensor run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                      const StepContext& context,
                                      const std::function<void()>& meanwhile) const {
     if (meanwhile) meanwhile();

@@ -48,7 +48,7 @@ class LatentAttentionLayer : public LatentAttention {
   at::Tensor attend_by_heads(const OfToken& token, const StepContext& context);
   // Mathematically equal to attend_by_heads(), with the up-projection W absorbed into queries and
   // outputs: q (W c) = (q W) c, and sum of p (W c) = W (sum of p c).
-  at::Tensor attend_by_latents(const OfToken& token, const StepContext& context);
+  at::Tensor attend_absorbed(const OfToken& token, const StepContext& context);
 
   LatentAttentionOptions options_;
   Parts parts_;

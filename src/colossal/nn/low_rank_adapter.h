@@ -80,7 +80,7 @@ class LowRankAdapter {
                          LayerScope& scope) const;
   at::Tensor factors(const StepContext& context, LayerScope& scope) const;
   // The parts of a per-request adapter for these products.
-  struct Brought {
+  struct RequestAdapter {
     std::vector<at::Tensor> downs;  // distinct A's
     struct Up {
       const AdapterWeights::Product* product = nullptr;  // null: no adapter
@@ -89,17 +89,17 @@ class LowRankAdapter {
     std::vector<Up> ups;   // one per product
     int64_t rank() const;  // sum of the ranks of all A's
   };
-  Brought brought_by(const AdapterWeights& adapter) const;
+  RequestAdapter request_adapter_in(const AdapterWeights& adapter) const;
   // Adds the terms of all per-request adapters of the step. The down-projections x A^T of all
   // adapters are redistributed together, each in the rows of its tokens.
-  void add_brought(const at::Tensor& y, const at::Tensor& x,
+  void add_request_adapters(const at::Tensor& y, const at::Tensor& x,
                    const std::vector<ParameterHandle>& biases, const StepContext& context,
                    LayerScope& scope) const;
   // Adds one per-request adapter's term to y [rows, out_features on this rank]; z: x A^T of these
   // rows.
-  void add_brought(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
-                   const Brought& brought) const;
-  at::Tensor narrowed(const at::Tensor& x, const std::vector<at::Tensor>& downs,
+  void add_request_adapters(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
+                   const RequestAdapter& brought) const;
+  at::Tensor down_projected(const at::Tensor& x, const std::vector<at::Tensor>& downs,
                       const StepContext& context) const;
 
   std::vector<ParameterHandle> downs_;

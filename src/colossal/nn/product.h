@@ -21,7 +21,7 @@ at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& wei
 
 // Whether the weights are packed or quantized. Such weights are dequantized only for the product,
 // so they are frozen, and the product is differentiable with respect to x alone.
-bool are_in_few_bits(const std::vector<ParameterHandle>& weights);
+bool are_quantized(const std::vector<ParameterHandle>& weights);
 
 // Returns the layout of the part of a packed weight that a placement gives this rank. shape: of the
 // whole weight, stored in `order`; held: this rank's ranges of each dim; empty: all.

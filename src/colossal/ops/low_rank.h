@@ -13,7 +13,7 @@ namespace colossal::ops {
 struct LowRankUp {
   at::Tensor weight;  // [out_features, rank]; undefined: this layer has no adapter
   int64_t out_features = 0;
-  int64_t first_of_z = 0;  // column of z at which this adapter's `rank` columns begin
+  int64_t z_offset = 0;  // column of z at which this adapter's `rank` columns begin
   double scale = 1;
 };
 

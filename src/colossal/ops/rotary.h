@@ -36,11 +36,11 @@ struct RotaryOptions {
   double low_frequency_factor = 1;  // llama3
   double high_frequency_factor = 4;
 
-  // yarn: pairs that make more than fast_turns rotations within original_positions ("beta fast")
-  // keep their frequency; pairs that make fewer than slow_turns ("beta slow") are divided by
+  // yarn: pairs that make more than beta_fast rotations within original_positions ("beta fast")
+  // keep their frequency; pairs that make fewer than beta_slow ("beta slow") are divided by
   // `factor`.
-  double fast_turns = 32;
-  double slow_turns = 1;
+  double beta_fast = 32;
+  double beta_slow = 1;
   bool truncate = true;  // yarn: rounds both borders to whole pairs
   // yarn, if neither is 0: the attention factor is m(mscale) / m(mscale_all_dim), with m(s) = 0.1 s
   // ln(factor) + 1.
@@ -67,7 +67,7 @@ at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size, i
 // sqrt(1 + ln(factor) / ln(original_positions)); else 1.
 double rotary_attention_factor(const RotaryOptions& options);
 
-struct RotaryTurn {
+struct RotaryApplication {
   bool interleaved = false;
   double factor = 1;  // on cosines and sines
 };
@@ -77,6 +77,6 @@ struct RotaryTurn {
 // [sequence], or [batch, sequence] if positions differ between rows; int64. Angles are computed in
 // fp64. Differentiable in x. Throws InternalError if sizes do not match.
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
-                  int64_t rotated_heads, const RotaryTurn& turn = {});
+                  int64_t rotated_heads, const RotaryApplication& turn = {});
 
 }  // namespace colossal::ops

@@ -22,7 +22,7 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 // LibTorch multiplies a multiple of 128 rows (for a weight gradient, of the depth), and
 // tile_product() the rest. Requires fits_tiles(). bias: [n]; undefined: none; must be undefined
 // with `add`.
-void product_of_changing_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
+void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                               const at::Tensor& bias, bool add);
 
 // to <- a b, rounded once; with `add` to <- to + a b. Not differentiable. Bit-identical for any

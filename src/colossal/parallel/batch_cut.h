@@ -28,7 +28,7 @@ class BatchCut {
   Range within(int64_t batch, size_t first) const;
 
   // Returns `context` restricted to this rank's sequences.
-  nn::StepContext seen_here(const nn::StepContext& context) const;
+  nn::StepContext local_context(const nn::StepContext& context) const;
 
  private:
   std::vector<Level> levels_;

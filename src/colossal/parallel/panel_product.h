@@ -14,11 +14,11 @@ namespace colossal::parallel {
 
 // Weights whose outputs are concatenated. in_out: each weight is stored as [in, out], otherwise as
 // [out, in].
-struct SideBySide {
+struct ConcatenatedWeights {
   std::vector<int64_t> out_sizes;
   bool in_out = false;
 
-  static SideBySide of(const std::vector<at::Tensor>& weights, bool in_out);
+  static ConcatenatedWeights of(const std::vector<at::Tensor>& weights, bool in_out);
 
   int64_t out_features() const;
   std::vector<int64_t> shape(size_t index, int64_t in_size) const;
@@ -44,14 +44,14 @@ struct PackedPanels {
 
 // y [tokens, out_features] += x [tokens, in] times the weights. y may have a wider type than x.
 void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
-                 const SideBySide& sizes);
+                 const ConcatenatedWeights& sizes);
 // sums[i] += gradient of weight i. y_gradient: [tokens, out_features]; x: [tokens, in].
 void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
-                          const at::Tensor& x, const SideBySide& sizes);
+                          const at::Tensor& x, const ConcatenatedWeights& sizes);
 // y += biases. biases: one per weight, or empty.
 void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
-                const SideBySide& sizes);
+                const ConcatenatedWeights& sizes);
 // Returns the gradient of each bias: the sum of its columns of y_gradient over all rows.
-std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const SideBySide& sizes);
+std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const ConcatenatedWeights& sizes);
 
 }  // namespace colossal::parallel

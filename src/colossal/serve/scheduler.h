@@ -109,7 +109,7 @@ class Scheduler {
   bool admit(Sequences::iterator next, int64_t& budget, Works& works);
   // Returns the last running sequence that may be preempted in favor of `sequence`, possibly
   // `sequence` itself; null if all later sequences have steps in flight.
-  Sequence* last_to_give_way(const Sequence& sequence) const;
+  Sequence* preemption_victim(const Sequence& sequence) const;
   // Number of the max_num_seqs slots in use; a started beam search uses `width` slots.
   int64_t slots_in_use() const;
   void keep_full_pages(Sequence& sequence);

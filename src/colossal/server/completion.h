@@ -76,7 +76,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   // false: events are held back, since a failing start() sends an error, not a stream
   bool submitted_ = false;
   bool over_ = false;               // completed, rejected, failed or abandoned: sends nothing more
-  std::vector<std::string> early_;  // events held back until submitted_
+  std::vector<std::string> held_events_;  // events held back until submitted_
 };
 
 }  // namespace colossal::server

@@ -26,7 +26,7 @@ class BpeModel : public WordModel {
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
   void encode(std::string_view word, WordModel::Scratch& scratch,
               std::vector<int32_t>& tokens) const override;  // O(n log n) in the word's bytes
-  bool parts_at_space_marks() const override { return parts_at_space_marks_; }
+  bool can_cut_at_space_marks() const override { return parts_at_space_marks_; }
 
  private:
   struct Symbol {

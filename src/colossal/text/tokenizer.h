@@ -50,7 +50,7 @@ class Tokenizer {
 
   // Returns true if encode() accepts any bytes and encode(a + b) = encode(a) + encode(b) for every
   // cut, so that a large file can be encoded in pieces.
-  virtual bool takes_pieces() const { return false; }
+  virtual bool is_concatenative() const { return false; }
 
   virtual std::vector<SpecialToken> special_tokens() const { return {}; }
 

@@ -33,7 +33,7 @@ class WordModel {
   static constexpr std::string_view kSpaceMark = "\u2581";
   // Returns true if a word may be cut before every run of kSpaceMark without changing its tokens.
   // (Character-level tokenizers often have no pre-tokenizer, so that a whole text is one word.)
-  virtual bool parts_at_space_marks() const { return false; }
+  virtual bool can_cut_at_space_marks() const { return false; }
 
  protected:
   // Throws ConfigError if the word has 2 GiB or more: positions are 32-bit.

@@ -56,7 +56,7 @@ void BegunCompletions::append(ScoredCompletion& to, const Completion& sampled, i
   to.versions.resize(whole.tokens.size(), version);
 }
 
-std::vector<ScoredCompletion*> BegunCompletions::to_be_rewarded() {
+std::vector<ScoredCompletion*> BegunCompletions::unrewarded() {
   std::vector<ScoredCompletion*> found;
   for (ScoredCompletion& each : begun_) {
     if (is_finished(each) && each.rewards.empty()) found.push_back(&each);

@@ -49,7 +49,7 @@ class BegunCompletions {
   // trained on.
   static void append(ScoredCompletion& to, const Completion& sampled, int64_t version);
   // Returns the completions that are finished and have no rewards yet.
-  std::vector<ScoredCompletion*> to_be_rewarded();
+  std::vector<ScoredCompletion*> unrewarded();
   // Whether the first `count` completions have their rewards.
   bool are_rewarded(int64_t count) const;
   // Returns the completion with this number, which must be there.

@@ -280,7 +280,7 @@ void OnlineTask::go_on(const Sampling& sampling, const SampledModel& from) {
     }
   }
   rewards_.collect(begun_);
-  if (const auto complete = begun_.to_be_rewarded(); !complete.empty()) rewards_.ask(complete);
+  if (const auto complete = begun_.unrewarded(); !complete.empty()) rewards_.ask(complete);
 }
 
 std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {

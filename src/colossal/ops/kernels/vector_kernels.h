@@ -61,7 +61,7 @@ struct NormGradientSums {
 
 // Heads [count, size] whose first 2 * half channels are rotated in pairs; the other channels are
 // copied. Pair i: channels (i, half + i) or, if interleaved, (2 i, 2 i + 1).
-struct TurnedHeads {
+struct RotatedHeads {
   int64_t count;
   int64_t size;
   int64_t half;
@@ -167,7 +167,7 @@ struct VectorKernels {
   // Rotates the heads of one position. With cosine c and sine s of pair i ([half], in the compute
   // type): to[i] = c x[i] - s x[half + i], to[half + i] = c x[half + i] + s x[i].
   void (*rotate)(const void* x, const void* cosines, const void* sines, void* to, ElementType type,
-                 const TurnedHeads& heads);
+                 const RotatedHeads& heads);
 
   // to[i] = x[i] + branch[i]; returns the sum of the rounded to[i].
   double (*add_row)(const void* x, const void* branch, void* to, ElementType type, int64_t count);

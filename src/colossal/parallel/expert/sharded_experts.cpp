@@ -133,7 +133,7 @@ ShardedExperts::ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding)
   }
 }
 
-at::Tensor ShardedExperts::through_experts(const at::Tensor& rows,
+at::Tensor ShardedExperts::run_experts(const at::Tensor& rows,
                                            const std::vector<int64_t>& counts,
                                            const nn::StepContext& context,
                                            const std::function<void()>& meanwhile) const {

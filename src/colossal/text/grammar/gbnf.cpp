@@ -136,7 +136,7 @@ class GbnfReader {
     if (skip("[")) return {read_class()};
     if (skip(".")) return {grammar_.character(complement({}))};
     if (skip("(")) {
-      const Symbol group = grammar_.rule_of(read_alternatives(depth + 1));
+      const Symbol group = grammar_.add_anonymous_rule(read_alternatives(depth + 1));
       skip_space(true);
       if (!skip(")")) refuse("a '(' without ')'");
       return {group};
@@ -212,7 +212,7 @@ class GbnfReader {
   Sequence read_repetition(Sequence atom) {
     skip_space(false);
     const auto repeat = [&](int64_t minimum, int64_t maximum) {
-      const Symbol symbol = atom.size() == 1 ? atom[0] : grammar_.rule_of({atom});
+      const Symbol symbol = atom.size() == 1 ? atom[0] : grammar_.add_anonymous_rule({atom});
       return grammar_.repeated(symbol, minimum, maximum);
     };
     if (skip("*")) return repeat(0, -1);
@@ -316,7 +316,7 @@ class GbnfReader {
     const auto count = static_cast<size_t>(grammar_.num_rules());
     std::vector<bool> empty(count);
     std::vector<std::vector<size_t>> needed_by(count);  // sequences, of rules alone
-    std::vector<int32_t> rule_of;                       // of each such sequence
+    std::vector<int32_t> add_anonymous_rule;                       // of each such sequence
     std::vector<size_t> missing;                        // how many of its symbols are not empty yet
     std::vector<int32_t> found;
     const auto take = [&](int32_t rule) {
@@ -332,7 +332,7 @@ class GbnfReader {
         for (const Symbol& symbol : sequence) {
           needed_by[static_cast<size_t>(symbol.rule)].push_back(missing.size());
         }
-        rule_of.push_back(rule);
+        add_anonymous_rule.push_back(rule);
         missing.push_back(sequence.size());
         if (sequence.empty()) take(rule);
       }
@@ -341,7 +341,7 @@ class GbnfReader {
       const auto rule = static_cast<size_t>(found.back());
       found.pop_back();
       for (const size_t sequence : needed_by[rule]) {
-        if (--missing[sequence] == 0) take(rule_of[sequence]);
+        if (--missing[sequence] == 0) take(add_anonymous_rule[sequence]);
       }
     }
     return empty;

@@ -93,7 +93,7 @@ void Grammar::add_alternative(int32_t rule, Sequence sequence) {
   rules_[static_cast<size_t>(rule)].push_back(std::move(sequence));
 }
 
-Symbol Grammar::rule_of(std::vector<Sequence> alternatives) {
+Symbol Grammar::add_anonymous_rule(std::vector<Sequence> alternatives) {
   const int32_t rule = add_rule();
   for (Sequence& sequence : alternatives) add_alternative(rule, std::move(sequence));
   return {.rule = rule};
@@ -128,7 +128,7 @@ Symbol Grammar::character(const std::vector<CodePoints>& ranges) {
   }
   if (sequences.empty()) return ascii;
   if (ascii.bytes.any()) sequences.push_back({ascii});
-  return rule_of(std::move(sequences));
+  return add_anonymous_rule(std::move(sequences));
 }
 
 Sequence Grammar::repeated(const Symbol& symbol, int64_t minimum, int64_t maximum) {
@@ -144,7 +144,7 @@ Sequence Grammar::repeated(const Symbol& symbol, int64_t minimum, int64_t maximu
     sequence.push_back({.rule = any});
   } else if (maximum > minimum) {
     Symbol rest = optional(symbol);
-    for (int64_t i = minimum + 1; i < maximum; ++i) rest = rule_of({{}, {symbol, rest}});
+    for (int64_t i = minimum + 1; i < maximum; ++i) rest = add_anonymous_rule({{}, {symbol, rest}});
     sequence.push_back(rest);
   }
   return sequence;

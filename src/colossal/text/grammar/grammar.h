@@ -39,7 +39,7 @@ class Grammar {
   int32_t add_rule() { return static_cast<int32_t>(rules_.emplace_back(), rules_.size()) - 1; }
   // Adds an alternative to a rule. Throws GrammarError if the grammar becomes too large.
   void add_alternative(int32_t rule, Sequence sequence);
-  Symbol rule_of(std::vector<Sequence> alternatives);
+  Symbol add_anonymous_rule(std::vector<Sequence> alternatives);
 
   const std::vector<Sequence>& alternatives(int32_t rule) const {
     return rules_[static_cast<size_t>(rule)];
@@ -49,7 +49,7 @@ class Grammar {
   // The following build common symbols; all texts are UTF-8.
   static Sequence literal(std::string_view text);
   Symbol character(const std::vector<CodePoints>& ranges);
-  Symbol optional(const Symbol& symbol) { return rule_of({{}, {symbol}}); }
+  Symbol optional(const Symbol& symbol) { return add_anonymous_rule({{}, {symbol}}); }
   // Returns `symbol` repeated `minimum` to `maximum` times; a negative maximum means any number.
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 

@@ -21,14 +21,14 @@ void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at
 
 // Queue of weight gradients that backward passes have deferred. Keeps the tensors alive that their
 // computation needs.
-class PutOffGradients {
+class DeferredGradients {
  public:
   using Compute = std::function<std::vector<at::Tensor>()>;
 
   // Called within the backward function of a torch::autograd::Function. Defers the gradients of its
   // inputs from `first_input` on (tensors only, as for save_for_backward): the backward function
   // returns undefined gradients for them, and run() computes them by `compute`.
-  void put_off(size_t first_input, Compute compute);
+  void defer_gradients(size_t first_input, Compute compute);
   // Computes the deferred gradients in the order in which they were deferred, and accumulates them
   // into the leaves, whose hooks run as in a backward pass.
   void run();
@@ -36,18 +36,18 @@ class PutOffGradients {
 
   // Returns the queue of the calling thread's innermost Scope; null if there is none: backward
   // functions then compute weight gradients at once.
-  static PutOffGradients* of_this_thread();
+  static DeferredGradients* of_this_thread();
 
   // While a Scope exists, backward functions of its thread defer weight gradients to `into`.
   class Scope {
    public:
-    explicit Scope(PutOffGradients& into);
+    explicit Scope(DeferredGradients& into);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    PutOffGradients* before_;
+    DeferredGradients* before_;
   };
 
  private:

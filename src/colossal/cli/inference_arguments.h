@@ -59,7 +59,7 @@ struct OpenedSpeculation {
   serve::Speculation speculation;
 };
 
-// --kv-type
+// Adds the option --kv-type.
 void add_key_value_type(CLI::App& command, bool& int8);
 
 void add_speculation(CLI::App& command, SpeculationArguments& arguments);
@@ -125,7 +125,7 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
 // model's.
 std::string tokenizer_folder(const std::string& model, const std::string& adapter);
 
-// --adapter
+// Adds the option --adapter.
 void add_adapter_option(CLI::App& command, std::string& adapter);
 
 // Returns the dtype of weights and activations for precision.compute.

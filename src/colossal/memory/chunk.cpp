@@ -169,7 +169,7 @@ void Chunk::fetch(const std::function<void()>& arrived) {
   if (weights_sharded_) begin_weight_gather();
 }
 
-bool Chunk::can_bring_experts() const {
+bool Chunk::can_fetch_experts() const {
   // What is packed is no expert after the other.
   return !weights_sharded_ && tiers_.parameters != Tier::device &&
          std::ranges::all_of(plan.slots, [](const Slot& slot) {

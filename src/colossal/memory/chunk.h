@@ -131,7 +131,7 @@ class Chunk {
   // may replace fetch(). It fetches nothing; fetch_experts() fetches the experts of a slot with
   // counts[expert] > 0 that are not on the device yet, and fetch_all() fetches the whole chunk.
   // After a fetch(), both do nothing.
-  bool can_bring_experts() const;
+  bool can_fetch_experts() const;
   void fetch_when_used();
   void fetch_experts(size_t slot, const std::vector<int64_t>& counts);
   void fetch_all();

@@ -160,7 +160,7 @@ void ChunkFetcher::load_ahead(size_t number, size_t fetch) {
 }
 
 bool ChunkFetcher::brings_experts_when_used(const Chunk& chunk) const {
-  return chunk.can_bring_experts() && (pass_ == Pass::evaluation || pass_ == Pass::inference);
+  return chunk.can_fetch_experts() && (pass_ == Pass::evaluation || pass_ == Pass::inference);
 }
 
 void ChunkFetcher::before_use(int index) {

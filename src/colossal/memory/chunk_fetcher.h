@@ -39,7 +39,7 @@ class ChunkFetcher {
   // The chunk's weights are whole from before_use() to after_use().
   void before_use(int chunk);
   // As before_use(), for one slot that is a stack of experts. Only experts with counts[expert] > 0
-  // are needed. Evaluation and inference fetch only these if Chunk::can_bring_experts(); training
+  // are needed. Evaluation and inference fetch only these if Chunk::can_fetch_experts(); training
   // fetches all experts, because most have rows in a micro-batch.
   void before_use_of(int chunk, size_t slot, const std::vector<int64_t>& counts);
   void after_use(int chunk) { chunks_[chunk]->end_use(); }

@@ -34,7 +34,7 @@ struct StepMetrics {
   double tokens_per_second = kMissing;
   double step_seconds = kMissing;
   double model_flops_utilization = kMissing;  // fraction of the machine's measured FLOP/s
-  double memory_peak_bytes = kMissing;        // largest over ranks
+  double memory_peak_bytes = kMissing;        // maximum over ranks
   double device_peak_bytes = kMissing;        // GPU memory, maximum over ranks
   // Memory peak of the rank with the largest tensors: bytes of tensors by kind, their sum, and
   // bytes resident before the model was built.

@@ -55,7 +55,7 @@ struct EngineOptions {
   bool int8_key_values = false;
   HeartbeatOptions heartbeat{};      // with several ranks: detects hung ranks
   at::ScalarType type = at::kFloat;  // dtype of activations, keys and values
-  at::Device device = at::kCPU;      // where the model's weights are
+  at::Device device = at::kCPU;      // device of the model's weights
   // With several ranks: interval of messages to the other ranks while the engine is idle. Must be
   // shorter than the timeout of the ranks' communication groups.
   std::chrono::milliseconds sign_of_life{1000};
@@ -94,7 +94,7 @@ struct EngineStatistics {
   int64_t generated_tokens = 0;
   int64_t steps = 0;
   int64_t batch_tokens = 0;           // sum of the tokens of all steps
-  std::array<int64_t, 4> finished{};  // by FinishReason
+  std::array<int64_t, 4> finished{};  // number of ended requests, by FinishReason
 };
 
 class Engine {

@@ -13,7 +13,7 @@ namespace colossal::serve {
 struct EvaluateOptions {
   int64_t sequence_length = 1;   // tokens per row, at most the number of positions of the model
   int64_t batch = 1;             // rows per forward pass of each replica
-  at::Device device = at::kCPU;  // where the model's weights are
+  at::Device device = at::kCPU;  // device of the model's weights
   // The ranks that hold the model; null: this rank holds the whole model. Every rank calls
   // evaluate() with the same arguments.
   const ParallelContext* ranks = nullptr;

@@ -18,7 +18,7 @@ namespace colossal::serve {
 enum class Calibration {
   none,  // round to nearest
   gptq,  // ops/gptq.h
-  awq,   // ops/awq.h: scales preceding norms or linear layers, then rounds to nearest
+  awq,   // ops/awq.h: scaling, then round to nearest
 };
 
 struct FolderQuantization {

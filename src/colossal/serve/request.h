@@ -22,7 +22,7 @@ struct TokenLogprob {
 
 struct GeneratedToken {
   int32_t token = 0;
-  double logprob = 0;               // if Request::logprobs >= 0
+  double logprob = 0;               // if log-probabilities are requested
   double entropy = 0;               // likewise; in nats, of the distribution over all tokens
   int64_t rank = 0;                 // likewise; 1 for the most likely token
   std::vector<TokenLogprob> top{};  // the most likely tokens, most likely first
@@ -70,7 +70,8 @@ enum class Pooling {
 
 // When beam search ends although beams can still be extended.
 enum class EarlyStopping {
-  // when no beam, complete at its current length, would score better than the texts found
+  // when `width` texts are found and no beam, ended at its current length, would score better than
+  // the worst of these texts
   by_length,
   at_width,  // when `width` texts are found
   never      // as by_length, but if length_penalty > 0, beams are scored at the greatest length
@@ -99,8 +100,8 @@ struct Request {
   double logprobs_temperature = 1;  // divides logits before the softmax of log-probabilities
   int64_t prompt_logprobs = -1;  // as `logprobs`, for the tokens of the prompt; passed to on_prompt
   Pooling pooling = Pooling::none;  // result passed to on_embedding; requires max_new_tokens = 0
-  // If width > 1, beam search instead of sampling. `sampling` must then have the default
-  // temperature, top_k, top_p, min_p and typical_p.
+  // If width > 1, beam search instead of sampling. `sampling` must then have temperature 0 or 1 and
+  // the default top_k, top_p, min_p and typical_p.
   BeamSearchOptions beams{};
   int priority = 0;  // lower values are scheduled first; equal values in order of arrival
   // The adapter to apply; null: none. Keys and values are shared only between requests with the

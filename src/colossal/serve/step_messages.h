@@ -10,20 +10,20 @@ namespace colossal::serve {
 
 struct StepMessage {
   enum class Kind : int64_t {
-    begin,  // an engine's pages: how many, of how many tokens, whether in int8, whether each token
-            // attends alone; and for how many milliseconds the first rank may ask for no sign of
-            // life (heartbeat.h), 0: it never asks
-    step,   // a StepPlan
-    adapter,       // to load: its number, and a number for each byte of its folder's path
-    drop_adapter,  // its number
-    nothing,       // there is nothing to do for now
+    // The engine starts. numbers: number of pages, tokens per page, whether pages are int8, whether
+    // each token attends alone (batch_invariant), and for how many milliseconds the first rank may send no heartbeat (heartbeat.h; 0: it sends none).
+    begin,
+    step,          // numbers: a StepPlan
+    adapter,       // load an adapter. numbers: AdapterWeights::number, then the bytes of its path
+    drop_adapter,  // numbers: AdapterWeights::number
+    nothing,       // no work for now
     end            // the engine ends
   };
   Kind kind = Kind::nothing;
   std::vector<int64_t> numbers{};
 };
 
-// Whether this rank is the first of the pp x tp ranks that hold a model together.
+// Whether this rank is the first of the pp x tp ranks that hold a model.
 bool leads(const ParallelContext& ranks);
 
 // Called on the first rank: sends a message to all other ranks, along the pipeline from the first

@@ -88,7 +88,7 @@ class Answer {
   serve::StopStrings stop_;
   text::ToolCallParser calls_;
   AnswerDelta delta_;
-  int64_t length_ = 0;  // characters so far, those held back included
+  int64_t length_ = 0;  // characters so far, held-back text included
   int64_t num_tokens_ = 0;
   double sum_of_logprobs_ = 0;
   std::vector<std::optional<serve::GeneratedToken>> prompt_logprobs_;

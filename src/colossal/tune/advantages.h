@@ -34,10 +34,9 @@ Advantages group_advantages(const at::Tensor& rewards, int64_t group, RewardScal
 // standard deviation + 1e-4.
 Advantages leave_one_out_advantages(const at::Tensor& rewards, int64_t group, bool normalized);
 
-// Generalized advantage estimation (Schulman et al. 2016, eq. 16) over the tokens of completions:
-// delta_t = r_t + gamma v_(t+1) - v_t, A_t = delta_t + gamma lambda A_(t+1); v and A after the last
-// token of a completion are 0.
-//   rewards, values, mask  [rows, tokens]
+// Generalized advantage estimation (GAE, Schulman et al. 2016, eq. 16) over the tokens of
+// completions: delta_t = r_t + gamma v_(t+1) - v_t, A_t = delta_t + gamma lambda A_(t+1); v and A
+// after the last token of a completion are 0. rewards, values, mask: [rows, tokens].
 struct Estimates {
   at::Tensor advantages;  // [rows, tokens]; 0 where the mask is 0
   at::Tensor returns;     // advantages + values

@@ -91,8 +91,7 @@ CpoRewards cpo_rewards(const PairScores& scores, const CpoOptions& options);
 //   sigmoid  -(1-e) log s(b d) - e log s(-b d)      (CPO, Xu et al. 2024, eq. 3)
 //   hinge    max(0, 1 - b d)
 //   ipo      (d - 1/(2b))^2
-//   simpo    as sigmoid, with d - gamma/b in place of d                 (SimPO, Meng et al. 2024,
-//   eq. 6)
+//   simpo    as sigmoid, with d - gamma/b for d     (SimPO, Meng et al. 2024, eq. 6)
 at::Tensor cpo_loss(const std::string& type, const PairScores& scores, const CpoOptions& options);
 
 // Returns ORPO's log odds ratio of each pair, [pairs]: m_w - m_l - (log(1 - e^m_w) - log(1 -

@@ -59,7 +59,7 @@ struct PolicyOptions {
   double epsilon_low = 0.2, epsilon_high = 0.2;
   std::optional<double> delta = {};  // upper bound of the ratio for A of either sign; nullopt: none
   double beta = 0;                   // weight of the KL penalty
-  bool corrects_kl = false;          // multiplies the KL penalty of a token by its importance ratio
+  bool corrects_kl = false;          // multiplies the KL penalty of a token by pi_t / old_t
   double sapo_temperature_positive = 1, sapo_temperature_negative = 1.05;
 };
 

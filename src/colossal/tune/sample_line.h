@@ -14,12 +14,13 @@ namespace colossal::tune {
 // Kinds of lines, as in TRL. Language modeling: {"text"}, {"prompt", "completion"} or {"messages"}.
 // Preference: {"prompt", "chosen", "rejected"}; if missing, "prompt" is the common prefix of both.
 // Unpaired: {"prompt", "completion", "label": true or false}. Prompt: {"prompt"}; all fields of the
-// line go to the rewards. Prompts and completions are texts, or lists of messages {"role",
-// "content"}, which a chat template turns into one text; "tools" and "chat_template_kwargs" go to
-// the template. Instructions {"instruction", "input", "output"} are a prompt and a completion;
-// {"conversations": [{"from", "value"}]} are messages.
-// Completion: {"prompt", "completion"}, instructions, or messages of which the last one, by the
-// assistant, is the completion.
+// line are passed to rewards. Completion: {"prompt", "completion"}, instructions, or messages whose
+// last message, by the assistant, is the completion.
+//
+// Prompts and completions are texts, or lists of messages {"role", "content"}, which a chat
+// template renders to one text; "tools" and "chat_template_kwargs" are passed to the template.
+// Instructions {"instruction", "input", "output"} are equivalent to a prompt and a completion,
+// {"conversations": [{"from", "value"}]} to messages.
 enum class SampleKind { language_modeling, preference, unpaired, prompt, completion };
 
 struct LineOptions {

@@ -191,7 +191,7 @@ TEST_F(RunFolderTest, WhatOneRankCannotWriteAllRefuse) {
     const comm::Group all = world.group("all", {0, 1});
     try {
       check_writable("memory.nvme_path", world.rank() == 1 ? "/proc/none" : folder_.path(), true,
-                   all);
+                     all);
       ADD_FAILURE() << "not refused";
     } catch (const IoError& error) {
       EXPECT_THAT(error.what(), HasSubstr("rank 1: memory.nvme_path = \"/proc/none\" cannot be "

@@ -4,8 +4,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/expert_order.h"
 #include "colossal/ops/deferred_gradients.h"
+#include "colossal/ops/expert_order.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {

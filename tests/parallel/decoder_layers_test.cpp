@@ -188,7 +188,7 @@ class Model : public models::LanguageModel {
     return head_->logits(states, context, wanted);
   }
   at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
-                          const at::Tensor& wanted) override {
+                             const at::Tensor& wanted) override {
     return head_->gathered_states(states, context, wanted);
   }
 

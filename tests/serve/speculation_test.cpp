@@ -377,7 +377,7 @@ class CountingModel : public models::LanguageModel {
     return head_loss_sum(x, wanted, context);
   }
   at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
-                          const at::Tensor& wanted) override {
+                             const at::Tensor& wanted) override {
     return head_loss_sum(states, wanted, context);
   }
 

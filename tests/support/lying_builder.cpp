@@ -72,7 +72,7 @@ class LyingHead : public nn::VocabularyHead {
     return layer_->logits(truth(x), context, wanted);
   }
   at::Tensor gathered_states(const at::Tensor& x, const nn::StepContext& context,
-                          const at::Tensor& wanted) override {
+                             const at::Tensor& wanted) override {
     return layer_->gathered_states(truth(x), context, wanted);
   }
 

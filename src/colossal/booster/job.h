@@ -48,7 +48,7 @@ struct Machine {
   int ranks = 1;                   // in the job
   int local_ranks = 1;             // on this host
   int cores = 1;                   // of this host
-  int max_threads = INT_MAX;      // limit for a rank, if train.threads is not set
+  int max_threads = INT_MAX;       // limit for a rank, if train.threads is not set
   int64_t memory_bytes = 0;        // memory of this host for the tensors of its ranks; 0: no limit
   bool bf16_instructions = false;  // of the device that computes, CPU or GPU
 };

@@ -28,9 +28,9 @@ RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
   });
   // Profiles are written by all ranks, the other logs by rank 0, which holds a lock there.
   checkpoint::check_writable("log.directory", logs.directory,
-                           !logs.directory.empty() && logs.profile > 0, all);
-  checkpoint::check_writable("data.cache", job.config.data.cache, makes_cache(job.config.data.cache),
-                           all);
+                             !logs.directory.empty() && logs.profile > 0, all);
+  checkpoint::check_writable("data.cache", job.config.data.cache,
+                             makes_cache(job.config.data.cache), all);
   if (config.directory.empty()) {
     if (context.rank() == 0) {
       log::warn(
@@ -75,7 +75,7 @@ void RunFolders::lock(const char* setting, const std::string& folder) {
 
 void prove_swap_folder(const Job& job, const ParallelContext& context) {
   checkpoint::check_writable("memory.nvme_path", job.tiers.nvme_path,
-                           job.tiers.uses(memory::Tier::nvme), context.world_group());
+                             job.tiers.uses(memory::Tier::nvme), context.world_group());
 }
 
 }  // namespace colossal

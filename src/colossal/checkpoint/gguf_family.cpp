@@ -344,9 +344,11 @@ bool stays_whole(std::string_view gguf_name) {
 }
 
 int64_t rows_of_rotary_head(const GgufFamily& family, std::string_view gguf_name,
-                              const DecoderConfig& config) {
+                            const DecoderConfig& config) {
   const std::string_view layer = parts_of(gguf_name, kGgufBlocks).layer;
-  return family.rotates_adjacent_channels && (layer == "attn_q" || layer == "attn_k") ? config.head_size : 0;
+  return family.rotates_adjacent_channels && (layer == "attn_q" || layer == "attn_k")
+             ? config.head_size
+             : 0;
 }
 
 bool adds_one(const GgufFamily& family, std::string_view gguf_name) {

@@ -52,7 +52,7 @@ std::vector<std::string> hf_names(const GgufFamily& family, const std::string& g
 
 // Returns the number of rows of a head if the rows of the tensor are reordered, else 0.
 int64_t rows_of_rotary_head(const GgufFamily& family, std::string_view gguf_name,
-                              const models::DecoderConfig& config);
+                            const models::DecoderConfig& config);
 bool adds_one(const GgufFamily& family, std::string_view gguf_name);
 // Whether a matrix is always stored as fp32. True for routers.
 bool stays_whole(std::string_view gguf_name);

@@ -32,9 +32,9 @@ class RunFolder {
   // Returns the checkpoint that the run resumes from, if any.
   const std::optional<std::filesystem::path>& start() const { return start_; }
 
-  // set_aside_existing() is called on rank 0 before `checkpoint` is saved. If `checkpoint` exists and is
-  // not known to be an intact checkpoint of this run, renames it and logs a warning: it may be the
-  // only copy of something.
+  // set_aside_existing() is called on rank 0 before `checkpoint` is saved. If `checkpoint` exists
+  // and is not known to be an intact checkpoint of this run, renames it and logs a warning: it may
+  // be the only copy of something.
   void set_aside_existing(const std::filesystem::path& checkpoint);
   // Called on rank 0 after `checkpoint` is saved. Removes checkpoints that newer ones replace.
   void add_saved(const std::filesystem::path& checkpoint);

@@ -181,7 +181,7 @@ nn::Parameter groups_of(const nn::Parameter& weight, const ops::Quantization& ho
 }
 
 LocalWeights read_here(const WeightFolder& directory, const nn::Parameter& parameter,
-                      const TensorSlice& slice, bool as_stored) {
+                       const TensorSlice& slice, bool as_stored) {
   LocalWeights here{.numbers = read_whole(numbers_in(directory), parameter, slice)};
   if (as_stored) here.stored = stored_quantization(directory, parameter, slice);
   if (!here.stored) return here;

@@ -30,9 +30,9 @@ using SpareTensor = std::function<std::optional<std::string>(const std::string& 
 struct LocalWeights {
   at::Tensor numbers;
   // Set if the file has the linear layer's weight in a quantized form that can be used without
-  // decoding, and UnchunkedParameters::as_stored is true: the quantization, and the scales and zero points of
-  // the groups. Their shape is that of `numbers` with one entry per group in place of the inputs.
-  // zeros: undefined if there are no zero points.
+  // decoding, and UnchunkedParameters::as_stored is true: the quantization, and the scales and zero
+  // points of the groups. Their shape is that of `numbers` with one entry per group in place of the
+  // inputs. zeros: undefined if there are no zero points.
   std::optional<ops::Quantization> stored{};
   at::Tensor scales{}, zeros{};
 };

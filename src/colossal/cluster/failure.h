@@ -44,8 +44,8 @@ class JobOutcome {
   // configuration, and not one rank.
   bool all_failed_alike() const;
 
-  // Returns the text for people: cause().describe(), or, if all_failed_alike(), the ranks' message without
-  // a rank.
+  // Returns the text for people: cause().describe(), or, if all_failed_alike(), the ranks' message
+  // without a rank.
   std::string message() const;
 
   // Whether every failure only reports that another rank died or did not connect.

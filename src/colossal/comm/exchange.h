@@ -42,8 +42,8 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // send_header() sends `peer` a header that announces `bytes` of data. expect() receives the header of
-  // `peer`, which must announce `bytes`.
+  // send_header() sends `peer` a header that announces `bytes` of data. expect() receives the
+  // header of `peer`, which must announce `bytes`.
   void send_header(int peer, int64_t bytes);
   void expect(int peer, int64_t bytes);
   // Waits, in rank order, for the expected headers that were not yet checked. Throws CallFailure if

@@ -63,7 +63,9 @@ void LocalBoard::arrive(int rank, RankState state, const Deadline& deadline) {
     lock.unlock();
     spin_until_open(generation);
     lock.lock();
-    const auto over = [&] { return generation_ != generation || !failure_reason(rank, -1).empty(); };
+    const auto over = [&] {
+      return generation_ != generation || !failure_reason(rank, -1).empty();
+    };
     const bool in_time = changed_.wait_until(lock, deadline.time(), over);
     if (generation_ == generation) {
       if (!in_time) {

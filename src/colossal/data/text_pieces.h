@@ -37,7 +37,8 @@ struct TextPiece {
 class PieceReader {
  public:
   // is_concatenative: see Tokenizer::is_concatenative(). The files must outlive the reader.
-  PieceReader(std::span<const SourceFile> files, bool is_concatenative, const TokenizeOptions& options);
+  PieceReader(std::span<const SourceFile> files, bool is_concatenative,
+              const TokenizeOptions& options);
 
   // Returns the next piece; nullopt at the end. Throws the errors of tokenize_files().
   std::optional<TextPiece> next();

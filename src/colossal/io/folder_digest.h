@@ -13,8 +13,8 @@ struct FolderDigest {
   std::string chat_template;  // the chat template's files; empty if there are none
 };
 
-// Returns the digests of a model folder or a single file. Reads at most 64 KiB per file, so it takes
-// milliseconds even for large models. Throws IoError.
+// Returns the digests of a model folder or a single file. Reads at most 64 KiB per file, so it
+// takes milliseconds even for large models. Throws IoError.
 FolderDigest folder_digest(const std::filesystem::path& folder);
 
 }  // namespace colossal::io

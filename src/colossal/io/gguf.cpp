@@ -136,7 +136,8 @@ GgufValue GgufValue::of(std::string_view text) {
 }
 
 GgufValue GgufValue::of(const std::vector<std::string>& texts) {
-  GgufValue value{.kind = GgufFieldType::string, .is_array = true, .count = texts.size(), .bytes = {}};
+  GgufValue value{
+      .kind = GgufFieldType::string, .is_array = true, .count = texts.size(), .bytes = {}};
   for (const std::string& text : texts) append_text(value.bytes, text);
   return value;
 }

@@ -130,7 +130,7 @@ at::Tensor Decoder::logits_of_states(const at::Tensor& states, const nn::StepCon
 }
 
 at::Tensor Decoder::gathered_states(const at::Tensor& states, const nn::StepContext& context,
-                                 const at::Tensor& wanted) {
+                                    const at::Tensor& wanted) {
   return head_->gathered_states(states, context, wanted);
 }
 

@@ -34,7 +34,7 @@ class Decoder : public LanguageModel {
   at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                               const at::Tensor& wanted) override;
   at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
-                          const at::Tensor& wanted) override;
+                             const at::Tensor& wanted) override;
 
  private:
   static void freeze_tables(const nn::Builder& build);

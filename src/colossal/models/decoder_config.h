@@ -138,8 +138,8 @@ struct DecoderConfig {
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
   int64_t attended_features() const { return heads * size_of_value(); }
   // Size of the KV cache per token and layer. of_latents: the cache stores latents instead of
-  // heads. key_value_cache_heads(): number of key heads (= value heads); key_value_cache_features(): features of keys and
-  // values.
+  // heads. key_value_cache_heads(): number of key heads (= value heads);
+  // key_value_cache_features(): features of keys and values.
   int64_t key_value_cache_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
   int64_t key_value_cache_features(bool of_latents) const {
     const int64_t rotary = attention.front().rotary.channels;

@@ -512,8 +512,10 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
         return product.name.ends_with(".key_value_up");
       });
   const bool keeps_latents = specification.decoder.has_latents() && !of_latents;
-  specification.facts.key_value_cache_heads = specification.decoder.key_value_cache_heads(keeps_latents);
-  specification.facts.key_value_cache_features = specification.decoder.key_value_cache_features(keeps_latents);
+  specification.facts.key_value_cache_heads =
+      specification.decoder.key_value_cache_heads(keeps_latents);
+  specification.facts.key_value_cache_features =
+      specification.decoder.key_value_cache_features(keeps_latents);
   if (adapter && !adapter->weights.empty()) {  // whose folder has what it trains as it is
     std::erase_if(specification.without_weights, [&](const std::string& parameter) {
       return std::ranges::count(adapter->trained, parameter) > 0;

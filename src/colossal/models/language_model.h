@@ -56,7 +56,7 @@ class LanguageModel {
   // Returns the final states of the tokens `wanted` on every rank, [n, hidden], regardless of how
   // they are sharded.
   virtual at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
-                                  const at::Tensor& wanted) = 0;
+                                     const at::Tensor& wanted) = 0;
 
   // The following run all parts in sequence.
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,

@@ -94,7 +94,8 @@ at::Tensor AttentionHeads::split_queries(const at::Tensor& query) const {
   return query.unflatten(-1, {queries_, head_size_}).transpose(1, 2);
 }
 
-std::pair<at::Tensor, at::Tensor> AttentionHeads::split_keys_values(const at::Tensor& key_value) const {
+std::pair<at::Tensor, at::Tensor> AttentionHeads::split_keys_values(
+    const at::Tensor& key_value) const {
   const at::Tensor heads = key_value.unflatten(-1, {2 * keys_, head_size_});
   const std::vector<at::Tensor> parts = heads.split_with_sizes({keys_, keys_}, 2);
   return {parts[0].transpose(1, 2), parts[1].transpose(1, 2)};

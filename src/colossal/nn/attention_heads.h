@@ -18,13 +18,13 @@ class AttentionHeads {
   // values side by side, [.., (queries + keys) * head_size + keys * value_size]. Returns the same
   // features as [batch, sequence, features].
   at::Tensor apply_rotary(const at::Tensor& qkv, const StepContext& context) const;
-  // Splits the result of apply_rotary() into queries, keys and values, each [batch, heads on this rank,
-  // sequence, size].
+  // Splits the result of apply_rotary() into queries, keys and values, each [batch, heads on this
+  // rank, sequence, size].
   std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& qkv) const;
   // The same for cross-attention, whose queries and memory are projected separately.
   // split_queries(): [batch, sequence, queries * head_size] -> [batch, queries, sequence,
-  // head_size]. split_keys_values(): [batch, positions, 2 * keys * head_size] -> keys and values, each
-  // [batch, keys, positions, head_size].
+  // head_size]. split_keys_values(): [batch, positions, 2 * keys * head_size] -> keys and values,
+  // each [batch, keys, positions, head_size].
   at::Tensor split_queries(const at::Tensor& query) const;
   std::pair<at::Tensor, at::Tensor> split_keys_values(const at::Tensor& key_value) const;
   // Selects the K/V heads that this rank's queries attend to, from keys or values [batch, K/V heads
@@ -32,7 +32,9 @@ class AttentionHeads {
   // K/V head; if the numbers differ, each query head gets its own copy of a K/V head.
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
   // Number of heads that seen_by_queries() returns.
-  int64_t num_key_value_heads_used() const { return key_of_query_.defined() ? queries_ : seen_.size(); }
+  int64_t num_key_value_heads_used() const {
+    return key_of_query_.defined() ? queries_ : seen_.size();
+  }
 
  private:
   // Applies rotary embedding to the query and key heads of `heads` [batch, sequence, heads,

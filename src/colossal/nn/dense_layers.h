@@ -165,7 +165,7 @@ class DenseVocabularyHead : public VocabularyHead {
   at::Tensor logits(const at::Tensor& x, const StepContext& context,
                     const at::Tensor& wanted) override;
   at::Tensor gathered_states(const at::Tensor& x, const StepContext&,
-                          const at::Tensor& wanted) override {
+                             const at::Tensor& wanted) override {
     return wanted_rows(x.flatten(0, 1), wanted);
   }
 

@@ -138,8 +138,8 @@ class DenseExperts : public Experts {
   // Runs the experts. rows: [rows, hidden] in the order of the experts' places; counts: number of
   // rows of each place. Returns the results in the same order.
   virtual at::Tensor run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                                     const StepContext& context,
-                                     const std::function<void()>& meanwhile) const {
+                                 const StepContext& context,
+                                 const std::function<void()>& meanwhile) const {
     if (meanwhile) meanwhile();
     return parts_.stacks->compute(rows, counts, context, nullptr);
   }

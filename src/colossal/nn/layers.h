@@ -140,7 +140,7 @@ class VocabularyHead {
   // Returns the head's input with all features for the tokens `wanted` (as in logits()): [n,
   // features]. All ranks that share the tokens get all of the result.
   virtual at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
-                                  const at::Tensor& wanted) = 0;
+                                     const at::Tensor& wanted) = 0;
 };
 
 }  // namespace colossal::nn

@@ -120,8 +120,8 @@ auto LowRankAdapter::request_adapter_in(const AdapterWeights& adapter) const -> 
 }
 
 void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor& x,
-                                 const std::vector<ParameterHandle>& biases,
-                                 const StepContext& context, LayerScope& scope) const {
+                                          const std::vector<ParameterHandle>& biases,
+                                          const StepContext& context, LayerScope& scope) const {
   std::map<const AdapterWeights*, RequestAdapter> brought;
   int64_t columns = 0;
   for (const AdaptedRows& rows : context.adapted_rows) {
@@ -152,12 +152,14 @@ void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor&
     const RequestAdapter& of_rows = brought.at(adapter);
     if (of_rows.downs.empty()) continue;
     add_request_adapters(y.flatten(0, -2).narrow(0, begin, count),
-                z.narrow(0, begin, count).narrow(1, 0, of_rows.rank()).contiguous(), bias, of_rows);
+                         z.narrow(0, begin, count).narrow(1, 0, of_rows.rank()).contiguous(), bias,
+                         of_rows);
   }
 }
 
-void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
-                                 const RequestAdapter& brought) const {
+void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor& z,
+                                          const at::Tensor& bias,
+                                          const RequestAdapter& brought) const {
   const std::vector<int64_t> z_offset = first_columns(brought.downs);
   std::vector<ops::LowRankUp> added;
   for (size_t i = 0; i < brought.ups.size(); ++i) {
@@ -183,7 +185,7 @@ void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor&
 
 // x A^T of all A's side by side, where y lies.
 at::Tensor LowRankAdapter::down_projected(const at::Tensor& x, const std::vector<at::Tensor>& downs,
-                                    const StepContext& context) const {
+                                          const StepContext& context) const {
   const at::Tensor z = ops::fused_linear(x, {downs, {}});
   return way_.move ? way_.move(z, context) : z;
 }

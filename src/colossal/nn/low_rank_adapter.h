@@ -93,14 +93,14 @@ class LowRankAdapter {
   // Adds the terms of all per-request adapters of the step. The down-projections x A^T of all
   // adapters are redistributed together, each in the rows of its tokens.
   void add_request_adapters(const at::Tensor& y, const at::Tensor& x,
-                   const std::vector<ParameterHandle>& biases, const StepContext& context,
-                   LayerScope& scope) const;
+                            const std::vector<ParameterHandle>& biases, const StepContext& context,
+                            LayerScope& scope) const;
   // Adds one per-request adapter's term to y [rows, out_features on this rank]; z: x A^T of these
   // rows.
   void add_request_adapters(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
-                   const RequestAdapter& brought) const;
+                            const RequestAdapter& brought) const;
   at::Tensor down_projected(const at::Tensor& x, const std::vector<at::Tensor>& downs,
-                      const StepContext& context) const;
+                            const StepContext& context) const;
 
   std::vector<ParameterHandle> downs_;
   std::vector<Product> products_;

@@ -43,7 +43,7 @@ at::Tensor EmbeddingAdapter::add(const at::Tensor& found, const at::Tensor& toke
 }
 
 at::Tensor HeadAdapter::down_projected(const at::Tensor& x, const StepContext& context,
-                                 LayerScope& scope) const {
+                                       LayerScope& scope) const {
   at::Tensor dropped = x;
   if (dropout_ && context.training) {
     const int64_t sequences = x.numel() / (context.sequence * x.size(-1));
@@ -58,7 +58,7 @@ at::Tensor HeadAdapter::up(Range rows, LayerScope& scope) const {
 }
 
 void HeadAdapter::add_request_adapters(const at::Tensor& products, const at::Tensor& x, Range rows,
-                              const at::Tensor& wanted, const StepContext& context) const {
+                                       const at::Tensor& wanted, const StepContext& context) const {
   for (const auto& [adapter, begin, count] : context.adapted_rows) {
     const auto brought = adapter->products.find(name_);
     if (brought == adapter->products.end()) continue;

@@ -55,14 +55,15 @@ class HeadAdapter {
   bool adapts(const StepContext& context) const { return up_ && context.adapted; }
   // Returns scale * dropout(x) A^T, [.., rank]. x: [.., features]; in training, all tokens of this
   // rank's sequences.
-  at::Tensor down_projected(const at::Tensor& x, const StepContext& context, LayerScope& scope) const;
+  at::Tensor down_projected(const at::Tensor& x, const StepContext& context,
+                            LayerScope& scope) const;
   // Returns rows `rows` of B, [rows, rank].
   at::Tensor up(Range rows, LayerScope& scope) const;
   // Adds the per-request adapters' terms to products [tokens, rows]. x: [tokens, features], the
   // step's tokens or, if `wanted` is defined, the tokens that it names (see
   // VocabularyHead::logits()).
   void add_request_adapters(const at::Tensor& products, const at::Tensor& x, Range rows,
-                   const at::Tensor& wanted, const StepContext& context) const;
+                            const at::Tensor& wanted, const StepContext& context) const;
 
  private:
   std::string name_;

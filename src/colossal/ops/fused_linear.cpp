@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
-#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/sum_rows.h"
 
 namespace colossal::ops {

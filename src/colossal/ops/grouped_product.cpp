@@ -10,9 +10,9 @@
 #include "colossal/base/error.h"
 #include "colossal/ops/bf16_block.h"
 #include "colossal/ops/bf16_product.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
-#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/tile_product.h"
 
 namespace colossal::ops {

@@ -24,12 +24,12 @@
 #include "colossal/base/error.h"
 #include "colossal/base/range.h"
 #include "colossal/ops/bf16_product.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/optimizer_kernels.h"
 #include "colossal/ops/parallel_for.h"
 #include "colossal/ops/product.h"
-#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/row_blocks.h"
 #include "colossal/ops/sum_rows.h"
 

@@ -135,9 +135,9 @@ at::Tensor rotary_cpu(const at::Tensor& given, const at::Tensor& positions,
   at::Tensor y = at::empty_like(x);
   const int64_t rows = x.size(0) * x.size(1), rows_with_turns = positions.numel();
   const kernels::RotatedHeads heads{.count = rotated_heads,
-                                   .size = x.size(3),
-                                   .half = frequencies.size(0),
-                                   .interleaved = interleaved};
+                                    .size = x.size(3),
+                                    .half = frequencies.size(0),
+                                    .interleaved = interleaved};
   const int64_t row_bytes = x.size(2) * x.size(3) * x.element_size();
   const int64_t rotated_bytes = rotated_heads * x.size(3) * x.element_size();
   const int64_t turn_bytes = heads.half * turns.cosines.element_size();

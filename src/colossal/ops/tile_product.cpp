@@ -161,7 +161,7 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 }
 
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
-                              const at::Tensor& bias, bool add) {
+                          const at::Tensor& bias, bool add) {
   const auto in_tiles = [&](const at::Tensor& left, const at::Tensor& right, at::Tensor result,
                             bool added) {
     tile_product(left, right, result, added);

@@ -23,7 +23,7 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 // tile_product() the rest. Requires fits_tiles(). bias: [n]; undefined: none; must be undefined
 // with `add`.
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
-                              const at::Tensor& bias, bool add);
+                          const at::Tensor& bias, bool add);
 
 // to <- a b, rounded once; with `add` to <- to + a b. Not differentiable. Bit-identical for any
 // number of rows and threads. Throws InternalError if fits_tiles() does not hold for the layouts.

@@ -100,7 +100,8 @@ void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
                 [&](size_t index, at::Tensor columns) { columns.add_(biases[index]); });
 }
 
-std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const ConcatenatedWeights& sizes) {
+std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient,
+                                       const ConcatenatedWeights& sizes) {
   std::vector<at::Tensor> gradients;
   visit_outputs(y_gradient, sizes.out_sizes, [&](size_t, const at::Tensor& columns) {
     gradients.push_back(ops::sum_rows(columns));

@@ -52,6 +52,7 @@ void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor&
 void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
                 const ConcatenatedWeights& sizes);
 // Returns the gradient of each bias: the sum of its columns of y_gradient over all rows.
-std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const ConcatenatedWeights& sizes);
+std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient,
+                                       const ConcatenatedWeights& sizes);
 
 }  // namespace colossal::parallel

@@ -8,11 +8,11 @@
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/product.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/divergence.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
-#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/quantized_matrix.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
@@ -337,7 +337,7 @@ class VocabularyHead : public nn::VocabularyHead {
   }
 
   at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
-                          const at::Tensor& wanted) override {
+                             const at::Tensor& wanted) override {
     return nn::wanted_rows(flat_tokens(ranks_.begin_pair(x, context)), wanted);
   }
 

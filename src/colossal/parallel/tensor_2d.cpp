@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "colossal/nn/layer_scope.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/fused_linear.h"
-#include "colossal/ops/deferred_gradients.h"
 #include "colossal/parallel/panel_product.h"
 #include "colossal/parallel/panels.h"
 
@@ -49,8 +49,8 @@ struct Square {
     return sizes;
   }
   // The weights of a panel that has come.
-  std::vector<at::Tensor> numbers(const at::Tensor& panel, size_t part, const ConcatenatedWeights& sizes,
-                                  at::ScalarType type) const {
+  std::vector<at::Tensor> numbers(const at::Tensor& panel, size_t part,
+                                  const ConcatenatedWeights& sizes, at::ScalarType type) const {
     return packed.empty() ? sizes.unpack(panel, in_sizes[part]) : packed.unpack(panel, part, type);
   }
 };
@@ -131,7 +131,8 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
     if (trained && later) {
       later->defer_gradients(1, [=, &square] {
         SummaWeightGradients defer_gradients(square, x, y_gradient, sizes);
-        for (size_t panel = 0; panel < square.in_sizes.size(); ++panel) defer_gradients.add_next_panel();
+        for (size_t panel = 0; panel < square.in_sizes.size(); ++panel)
+          defer_gradients.add_next_panel();
         return defer_gradients.finish(biases);
       });
     } else if (trained) {

@@ -361,7 +361,7 @@ class GridHead : public nn::VocabularyHead {
   }
 
   at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
-                          const at::Tensor& wanted) override {
+                             const at::Tensor& wanted) override {
     const Wanted used = wanted_of(x, context, wanted);
     return gather_rows(used.states, used.of_ranks);
   }

@@ -59,7 +59,8 @@ int64_t most_layers(const models::ModelFacts& facts, const Strategy& strategy) {
 }
 
 int64_t most_kept_heads(const models::ModelFacts& facts, const Strategy& strategy) {
-  if (facts.key_value_cache_heads != facts.kv_heads) return facts.key_value_cache_heads;  // latents: each rank has them
+  if (facts.key_value_cache_heads != facts.kv_heads)
+    return facts.key_value_cache_heads;  // latents: each rank has them
   int64_t most = 0;
   for (int rank = 0; rank < strategy.head_ranks(); ++rank) {
     const nn::AttentionHeads heads(
@@ -135,7 +136,8 @@ std::vector<nn::AdaptedRows> adapted_rows(const std::vector<Scheduler::Work>& wo
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
                    const Strategy& strategy) {
   const auto of_token = [&](const models::ModelFacts& of, const Strategy& over) {
-    const int64_t of_head = of.key_value_cache_features / of.key_value_cache_heads;  // of a key and a value
+    const int64_t of_head =
+        of.key_value_cache_features / of.key_value_cache_heads;  // of a key and a value
     const int64_t bytes = options.int8_key_values
                               ? of_head + 2 * static_cast<int64_t>(sizeof(float))
                               : of_head * static_cast<int64_t>(c10::elementSize(options.type));

@@ -19,9 +19,9 @@ struct HeartbeatOptions {
   // A rank that does not answer a heartbeat within this time counts as lost; 0: no heartbeats.
   std::chrono::milliseconds timeout{10'000};
 
-  // How long the other ranks wait for a heartbeat. It is longer than `timeout`: if one of them hangs,
-  // the first rank waits `timeout` for the answer before it sends the next heartbeat, and must not
-  // be mistaken for the rank that hangs.
+  // How long the other ranks wait for a heartbeat. It is longer than `timeout`: if one of them
+  // hangs, the first rank waits `timeout` for the answer before it sends the next heartbeat, and
+  // must not be mistaken for the rank that hangs.
   std::chrono::milliseconds patience() const { return timeout + 2 * interval; }
 };
 

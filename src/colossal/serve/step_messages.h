@@ -11,7 +11,8 @@ namespace colossal::serve {
 struct StepMessage {
   enum class Kind : int64_t {
     // The engine starts. numbers: number of pages, tokens per page, whether pages are int8, whether
-    // each token attends alone (batch_invariant), and for how many milliseconds the first rank may send no heartbeat (heartbeat.h; 0: it sends none).
+    // each token attends alone (batch_invariant), and for how many milliseconds the first rank may
+    // send no heartbeat (heartbeat.h; 0: it sends none).
     begin,
     step,          // numbers: a StepPlan
     adapter,       // load an adapter. numbers: AdapterWeights::number, then the bytes of its path

@@ -75,7 +75,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   size_t num_finished_ = 0;
   // false: events are held back, since a failing start() sends an error, not a stream
   bool submitted_ = false;
-  bool over_ = false;               // completed, rejected, failed or abandoned: sends nothing more
+  bool over_ = false;  // completed, rejected, failed or abandoned: sends nothing more
   std::vector<std::string> held_events_;  // events held back until submitted_
 };
 

@@ -1,5 +1,5 @@
-// Computes the rewards of a run's completions. Each rank calls reward functions for its share of the
-// completions, in a thread of its own; reward models run on all ranks together.
+// Computes the rewards of a run's completions. Each rank calls reward functions for its share of
+// the completions, in a thread of its own; reward models run on all ranks together.
 #pragma once
 
 #include <ATen/core/Tensor.h>

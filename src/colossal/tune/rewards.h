@@ -49,8 +49,8 @@ std::vector<std::string> built_in_rewards();
 //               (Yu et al. 2025, eq. 13)
 std::unique_ptr<Reward> make_reward_function(const std::string& name, const RewardOptions& options);
 
-// Whether the reward comes from a program or an HTTP address, whose answers may take long while this
-// process computes nothing.
+// Whether the reward comes from a program or an HTTP address, whose answers may take long while
+// this process computes nothing.
 bool is_external(const std::string& reward);
 
 // Returns DIR of a reward "model:DIR"; nullopt for other rewards. For rewards by models, see

@@ -31,8 +31,8 @@ class ShardedExperts : public nn::DenseExperts {
 
  protected:
   at::Tensor run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                             const nn::StepContext& context,
-                             const std::function<void()>& meanwhile) const override;
+                         const nn::StepContext& context,
+                         const std::function<void()>& meanwhile) const override;
 
  private:
   at::Tensor through_copies(const at::Tensor& rows, const std::vector<int64_t>& counts,

@@ -316,7 +316,7 @@ class GbnfReader {
     const auto count = static_cast<size_t>(grammar_.num_rules());
     std::vector<bool> empty(count);
     std::vector<std::vector<size_t>> needed_by(count);  // sequences, of rules alone
-    std::vector<int32_t> add_anonymous_rule;                       // of each such sequence
+    std::vector<int32_t> add_anonymous_rule;            // of each such sequence
     std::vector<size_t> missing;                        // how many of its symbols are not empty yet
     std::vector<int32_t> found;
     const auto take = [&](int32_t rule) {

@@ -46,7 +46,8 @@ class JsonRules {
     append(line, grammar.repeated(Grammar::literal(" ")[0], 0, 20));
     space_ = grammar.add_anonymous_rule({{}, Grammar::literal(" "), std::move(line)});
     const Symbol escape = add_regular_expression(grammar, R"(\\(["\\/bfnrt]|u[0-9a-fA-F]{4}))");
-    character_ = grammar.add_anonymous_rule({{add_regular_expression(grammar, ".|\\n", true)}, {escape}});
+    character_ =
+        grammar.add_anonymous_rule({{add_regular_expression(grammar, ".|\\n", true)}, {escape}});
     string_ = string(0, -1);
     integer_ = add_regular_expression(grammar, "-?(0|[1-9][0-9]{0,17})");
     number_ = add_regular_expression(

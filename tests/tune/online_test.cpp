@@ -867,6 +867,30 @@ TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
   }
 }
 
+// ... and so does a teacher.
+TEST(DistillationTeacher, IsAnAdapterOrItsMergedModel) {
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  const std::filesystem::path merged = directory / "merged";
+  checkpoint::write_merged_folder(
+      models::with_adapter(models::resolve_model({.path = saved_model(Method::sft)}),
+                           saved_adapter()),
+      merged, {});
+  const auto taught_by = [](const std::string& teacher, int ranks) {
+    return run_online({.method = Method::distill,
+                       .ranks = ranks,
+                       .change = [&](RunConfig& run, TuneConfig& tune) {
+                         tune.teacher = teacher;
+                         tune.temperature = 1;
+                         run.parallel.tp = ranks;
+                       }});
+  };
+  const Steps expected = taught_by(merged.string(), 1);
+  EXPECT_NE(expected.front().loss, taught_by(saved_model(Method::sft), 1).front().loss);
+  for (const int ranks : {1, 3}) {
+    expect_same_steps(taught_by(saved_adapter(), ranks), expected, kOnlineTolerance);
+  }
+}
+
 // The model that it names is no folder here, or none.
 TEST(OnlineRefusals, OfAnAdapterAsARewardNameItsModel) {
   const test::TemporaryDirectory directory(test::Storage::memory);

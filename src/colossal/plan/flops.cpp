@@ -86,7 +86,7 @@ double seen_pairs(const ops::AttentionRule& rule, const std::vector<Range>& quer
   return near_pairs(rule, queries, keys) + of_prefixes / samples;
 }
 
-ops::AttentionRule rule_of(Arguments arguments, size_t first) {
+ops::AttentionRule add_anonymous_rule(Arguments arguments, size_t first) {
   return ops::AttentionRule::unpacked(arguments[first].toIntVector(),
                                       arguments[first + 1].toDoubleVector());
 }
@@ -105,7 +105,7 @@ double attention(Arguments arguments) {
   const at::Tensor& query = arguments[first].toTensor();
   const at::Tensor& key = arguments[first + 1].toTensor();
   const at::Tensor& value = arguments[first + 2].toTensor();
-  const ops::AttentionRule rule = rule_of(arguments, backward ? 7 : 4);
+  const ops::AttentionRule rule = add_anonymous_rule(arguments, backward ? 7 : 4);
   const int64_t queries = query.size(2), keys = key.size(2);
   return seen_pairs(rule, {{keys - queries, keys}}, {{0, keys}}) *
          pair_flops(query, value, backward);
@@ -116,7 +116,7 @@ double attention_part(Arguments arguments) {
   constexpr size_t first = backward ? 1 : 0;
   constexpr size_t positions = backward ? 8 : 6;
   const auto runs = [&](size_t index) { return ops::unpack_runs(arguments[index].toIntVector()); };
-  return seen_pairs(rule_of(arguments, positions + 2), runs(positions), runs(positions + 1)) *
+  return seen_pairs(add_anonymous_rule(arguments, positions + 2), runs(positions), runs(positions + 1)) *
          pair_flops(arguments[first].toTensor(), arguments[first + 2].toTensor(), backward);
 }
 

@@ -35,7 +35,7 @@ text::grammar::Symbol add_rule(Grammar& grammar, const TextRule& rule) {
   for (const Json& text : rule.value) {
     texts.push_back(Grammar::literal(text.get_ref<const std::string&>()));
   }
-  return grammar.rule_of(std::move(texts));
+  return grammar.add_anonymous_rule(std::move(texts));
 }
 
 Automaton make_automaton(const TextRule& rule) {
